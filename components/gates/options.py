@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, check_quarantined_share
@@ -23,6 +24,11 @@ class GateOptions:
         max_drift: Largest distance of a feature in a split to the same split of the baseline, 0..1,
             see `drift.py`; 1 is no limit. Numbers have noise up to 0.1: 0.2 is a sound limit.
         max_skew: Largest distance of a feature in a split to the first split, 0..1, likewise.
+        leakage: Whether signs of leakage in a sample (a feature that gives a label away, rows or
+            ids in two splits) are told, stop the run, or are not looked for.
+        left_out: Raw features that the model does not get, where nothing can leak.
+        group: Raw feature that the splits are grouped by.
+        time: Raw feature with the time of a row's prediction; later ones are told.
 
     Raises:
         UsageError: A share or a distance is not within 0..1.
@@ -33,6 +39,10 @@ class GateOptions:
     max_label_share: float = 1.0
     max_drift: float = 1.0
     max_skew: float = 1.0
+    leakage: Literal["tell", "stop", "off"] = "tell"
+    left_out: tuple[str, ...] = ()
+    group: str | None = None
+    time: str | None = None
 
     def __post_init__(self) -> None:
         check_quarantined_share(self.max_quarantined_share)

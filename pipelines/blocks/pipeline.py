@@ -1,7 +1,7 @@
 """The DAG of all pipelines: raw data in, a pushed model out, from the parts that differ."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ def training_pipeline(
     preprocessing_fn: str,
     run_fn: str,
     eval_config: config_pb2.EvalConfig,
+    left_out: Collection[str] = (),
     gates: Sequence[BaseNode] = (),
     packing: PackOptions | None = None,
     materialize: bool = True,
@@ -56,6 +57,7 @@ def training_pipeline(
         preprocessing_fn: Dotted path of the function that Transform runs.
         run_fn: Dotted path of the function that the Trainer runs.
         eval_config: Metrics and thresholds of the Evaluator, from `eval_config`.
+        left_out: Raw features that the model does not get; the gate looks for no leakage in them.
         gates: Further nodes, before Transform, that stop the run if the data is unfit.
         packing: Options of packed training records; None trains from rows.
         materialize: Whether the Trainer reads transformed Examples; it reads raw ones otherwise,
@@ -85,7 +87,7 @@ def training_pipeline(
         anomalies=example_validator.outputs["anomalies"],
         examples=examples,
         baseline=before[0].outputs["statistics"] if before else None,
-        options=_gate_options(config, labels),
+        options=_gate_options(config, labels, left_out, is_table=materialize),
     )
     for other in gates:
         other.add_upstream_node(gate)
@@ -190,11 +192,16 @@ def training_pipeline(
     )
 
 
-def _gate_options(config: PipelineConfig, labels: Sequence[str]) -> GateOptions:
+def _gate_options(
+    config: PipelineConfig, labels: Sequence[str], left_out: Collection[str], *, is_table: bool
+) -> GateOptions:
     limits = config.gate
     return replace(
         limits,
         labels=tuple(dict.fromkeys([*labels, *limits.labels])),
+        leakage=limits.leakage if is_table else "off",
+        left_out=tuple(dict.fromkeys([*left_out, *limits.left_out])),
+        group=limits.group or getattr(config, "group", None),
         # The ingest has stopped at its own limit; a lower one here would refuse what it let pass.
         max_quarantined_share=max(
             limits.max_quarantined_share, config.ingest.max_quarantined_share

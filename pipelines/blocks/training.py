@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tfx.components.trainer.fn_args_utils import FnArgs
 
+from penstock.components import activity
 from penstock.components.errors import DataError
 from penstock.components.plain import from_plain
 from penstock.components.trainer.base_model import warm_started
@@ -87,7 +88,7 @@ def train_and_compare(
     write_baseline(fn_args.model_run_dir, compared)
     for one in compared:
         if not one.beats(LINEAR):
-            print(f"caution: the model does not beat a linear one ({one})")
+            activity.tell(f"the model does not beat a linear one: {one}", is_milestone=True)
     if config["must_beat"]:
         require_beaten(compared, config["must_beat"])
     return trained

@@ -83,6 +83,18 @@ def serving_problems(run: RunRecord) -> tuple[str, ...]:
     return tuple(json.loads(text)["problems"])
 
 
+def leakage(run: RunRecord) -> tuple[str, ...]:
+    """Returns the signs of leakage that the run's ValidationGate found, one line each."""
+    for node in run.nodes:
+        for artifact in node.outputs if node.node == "ValidationGate" else ():
+            try:
+                text = Path(local_path(artifact.uri)).read_text(encoding="utf-8")
+                return tuple(json.loads(text).get("leakage", ()))
+            except (OSError, DataError, ValueError):
+                return ()
+    return ()
+
+
 def latest_run(store: Any, pipeline: str) -> RunRecord:
     """The newest run of `pipeline` in an `ml_metadata.MetadataStore`; DataError without any."""
     for run in all_runs(store):

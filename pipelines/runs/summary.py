@@ -19,6 +19,7 @@ from penstock.pipelines.runs.ledger import LedgerEntry, ledger_of
 from penstock.pipelines.runs.run_record import (
     is_set,
     latest_run,
+    leakage,
     plain_properties,
     serving_problems,
 )
@@ -57,6 +58,7 @@ class RunSummary:
     log: str | None = None
     baseline: tuple[Beaten, ...] = ()
     ledger: tuple[LedgerEntry, ...] = ()
+    leakage: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """All of it as one JSON object; shards are left to the manifest."""
@@ -96,6 +98,7 @@ def collect(store: Any, pipeline: str) -> RunSummary:
         pushed=plain_properties(pushed).get("pushed_destination") or None if pushed else None,
         serving_problems=serving_problems(run),
         ledger=ledger_of(run),
+        leakage=leakage(run),
     )
 
 

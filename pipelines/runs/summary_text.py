@@ -30,6 +30,8 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
     _print_data(out, summary)
     for i, line in enumerate(ledger_lines(summary.ledger)):
         out.print(f"{'' if i else 'ledger':<{_INDENT}}{line}")
+    for line in summary.leakage:
+        out.print(f"leakage     {line}")
     if summary.training:
         _print_training(out, summary.training, summary.bottleneck or "")
     for beaten in summary.baseline:

@@ -16,6 +16,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.options import SplitOptions
 from penstock.components.example_gen.splits import assign_splits
 from penstock.components.files.remote import is_remote
+from penstock.components.gates.leakage import Leak, find_leaks
 from penstock.components.plain import from_plain
 from penstock.components.sources.images.looks import format_by_extension
 from penstock.components.sources.images.options import Images
@@ -27,7 +28,6 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook, as_text, look_at_columns, sample_rows
-from penstock.pipelines.starter.leakage import find_leaks
 from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.roles import Roles, find_roles
 
@@ -50,8 +50,7 @@ class TableLook:
     roles: Roles
     # Facts of each target in the evaluation split, from the sample.
     evaluated: Mapping[str, LabelFacts] = field(default_factory=dict)
-    # Signs of leakage, one line each.
-    leaks: tuple[str, ...] = ()
+    leaks: tuple[Leak, ...] = ()
 
     @property
     def gaps(self) -> dict[str, int]:
@@ -108,7 +107,9 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
         tuple(columns),
         roles,
         _evaluated(table, roles, options.group),
-        tuple(find_leaks(table, columns, roles, options.group)),
+        tuple(
+            find_leaks({"": table}, options.targets, left_out=roles.left_out, group=options.group)
+        ),
     )
 
 

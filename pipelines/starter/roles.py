@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.components.errors import DataError, UsageError, nearest
+from penstock.components.gates.leakage import MAX_NUMBERED_CLASSES, is_id_name
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import features_by_column_name
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook
 from penstock.pipelines.starter.options import StarterOptions
 
-# Most distinct whole numbers that are classes and no quantity, and most distinct texts.
-_MAX_NUMBERED_CLASSES = 20
+# Most distinct texts that are classes.
 _MAX_TEXT_CLASSES = 200
 # Text with a larger share of distinct values is an id or free text.
 _MAX_TEXT_SHARE = 0.5
@@ -20,9 +20,6 @@ _MAX_VOCABULARY = 1000
 # Rarer categories share one id, because fewer rows are noise.
 _MIN_CATEGORY_ROWS = 5
 _MIN_ID_ROWS = 50
-_ID_NAME = re.compile(
-    r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
-)
 _NUMBER_SIGNS = ",%$€£¥"
 _WRITTEN_NUMBER = re.compile(rf"[-+ $€£¥]*\d[\d.,' ]*[{_NUMBER_SIGNS} ]*")
 _LOOKED_AT_TEXTS = 1000
@@ -110,7 +107,7 @@ def _target(look: ColumnLook) -> Target:
                 f"{where}: {look.distinct} different texts in {look.rows} rows are no classes"
             )
         return Target(look.name, "classes", tuple(sorted(texts)))
-    if look.is_whole and look.distinct <= _MAX_NUMBERED_CLASSES:
+    if look.is_whole and look.distinct <= MAX_NUMBERED_CLASSES:
         return Target(look.name, "classes", tuple(sorted(texts, key=int)))
     return Target(look.name, "regression")
 
@@ -162,7 +159,7 @@ def _is_repeated_id(look: ColumnLook) -> bool:
     """Whether a column is named like an id, and a value stands in several rows."""
     is_code = look.kind is FeatureKind.BYTES or look.is_whole
     repeats = 2 < look.distinct < look.present
-    return is_code and repeats and _ID_NAME.search(look.name) is not None
+    return is_code and repeats and is_id_name(look.name)
 
 
 def _frequent(look: ColumnLook) -> int:
@@ -206,6 +203,6 @@ def _why_left_out(look: ColumnLook) -> str | None:
     if look.kind is FeatureKind.INT and look.distinct == look.present >= _MIN_ID_ROWS:
         numbers = [int(value) for value, _ in look.counts]  # type: ignore[call-overload]
         consecutive = max(numbers) - min(numbers) < 1.1 * look.present
-        if consecutive or _ID_NAME.search(look.name):
+        if consecutive or is_id_name(look.name):
             return f"looks like an id: {different}"
     return None

@@ -14,7 +14,7 @@ from penstock.components.files.remote import is_remote
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.options import Table
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.cli.option_flags import flag_names, in_flags
+from penstock.pipelines.cli.option_flags import flag_names
 from penstock.pipelines.starter.look import ImagesLook, TableLook, look_at
 from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.write import package_name, write_starter
@@ -85,8 +85,9 @@ def show_starter(starter: Starter, out: Console | None = None) -> None:
             out.print(f"left out    {name}: {reason}")
         for name, rows in look.gaps.items():
             out.print(f"no target   {name}: {rows:,} of {look.columns[0].rows:,} rows, left out")
-        for line in look.leaks:
-            out.print(f"leakage     {in_flags(line, INIT_FLAGS)}")
+        for leak in look.leaks:
+            remedy = f" by --{leak.remedy} {quote(leak.column)}" if leak.remedy else ""
+            out.print(f"leakage     {leak.text}{remedy}")
     lines = sum(
         len((folder / file).read_text(encoding="utf-8").splitlines())
         for file in starter.files

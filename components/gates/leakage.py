@@ -1,0 +1,273 @@
+"""Signs of leakage in a table: features that give a label away, and rows and ids in two splits.
+
+In: a sample of each split's rows. Out: one sign per finding, with figures. Each feature is cut into
+bins; the mean or the most frequent class of a bin in one half of the first split predicts the other
+half. Sums, differences, products and ratios of two numbers are found by correlation, in matrices.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# The whole look at 100,000 rows of 50 columns then takes less than a second.
+_SAMPLE_ROWS = 20_000
+_MIN_ROWS = 50
+_ROWS_PER_BIN, _MOST_BINS = 5, 200
+# A feature that explains so much of the label hardly ever is known before it.
+_MIN_SHARE, _MIN_PAIR_SHARE = 0.95, 0.999
+_MOST_PAIRED = 60
+# Most distinct whole numbers that are classes and no quantity.
+MAX_NUMBERED_CLASSES = 20
+# Fewer values, or more rows of each, are codes such as those of shops, which splits share.
+_MIN_IDS, _MOST_ROWS_PER_ID = 20, 100
+_ID_NAME = re.compile(
+    r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
+)
+# Equal rows in two splits are told if they are so many times those of independent columns.
+_MORE_THAN_CHANCE = 10
+
+DROP, GROUP = "drop", "group"
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A sign of leakage in one sentence, and the column to drop or to group the split by."""
+
+    text: str
+    remedy: str = ""
+    column: str = ""
+
+
+def find_leaks(
+    splits: Mapping[str, pa.Table],
+    labels: Sequence[str],
+    *,
+    left_out: Collection[str] = (),
+    group: str | None = None,
+    time: str | None = None,
+) -> list[Leak]:
+    """Returns the signs of leakage in samples of splits with the same columns.
+
+    Args:
+        splits: Rows of each split, the training rows first; one is data before its split.
+        labels: Columns that are predicted; whole numbers of few values are classes, as texts are.
+        left_out: Columns that the model does not get.
+        group: Column whose rows are in one split.
+        time: Column of the time at which a row's label is predicted.
+    """
+    first = next(iter(splits.values()))
+    step = max(1, first.num_rows // _SAMPLE_ROWS)
+    sample = first.take(pa.array(np.arange(0, first.num_rows, step)))
+    features = [n for n in first.column_names if n not in {*labels, *left_out, group, time}]
+    found: list[Leak] = []
+    for label in labels:
+        known = sample.filter(sample[label].is_valid())
+        if known.num_rows >= _MIN_ROWS:
+            found += _label_leaks(known, label, features)
+    found += _later_dates(sample, features, time) if time else []
+    found += _repeated_ids(splits, [n for n in first.column_names if n not in {*labels, group}])
+    if len(splits) > 1:
+        found += _shared_rows(splits, [*features, *labels])
+    return found
+
+
+def is_id_name(name: str) -> bool:
+    return _ID_NAME.search(name) is not None
+
+
+def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterator[Leak]:
+    column = table[label]
+    is_class = not _is_number(column) or _is_few_whole_numbers(column)
+    y = _codes(column) if is_class else _numbers(column)
+    alone = set()
+    for name in features:
+        bins = _binned(_numbers(table[name])) if _is_number(table[name]) else _codes(table[name])
+        share = _explained(bins, y, is_class=is_class)
+        if share >= _MIN_SHARE:
+            alone.add(name)
+            what = "errors of a constant avoided" if is_class else "variance explained"
+            yield Leak(
+                f"{name} alone gives {label} away ({share:.1%} of the {what}); if it is known "
+                "only afterwards, leave it out",
+                DROP,
+                name,
+            )
+    if is_class:
+        return
+    names = [n for n in features if n not in alone and _is_number(table[n])][:_MOST_PAIRED]
+    for (a, b), sign, share in _pairs(table, names, y):
+        yield Leak(
+            f"{a} {sign} {b} gives {label} away ({share:.1%} of the variance explained); leave "
+            "one out",
+            DROP,
+            b,
+        )
+
+
+def _later_dates(table: pa.Table, features: Sequence[str], time: str) -> Iterator[Leak]:
+    """Yields columns like the time that lie behind it in most rows."""
+    for name in features:
+        if table[name].type != table[time].type or not _is_date_like(table[name], table[time]):
+            continue
+        later = pc.greater(table[name], table[time]).drop_null()
+        share = pc.mean(later).as_py() if len(later) else 0.0
+        if share > 0.5:
+            yield Leak(
+                f"{name} lies behind {time} in {share:.0%} of the rows that have both; if it is "
+                "known only afterwards, leave it out",
+                DROP,
+                name,
+            )
+
+
+def _is_date_like(column: pa.ChunkedArray, time: pa.ChunkedArray) -> bool:
+    """Whether most values are within the range of the times or a tenth of it beyond."""
+    if not _is_number(column):
+        return bool(pc.all(pc.match_substring_regex(column.drop_null(), r"^\d{4}-\d\d")).as_py())
+    low, high = (float(end.as_py() or 0) for end in pc.min_max(time).values())
+    values = _numbers(column.drop_null())
+    margin = 0.1 * (high - low)
+    return len(values) > 0 and bool(
+        ((values >= low - margin) & (values <= high + margin)).mean() > 0.9 and high > low
+    )
+
+
+def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
+    first, *others = splits.values()
+    for name in filter(is_id_name, names):
+        columns = [table[name] for table in (first, *others)]
+        every = pa.chunked_array([chunk for column in columns for chunk in column.chunks])
+        if pa.types.is_floating(every.type) and not _is_whole(_numbers(every.drop_null())):
+            continue
+        rows = len(every) - every.null_count
+        distinct = len(pc.unique(every.drop_null()))
+        if not max(_MIN_IDS, rows // _MOST_ROWS_PER_ID) < distinct < rows:
+            continue
+        what = f"{name} looks like an id with {distinct:,} values in {rows:,} rows"
+        if not others:
+            yield Leak(f"{what}, so one may stand in train and eval; group the split", GROUP, name)
+            continue
+        known = pc.unique(first[name].drop_null())
+        for split, column in zip(list(splits)[1:], columns[1:], strict=True):
+            if shared := pc.sum(pc.is_in(column.drop_null(), value_set=known)).as_py():
+                yield Leak(
+                    f"{what}, and {shared:,} of {len(column):,} rows of {split} have one of "
+                    f"{next(iter(splits))}; group the split",
+                    GROUP,
+                    name,
+                )
+
+
+def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
+    """Yields splits with more rows of the first one than independent columns would share."""
+    first, *others = splits
+    sizes = [table.num_rows for table in splits.values()]
+    bounds = np.cumsum([0, *sizes])
+    total = int(bounds[-1])
+    digests, chance = np.zeros(total, np.uint64), 0.0
+    for name in names:
+        chunks = [chunk for table in splits.values() for chunk in table[name].chunks]
+        codes = _codes(pa.chunked_array(chunks))
+        counts = np.bincount(codes)
+        if len(counts) == total:
+            continue  # a number of the row
+        chance += math.log(((counts / total) ** 2).sum())
+        # Products modulo 2^64, whose overflow is the point.
+        digests = digests * np.uint64(0x9E3779B97F4A7C15) + codes.astype(np.uint64) + np.uint64(1)
+    before = np.unique(digests[: bounds[1]])
+    for at, split in enumerate(others, 1):
+        shared = int(np.isin(digests[bounds[at] : bounds[at + 1]], before).sum())
+        expected = sizes[at] * sizes[0] * math.exp(chance)
+        if shared > max(1, _MORE_THAN_CHANCE * expected):
+            yield Leak(
+                f"{shared:,} of {sizes[at]:,} rows of {split} stand in {first}, too, apart from "
+                "ids; remove copies, or group the split by what they have in common"
+            )
+
+
+def _is_number(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+
+
+def _is_few_whole_numbers(column: pa.ChunkedArray) -> bool:
+    values = np.unique(_numbers(column))
+    return len(values) <= MAX_NUMBERED_CLASSES and _is_whole(values)
+
+
+def _is_whole(values: np.ndarray) -> bool:
+    return bool((values == np.floor(values)).all())
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    # Unsafe: integers above 2^53 are rounded instead of refused.
+    return column.cast(pa.float64(), safe=False).to_numpy()
+
+
+def _codes(column: pa.ChunkedArray) -> np.ndarray:
+    encoded = column.combine_chunks().dictionary_encode()
+    return encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+
+
+def _binned(values: np.ndarray) -> np.ndarray:
+    """Returns the quantile bin of each value; NaN has a bin of its own."""
+    bins = int(np.clip(len(values) // 2 // _ROWS_PER_BIN, 2, _MOST_BINS))
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return np.zeros(len(values), np.int64)
+    edges = np.unique(np.quantile(known, np.linspace(0, 1, bins + 1)))
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
+
+
+def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
+    """Returns the share of a constant's error that bins, fitted on one half, avoid on the other."""
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    fit, test = shuffled[::2], shuffled[1::2]
+    count = int(bins.max()) + 1
+    if is_class:
+        classes = int(y.max()) + 1
+        table = np.zeros((count, classes), np.int64)
+        np.add.at(table, (bins[fit], y[fit]), 1)
+        constant = table.sum(axis=0).argmax()
+        guess = np.where(table.sum(axis=1) > 0, table.argmax(axis=1), constant)
+        before, after = (y[test] != constant).sum(), (y[test] != guess[bins[test]]).sum()
+    else:
+        rows = np.bincount(bins[fit], minlength=count)
+        sums = np.bincount(bins[fit], weights=y[fit], minlength=count)
+        mean = y[fit].mean()
+        guess = np.where(rows > 0, sums / np.maximum(rows, 1), mean)
+        before = ((y[test] - mean) ** 2).sum()
+        after = ((y[test] - guess[bins[test]]) ** 2).sum()
+    return 1 - float(after) / float(before) if before else 0.0
+
+
+def _pairs(
+    table: pa.Table, names: Sequence[str], y: np.ndarray
+) -> Iterator[tuple[tuple[str, str], str, float]]:
+    """Yields pairs of columns whose sum, difference, product or ratio is linear in y."""
+    columns = [_numbers(table[name]) for name in names]
+    whole = [i for i, column in enumerate(columns) if np.isfinite(column).all()]
+    positive = [i for i in whole if (columns[i] > 0).all()] if (y > 0).all() else []
+    logs = {i: np.log(columns[i]) for i in positive}
+    for chosen, values, label, signs in (
+        (whole, columns, y, "+-"),
+        (positive, logs, np.log(y) if positive else y, "*/"),
+    ):
+        if len(chosen) < 2:
+            continue
+        cov = np.cov(np.stack([values[i] for i in chosen] + [label]))
+        for (m, i), (n, j) in itertools.combinations(enumerate(chosen), 2):
+            for sign, weight in zip(signs, (1, -1), strict=True):
+                spread = cov[m, m] + cov[n, n] + 2 * weight * cov[m, n]
+                joint = cov[m, -1] + weight * cov[n, -1]
+                if spread <= 1e-9 * (cov[m, m] + cov[n, n]) or not cov[-1, -1]:
+                    continue
+                share = joint**2 / (spread * cov[-1, -1])
+                single = max(cov[k, -1] ** 2 / (cov[k, k] * cov[-1, -1] or 1) for k in (m, n))
+                if share >= _MIN_PAIR_SHARE > single:
+                    yield (names[i], names[j]), sign, share

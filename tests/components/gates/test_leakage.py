@@ -1,0 +1,115 @@
+"""Signs of leakage in one table, and in the splits of one."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.components.gates.leakage import find_leaks
+
+CHANCE = np.random.default_rng(0)
+
+
+def columns(rows=2_000):
+    """Features without relation to any target."""
+    return {
+        "noise": CHANCE.normal(size=rows),
+        "other": CHANCE.normal(size=rows),
+        "plan": CHANCE.choice(["a", "b", "c"], rows),
+    }
+
+
+def leaks(target, **values):
+    table = pa.table({**columns(len(next(iter(values.values())))), **values})
+    return [leak.text for leak in find_leaks({"": table}, [target])]
+
+
+def test_monotone_function_of_a_quantity_is_named():
+    wage = CHANCE.lognormal(4, 0.5, 2_000)
+    [line] = leaks("wage", wage=wage, logwage=np.log(wage))
+    assert line.startswith("logwage alone gives wage away (99.")
+    assert line.endswith("if it is known only afterwards, leave it out")
+
+
+def test_feature_that_is_known_after_the_class_is_named():
+    left = CHANCE.choice([0, 1], 2_000)
+    fee = np.where(left == 1, 9.5, 0.0)
+    [line] = leaks("left", left=left, exit_fee=fee)
+    assert line.startswith("exit_fee alone gives left away (100.0% of the errors of a constant")
+
+
+@pytest.mark.parametrize(
+    ("sign", "combined"),
+    [("+", np.add), ("-", np.subtract), ("*", np.multiply), ("/", np.divide)],
+)
+def test_pair_that_makes_up_a_quantity_is_named(sign, combined):
+    casual, registered = CHANCE.lognormal(3, 1, 2_000), CHANCE.lognormal(3, 1, 2_000)
+    target = "bikers"
+    found = leaks(target, bikers=combined(casual, registered), casual=casual, registered=registered)
+    assert f"casual {sign} registered gives bikers away (100.0% of" in "\n".join(found)
+
+
+def test_good_features_are_no_leaks():
+    x = CHANCE.normal(size=2_000)
+    assert leaks("y", y=x + CHANCE.normal(size=2_000), x=x) == []
+    assert leaks("y", y=(x > 0.5).astype(int), noisy=x + 1) != []
+    assert leaks("y", y=CHANCE.choice([0, 1], 2_000), x=x) == []
+
+
+def patients(ids):
+    return pa.table({"patient_id": ids, "y": CHANCE.normal(size=len(ids))})
+
+
+def test_ids_that_repeat_are_named_unless_they_are_the_group():
+    table = patients([i % 103 for i in range(172)])
+    [leak] = find_leaks({"": table}, ["y"])
+    assert leak.text.startswith("patient_id looks like an id with 103 values in 172 rows")
+    assert (leak.remedy, leak.column) == ("group", "patient_id")
+    assert find_leaks({"": table}, ["y"], group="patient_id") == []
+
+
+def test_rows_with_an_id_of_another_split_are_counted():
+    splits = {"train": patients([i // 2 for i in range(100)]), "eval": patients([7, 8, 900])}
+    [leak] = find_leaks(splits, ["y"])
+    assert "and 2 of 3 rows of eval have one of train" in leak.text
+
+
+def test_rows_in_two_splits_are_counted_apart_from_their_ids():
+    x, y = CHANCE.normal(size=(2, 300))
+    table = pa.table({"id": range(300), "x": x, "y": y, "plan": CHANCE.choice(["a", "b"], 300)})
+    again = table.slice(0, 20).set_column(0, "id", pa.array(range(1000, 1020)))
+    splits = {"train": table.slice(0, 200), "eval": pa.concat_tables([table.slice(200), again])}
+    [leak] = find_leaks(splits, ["y"])
+    assert leak.text.startswith("20 of 120 rows of eval stand in train, too")
+
+
+def test_few_categories_share_rows_by_chance():
+    rows = {name: CHANCE.choice(["a", "b", "c"], 600) for name in ("x", "y")}
+    table = pa.table(rows)
+    assert find_leaks({"train": table.slice(0, 400), "eval": table.slice(400)}, ["y"]) == []
+
+
+def test_date_behind_the_time_of_prediction_is_named():
+    days = [f"2024-03-{1 + i % 20:02d}" for i in range(100)]
+    paid = [f"2024-03-{3 + i % 20:02d}" for i in range(100)]
+    born = [f"1990-03-{1 + i % 20:02d}" for i in range(100)]
+    table = pa.table({"ordered": days, "paid": paid, "born": born, "y": CHANCE.normal(size=100)})
+    [leak] = find_leaks({"": table}, ["y"], time="ordered")
+    assert leak.text.startswith("paid lies behind ordered in 100% of the rows")
+
+
+def test_feature_that_is_left_out_is_no_leak():
+    wage = CHANCE.lognormal(4, 0.5, 2_000)
+    table = pa.table({"wage": wage, "logwage": np.log(wage)})
+    assert find_leaks({"": table}, ["wage"], left_out=["logwage"]) == []
+
+
+def test_missing_values_are_no_error():
+    target = "y"
+    holes = pa.array([None if i % 3 else float(i) for i in range(2_000)])
+    assert leaks(target, y=CHANCE.normal(size=2_000), holes=holes) == []
+
+
+def test_integers_beyond_float64_are_no_error():
+    target = "y"
+    hashes = pa.array([2**62 + 3 * i for i in range(2_000)])
+    assert leaks(target, y=CHANCE.normal(size=2_000), hashes=hashes) == []
