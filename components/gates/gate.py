@@ -7,7 +7,6 @@ on them.
 
 import json
 import os
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
@@ -19,10 +18,9 @@ from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import ExampleAnomalies, Examples, ExampleStatistics
 
 from penstock.components import activity
-from penstock.components.batches.shards import sample_split
 from penstock.components.gates.anomalies import read_anomalies
 from penstock.components.gates.checks import find_problems, raise_unfit
-from penstock.components.gates.leakage import GROUP, find_leaks
+from penstock.components.gates.leakage import leak_lines
 from penstock.components.gates.options import GateOptions
 from penstock.components.gates.options_component import options_component
 from penstock.components.plain import from_json
@@ -66,27 +64,14 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
         _by_split(baseline) if baseline is not None else None,
     )
     raise_unfit("the data is", problems)
-    leaks = _leaks(examples, by_split, asked) if asked.leakage != "off" else []
+    is_plain = examples_utils.get_payload_format(examples) == example_gen_pb2.FORMAT_TF_EXAMPLE
+    leaks = leak_lines(examples.uri, list(by_split), asked) if is_plain else []
+    if asked.leakage == "stop":
+        raise_unfit("the data is", leaks)
+    for line in leaks:
+        activity.tell(f"leakage: {line}", is_milestone=True)
     rows = {split: statistics.num_examples for split, statistics in by_split.items()}
     return {"verdict": json.dumps({"rows": rows, "leakage": leaks})}
-
-
-def _leaks(examples: Examples, by_split: Mapping[str, Any], asked: GateOptions) -> list[str]:
-    """Returns the signs of leakage, one line each, and reports them; raises them if asked to."""
-    if examples_utils.get_payload_format(examples) != example_gen_pb2.FORMAT_TF_EXAMPLE:
-        return []
-    samples = {split: sample_split(examples.uri, split) for split in by_split}
-    lines = [
-        leak.text + (f" by group={leak.column}" if leak.remedy == GROUP else "")
-        for leak in find_leaks(
-            samples, asked.labels, left_out=asked.left_out, group=asked.group, time=asked.time
-        )
-    ]
-    if asked.leakage == "stop":
-        raise_unfit("the data is", lines)
-    for line in lines:
-        activity.tell(f"leakage: {line}", is_milestone=True)
-    return lines
 
 
 def _by_split(statistics: ExampleStatistics) -> dict[str, Any]:

@@ -15,6 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.components.batches.shards import sample_split
+from penstock.components.gates.options import GateOptions
+
 # The whole look at 100,000 rows of 50 columns then takes less than a second.
 _SAMPLE_ROWS = 20_000
 _MIN_ROWS = 50
@@ -75,6 +78,22 @@ def find_leaks(
     if len(splits) > 1:
         found += _shared_rows(splits, [*features, *labels])
     return found
+
+
+def leak_lines(folder: str, splits: Sequence[str], options: GateOptions) -> list[str]:
+    """Returns the signs of leakage in splits of an Examples folder, one line each."""
+    if options.leakage == "off":
+        return []
+    found = find_leaks(
+        {split: sample_split(folder, split) for split in splits},
+        options.labels,
+        left_out=options.left_out,
+        group=options.group,
+        time=options.time,
+    )
+    return [
+        leak.text + (f" by group={leak.column}" if leak.remedy == GROUP else "") for leak in found
+    ]
 
 
 def is_id_name(name: str) -> bool:

@@ -20,6 +20,7 @@ from penstock.components.doctor.verify import verify
 from penstock.components.engine.options import local_beam_args
 from penstock.components.errors import DataError
 from penstock.components.gates.checks import find_problems, raise_unfit
+from penstock.components.gates.leakage import leak_lines
 from penstock.components.gates.options import GateOptions
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
 from penstock.components.tfrecord.schema_features import parse_schema
@@ -77,6 +78,10 @@ def validate_examples(
     now = {split: found.datasets[0] for split, found in statistics.items()}
     before = _read_statistics(baseline) if baseline else None
     problems = find_problems(now, anomalies, manifest, options, before)
+    leaks = leak_lines(str(folder), list(now), options) if all(shards.values()) else []
+    for line in leaks:
+        report(f"leakage: {line}")
+    problems += leaks if options.leakage == "stop" else []
     return Validation(statistics, schema, anomalies, tuple(problems))
 
 

@@ -4,6 +4,7 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
+import penstock
 from penstock.components.errors import DataError
 from penstock.components.gates.checks import find_problems
 from penstock.components.gates.options import GateOptions
@@ -168,7 +169,21 @@ def run_gate(artifacts, **options):
 
 def test_gate_passes_good_data_without_a_manifest(artifacts):
     made = artifacts(tips(), anomalies_pb2.Anomalies())
-    assert run_gate(made, labels=("tips",)) == {"rows": {"train": 10}}
+    verdict = run_gate(made, labels=("tips",), leakage="off")
+    assert verdict == {"rows": {"train": 10}, "leakage": []}
+
+
+def test_gate_tells_leakage_or_stops_for_it(artifacts, tmp_path):
+    made = artifacts(tips(), anomalies_pb2.Anomalies())
+    rows = "".join(f"{i / 7},{i / 7 + 1},{i % 5}\n" for i in range(400))
+    (tmp_path / "trips.csv").write_text("tips,paid,zone\n" + rows)
+    made["examples"].uri = str(tmp_path / "shards")
+    penstock.ingest(str(tmp_path / "trips.csv"), tmp_path / "shards")
+    [line] = run_gate(made, labels=("tips",))["leakage"]
+    assert line.startswith("paid alone gives tips away")
+    assert run_gate(made, labels=("tips",), left_out=("paid",))["leakage"] == []
+    with pytest.raises(DataError, match="paid alone gives tips away"):
+        run_gate(made, labels=("tips",), leakage="stop")
 
 
 def test_gate_lists_all_problems(artifacts, tmp_path):
