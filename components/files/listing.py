@@ -98,19 +98,27 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         return Listing((pattern,), ())
     elif os.path.isdir(pattern):
         names = retry_local(pattern, lambda: os.listdir(pattern))
-        found = [path for name in names if os.path.isfile(path := os.path.join(pattern, name))]
+        found = [path for name in names if not os.path.isdir(path := os.path.join(pattern, name))]
         if kind in _PARTITIONED and any("=" in name for name in names):
             below = glob.iglob(os.path.join(glob.escape(pattern), "*=*", "**"), recursive=True)
-            found += [p for p in below if os.path.isfile(p) and _is_partitioned(pattern, p)]
+            found += [p for p in below if not os.path.isdir(p) and _is_partitioned(pattern, p)]
         listing = _by_extension(_without_stray(found), kind)
     elif glob.has_magic(pattern):
-        listing = _without_stray(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
+        found = glob.glob(pattern, recursive=True)
+        listing = _without_stray(path for path in found if not os.path.isdir(path))
+    elif os.path.exists(pattern):
+        raise DataError(
+            f"{pattern}: not a regular file; write what a pipe or a device gives to one"
+        )
     else:
         raise DataError(f"{pattern}: no such file or folder")
     if not listing.files:
         beside = f" but {', '.join(listing.ignored)}, which are not data" if listing.ignored else ""
         advice = _advice(pattern, listing.ignored) if kind is None else "expected at least one"
         raise DataError(f"{pattern}: no data file matches{beside}; {advice}")
+    for path in listing.files:
+        if not isinstance(path, RemoteFile) and not os.path.isfile(path):
+            raise DataError(f"{path}: a broken link, a pipe or a device; mend or remove it")
     return listing
 
 

@@ -10,17 +10,18 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files.content import hash_file
+from penstock.components.files.content import HashingStream, hash_file
 from penstock.components.files.remote import RemoteFile, find_below, is_remote, normal_address
 from penstock.components.files.spool import local_folder, local_path
 from penstock.components.tfrecord.checked import altered, checked_manifest, missing
+from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.example_proto import (
     has_sequences,
     is_example,
     is_plain_example,
 )
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
-from penstock.components.tfrecord.records import read_records
+from penstock.components.tfrecord.records import RecordReader, open_file
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import check_unlisted, find_tfrecords
@@ -138,12 +139,17 @@ def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBa
 def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterator[list[bytes]]:
     """Yields the serialized records of a shard, at most `rows` or about `BATCH_BYTES` at a time."""
     path = local_path(file)
-    if isinstance(file, RemoteFile) and (found := hash_file(path).sha256.hex()) != shard.sha256:
-        raise DataError(altered(file, found, shard))
     read = 0
-    for payloads in _payloads(path, rows):
-        yield payloads
-        read += len(payloads)
+    with open_file(path) as content:
+        stream = HashingStream(content)
+        for payloads in _payloads(RecordReader(stream, file), rows):
+            yield payloads
+            read += len(payloads)
+        while stream.read(CHUNK_BYTES):
+            pass
+    # It may have been replaced since the manifest was checked.
+    if (found := stream.content().sha256.hex()) != shard.sha256:
+        raise DataError(altered(file, found, shard))
     if isinstance(file, RemoteFile):
         Path(path).unlink(missing_ok=True)
     if read != shard.rows:
@@ -152,10 +158,10 @@ def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterato
         )
 
 
-def _payloads(file: str, rows: int) -> Iterator[list[bytes]]:
+def _payloads(reader: RecordReader, rows: int) -> Iterator[list[bytes]]:
     some: list[bytes] = []
     size = 0
-    for record in read_records(file):
+    for record in reader.records():
         some.append(record.payload)
         size += len(record.payload)
         if len(some) == rows or size > BATCH_BYTES:

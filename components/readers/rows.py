@@ -31,7 +31,7 @@ from penstock.components.readers.order import (
 from penstock.components.readers.packed_shards import PackedShards
 from penstock.components.sources.base import Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
-from penstock.components.tfrecord.checked import checked_manifest
+from penstock.components.tfrecord.checked import checked_manifest, require_stamp, stamp_of
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.framing import payload_bounds
@@ -93,6 +93,7 @@ class Rows:
         )
         self.shards: tuple[Shard, ...] = tuple(s for s in manifest.splits[split] if s.rows)
         self._ends = tuple(accumulate(shard.rows for shard in self.shards))
+        self._stamps = tuple(stamp_of(self._path(at)) for at in range(len(self.shards)))
         self._open()
 
     def _open(self) -> None:
@@ -263,6 +264,7 @@ class Rows:
 
     def _read(self, at: int) -> Any:
         path = self._path(at)
+        require_stamp(path, self._stamps[at])
         with path.open("rb") as file:
             if path.suffix == ".gz":
                 return gzip.decompress(file.read())

@@ -102,6 +102,22 @@ def check_listed(path: str | os.PathLike[str]) -> bool:
     return bool(scopes)
 
 
+def stamp_of(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Returns size in bytes and time of change (ns), which tell a file from its replacement."""
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
+
+
+def require_stamp(path: str | os.PathLike[str], stamp: tuple[int, int]) -> None:
+    """Raises a DataError if a file has another stamp than when its reader began."""
+    try:
+        now = stamp_of(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {reason(error)}") from error
+    if now != stamp:
+        raise DataError(f"{path}: was replaced while it was read; start again")
+
+
 def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
     """Returns the scope of each manifest that covers a path."""
     name = os.fspath(path)

@@ -6,6 +6,7 @@ finite, measures waiting for input, and runs small models three times as fast.
 
 import logging
 import posixpath
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -300,10 +301,14 @@ def _run(
         raise UsageError(
             f"train_data ended after step {loop.step}: it must be endless, as Input.train's is"
         ) from error
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+    except (
+        tf.errors.DataLossError,
+        tf.errors.InvalidArgumentError,
+        tf.errors.UnknownError,
+    ) as error:
         if "IteratorGetNext" not in str(error):
             raise
-        cause = damage_in(*data) or _cause(error.message)
+        cause = _data_error(error.message) or damage_in(*data) or _cause(error.message)
         raise DataError(f"the input cannot be read after step {loop.step}: {cause}") from error
 
 
@@ -324,6 +329,12 @@ def _batch_rows(
     first = tf.nest.flatten(data.element_spec)[0]
     shares = strategy.num_replicas_in_sync if workers else 1
     return first.shape[0] and first.shape[0] * shares if first.shape.rank else None
+
+
+def _data_error(message: str) -> str | None:
+    """Extracts the text of a DataError that the input raised in Python."""
+    found = re.search(r"\bDataError: (.+)", message)
+    return found and found[1]
 
 
 def _cause(message: str) -> str:

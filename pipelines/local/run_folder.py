@@ -1,10 +1,6 @@
 """The folder of the runs of a pipeline: one run at a time, no leftovers of killed ones."""
 
-import fcntl
-import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +32,6 @@ def metadata_file(connection: Any) -> Path:
             "give the address as pipeline_root, and a folder as root"
         )
     return Path(connection.sqlite.filename_uri)
-
-
-@contextmanager
-def only_run(folder: Path) -> Iterator[None]:
-    """Holds the lock of `folder` while the block lasts; it ends with a killed process."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise DataError(
-                f"{folder}: another run is at work (process {lock.read().strip() or 'unknown'}); "
-                "wait for it, or give this one another --root"
-            ) from error
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
 
 
 def check_store(file: Path, pipeline: Pipeline) -> None:

@@ -15,8 +15,9 @@ from penstock.components.activity import listening
 from penstock.components.files.spool import remove_copies
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.pipelines.local.beam_progress import beam_told
-from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file, only_run
+from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file
 from penstock.pipelines.runs.artifact_check import artifacts_checked
+from penstock.pipelines.runs.metadata_store import only_run
 from penstock.pipelines.terminal.failures import NodeFailedError, reason
 from penstock.pipelines.terminal.interrupts import CommandInterruptedError, was_interrupted
 from penstock.pipelines.terminal.progress import FAILED, Progress

@@ -4,6 +4,7 @@ A MySQL user and password come from the environment alone, so that no argument, 
 pipeline or process list holds them.
 """
 
+import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -204,3 +205,22 @@ def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[An
         connection.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READONLY
     with store_errors(store):
         yield ml_metadata.MetadataStore(connection)
+
+
+@contextmanager
+def only_run(folder: Path) -> Iterator[None]:
+    """Holds the lock of `folder` while the block lasts; it ends with a killed process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            raise DataError(
+                f"{folder}: another run is at work (process {lock.read().strip() or 'unknown'}); "
+                "wait for it, or use another folder"
+            ) from error
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield

@@ -8,9 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.tfrecord.checked import require_stamp, stamp_of
 from penstock.components.tfrecord.unlisted import require_examples
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
@@ -66,7 +68,7 @@ class _PythonCalls:
 _calls = _PythonCalls()
 
 
-def python_op(function: Callable[..., Any], inputs: list[Any], kinds: list[tf.DType]) -> Any:
+def python_op(function: Callable[..., Any], inputs: list[Any], kinds: Any) -> Any:
     """Returns a `tf.numpy_function` for a process that may end while tf.data works ahead."""
     return tf.numpy_function(partial(_calls.call, function), inputs, kinds)
 
@@ -138,8 +140,24 @@ def first_record(
     )
 
 
+def path_op(files: InputFiles) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns an op for the path of a file by number, which fails once the file was replaced."""
+    stamps = [None if "://" in file else stamp_of(file) for file in files.files]
+
+    def path_of(number: np.int64) -> str:
+        file, stamp = files.files[number], stamps[number]
+        if stamp is not None:
+            require_stamp(file, stamp)
+        return file
+
+    return lambda number: tf.ensure_shape(python_op(path_of, [number], tf.string), [])
+
+
 def paths_of(files: InputFiles) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices((list(files.files), files.compressions))
+    path = path_op(files)
+    numbered = tf.data.Dataset.range(len(files.files))
+    compressions = tf.constant(files.compressions)
+    return numbered.map(lambda number: (path(number), compressions[number]))
 
 
 def interleaved(

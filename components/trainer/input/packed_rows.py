@@ -19,6 +19,7 @@ import tensorflow as tf
 from penstock.components.errors import DataError
 from penstock.components.packing.block import BlockView, view_block
 from penstock.components.packing.layout import PackedLayout, Section
+from penstock.components.tfrecord.checked import require_stamp, stamp_of
 from penstock.components.tfrecord.framing import payload_bounds
 from penstock.components.tfrecord.records import read_records
 from penstock.components.trainer.input.files import InputFiles
@@ -58,7 +59,9 @@ class PackedRows:
         self._files = files.files
         self._rows = files.counted()
         self._local = self._copied() if "://" in files.files[0] else files.files
-        self._map = lru_cache(None)(_whole) if in_memory else lru_cache(_MAX_MAPS)(_mapped)
+        self._stamps = {path: stamp_of(path) for path in self._local}
+        self._read = _whole if in_memory else _mapped
+        self._map = lru_cache(None if in_memory else _MAX_MAPS)(self._unchanged)
         self._view = lru_cache(_MAX_VIEWS)(self._view_of)
         self._free: dict[int, list[Array]] = defaultdict(list)
         self._payloads = [self._find_payloads(number) for number in range(len(files.files))]
@@ -125,6 +128,10 @@ class PackedRows:
         file = int(np.searchsorted(self._first_blocks, block, "right")) - 1
         begin, end = self._payloads[file][block - self._first_blocks[file]]
         return view_block(self._map(self._local[file])[begin:end], self.layout)
+
+    def _unchanged(self, path: str) -> npt.NDArray[np.uint8]:
+        require_stamp(path, self._stamps[path])
+        return self._read(path)
 
     def _find_payloads(self, file: int) -> npt.NDArray[np.int64]:
         found, is_whole = payload_bounds(self._map(self._local[file]))

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.readers.order import ROW_BITS, TO_END, Order, PassPlan
-from penstock.components.trainer.input.common import python_op
+from penstock.components.trainer.input.common import path_op, python_op
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.start import InputStart
@@ -52,10 +52,10 @@ class Passes:
         )
         pieces = tf.ensure_shape(pieces, [None, 3])
         lanes = tf.ensure_shape(lanes, [self.order.lanes])
-        paths, compressions = tf.constant(self.files.files), tf.constant(self.files.compressions)
+        path_of, compressions = path_op(self.files), tf.constant(self.files.compressions)
 
         def piece(row: tf.Tensor) -> tf.data.Dataset:
-            path, compression = tf.gather(paths, row[0]), tf.gather(compressions, row[0])
+            path, compression = path_of(row[0]), tf.gather(compressions, row[0])
             records = tf.data.TFRecordDataset(path, compression)
             if batched and is_whole:
                 return records.batch(block_rows).skip(row[1]).take(row[2])

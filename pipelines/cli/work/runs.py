@@ -3,14 +3,16 @@
 import json
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from penstock.components.errors import counted
 from penstock.pipelines.reporting.numbers import duration
 from penstock.pipelines.reporting.run_facts import gather_pipeline, judge
-from penstock.pipelines.runs.metadata_store import open_reading
+from penstock.pipelines.runs.metadata_store import SqliteStore, only_run, open_reading
 from penstock.pipelines.runs.prune import (
     PrunePlan,
     folder_bytes,
@@ -110,7 +112,10 @@ def show_run(what: str | None, root: str) -> None:
 
 def prune_runs(where: str, *, keep: int, yes: bool, interrupted: bool) -> None:
     for store in find_stores(where):
-        with open_reading(store, writable=yes) as opened:
+        alone = isinstance(store, SqliteStore) and yes
+        # A run that begins now may take from the cache what is about to go.
+        lock = only_run(Path(store.path).parent) if alone else nullcontext()
+        with lock, open_reading(store, writable=yes) as opened:
             plan = plan_prune(opened, keep=keep, interrupted=interrupted)
             _tell(plan, str(store), yes)
             if yes:

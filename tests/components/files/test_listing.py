@@ -110,3 +110,21 @@ def test_kinds_do_not_mix(tree):
     source = open_source("d", Table(kind="csv"))
     assert source.files == ("d/1.csv",)
     assert source.ignored == ("d/2.parquet",)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("gone.csv", path)])
+def test_pipe_or_broken_link_among_data_is_named_not_left_out(tree, make):
+    tree("d/a.csv")
+    make("d/b.csv")
+    for pattern in ("d", "d/*.csv"):
+        with pytest.raises(DataError, match=r"^d/b\.csv: a broken link, a pipe or a device;"):
+            list_files(pattern, "csv")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("path", ["pipe", "/dev/zero"])
+def test_endless_input_is_refused_before_it_is_read(tree, path):
+    os.mkfifo("pipe")
+    with pytest.raises(DataError, match=f"^{path}: not a regular file"):
+        list_files(path, None)

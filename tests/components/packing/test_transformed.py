@@ -18,6 +18,7 @@ from penstock.components.batches.analysis import analyze
 from penstock.components.batches.materialize import materialize
 from penstock.components.batches.shards import shard_tasks
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.content import hash_file
 from penstock.components.packing import transformed
 from penstock.components.packing.component import Executor, Pack
 from penstock.components.packing.options import PackOptions
@@ -129,6 +130,6 @@ def test_rows_that_grow_in_the_graph_come_in_smaller_batches(tmp_path, monkeypat
         return pa.RecordBatch.from_arrays([pa.LargeListArray.from_arrays(offsets, values)], ["x"])
 
     monkeypatch.setattr(transformed, "_loaded", lambda graph: widened)
-    shard = SimpleNamespace(rows=700)
+    shard = SimpleNamespace(rows=700, sha256=hash_file(str(path)).sha256.hex())
     batches = transformed.TransformedRows("")(str(path), shard)
     assert [batch.num_rows for batch in batches] == [256, *[63] * 7, 3]

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from penstock.components.errors import DataError
 from penstock.pipelines.cli.main import app
+from penstock.pipelines.runs.metadata_store import only_run
 from penstock.pipelines.runs.run_record import all_runs
 
 USER_CODE = Path(__file__).parents[1] / "user_code"
@@ -74,6 +76,12 @@ def test_what_nothing_kept_rests_on_goes(made, tmp_path):
         *("Trainer/model/2", "Evaluator/modelblessing/3"),
     ]
     assert advice == "give --yes to remove them"
+    assert made.left() == everything
+
+    # It may take from the cache what would go.
+    at_work = f"another run is at work .process {os.getpid()}.; wait"
+    with only_run(tmp_path), pytest.raises(DataError, match=at_work):
+        call("runs", "prune", tmp_path, "--keep", 1, "--yes")
     assert made.left() == everything
 
     assert "removed: 4 folders of 2 runs" in call("runs", "prune", tmp_path, "--keep", 1, "--yes")

@@ -19,8 +19,8 @@ from tfx.types.standard_artifacts import Examples, Model
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.kubeflow.refusals import check_no_secrets
-from penstock.pipelines.local.run_folder import only_run
 from penstock.pipelines.local.runner import run_locally
+from penstock.pipelines.runs.metadata_store import only_run
 from penstock.pipelines.terminal.failures import NodeFailedError
 from penstock.pipelines.terminal.progress import Progress
 
@@ -143,7 +143,7 @@ def test_what_a_killed_run_left_is_removed(tmp_path):
 CLAIM = """
 import pathlib
 from penstock.pipelines.kubeflow.refusals import check_no_secrets
-from penstock.pipelines.local.run_folder import only_run
+from penstock.pipelines.runs.metadata_store import only_run
 with only_run(pathlib.Path(sys.argv[1])):
     print("in", flush=True)
     sys.stdin.read()
@@ -184,7 +184,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path, other_process):
         run(tmp_path)
     assert str(error.value) == (
         f"{tmp_path}: another run is at work (process {other.pid}); "
-        "wait for it, or give this one another --root"
+        "wait for it, or use another folder"
     )
     other.kill()
     other.wait()
