@@ -1,5 +1,6 @@
 """Hidden commands that compiled pipelines run in containers, besides `penstock node`."""
 
+import json
 from typing import Annotated
 
 import typer
@@ -13,6 +14,31 @@ def component(
     from penstock.pipelines.kubeflow.plain.run import run_component
 
     run_component(name, executor_input)
+
+
+def notify(
+    nodes: Annotated[list[str], typer.Argument(help="Ids of the pipeline's nodes.")],
+    pipeline: Annotated[str, typer.Option(help="Name of the pipeline.")],
+    metadata: Annotated[str, typer.Option(help="Metadata store, as of penstock node.")],
+    run_id: Annotated[str, typer.Option(help="Id of the run.")],
+    link: Annotated[str, typer.Option(help="Address of the run's page, with RUN_ID.")] = "",
+    command: Annotated[str, typer.Option(help="Program that gets the message, JSON.")] = "[]",
+    kfp_executor_input: Annotated[str | None, typer.Option(help="KFP's executor input.")] = None,
+) -> None:
+    """Send the verdict on a run that has ended."""
+    from penstock.pipelines.kubeflow.notify import notify as send
+    from penstock.pipelines.runs.metadata_store import store_of
+
+    line = send(
+        store_of(metadata),
+        run_id,
+        pipeline=pipeline,
+        nodes=nodes,
+        link=link,
+        command=json.loads(command),
+        executor_input=kfp_executor_input,
+    )
+    typer.echo(line)
 
 
 def worker(

@@ -45,7 +45,7 @@ from penstock.pipelines.terminal.output import ForgivingStream, plain
 # Commands that make something besides what they print.
 _WORKING = (
     *("init", "run", "predict", "report", "ingest", "pack", "export", "compile", "image"),
-    *("submit", "node", "schedules", "bench", "worker", "component"),
+    *("submit", "node", "schedules", "bench", "worker", "component", "notify"),
 )
 _REWORDED = (
     (r" \(Possible options: .*\)$", ""),
@@ -84,6 +84,7 @@ app.add_typer(
 )
 app.command("worker", hidden=True)(containers.worker)
 app.command("component", hidden=True)(containers.component)
+app.command("notify", hidden=True)(containers.notify)
 
 
 def _print_version(wanted: bool) -> None:

@@ -102,17 +102,28 @@ class CompiledFile:
         return name, loaded
 
 
+def tasks_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the container tasks of a pipeline spec by name, those below an exit handler too."""
+    dags = [one["dag"] for one in (spec["root"], *spec["components"].values()) if "dag" in one]
+    return {
+        name: task
+        for dag in dags
+        for name, task in dag["tasks"].items()
+        if "dag" not in spec["components"][task["componentRef"]["name"]]
+    }
+
+
 def read_compiled_file(path: Path) -> CompiledFile:
     """Reads a compiled pipeline file; DataError if it is something else."""
     try:
         spec, *_ = yaml.safe_load_all(path.read_text(encoding="utf-8"))
-        dag = spec["root"]["dag"]["tasks"]
+        tasks = tasks_of(spec)
         return CompiledFile(
             path=path,
             name=spec["pipelineInfo"]["name"],
             parameters=spec["root"].get("inputDefinitions", {}).get("parameters", {}),
-            tasks={name: task["taskInfo"]["name"] for name, task in dag.items()},
-            retries=any("retryPolicy" in task for task in dag.values()),
+            tasks={name: task["taskInfo"]["name"] for name, task in tasks.items()},
+            retries=any("retryPolicy" in task for task in tasks.values()),
         )
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
         raise DataError(

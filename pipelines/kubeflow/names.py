@@ -11,6 +11,8 @@ _RESERVED_TASKS = ("root",)
 # Inputs and outputs of tasks besides the user's, see `pipeline_yaml` and `outputs`.
 SPAN_FROM_NAME = "span_from"
 _RESERVED = ("run_id", SPAN_FROM_NAME, "metrics", "html")
+# Component of a run's last task, and its variable with the webhook's address.
+NOTIFY, WEBHOOK = "penstock.notify", "PENSTOCK_WEBHOOK"
 _MAX_PARAMETER_CHARS = 60
 
 

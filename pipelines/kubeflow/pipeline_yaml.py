@@ -20,10 +20,12 @@ from kfp import components, dsl
 from penstock.components.errors import UsageError
 from penstock.components.files.commit import attempt_file
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
+from penstock.pipelines.kubeflow.names import NOTIFY
 from penstock.pipelines.kubeflow.outputs import HTML, METRICS
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import SPAN_FROM, Parameter, Plan, Task
 from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets, worker_job
+from penstock.pipelines.kubeflow.resources import Notify
 
 # Argo fails a run whose workflow takes more than 1 MiB, in which each text of an argument stands
 # seven to nine times (measured with KFP 2.17); 140 small nodes take the rest.
@@ -67,6 +69,13 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
 
     def build(*channels: Any) -> None:
         values = {p.kfp_name: value for p, value in zip(every, channels, strict=True)}
+        if placement.notify is None:
+            add_tasks(values)
+            return
+        with dsl.ExitHandler(_notify_task(plan, image, placement, placement.notify), plan.name):
+            add_tasks(values)
+
+    def add_tasks(values: Mapping[str, Any]) -> None:
         made: dict[str, dsl.PipelineTask] = {}
         for task in plan.tasks:
             writes = task.name in writers
@@ -91,6 +100,23 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
     return dsl.pipeline(name=plan.name)(build)
 
 
+def _notify_task(plan: Plan, image: str, placement: Placement, notify: Notify) -> Any:
+    nodes = [node_id for task in plan.tasks for node_id in task.node_ids]
+    arguments = ["--pipeline", plan.name, "--metadata", _store(placement), "--link", notify.link]
+    if notify.command:
+        arguments += ["--command", json.dumps(notify.command)]
+
+    def container(run_id: str, html: Any) -> dsl.ContainerSpec:
+        given = [*nodes, *arguments, "--run-id", run_id, "--kfp-executor-input", EXECUTOR_INPUT]
+        return dsl.ContainerSpec(image=image, command=["penstock", "notify"], args=given)
+
+    _set_signature(container, "notify", {"run_id": str, HTML: _VIEW_TYPES[HTML]}, {})
+    step = dsl.container_component(container)(run_id=dsl.PIPELINE_JOB_ID_PLACEHOLDER)
+    step.set_caching_options(False)
+    place(step, Task(("notify",), "notify", NOTIFY, (), (), (HTML,), (), ()), placement)
+    return step
+
+
 def _definition_writers(plan: Plan) -> Sequence[str]:
     """Returns the tasks that write the definition: all that come first, or one if it is large."""
     first = [task.name for task in plan.tasks if not task.upstream]
@@ -102,15 +128,18 @@ def _parameters(task: Task, plan: Plan, writes: bool) -> tuple[Parameter, ...]:
 
 
 def _arguments(task: Task, plan: Plan, image: str, placement: Placement) -> list[str]:
-    store = placement.metadata_sqlite
-    if placement.metadata_mysql is not None:
-        tls = MYSQL_TLS if placement.mysql_secret.tls_name else None
-        store = replace(placement.metadata_mysql, tls=tls).address
     arguments = [*task.node_ids, "--pipeline-root", placement.root_of(plan.name)]
-    arguments += ["--metadata", store]
+    arguments += ["--metadata", _store(placement)]
     if placement.has_workers(task.node_id, task.component):
         arguments += ["--worker-job", json.dumps(worker_job(placement, task.node_id, image))]
     return arguments
+
+
+def _store(placement: Placement) -> str:
+    if placement.metadata_mysql is None:
+        return placement.metadata_sqlite
+    tls = MYSQL_TLS if placement.mysql_secret.tls_name else None
+    return replace(placement.metadata_mysql, tls=tls).address
 
 
 def _command(task: Task, placement: Placement) -> list[str]:

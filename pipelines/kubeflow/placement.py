@@ -25,6 +25,7 @@ from penstock.pipelines.kubeflow.resources import (
     Affinity,
     Gpu,
     MySqlSecret,
+    Notify,
     Resources,
     Retry,
     Volume,
@@ -54,6 +55,7 @@ class Placement:
         fuse: Whether light nodes that follow each other (schema, validators, gates; evaluation,
             checks, push) share a pod; nodes that `nodes` or `gpu.nodes` name have one of their own.
         retry: Retries of failed nodes.
+        notify: Message with verdict and link at the end of each run; None sends none.
         run_as_user: User and group id of the containers, that of the image; not 0.
         affinity: Requirements, all of them, for the Kubernetes nodes of every pod.
         image_pull_secrets: Names of the secrets with the login to the image's registry.
@@ -76,6 +78,7 @@ class Placement:
     workers: int = 1
     fuse: bool = True
     retry: Retry = field(default_factory=Retry)
+    notify: Notify | None = None
     run_as_user: int = 65532
     affinity: tuple[Affinity, ...] = ()
     image_pull_secrets: tuple[str, ...] = ()

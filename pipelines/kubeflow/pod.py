@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from kfp import dsl
 
+from penstock.pipelines.kubeflow.compiled_file import tasks_of
+from penstock.pipelines.kubeflow.names import NOTIFY, WEBHOOK
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Task
 from penstock.pipelines.kubeflow.resources import Gpu, Retry
@@ -66,6 +68,10 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
         if login.tls_name:
             tls = {"secretName": login.tls_name, "mountPath": MYSQL_TLS, "optional": False}
             pod["secretAsVolume"] = [tls]
+    notify = placement.notify
+    if task.component == NOTIFY and notify is not None and notify.webhook_secret is not None:
+        keys = {notify.webhook_key: WEBHOOK}
+        pod.setdefault("secretAsEnv", []).append(_secret_as_env(notify.webhook_secret, keys))
     # Written as a dict: the kfp-kubernetes for Python 3.10 has no functions for half of it.
     step.platform_config["kubernetes"] = pod
 
@@ -79,7 +85,7 @@ def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
     (pipelines 2.17 `argocompiler/container.go` addParameterDefault; Argo 4.0
     `operator.go` processNodeRetries.)
     """
-    for task in spec["root"]["dag"]["tasks"].values():
+    for task in tasks_of(spec).values():
         if "retryPolicy" in task:
             task["retryPolicy"]["backoffMaxDuration"] = f"{retry.total_seconds}s"
 

@@ -202,6 +202,31 @@ class Gpu:
         return node_id in self.nodes if self.nodes else component.split(".")[-1] == "Trainer"
 
 
+@dataclass(frozen=True)
+class Notify:
+    """Message at the end of each run, whether it succeeded or failed.
+
+    Attributes:
+        webhook_secret: Kubernetes secret with the webhook's address, to which the message is sent
+            as JSON.
+        webhook_key: Key of the address in that secret.
+        command: Program of the image, with its arguments, that reads the message from stdin.
+        link: Address of a run's page, with RUN_ID for the run's id.
+    """
+
+    webhook_secret: str | None = None
+    webhook_key: str = "url"
+    command: tuple[str, ...] = ()
+    link: str = ""
+
+    def __post_init__(self) -> None:
+        if self.webhook_secret is None and not self.command:
+            raise UsageError("notify needs webhook_secret or command")
+        if self.webhook_secret is not None:
+            check_object_name("notify.webhook_secret", self.webhook_secret)
+        _match(_KEY, self.webhook_key, "notify.webhook_key", "a key of a secret")
+
+
 def _match(pattern: re.Pattern[str], value: str, name: str, expected: str) -> None:
     if not pattern.match(value):
         raise UsageError(f"{name} must be {expected}, got {value!r}")
