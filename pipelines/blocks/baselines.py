@@ -78,8 +78,9 @@ def _linear(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> n
     ):
         if fitted.shape[1]:
             known = np.nan_to_num(fitted)
-            parts.append((encoder.fit_transform(known), encoder.transform(np.nan_to_num(tested))))
-    x, new = (sparse.csr_matrix(sparse.hstack(side)) for side in zip(*parts, strict=True))
+            sides = encoder.fit_transform(known), encoder.transform(np.nan_to_num(tested))
+            parts.append([sparse.csr_matrix(side) for side in sides])
+    x, new = (sparse.hstack(side, "csr") for side in zip(*parts, strict=True))
     if target.task == "regression":
         return Ridge().fit(x, y).predict(new)
     model = LogisticRegression(max_iter=300).fit(x, y)

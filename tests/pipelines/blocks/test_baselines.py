@@ -1,0 +1,53 @@
+"""Linear models and boosted trees on arrays of numbers and categories."""
+
+import numpy as np
+import pytest
+
+from penstock.pipelines.blocks.baselines import cross_validated, predict_baselines
+from penstock.pipelines.blocks.target import Target
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(600, 2)).astype(np.float32)
+CODES = RNG.integers(0, 400, (600, 1))
+QUANTITY, YES = Target("y", "regression"), Target("y", "binary", ("no", "yes"))
+
+
+@pytest.mark.parametrize(
+    ("features", "y"),
+    [
+        ({"x": X}, 3 * X[:, 0]),
+        ({"codes": CODES % 7}, (CODES % 7)[:, 0] * 2.0),
+        ({"x": X, "codes": CODES % 7, "text": CODES.astype("S")}, X[:, 0] + (CODES % 7)[:, 0]),
+    ],
+)
+def test_numbers_and_categories_are_each_enough(features, y):
+    train = {name: values[:400] for name, values in features.items()}
+    rest = {name: values[400:] for name, values in features.items()}
+    for predicted in predict_baselines(train, y[:400], rest, QUANTITY).values():
+        assert np.square(predicted - y[400:]).mean() < 0.15 * y.var()
+
+
+def test_class_without_training_rows_has_probability_0():
+    colour = Target("colour", "classes", ("r", "g", "b"))
+    y = (X[:, 0] > 0).astype(np.int64) * 2
+    for found in predict_baselines({"x": X}, y, {"x": X[:5]}, colour).values():
+        assert found.shape == (5, 3)
+        assert not found[:, 1].any()
+
+
+def test_more_categories_than_trees_have_bins_are_no_error():
+    y = (CODES[:, 0] % 2 == 0).astype(np.int64)
+    found = predict_baselines({"codes": CODES}, y, {"codes": CODES + 1}, YES)
+    assert {name: p.shape for name, p in found.items()} == {"linear": (600, 2), "trees": (600, 2)}
+
+
+def test_labels_of_one_value_have_no_baselines():
+    assert predict_baselines({"x": X}, np.ones(600), {"x": X}, YES) == {}
+
+
+def test_folds_cover_each_row_once():
+    seen = np.zeros(600)
+    for rows, predicted in cross_validated({"x": X}, X[:, 0], QUANTITY):
+        seen[rows] += 1
+        assert len(predicted["linear"]) == rows.sum()
+    assert (seen == 1).all()
