@@ -10,6 +10,10 @@ ARG PACKAGES
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends ${PACKAGES} \
  && rm -rf /var/lib/apt/lists/*
+# Debian's PyTorch, for CPUs, 0.9 GB: PyPI's brings gigabytes of CUDA. A test's process finds it.
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends python3-torch \
+ && rm -rf /var/lib/apt/lists/*
 COPY --from=project /opt/uv /opt/uv
 COPY --from=project /requirements.txt /requirements.txt
 RUN SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt VIRTUAL_ENV=/opt/penstock \

@@ -1,17 +1,21 @@
 """The layout of a packed record: the columns of a block of rows and their offsets.
 
 A packed shard is a TFRecord file whose records are blocks of rows. A block is one fixed
-header, then one dense array for each storage type, then a dictionary of byte strings:
+header, then one dense array for each storage type, then byte strings:
 
     offset  bytes             what
     0       8                 magic, `07 "PNSTKP1"`: no protobuf begins with 07, so a reader
                               of row Examples stops at once instead of reading nonsense
     8       8                 rows in the block, unsigned
     16      8                 bytes of the dictionary, unsigned
-    24      28                zeros
+    24      8                 number of plain slots, unsigned
+    32      20                zeros
     52      rows x row_bytes  each section in turn, row after row, from the next multiple of
     ...                       its alignment on, counted from 12 bytes before the payload
     ...     (as in header)    the dictionary: a tf.train.Example with one feature, `values`
+    ...     4 x plain slots   numbers of the plain slots, int32
+    ...                       the texts of each plain slot, as they stand in a tf.train.Example:
+                              `0a`, length, bytes
     ...                       zeros, until the record with its frame is aligned, too
 
 The alignment is 64 bytes, of images 4,096; an image's rows may be padded, so that they are made
@@ -20,7 +24,9 @@ rows can be picked right out of a memory map of it.
 
 All numbers are little endian.
 
-Values that do not fit an array are cells: indices of byte strings in the block's dictionary.
+Values that do not fit an array are cells, in `width` slots of a row: indices of byte strings in the
+block's dictionary. A slot whose values are mostly distinct in a block is plain there: its texts
+stand in the order of the rows, and its cells are the ends of these texts.
 
 | column                        | storage   | in the block                              |
 |-------------------------------|-----------|-------------------------------------------|
@@ -44,7 +50,9 @@ from penstock.components.plain import from_record
 from penstock.components.tfrecord.framing import FOOTER_BYTES
 from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
+# 1 has no plain slots.
+_READ_VERSIONS = (1, 2)
 # Key of the columns without any value in the manifest's description of packed records.
 EMPTY_COLUMNS = "empty_columns"
 
@@ -140,9 +148,9 @@ class PackedLayout:
             end = start + rows * section.row_bytes
         return [*offsets, end - FRAME_HEADER_BYTES]
 
-    def record_bytes(self, rows: int, dictionary_bytes: int = 0) -> int:
+    def record_bytes(self, rows: int, text_bytes: int = 0) -> int:
         """Returns the size of a block in the file, with its frame."""
-        size = FRAME_HEADER_BYTES + self.section_offsets(rows)[-1] + dictionary_bytes + FOOTER_BYTES
+        size = FRAME_HEADER_BYTES + self.section_offsets(rows)[-1] + text_bytes + FOOTER_BYTES
         return -(-size // self.alignment) * self.alignment
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,10 +161,10 @@ class PackedLayout:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], path: str) -> "PackedLayout":
         version = raw.get("version")
-        if version != LAYOUT_VERSION:
+        if version not in _READ_VERSIONS:
             raise DataError(
                 f"{path}: packed records of version {version!r}, this Penstock reads "
-                f"{LAYOUT_VERSION}; pack again or upgrade"
+                f"{' and '.join(map(str, _READ_VERSIONS))}; pack again or upgrade"
             )
         try:
             layout = from_record(cls, {field.name: raw[field.name] for field in fields(cls)})
@@ -164,6 +172,16 @@ class PackedLayout:
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: damaged description of packed records ({error!r})") from error
         return layout
+
+    @cached_property
+    def slots(self) -> dict[str, range]:
+        """Slots of the cells of each column that has any."""
+        found, first = {}, 0
+        for section in self.sections:
+            for column in section.columns if section.name == "cell" else ():
+                found[column.name] = range(first, first + column.width)
+                first += column.width
+        return found
 
     def _stored(self, storage: str) -> tuple[PackedColumn, ...]:
         return tuple(column for column in self.columns if column.storage == storage)

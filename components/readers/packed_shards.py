@@ -1,7 +1,7 @@
 """Rows of packed shards by number: one row as Python values, or many as an Arrow batch."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,8 @@ from penstock.components.packing.block import (
     column_values,
     decode_block,
     example_values,
+    tagged_lengths,
+    value_head,
     view_block,
 )
 from penstock.components.packing.layout import PackedColumn, PackedLayout
@@ -32,8 +34,11 @@ _SCALARS = {
     "int32": struct.Struct("<i"),
 }
 
-# Reads a column of a row: (the shard's bytes, offset of the column's values, texts of the block).
-_Read = Callable[[Any, int, "_Texts"], Any]
+_CELL = struct.Struct("<i")
+
+# Reads a column of a row: (the shard's bytes, offset of the column's values, the block's texts, row
+# in the block).
+_Read = Callable[[Any, int, "_Texts", int], Any]
 
 
 class PackedShards:
@@ -58,7 +63,10 @@ class PackedShards:
             for column in section.columns:
                 places[column.name] = (number, first, section.row_bytes)
                 first += column.row_bytes
-        self._reads = [(name, *places[name], _reader(self._by_name[name])) for name in columns]
+        self._reads = [
+            (name, *places[name], _reader(self._by_name[name], layout.slots.get(name, range(0))))
+            for name in columns
+        ]
         self._has_texts = any(self._by_name[name].storage in ("cell", "list") for name in columns)
 
     def row(self, at: int, row: int) -> dict[str, Any]:
@@ -67,7 +75,7 @@ class PackedShards:
         data, _ = self._content(at)
         starts, texts = self._block(at, block)
         return {
-            name: read(data, starts[section] + first + place * row_bytes, texts)
+            name: read(data, starts[section] + first + place * row_bytes, texts, place)
             for name, section, first, row_bytes, read in self._reads
         }
 
@@ -103,25 +111,35 @@ class PackedShards:
         view = view_block(memoryview(data)[begin:end], self._layout)
         dictionary = bytes(view.dictionary) if self._has_texts else b""
         starts = [begin + offset for offset in self._layout.section_offsets(view.rows)]
-        return starts, _Texts(dictionary, starts[-1])
+        plain = {slot: begin + first for slot, (first, _) in view.texts.items()}
+        row_bytes = next((s.row_bytes for s in self._layout.sections if s.name == "cell"), 0)
+        return starts, _Texts(dictionary, starts[-1], plain, row_bytes)
 
 
 class _Texts:
-    """Offsets of the byte strings of a block's dictionary in the shard: 16 bytes each.
+    """Offsets of a block's texts in the shard: 16 bytes for each in the dictionary.
 
-    The dictionary is a tf.train.Example that ends with its values.
+    The dictionary is a tf.train.Example that ends with its values. `plain` has the offset of the
+    texts of each plain slot, whose cells are the ends of a row's texts.
     """
 
-    def __init__(self, dictionary: bytes, begin: int) -> None:
+    def __init__(
+        self, dictionary: bytes, begin: int, plain: Mapping[int, int], row_bytes: int
+    ) -> None:
         values = example_values(dictionary)
         lengths = np.fromiter(map(len, values), np.int64, len(values))
-        # A value has a tag of one byte and its length in groups of 7 bits before it.
-        heads = 2 + sum((lengths >= 1 << bits).astype(np.int64) for bits in (7, 14, 21, 28))
-        ends = np.cumsum(heads + lengths)
+        ends = np.cumsum(tagged_lengths(lengths))
         self._ends = ends + (begin + len(dictionary) - (int(ends[-1]) if len(ends) else 0))
         self._starts = self._ends - lengths
+        self._plain, self._row_bytes = plain, row_bytes
 
-    def get(self, data: Any, cell: int) -> bytes:
+    def get(self, data: Any, slot: int, offset: int, row: int) -> bytes:
+        """Returns the text of a cell at an offset in the shard's bytes."""
+        (cell,) = _CELL.unpack_from(data, offset)
+        if slot in self._plain:
+            first = self._plain[slot]
+            begin = _CELL.unpack_from(data, offset - self._row_bytes)[0] if row else 0
+            return bytes(data[first + begin + value_head(cell - begin) : first + cell])
         if not 0 <= cell < len(self._ends):
             raise DataError(
                 f"a cell has the number {cell}, but the block's dictionary has "
@@ -130,22 +148,25 @@ class _Texts:
         return bytes(data[self._starts[cell] : self._ends[cell]])
 
 
-def _reader(column: PackedColumn) -> _Read:
+def _reader(column: PackedColumn, slots: range) -> _Read:
     width, shape, storage = column.width, column.shape, column.storage
     if storage in _SCALARS and width == 1 and shape in ((), (1,)):
         unpack = _SCALARS[storage].unpack_from
-        return lambda data, offset, _: unpack(data, offset)[0]
-    if storage in ("cell", "list"):
-        cells = struct.Struct(f"<{width}i").unpack_from
-        if storage == "list":
-            return lambda data, at, texts: _listed(texts.get(data, cells(data, at)[0]), column.kind)
-        if shape == (1,):
-            return lambda data, offset, texts: texts.get(data, cells(data, offset)[0])
-        return lambda data, offset, texts: np.array(
-            [texts.get(data, cell) for cell in cells(data, offset)], object
+        return lambda data, offset, _texts, _row: unpack(data, offset)[0]
+    if storage == "list":
+        return lambda data, offset, texts, row: _listed(
+            texts.get(data, slots[0], offset, row), column.kind
+        )
+    if storage == "cell" and shape == (1,):
+        return lambda data, offset, texts, row: texts.get(data, slots[0], offset, row)
+    if storage == "cell":
+        return lambda data, offset, texts, row: np.array(
+            [texts.get(data, slot, offset + 4 * at, row) for at, slot in enumerate(slots)], object
         ).reshape(shape)
     dtype: np.dtype[Any] = np.dtype(storage).newbyteorder("<")
-    return lambda data, offset, _: np.frombuffer(data, dtype, width, offset).reshape(shape)
+    return lambda data, offset, _texts, _row: np.frombuffer(data, dtype, width, offset).reshape(
+        shape
+    )
 
 
 def _listed(value: bytes, kind: str) -> npt.NDArray[Any]:

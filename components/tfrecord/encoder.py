@@ -143,6 +143,12 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
     return payload, head
 
 
+def example_head(name: str, size: int) -> bytes:
+    """Returns an Example of one feature of byte strings up to its values of `size` bytes in all."""
+    entry = _entry_head(name.encode(), _LIST_TAG[pa.binary()] + _varint(size), size)
+    return _TAG_1 + _varint(len(entry) + size) + entry
+
+
 def _entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
     """The map entry of `key` up to the last `size` bytes of its Feature."""
     body = _TAG_1 + _varint(len(key)) + key + _TAG_2 + _varint(len(feature_head) + size)

@@ -36,7 +36,13 @@ from penstock.components.trainer.input.common import (
 from penstock.components.trainer.input.files import InputFiles, InputSource, find_packed
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed_decode import WORDS, joined_cells, split_columns
+from penstock.components.trainer.input.packed_decode import (
+    TEXTS,
+    WORDS,
+    joined_cells,
+    parsed_texts,
+    split_columns,
+)
 from penstock.components.trainer.input.packed_rows import PackedRows, Picked
 from penstock.components.trainer.input.passes import ENDLESS, Passes, open_passes
 from penstock.components.trainer.input.start import InputStart
@@ -120,7 +126,9 @@ class PackedInput(Input):
             pick: Callable[[np.int64], Picked], begin: tf.Tensor, count: int | None
         ) -> Any:
             kinds = [tf.as_dtype(section.dtype) for section in rows.sections]
-            *picked, places, dictionaries = python_op(pick, [begin], [*kinds, tf.int32, tf.string])
+            *picked, places, dictionaries, texts = python_op(
+                pick, [begin], [*kinds, tf.int32, tf.string, tf.string]
+            )
             sections = {
                 section.name: tf.ensure_shape(part, [count, section.width])
                 for section, part in zip(rows.sections, picked, strict=True)
@@ -129,6 +137,8 @@ class PackedInput(Input):
                 places, dictionaries = (tf.ensure_shape(t, [None]) for t in (places, dictionaries))
                 cells = joined_cells(sections["cell"], places, dictionaries)
                 sections["cell"], sections[WORDS] = cells
+                texts = tf.ensure_shape(texts, [len(rows.plain)])
+                sections[TEXTS] = parsed_texts(texts, rows.plain, count)
             labels = names_of(self._label, wanted)
             found, target = split_columns(
                 sections, rows.layout, wanted, labels, stacked=self._stacked
@@ -176,7 +186,9 @@ def _group_batches(rows: PackedRows, options: InputOptions, batch_size: int) -> 
     """Batches whose rows are copied together: a window's, unless rows are large."""
     if any(column.storage == "list" for section in rows.sections for column in section.columns):
         return 1  # sparse tensors are not cut without a copy
-    most = min(options.shuffle_window_rows, _MAX_GROUP_BYTES // max(1, rows.row_bytes))
+    most = min(
+        options.shuffle_window_rows, _MAX_GROUP_BYTES // max(1, rows.row_bytes, rows.text_bytes)
+    )
     return max(1, most // batch_size)
 
 

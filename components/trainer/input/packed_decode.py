@@ -15,6 +15,8 @@ from penstock.components.packing.layout import VALUES, PackedColumn, PackedLayou
 _LIST_DTYPES = {"INT": tf.int64, "FLOAT": tf.float32}
 # The byte strings that the cells of some rows are numbers of.
 WORDS = "words"
+# The byte strings of the rows, by plain slot.
+TEXTS = "texts"
 # Name of the stacked byte strings of a batch.
 _STRINGS = "string"
 
@@ -32,8 +34,24 @@ def joined_cells(
     return cells + first[:, tf.newaxis], values.flat_values
 
 
+def parsed_texts(
+    texts: tf.Tensor, slots: tuple[int, ...], rows: int | None
+) -> dict[int, tf.Tensor]:
+    """Strings [rows] of each slot, given an Example of each."""
+    if not slots:
+        return {}
+    # Known to have so many, they are parsed in half the time.
+    feature = (
+        tf.io.RaggedFeature(tf.string) if rows is None else tf.io.FixedLenFeature([rows], tf.string)
+    )
+    values = tf.io.parse_example(texts, {VALUES: feature})[VALUES]
+    if rows is None:
+        values = tf.reshape(values.flat_values, [len(slots), -1])
+    return dict(zip(slots, tf.unstack(values, len(slots)), strict=True))
+
+
 def split_columns(
-    sections: Mapping[str, tf.Tensor],
+    sections: Mapping[str, Any],
     layout: PackedLayout,
     wanted: Collection[str],
     labels: Collection[str],
@@ -42,8 +60,8 @@ def split_columns(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns features by name in the layout's order, and the labels by name.
 
-    `sections` has `WORDS` if `cell` is among them; `stacked` leaves columns of a type in one
-    tensor.
+    `sections` has `WORDS` and `TEXTS` if `cell` is among them; `stacked` leaves columns of a type
+    in one tensor.
     """
     found: dict[str, Any] = {}
     together: dict[str, Any] = {}
@@ -52,23 +70,39 @@ def split_columns(
             continue
         values = sections[section.name]
         parts = _parts(values, section, wanted)
+        words, texts = (sections.get(name) for name in (WORDS, TEXTS))
+        is_cell = section.name == "cell"
+        if is_cell and texts:
+            parts = {n: _strings(part, layout.slots[n], words, texts) for n, part in parts.items()}
         rest = [c for c in section.columns if c.name in parts and _is_stacked(c, labels)]
         if rest and stacked:
-            is_whole = len(rest) == len(section.columns)
+            is_whole = len(rest) == len(section.columns) and not (is_cell and texts)
             joined = values if is_whole else tf.concat([parts.pop(c.name) for c in rest], axis=1)
-            if section.name == "cell":
-                together[_STRINGS] = tf.gather(sections[WORDS], joined)
-            else:
-                together[section.name] = joined
+            is_number = is_cell and not texts
+            together[_STRINGS if is_cell else section.name] = (
+                tf.gather(words, joined) if is_number else joined
+            )
             parts = {} if is_whole else parts
-        if section.name == "cell":
-            parts = {name: tf.gather(sections[WORDS], part) for name, part in parts.items()}
+        if is_cell and not texts:
+            parts = {name: tf.gather(words, part) for name, part in parts.items()}
         found |= {c.name: _tensor(parts[c.name], c) for c in section.columns if c.name in parts}
     target = {name: found.pop(name) for name in labels}
     return {
         **together,
         **{c.name: found[c.name] for c in layout.columns if c.name in found},
     }, target
+
+
+def _strings(
+    cells: tf.Tensor, slots: range, words: tf.Tensor, texts: Mapping[int, tf.Tensor]
+) -> tf.Tensor:
+    if not texts.keys() & slots:
+        return tf.gather(words, cells)
+    columns = [
+        texts[slot] if slot in texts else tf.gather(words, cells[:, at])
+        for at, slot in enumerate(slots)
+    ]
+    return tf.stack(columns, axis=1) if len(columns) > 1 else columns[0][:, tf.newaxis]
 
 
 def _parts(values: tf.Tensor, section: Section, wanted: Collection[str]) -> dict[str, tf.Tensor]:

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import tensorflow as tf
 
 from penstock.components.errors import DataError
-from penstock.components.packing.block import BlockView, view_block
+from penstock.components.packing.block import BlockView, example_of, view_block
 from penstock.components.packing.layout import PackedLayout, Section
 from penstock.components.tfrecord.checked import require_stamp, stamp_of
 from penstock.components.tfrecord.framing import payload_bounds
@@ -40,7 +41,7 @@ class PackedRows:
     """The rows of some shards; remote ones are copied to a temporary folder of this machine.
 
     Only sections with a wanted column are touched. `first_numbers` has that of each file's first
-    row.
+    row, `plain` the slots of text that are plain in any block.
     """
 
     def __init__(
@@ -63,10 +64,15 @@ class PackedRows:
         self._read = _whole if in_memory else _mapped
         self._map = lru_cache(None if in_memory else _MAX_MAPS)(self._unchanged)
         self._view = lru_cache(_MAX_VIEWS)(self._view_of)
+        self._tagged = lru_cache(_MAX_VIEWS * max(1, sum(map(len, layout.slots.values()))))(
+            self._tagged_of
+        )
         self._free: dict[int, list[Array]] = defaultdict(list)
         self._payloads = [self._find_payloads(number) for number in range(len(files.files))]
         self._first_blocks = np.cumsum([0, *map(len, self._payloads)])
         self.first_numbers = self._first_blocks[:-1] * layout.block_rows
+        self.text_bytes = 0  # most bytes of a block with plain texts, by its rows
+        self.plain = self._plain_slots(wanted) if self._has_cells else ()
 
     @property
     def row_bytes(self) -> int:
@@ -81,8 +87,8 @@ class PackedRows:
         """Some rows, by their numbers, int64 [rows], in any order.
 
         Returns `[rows, width]` of each of `sections`; int32 [rows], for each row the place of its
-        block's dictionary among the last one's; and these dictionaries, serialised, none where no
-        column that is wanted has cells.
+        block's dictionary among the next one's; these dictionaries, serialised, none where no
+        column that is wanted has cells; and an Example of the texts of each slot of `plain`.
         """
         blocks = numbers // self.layout.block_rows
         found = np.unique(blocks)
@@ -114,7 +120,30 @@ class PackedRows:
                     target[place] = row
             picked.append(target)
         dictionaries = [bytes(view.dictionary) for view in views] if self._has_cells else []
-        return [*picked, places.astype(np.int32), np.array(dictionaries, object)]
+        texts: list[bytes] = []
+        if self.plain:
+            first = np.cumsum([0, *(view.rows for view in views)])
+            # Of few rows, those of each block come first.
+            is_part = 2 * len(numbers) < first[-1]
+            within = numbers % self.layout.block_rows
+            index = pa.array(inverse if is_part else first[places] + within)
+            by_block = [pa.array(some) for some in np.split(rows, cuts)] if is_part else None
+            texts = [self._text(slot, found.tolist(), by_block, index) for slot in self.plain]
+        return [
+            *picked,
+            places.astype(np.int32),
+            np.array(dictionaries, object),
+            np.array(texts, object),
+        ]
+
+    def _text(
+        self, slot: int, blocks: list[int], taken: list[pa.Array] | None, index: pa.Array
+    ) -> bytes:
+        """An Example of texts at `index` of the joined blocks, or of the rows taken from each."""
+        parts = [self._tagged(block, slot) for block in blocks]
+        if taken is not None:
+            parts = [part.take(some) for part, some in zip(parts, taken, strict=True)]
+        return example_of(pa.concat_arrays(parts).take(index))
 
     def _array(self, rows: int, section: Section) -> Array:
         """[rows, width], not initialised, so aligned that TensorFlow takes it over as it is."""
@@ -124,10 +153,27 @@ class PackedRows:
         begin = -data.ctypes.data % _TENSOR_ALIGNMENT
         return data[begin : begin + size].view(dtype).reshape(rows, section.width)
 
-    def _view_of(self, block: int) -> BlockView:
+    def _payload(self, block: int) -> Array:
         file = int(np.searchsorted(self._first_blocks, block, "right")) - 1
         begin, end = self._payloads[file][block - self._first_blocks[file]]
-        return view_block(self._map(self._local[file])[begin:end], self.layout)
+        return self._map(self._local[file])[begin:end]
+
+    def _view_of(self, block: int) -> BlockView:
+        return view_block(self._payload(block), self.layout)
+
+    def _tagged_of(self, block: int, slot: int) -> pa.BinaryArray:
+        return self._view(block).tagged_texts(self._payload(block), slot)
+
+    def _plain_slots(self, wanted: Collection[str]) -> tuple[int, ...]:
+        """Slots of wanted columns that are plain in any block: 5 us and a page or two a block."""
+        found: set[int] = set()
+        for block in range(self._first_blocks[-1]):
+            view = self._view_of(block)
+            found.update(view.texts)
+            ends = [end for _, end in view.texts.values()]
+            self.text_bytes = max(self.text_bytes, max(ends, default=0) // view.rows)
+        slots = self.layout.slots
+        return tuple(s for name in slots if name in wanted for s in slots[name] if s in found)
 
     def _unchanged(self, path: str) -> npt.NDArray[np.uint8]:
         require_stamp(path, self._stamps[path])

@@ -16,6 +16,7 @@ from penstock.components.packing.block import (
     is_packed,
 )
 from penstock.components.packing.layout import PackedColumn, PackedLayout
+from penstock.components.packing.sections import BlockMaker
 from penstock.components.tfrecord.manifest import Manifest, RowAccount, write_manifest
 from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
@@ -96,7 +97,7 @@ def test_the_layout_survives_the_manifest():
     with pytest.raises(DataError) as error:
         PackedLayout.from_dict({**LAYOUT.to_dict(), "version": 9}, "m")
     assert str(error.value) == (
-        "m: packed records of version 9, this Penstock reads 1; pack again or upgrade"
+        "m: packed records of version 9, this Penstock reads 1 and 2; pack again or upgrade"
     )
     with pytest.raises(DataError, match="m: damaged description of packed records"):
         PackedLayout.from_dict({"version": 1, "columns": [{}]}, "m")
@@ -126,6 +127,59 @@ def test_a_cell_without_a_value_is_refused():
     with pytest.raises(DataError) as error:
         decode_block(encode_block(wrong, LAYOUT), LAYOUT)
     assert str(error.value) == ("cells are numbered 0..4, but the block's dictionary has 4 values")
+
+
+WORDS = [b"one", b"", b"three" * 50]
+
+
+def plain_block():
+    """As `block()`, with the column `name` plain."""
+    made = block()
+    return Block(3, made.sections, made.dictionary, {0: pa.array(WORDS, pa.binary())})
+
+
+def test_plain_texts_come_back_as_they_were():
+    payload = encode_block(plain_block(), LAYOUT)
+    values = column_values(decode_block(payload, LAYOUT), LAYOUT)
+    assert values["name"].ravel().tolist() == WORDS
+    assert [v.tolist() for v in values["list"]] == [[], [7, -8], []]
+
+
+def test_the_layout_of_plain_texts_on_disk():
+    """The cells of a plain slot are ends; its texts follow the dictionary as in an Example."""
+    payload = encode_block(plain_block(), LAYOUT)
+    dictionary = len(encode_values(block().dictionary))
+    assert payload[16:32] == dictionary.to_bytes(8, "little") + (1).to_bytes(8, "little")
+    cells = np.frombuffer(payload, "<i4", 6, 4276).reshape(3, 2)
+    assert cells[:, 0].tolist() == [5, 7, 7 + 253]
+    begin = 4300 + dictionary
+    assert payload[begin : begin + 4] == bytes(4)  # the first slot is the plain one
+    assert payload[begin + 4 : begin + 17] == b"\n\x03one\n\x00\n\xfa\x01three"[:13]
+
+
+def test_plain_texts_that_overlap_or_end_outside_are_refused():
+    payload = bytearray(encode_block(plain_block(), LAYOUT))
+    payload[4276:4280] = (9).to_bytes(4, "little")
+    with pytest.raises(DataError, match="slot 0 overlap"):
+        decode_block(bytes(payload), LAYOUT)
+    payload[4276 + 16 : 4276 + 20] = (1 << 20).to_bytes(4, "little")
+    with pytest.raises(DataError, match="in a block of 8,176"):
+        decode_block(bytes(payload), LAYOUT)
+
+
+def test_blocks_of_version_1_are_read():
+    assert PackedLayout.from_dict({**LAYOUT.to_dict(), "version": 1}, "m") == LAYOUT
+
+
+@pytest.mark.parametrize(("distinct", "is_plain"), [(3, True), (2, False)])
+def test_a_slot_is_plain_if_more_than_half_of_its_values_are_distinct(distinct, is_plain):
+    layout = PackedLayout((PackedColumn("s", "BYTES", "cell", (2,)),), 4, 0)
+    rows = [[b"%d" % (row % distinct), b"same"] for row in range(4)]
+    batch = pa.RecordBatch.from_arrays([pa.array(rows, pa.large_list(pa.large_binary()))], ["s"])
+    made = BlockMaker(layout, {}, {}).block(batch)
+    assert list(made.plain) == [0] * is_plain
+    found = decode_block(encode_block(made, layout), layout)
+    assert column_values(found, layout)["s"].tolist() == rows
 
 
 def write(root, blocks, rows):

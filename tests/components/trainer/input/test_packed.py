@@ -1,14 +1,27 @@
 import itertools
 import shutil
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 
+from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
+from penstock.components.packing.block import Block, encode_block
+from penstock.components.packing.layout import PackedColumn, PackedLayout
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.packing.pack import pack
+from penstock.components.readers.rows import Rows
+from penstock.components.tfrecord.manifest import (
+    Manifest,
+    ManifestColumn,
+    RowAccount,
+    write_manifest,
+)
 from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.tfrecord.writer import ShardWriter, frame_records
 from penstock.components.trainer.input.files import find_input
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
@@ -106,6 +119,90 @@ def test_the_same_seed_gives_the_same_batches(either):
 
     assert batches(1) == batches(1)
     assert batches(1) != batches(2)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """96 rows of six texts that tell the row; the blocks of a third are plain in one slot or two.
+
+    `a` is plain in most blocks, `b` has two values a row, `c` is in the dictionary of each.
+    """
+    layout = PackedLayout(
+        (
+            PackedColumn("row", "INT", "int64", (1,)),
+            PackedColumn("a", "BYTES", "cell", (1,)),
+            PackedColumn("b", "BYTES", "cell", (2,)),
+            PackedColumn("c", "BYTES", "cell", (1,)),
+        ),
+        block_rows=16,
+        seed=0,
+    )
+    root = tmp_path_factory.mktemp("texts")
+    name = "Split-train/data_tfrecord-00000-of-00001"
+    with ShardWriter(root, name) as writer:
+        for begin in range(0, 96, 16):
+            rows = range(begin, begin + 16)
+            columns = {slot: [text_of(slot, row) for row in rows] for slot in range(4)}
+            plain = {0: (0, 1), 16: (), 32: (2,)}.get(begin, (0,))
+            values = sorted({v for slot in columns if slot not in plain for v in columns[slot]})
+            cells = [
+                [values.index(v) if slot not in plain else 0 for v in columns[slot]]
+                for slot in range(4)
+            ]
+            made = Block(
+                16,
+                {"int64": np.array(rows)[:, None], "cell": np.array(cells, np.int32).T},
+                pa.array(values, pa.binary()),
+                {slot: pa.array(columns[slot], pa.binary()) for slot in plain},
+            )
+            writer.write(frame_records(pa.array([encode_block(made, layout)], pa.binary())))
+        shard = replace(writer.finish(), rows=96)
+    account = RowAccount(read=96, written={"train": 96})
+    features = tuple(
+        ManifestColumn(column.name, column.kind, is_list=column.width > 1)
+        for column in layout.columns
+    )
+    packed = layout.to_dict()
+    manifest = Manifest({"train": (shard,)}, features, "", "csv", "", 1, account, packed=packed)
+    write_manifest(root, manifest)
+    return str(root)
+
+
+def text_of(slot, row):
+    return b"%d of %d " % (slot, row) * (row % 25) if slot < 3 else b"kind %d" % (row % 3)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize(("batch", "window"), [(8, 16_384), (8, 32), (5, 24), (96, 96)])
+def test_texts_are_those_of_their_rows_whether_plain_or_not(texts, stacked, batch, window):
+    options = InputOptions(batch_size=batch, shuffle_window_rows=window, seed=1)
+    data = Input.packed(texts, options=options, stacked=stacked)
+    for found in [*data.train().take(192 // batch), *data.eval(split="train")]:
+        rows = found.pop("int64" if stacked else "row").numpy().ravel().tolist()
+        parts = [part.numpy().reshape(len(rows), -1) for part in found.values()]
+        expected = [[text_of(slot, row) for slot in range(4)] for row in rows]
+        assert np.concatenate(parts, axis=1).tolist() == expected
+
+
+def test_only_wanted_texts_are_read(texts):
+    data = Input.packed(texts, options=InputOptions(batch_size=8), columns=["row", "c"])
+    for found in data.train().take(3):
+        assert set(found) == {"row", "c"}
+        rows = found["row"].numpy().ravel().tolist()
+        assert found["c"].numpy().ravel().tolist() == [text_of(3, row) for row in rows]
+
+
+def test_rows_have_the_texts_of_plain_slots(texts):
+    rows = Rows(texts)
+    expected = [[text_of(slot, row) for slot in range(4)] for row in range(96)]
+    for row in [0, 1, 15, 16, 95, 40]:
+        found = rows[row]
+        assert [found["a"], *found["b"].tolist(), found["c"]] == expected[row]
+    [batch] = rows.batches(batch_size=96)
+    columns = batch.to_pydict()
+    assert columns["a"] == [row[0] for row in expected]
+    assert columns["b"] == [row[1:3] for row in expected]
+    assert verify(texts).faults == ()
 
 
 @pytest.mark.parametrize("stacked", [True, False])
