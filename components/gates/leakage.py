@@ -161,7 +161,7 @@ def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Itera
     first, *others = splits.values()
     for name in filter(is_id_name, names):
         columns = [table[name] for table in (first, *others)]
-        every = pa.chunked_array([chunk for column in columns for chunk in column.chunks])
+        every = _joined(columns)
         if pa.types.is_floating(every.type) and not _is_whole(_numbers(every.drop_null())):
             continue
         rows = len(every) - every.null_count
@@ -191,8 +191,7 @@ def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterat
     total = int(bounds[-1])
     digests, chance = np.zeros(total, np.uint64), 0.0
     for name in names:
-        chunks = [chunk for table in splits.values() for chunk in table[name].chunks]
-        codes = _codes(pa.chunked_array(chunks))
+        codes = _codes(_joined([table[name] for table in splits.values()]))
         counts = np.bincount(codes)
         if len(counts) == total:
             continue  # a number of the row
@@ -208,6 +207,12 @@ def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterat
                 f"{shared:,} of {sizes[at]:,} rows of {split} stand in {first}, too, apart from "
                 "ids; remove copies, or group the split by what they have in common"
             )
+
+
+def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Joins the columns of splits, of which one without any value has the type null."""
+    kind = next((one.type for one in columns if not pa.types.is_null(one.type)), pa.null())
+    return pa.chunked_array([chunk for one in columns for chunk in one.cast(kind).chunks], kind)
 
 
 def _is_number(column: pa.ChunkedArray) -> bool:

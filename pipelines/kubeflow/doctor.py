@@ -195,7 +195,9 @@ def _check_rights(api: client.ApiClient, examined: Examined) -> Iterator[Result]
         ("get", "", "secrets", _STORE_SECRET),
     ]
     if examined.placement.workers > 1:
-        needed.append(("create", "kubeflow.org", "tfjobs", ""))
+        is_tfjob = examined.placement.worker_kind == "TFJob"
+        made = ("kubeflow.org", "tfjobs") if is_tfjob else ("jobset.x-k8s.io", "jobsets")
+        needed.append(("create", *made, ""))
     refused = []
     for verb, group, resource, name in needed:
         attributes = client.V1ResourceAttributes(

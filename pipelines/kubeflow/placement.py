@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from penstock.components.errors import UsageError
 from penstock.components.plain import from_plain, override
@@ -50,8 +50,11 @@ class Placement:
         resources: Resources of each node.
         nodes: Changes to `resources` by node id.
         gpu: Accelerators of the Trainer; None trains on CPUs.
-        workers: Number of pods that train together, by Kubeflow's Training Operator, each with the
-            Trainer's resources; with 1 the Trainer trains by itself.
+        workers: Number of pods that train together, each with the Trainer's resources; with 1 the
+            Trainer trains by itself.
+        worker_kind: Object that makes those pods: `TFJob` of Kubeflow's Training Operator (v1), or
+            `JobSet`, which comes with Kubeflow Trainer (v2) and with Kueue's guides.
+        queue: Kueue's LocalQueue that admits the workers; None starts them at once.
         fuse: Whether light nodes that follow each other (schema, validators, gates; evaluation,
             checks, push) share a pod; nodes that `nodes` or `gpu.nodes` name have one of their own.
         retry: Retries of failed nodes.
@@ -76,6 +79,8 @@ class Placement:
     nodes: dict = field(default_factory=dict)
     gpu: Gpu | None = None
     workers: int = 1
+    worker_kind: Literal["TFJob", "JobSet"] = "TFJob"
+    queue: str | None = None
     fuse: bool = True
     retry: Retry = field(default_factory=Retry)
     notify: Notify | None = None
@@ -101,6 +106,8 @@ class Placement:
             raise UsageError(f"run_as_user must be 1 or more, not root, got {self.run_as_user}")
         if self.workers < 1:
             raise UsageError(f"workers must be 1 or more, got {self.workers}")
+        if self.queue is not None:
+            check_object_name("queue", self.queue)
         for name in self.image_pull_secrets:
             check_object_name("image_pull_secrets", name)
         for name, variables in self.secret_env.items():

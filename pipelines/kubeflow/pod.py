@@ -1,8 +1,9 @@
 """Pods of a run, in the two forms that ask Kubernetes for one.
 
 KFP makes the pod of a node from its pipeline spec and its platform config
-(`kubernetes_executor_config.proto`). The workers of a Trainer are pods of a TFJob, for which
-Kubeflow's Training Operator (v1) takes a pod template. `_render` writes an option of a pod in both.
+(`kubernetes_executor_config.proto`). The workers of a Trainer are pods of a TFJob (Kubeflow's
+Training Operator, v1) or of a JobSet (which Kubeflow Trainer v2 brings): both take a pod template.
+`_render` writes an option of a pod in both forms.
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 # Folder of the certificates that encrypt a container's connection to MySQL.
 MYSQL_TLS = "/var/run/penstock/mysql-tls"
 WORKER_PORT = 2222
+# From this exit code on a peer is gone or a signal came: the worker continues when started again.
+_FIRST_RETRIED_CODE = 128
+_QUEUE = "kueue.x-k8s.io/queue-name"
 # Network policies of a shared namespace select pods of runs by it.
 RUN_LABELS = {"penstock/run": "true"}
 WORKER_LABELS = {
@@ -91,11 +95,7 @@ def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
 
 
 def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]:
-    """Returns the TFJob of a node, without its name, its owner and the arguments of its container.
-
-    The operator names each worker and gives it its index in TF_CONFIG. It starts pods again that
-    end with exit code 128 or more, as where a peer is gone; others fail the job.
-    """
+    """Returns the job of a node's workers, without its name, its owner and their arguments."""
     pod = _render(placement, placement.gpu)
     resources = placement.resources_of(node_id)
     limits = {"cpu": resources.cpu_limit, "memory": resources.memory_limit}
@@ -117,7 +117,15 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
         "annotations": placement.pod_annotations,
     }
     template = {"metadata": metadata, "spec": {**pod.spec, "containers": [container]}}
-    retries = placement.retry.times * placement.workers
+    make = _jobset if placement.worker_kind == "JobSet" else _tfjob
+    job = make(placement.workers, placement.retry.times * placement.workers, template)
+    if placement.queue is not None:
+        job["metadata"] = {"labels": {_QUEUE: placement.queue}}
+    return job
+
+
+def _tfjob(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a TFJob, whose operator starts pods again that end with exit code 128 or more."""
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
@@ -128,11 +136,45 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
             "enableDynamicWorker": True,
             "tfReplicaSpecs": {
                 "Worker": {
-                    "replicas": placement.workers,
+                    "replicas": workers,
                     "restartPolicy": "ExitCode",
                     "template": template,
                 }
             },
+        },
+    }
+
+
+def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a JobSet of one indexed Job, which starts pods again as a TFJob does.
+
+    An evicted or preempted pod does not count; an exit code below 128 is an error of the training.
+    """
+    rules = [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        {
+            "action": "FailJob",
+            "onExitCodes": {
+                "containerName": template["spec"]["containers"][0]["name"],
+                "operator": "In",
+                "values": list(range(1, _FIRST_RETRIED_CODE)),
+            },
+        },
+    ]
+    spec = {
+        "parallelism": workers,
+        "completions": workers,
+        "completionMode": "Indexed",
+        "backoffLimit": retries,
+        "podFailurePolicy": {"rules": rules},
+        "template": {**template, "spec": {**template["spec"], "restartPolicy": "Never"}},
+    }
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "spec": {
+            "failurePolicy": {"maxRestarts": 0},
+            "replicatedJobs": [{"name": "worker", "replicas": 1, "template": {"spec": spec}}],
         },
     }
 

@@ -1,17 +1,18 @@
-"""The Trainer's node with several workers: starts a TFJob, watches it, and deletes it.
+"""The Trainer's node with several workers: starts their job, watches it, and deletes it.
 
-    node's pod    the TFX node: driver, metadata, the TFJob and its logs; needs no accelerator
+    node's pod    the TFX node: driver, metadata, the job and its logs; needs no accelerator
     workers       run the node's executor on the invocation that the node writes below the pipeline
                   root; the chief writes TFX's executor output there, as TFX's remote executors do
 
-The node's pod owns the TFJob, which is deleted with it. A pod that failed, for example by eviction,
-is not deleted; so the job has the same name in each attempt of a run, and the next attempt deletes
-it.
+The job is a TFJob or a JobSet, see `pod.worker_job`. The node's pod owns it, so it is deleted with
+the pod. A pod that failed, for example by eviction, is not deleted; so the job has the same name in
+each attempt of a run, and the next attempt deletes it.
 """
 
 import copy
 import hashlib
 import json
+import math
 import os
 import posixpath
 import socket
@@ -20,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubernetes import client, config
 from tfx.dsl.components.base import base_executor
@@ -33,7 +34,55 @@ from urllib3.exceptions import HTTPError
 from penstock.components.errors import DataError, PenstockError, UsageError
 from penstock.components.trainer.workers import join_workers
 
-_KIND = ("kubeflow.org", "v1")
+
+class _Kind(NamedTuple):
+    """A kind of job: where its API has it, and how its controller calls what it makes."""
+
+    plural: str
+    pod_label: str
+    done: str  # condition of a job that succeeded
+    host: str  # of a worker
+    events: str  # selects those that say why pods are not created
+    missing: str
+
+    def template(self, job: Mapping[str, Any]) -> tuple[int, Any]:
+        """Returns the number of workers and their pod template."""
+        if self.plural == "tfjobs":
+            worker = job["spec"]["tfReplicaSpecs"]["Worker"]
+            return worker["replicas"], worker["template"]
+        [replicated] = job["spec"]["replicatedJobs"]
+        spec = replicated["template"]["spec"]
+        return spec["completions"], spec["template"]
+
+    def most_pods(self, job: Mapping[str, Any]) -> float:
+        """Returns the number of pods after which a job has failed, where its controller has none.
+
+        The training operator counts containers that restart within their pod, which those of a
+        TFJob never do, so it would create new pods for ever.
+        """
+        if self.plural != "tfjobs":
+            return math.inf
+        return self.template(job)[0] + int(job["spec"]["runPolicy"]["backoffLimit"])
+
+
+_KINDS = {
+    "TFJob": _Kind(
+        plural="tfjobs",
+        pod_label="training.kubeflow.org/job-name",
+        done="Succeeded",
+        host="{name}-worker-{index}.{namespace}.svc",
+        events="involvedObject.uid={uid}",
+        missing="install Kubeflow's Training Operator, version 1, or set worker_kind: JobSet",
+    ),
+    "JobSet": _Kind(
+        plural="jobsets",
+        pod_label="jobset.sigs.k8s.io/jobset-name",
+        done="Completed",
+        host="{name}-worker-0-{index}.{name}.{namespace}.svc",
+        events="involvedObject.kind=Job,involvedObject.name={name}-worker-0",
+        missing="install JobSet, or set worker_kind: TFJob",
+    ),
+}
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
 # Limit for an API that does not answer, as during an upgrade of the control plane, and for a silent
@@ -42,13 +91,13 @@ _API_TIMEOUT_SECONDS = 300.0
 # Time to read the last lines of all workers after the job's end; they hold their GPUs meanwhile.
 _LAST_LINES_SECONDS = 10.0
 _NO_RIGHTS = (
-    "this pod may not create and watch a TFJob: add k8s/components/workers to your kustomization, "
+    "this pod may not create and watch a {}: add k8s/components/workers to your kustomization, "
     "and apply it"
 )
 
 
 class JobOperator(python_executor_operator.PythonExecutorOperator):
-    """Runs an executor in the workers of a TFJob, see `pod.worker_job`."""
+    """Runs an executor in the workers of a job, see `pod.worker_job`."""
 
     def __init__(self, *, job: Mapping[str, Any], **more: Any) -> None:
         super().__init__(**more)
@@ -74,7 +123,12 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
 
 def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
     """Runs an executor on the file of its invocation as one worker; addresses are `host:port`."""
-    task = json.loads(os.environ["TF_CONFIG"])["task"]
+    index = os.environ.get("JOB_COMPLETION_INDEX")  # of an indexed Job
+    task = (
+        {"type": "worker", "index": int(index)}
+        if index is not None
+        else json.loads(os.environ["TF_CONFIG"])["task"]
+    )
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
     workers = join_workers()
     is_chief = workers is None or workers.is_chief
@@ -104,7 +158,7 @@ def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
 
 
 class WorkerJobs:
-    """The TFJob of a node, in the namespace of its pod."""
+    """The job of a node's workers, in the namespace of its pod."""
 
     def __init__(self, api: client.ApiClient, namespace: str) -> None:
         self._jobs = client.CustomObjectsApi(api)
@@ -120,14 +174,17 @@ class WorkerJobs:
 
         A job of the same name is of an earlier attempt, and deleted first. `pod` owns the job.
         """
-        with _api_errors():
+        self._kind = kind = _KINDS[job["kind"]]
+        group, version = job["apiVersion"].split("/")
+        self._place = (group, version, self._namespace, kind.plural)
+        self._title = f"{job['kind']} {name}"
+        with _api_errors(job["kind"], kind):
             owner = self._core.read_namespaced_pod(pod, self._namespace)
             body = _owned(job, name, owner, arguments, self._namespace)
             uid = self._create(body)
-        replicas = body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
-        self._say(f"TFJob {name}: {replicas} workers")
+        self._say(f"{self._title}: {kind.template(body)[0]} workers")
         try:
-            self._watch(name, uid, replicas + body["spec"]["runPolicy"]["backoffLimit"])
+            self._watch(name, uid, kind.most_pods(body))
         finally:
             with suppress(client.ApiException, HTTPError):
                 self._delete(name, uid)
@@ -139,14 +196,12 @@ class WorkerJobs:
         while time.monotonic() < until:
             if not self._pods(name):
                 try:
-                    made = self._jobs.create_namespaced_custom_object(
-                        *_KIND, self._namespace, "tfjobs", body=body
-                    )
+                    made = self._jobs.create_namespaced_custom_object(*self._place, body=body)
                     return str(made["metadata"]["uid"])
                 except client.ApiException as error:
                     if error.status != 409:
                         raise
-            self._say(f"TFJob {name} of an earlier attempt is deleted first")
+            self._say(f"{self._title} of an earlier attempt is deleted first")
             try:
                 self._delete(name)
             except client.ApiException as error:
@@ -154,7 +209,7 @@ class WorkerJobs:
                     raise
             time.sleep(_POLL_SECONDS)
         raise DataError(
-            f"TFJob {name} of an earlier attempt, or a pod of it, is still there: delete it, and "
+            f"{self._title} of an earlier attempt, or a pod of it, is still there: delete it, and "
             "run again"
         )
 
@@ -163,57 +218,50 @@ class WorkerJobs:
         options = client.V1DeleteOptions(
             propagation_policy="Background", preconditions=client.V1Preconditions(uid=uid)
         )
-        self._jobs.delete_namespaced_custom_object(
-            *_KIND, self._namespace, "tfjobs", name, body=options
-        )
+        self._jobs.delete_namespaced_custom_object(*self._place, name, body=options)
 
     def _pods(self, name: str) -> list[Any]:
         pods = self._core.list_namespaced_pod(
-            self._namespace, label_selector=f"training.kubeflow.org/job-name={name}"
+            self._namespace, label_selector=f"{self._kind.pod_label}={name}"
         )
         return list(pods.items)
 
-    def _watch(self, name: str, uid: str, most_pods: int) -> None:
-        """Waits for a job's end.
-
-        Its `backoffLimit` is enforced here: the operator counts containers that restart within
-        their pod, which those of a TFJob never do, so it would create new pods for ever. Pods that
-        ended by a suspension do not count.
-        """
+    def _watch(self, name: str, uid: str, most_pods: float) -> None:
+        """Waits for a job's end; pods that ended by a suspension do not count as retries."""
         heard, spared = time.monotonic(), 0
         while True:
             try:
-                found = self._jobs.get_namespaced_custom_object(
-                    *_KIND, self._namespace, "tfjobs", name
-                )
+                found = self._jobs.get_namespaced_custom_object(*self._place, name)
                 if found["metadata"]["uid"] != uid:
                     raise client.ApiException(404)
                 self._read_pods(name)
-                self._print_events(uid)
+                self._print_events(name, uid)
                 heard = time.monotonic()
             except (client.ApiException, HTTPError) as error:
                 if getattr(error, "status", None) == 404:
                     raise DataError(
-                        f"TFJob {name} was deleted by someone else; run again"
+                        f"{self._title} was deleted by someone else; run again"
                     ) from error
                 if getattr(error, "status", None) == 403:
-                    raise UsageError(_NO_RIGHTS) from error
+                    raise UsageError(_NO_RIGHTS.format(self._title.split()[0])) from error
                 if time.monotonic() - heard > _API_TIMEOUT_SECONDS:
-                    raise DataError(f"TFJob {name}: Kubernetes does not answer: {error}") from error
+                    raise DataError(
+                        f"{self._title}: Kubernetes does not answer: {error}"
+                    ) from error
                 found = {}
             conditions = found.get("status", {}).get("conditions") or []
             true = {one["type"]: one for one in conditions if one["status"] == "True"}
             if "Suspended" in true:
-                self._say(f"TFJob {name} is suspended, and continues when it is resumed")
+                self._say(f"{self._title} is suspended, and continues when it is resumed")
                 spared = len(self._readers)
             why = true["Failed"].get("message", "") if "Failed" in true else ""
             if (made := len(self._readers) - spared) > most_pods:
-                why = f"its pods were created {made} times, `retry` allows {most_pods}."
-            if why or "Succeeded" in true:
+                why = f"its pods were created {made} times, `retry` allows {most_pods:.0f}."
+            if why or self._kind.done in true:
                 self._await_last_lines()
             if why:
-                raise DataError(f"TFJob {name} failed: {why} See the workers' lines above")
-            if "Succeeded" in true:
+                raise DataError(f"{self._title} failed: {why} See the workers' lines above")
+            if self._kind.done in true:
                 return
             time.sleep(_POLL_SECONDS)
 
@@ -256,10 +304,10 @@ class WorkerJobs:
         for reader in self._readers.values():
             reader.join(max(0.0, until - time.monotonic()))
 
-    def _print_events(self, uid: str) -> None:
-        """Prints the operator's events: why a pod is not created, waits, or ended."""
+    def _print_events(self, name: str, uid: str) -> None:
+        """Prints the controller's events: why a pod is not created, waits, or ended."""
         events = self._core.list_namespaced_event(
-            self._namespace, field_selector=f"involvedObject.uid={uid}"
+            self._namespace, field_selector=self._kind.events.format(name=name, uid=uid)
         )
         for event in events.items:
             if event.type == "Warning" or event.reason == "ExitedWithCode":
@@ -289,30 +337,30 @@ def _owned(
         "name": owner.metadata.name,
         "uid": owner.metadata.uid,
     }
-    body["metadata"] = {"name": name, "ownerReferences": [reference]}
-    worker = body["spec"]["tfReplicaSpecs"]["Worker"]
-    spec = worker["template"]["spec"]
+    body["metadata"] = {**body.get("metadata", {}), "name": name, "ownerReferences": [reference]}
+    kind = _KINDS[job["kind"]]
+    replicas, template = kind.template(body)
+    spec = template["spec"]
     # Rights on a bucket belong to the account of the runs.
     spec["serviceAccountName"] = owner.spec.service_account_name
     port = spec["containers"][0]["ports"][0]["containerPort"]
-    addresses = [f"{name}-worker-{i}.{namespace}.svc:{port}" for i in range(worker["replicas"])]
-    spec["containers"][0]["args"] = [*arguments, *addresses]
+    hosts = [kind.host.format(name=name, index=i, namespace=namespace) for i in range(replicas)]
+    spec["containers"][0]["args"] = [*arguments, *(f"{host}:{port}" for host in hosts)]
     return body
 
 
 @contextmanager
-def _api_errors() -> Iterator[None]:
+def _api_errors(name: str, kind: _Kind) -> Iterator[None]:
     try:
         yield
     except client.ApiException as error:
         if error.status == 404:
             raise UsageError(
-                "the cluster has no TFJobs: install Kubeflow's Training Operator, version 1, or "
-                "leave workers out of the placement"
+                f"the cluster has no {name}s: {kind.missing}, or leave workers out of the placement"
             ) from error
         if error.status == 403:
-            raise UsageError(_NO_RIGHTS) from error
+            raise UsageError(_NO_RIGHTS.format(name)) from error
         why = error.reason
         with suppress(ValueError, KeyError, TypeError):
             why = json.loads(error.body)["message"]
-        raise PenstockError(f"Kubernetes rejects the TFJob: {why}") from error
+        raise PenstockError(f"Kubernetes rejects the {name}: {why}") from error

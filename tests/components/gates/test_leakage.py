@@ -113,3 +113,9 @@ def test_integers_beyond_float64_are_no_error():
     target = "y"
     hashes = pa.array([2**62 + 3 * i for i in range(2_000)])
     assert leaks(target, y=CHANCE.normal(size=2_000), hashes=hashes) == []
+
+
+def test_column_without_a_value_in_one_split_is_no_error():
+    train = pa.table({"y": [0, 1] * 50, "note": ["a"] * 100})
+    evaluation = pa.table({"y": [0, 1], "note": pa.nulls(2)})
+    assert find_leaks({"train": train, "eval": evaluation}, ["y"]) == []

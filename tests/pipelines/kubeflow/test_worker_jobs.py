@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,8 +78,43 @@ TFJOB = fields(
 )
 
 
+# kubernetes-sigs/jobset 08dfbdf, config/components/crd/bases; its Job is one of Kubernetes.
+JOBSET = fields(
+    ["spec"],
+    apiVersion={"const": "jobset.x-k8s.io/v1alpha2"},
+    kind={"const": "JobSet"},
+    metadata={"type": "object"},
+    spec=fields(
+        failurePolicy=fields(maxRestarts=NUMBER, restartStrategy=TEXT, rules={"type": "array"}),
+        network={"type": "object"},
+        replicatedJobs={
+            "type": "array",
+            "items": fields(
+                ["name", "template"],
+                name=TEXT,
+                groupName=TEXT,
+                replicas=NUMBER,
+                template=fields(metadata={"type": "object"}, spec={"type": "object"}),
+            ),
+        },
+        suspend={"type": "boolean"},
+        ttlSecondsAfterFinished=NUMBER,
+    ),
+)
+
+
+def check_jobset(job):
+    """Raises if JobSet's controller, or Kubernetes, would not take the job."""
+    jsonschema.validate(job, JOBSET)
+    [replicated] = job["spec"]["replicatedJobs"]
+    made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "w"}}
+    kubernetes_validate.validate({**made, **replicated["template"]}, "1.33", strict=True)
+
+
 def check_job(job):
-    """Raise where the operator, or Kubernetes, would not take the job."""
+    """Raises if the job's controller, or Kubernetes, would not take it."""
+    if job["kind"] == "JobSet":
+        return check_jobset(job)
     jsonschema.validate(job, TFJOB)
     template = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w", **template["metadata"]}}
@@ -197,9 +233,9 @@ def _quick(monkeypatch):
     monkeypatch.setattr(worker_jobs, "_POLL_SECONDS", 0.01)
 
 
-def run(cluster):
+def run(cluster, job=JOB):
     jobs = worker_jobs.WorkerJobs(cluster.api, "penstock")
-    jobs.run(JOB, NAME, "taxi-trainer", ["/penstock/invocation.pb", "tfx.Executor"])
+    jobs.run(job, NAME, "taxi-trainer", ["/penstock/invocation.pb", "tfx.Executor"])
 
 
 def test_worker_pod_has_the_trainers_resources():
@@ -223,6 +259,71 @@ def test_worker_pod_has_the_trainers_resources():
 )
 def test_job_fits_the_schemas_of_operator_and_kubernetes(placement):
     check_job(worker_job(placement, "Trainer", IMAGE))
+
+
+@pytest.mark.parametrize("kind", ["TFJob", "JobSet"])
+def test_queue_of_kueue_is_a_label_of_the_job(kind):
+    job = worker_job(replace(PLACEMENT, worker_kind=kind, queue="gpus"), "Trainer", IMAGE)
+    assert job["metadata"] == {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}
+    check_job(job)
+
+
+def test_jobset_is_created_watched_and_deleted(capsys):
+    """An evicted pod is started again without counting, an error of the training fails the job."""
+    cluster = Cluster("Suspended", "Running", "Completed")
+    cluster.logs[f"{NAME}-worker-0-0-x7k"] = "2026-11-22T06:00:00.1Z epoch 1"
+    run(cluster, worker_job(replace(PLACEMENT, worker_kind="JobSet"), "Trainer", IMAGE))
+
+    jobsets = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/penstock/jobsets"
+    changes = [asked for asked in cluster.asked if not asked.startswith("GET")]
+    assert changes == [f"POST {jobsets}", f"DELETE {jobsets}/{NAME}"]
+    [replicated] = cluster.job["spec"]["replicatedJobs"]
+    spec = replicated["template"]["spec"]
+    assert (spec["completions"], spec["completionMode"]) == (2, "Indexed")
+    evicted, failed = spec["podFailurePolicy"]["rules"]
+    assert evicted["action"] == "Ignore"
+    assert failed["onExitCodes"]["values"] == list(range(1, 128))
+    assert spec["backoffLimit"] == 4
+    pod_spec = spec["template"]["spec"]
+    assert pod_spec["restartPolicy"] == "Never"
+    assert pod_spec["serviceAccountName"] == "penstock-runner"
+    # The names that JobSet's headless service gives.
+    assert pod_spec["containers"][0]["args"][2:] == [
+        f"{NAME}-worker-0-0.{NAME}.penstock.svc:2222",
+        f"{NAME}-worker-0-1.{NAME}.penstock.svc:2222",
+    ]
+    # The pod's lines come from a thread of their own.
+    assert sorted({*capsys.readouterr().out.splitlines()}) == [
+        f"JobSet {NAME} is suspended, and continues when it is resumed",
+        f"JobSet {NAME}: 2 workers",
+        f"{NAME}-worker-0-0-x7k: epoch 1",
+    ]
+
+
+def test_cluster_without_jobsets_is_told_what_to_install():
+    cluster = Cluster("Running")
+    cluster.refuse = {"POST": 404}
+    with pytest.raises(UsageError, match="no JobSets: install JobSet"):
+        run(cluster, worker_job(replace(PLACEMENT, worker_kind="JobSet"), "Trainer", IMAGE))
+
+
+def test_worker_of_an_indexed_job_takes_its_index_from_kubernetes(monkeypatch, tmp_path):
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+
+    class JoinedError(Exception):
+        pass
+
+    def join():
+        raise JoinedError(os.environ["TF_CONFIG"])
+
+    monkeypatch.setattr(worker_jobs, "join_workers", join)
+    with pytest.raises(JoinedError) as caught:
+        worker_jobs.work(str(tmp_path / "invocation.pb"), "tfx.Executor", ["a:1", "b:1"])
+    assert json.loads(str(caught.value)) == {
+        "cluster": {"worker": ["a:1", "b:1"]},
+        "task": {"type": "worker", "index": 1},
+    }
 
 
 def test_wrong_job_violates_the_schema():
