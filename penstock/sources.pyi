@@ -6,6 +6,7 @@ from .components.sources.avro import Avro
 from .components.sources.binary import Binary
 from .components.sources.images.options import Images
 from .components.sources.jsonl import JsonLines
+from .components.sources.lake import Delta, Iceberg
 from .components.sources.options import Csv, Parquet, Table
 from .components.sources.orc import Orc
 from .components.sources.plain_text import Text
@@ -19,6 +20,8 @@ __all__ = [
     "Avro",
     "Binary",
     "Csv",
+    "Delta",
+    "Iceberg",
     "Images",
     "JsonLines",
     "Orc",

@@ -47,6 +47,7 @@ def manifest_of(
         source_kind=sources[0].kind,
         source_fingerprint=_fingerprint([source.fingerprint for source in sources]),
         source_files=sum(len(source.files) for source in sources),
+        source_snapshot="; ".join(s.snapshot for s in sources if s.snapshot) or None,
         account=account,
         compression=options.compression,
         plan=plan,

@@ -34,6 +34,7 @@ EXTENSIONS = {
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 # Kinds whose files may lie in folders `column=value`, which add columns; None: not known yet.
 _PARTITIONED = ("parquet", "arrow", "orc", None)
+_DELTA_LOG = "_delta_log"
 # Files that are looked at for advice; a folder may have millions.
 _MAX_LOOKED_AT = 1000
 # Endings of compressed files, after that of their kind.
@@ -90,7 +91,9 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         if is_one:
             return Listing(tuple(files), ())
         if not files and not has_glob(pattern) and kind in _PARTITIONED:
-            files = [file for file in find_below(pattern) if _is_partitioned(pattern, file)]
+            tree = find_below(pattern)
+            _check_no_table(pattern, any(f"/{_DELTA_LOG}/" in file for file in tree))
+            files = [file for file in tree if _is_partitioned(pattern, file)]
         listing = _without_stray(files)
         if not has_glob(pattern):
             listing = _by_extension(listing, kind)
@@ -98,6 +101,7 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         return Listing((pattern,), ())
     elif os.path.isdir(pattern):
         names = retry_local(pattern, lambda: os.listdir(pattern))
+        _check_no_table(pattern, _DELTA_LOG in names)
         found = [path for name in names if not os.path.isdir(path := os.path.join(pattern, name))]
         if kind in _PARTITIONED and any("=" in name for name in names):
             below = glob.iglob(os.path.join(glob.escape(pattern), "*=*", "**"), recursive=True)
@@ -120,6 +124,14 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         if not isinstance(path, RemoteFile) and not os.path.isfile(path):
             raise DataError(f"{path}: a broken link, a pipe or a device; mend or remove it")
     return listing
+
+
+def _check_no_table(folder: str, has_log: bool) -> None:
+    if has_log:
+        raise DataError(
+            f"{folder}: is a Delta table, whose log decides which of its files count; say "
+            "--kind delta"
+        )
 
 
 def _is_partitioned(root: str, path: str) -> bool:

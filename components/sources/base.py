@@ -113,6 +113,7 @@ class Source(ABC):
     ignored: tuple[str, ...] = ()  # Stray files beside the data that were left out.
     rejected_by_scan: tuple[RejectedRow, ...] = ()  # At least the first; `read` gives them again.
     notes: tuple[str, ...] = ()  # Choices that a user should know of, one line each.
+    snapshot: str | None = None  # Version of a table, as its log names it.
     has_sequences: bool = False  # Whether the records are SequenceExamples.
 
     @property

@@ -20,6 +20,7 @@ from itertools import takewhile
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
@@ -87,7 +88,15 @@ class ColumnarFile(ScannedFile):
     schema: pa.Schema
     group_ends: tuple[int, ...]  # One past the last row of each group of rows, ascending.
     row_bytes: int = 1  # Largest mean encoded size of a row among the groups.
-    partitions: Mapping[str, int | str | None] = field(default_factory=dict)
+    # Columns that are not in the file, each of one value: of folders `column=value`, or of a table.
+    partitions: Mapping[str, Any] = field(default_factory=dict)
+    stored: Mapping[str, str] = field(default_factory=dict)  # Names in the file, if others.
+    deleted: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # Rows, ascending.
+
+    @property
+    def units(self) -> int:
+        """Rows in the file, deleted ones included."""
+        return self.group_ends[-1] if self.group_ends else 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -160,36 +169,36 @@ class ColumnarSource(FileSource[FileT]):
         left, rest = waits(), piece
         while rest.start < rest.end:
             try:
-                for batch in self._read_rows(file, rest):
+                for batch, rows in self._read_rows(file, rest):
                     yield batch
-                    rest = replace(rest, start=rest.start + batch.rows_read)
+                    rest = replace(rest, start=rest.start + rows)
             except OSError as error:
                 wait_or_give_up(piece.file, error, left)
 
-    def _read_rows(self, file: FileT, piece: Piece) -> Iterator[Batch]:
+    def _read_rows(self, file: FileT, piece: Piece) -> Iterator[tuple[Batch, int]]:
+        """Yields the rows of a piece, and how many rows of the file they come from."""
         ends = file.group_ends
         groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
         row = ends[groups[0] - 1] if groups[0] else 0
         most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
         # Encoded sizes are far below those of the values for text that repeats.
         size = BatchSize(min(FIRST_BATCH_ROWS, most))
-        stored = file.names[: len(file.names) - len(file.partitions)]
+        stored = [name for name in file.names if name not in file.partitions]
         # Without any stored column, a batch would not know its number of rows.
-        names = [c.name for c in self.columns if c.name in stored] or list(stored[:1])
+        names = [c.name for c in self.columns if c.name in stored] or stored[:1]
+        in_file = [file.stored.get(name, name) for name in names]
         with open_unchanged(piece.file, file.content):
-            batches = self.read_groups(file, groups, names, size)
+            batches = self.read_groups(file, groups, in_file, size)
             for batch in _faults_named(batches, file.path, piece):
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))
                 row_bytes = sum(map(_value_bytes, batch.columns)) // max(1, batch.num_rows)
                 step = _rows_at_once(part)
                 for at in range(0, part.num_rows, step):
-                    some = _with_partitions(part.slice(at, step), file)
-                    converted = as_features(
-                        some, self.columns, self.options.non_finite, piece.file, row + begin + at
-                    )
+                    some = part.slice(at, step)
+                    converted = self._convert(some, names, file, row + begin + at)
                     row_bytes = max(row_bytes, converted.table.nbytes // some.num_rows)
-                    yield converted
+                    yield converted, some.num_rows
                 row += batch.num_rows
                 size.rows = next_batch_rows(size.rows, row_bytes, most)
         if row < piece.end:
@@ -197,16 +206,29 @@ class ColumnarSource(FileSource[FileT]):
                 f"{piece.file}: rows end at {row}, the footer says {piece.end}; copy it again"
             )
 
+    def _convert(
+        self, batch: pa.RecordBatch, names: Sequence[str], file: FileT, first: int
+    ) -> Batch:
+        """Converts rows of the file from `first`, from 0, on; leaves out deleted ones."""
+        kept = np.arange(first, first + batch.num_rows)
+        if len(file.deleted):
+            is_kept = np.isin(kept, file.deleted, invert=True)
+            batch, kept = batch.filter(pa.array(is_kept)), kept[is_kept]
+        rows = pa.RecordBatch.from_arrays(
+            [*batch.columns, *_constants(file, batch.num_rows)], [*names, *file.partitions]
+        )
+        found = as_features(rows, self.columns, self.options.non_finite, file.path, 0)
+        rejected = [replace(one, row=int(kept[one.row - 1]) + 1) for one in found.rejected]
+        return replace(found, rejected=rejected)
 
-def _with_partitions(batch: pa.RecordBatch, file: ColumnarFile) -> pa.RecordBatch:
-    if not file.partitions:
-        return batch
-    added = [
-        pa.repeat(pa.scalar(value, file.type_of(name)), batch.num_rows)
-        for name, value in file.partitions.items()
-    ]
-    names = [*batch.schema.names, *file.partitions]
-    return pa.RecordBatch.from_arrays([*batch.columns, *added], names)
+
+def _constants(file: ColumnarFile, rows: int) -> Iterator[pa.Array]:
+    for name, value in file.partitions.items():
+        arrow_type = file.type_of(name)
+        if value is None:
+            yield pa.nulls(rows, arrow_type)
+        else:
+            yield pa.repeat(pa.scalar(value, arrow_type), rows)
 
 
 def as_features(

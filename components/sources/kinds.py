@@ -40,6 +40,8 @@ KINDS = {
     "arrow": Kind("arrow:Arrow", "arrow:open_arrow"),
     "orc": Kind("orc:Orc", "orc:open_orc"),
     "jsonl": Kind("jsonl:JsonLines", "jsonl:open_json_lines"),
+    "delta": Kind("lake:Delta", "delta:open_delta"),
+    "iceberg": Kind("lake:Iceberg", "iceberg:open_iceberg"),
     "avro": Kind("avro:Avro", "avro:open_avro"),
     "tfrecord": Kind("tfrecords.source:TFRecord", "tfrecords.source:open_tfrecords"),
     "tfds": Kind("tfrecords.tfds:Tfds", "tfrecords.tfds:open_tfds"),

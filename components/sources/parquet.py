@@ -78,10 +78,11 @@ def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
 
 def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread = here) -> ParquetSource:
     """Checks, hashes and types Parquet files."""
-    return open_columnar(ParquetSource, "parquet", _inspect, inputs, options, spread)
+    return open_columnar(ParquetSource, "parquet", inspect_parquet, inputs, options, spread)
 
 
-def _inspect(path: str) -> ParquetFile:
+def inspect_parquet(path: str) -> ParquetFile:
+    """Returns a file as its footer describes it; its `content` has no digest yet."""
     with open_data(path) as stream:
         size, state = file_size(stream), file_state(stream)
         _check_ends(stream, size, path)

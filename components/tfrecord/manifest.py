@@ -104,6 +104,7 @@ class Manifest:
     # Folders of the rejected rows and of the Parquet copy, relative to the manifest.
     quarantine: str | None = None
     parquet: str | None = None
+    source_snapshot: str | None = None  # version of a table; written only if there is one
     # `PackedLayout.to_dict()` of blocks of rows; None if each record is one row.
     packed: Mapping[str, Any] | None = None
 
@@ -144,6 +145,8 @@ class Manifest:
     def json_parts(self) -> Iterator[str]:
         """Yields `to_json` in parts: for 100,000 shards the whole would take 260 MiB."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.source_snapshot is None:
+            del own["source_snapshot"]
         yield from JSONEncoder(indent=1, default=asdict).iterencode(
             {"version": MANIFEST_VERSION, **own}
         )

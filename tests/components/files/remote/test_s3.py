@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lake_tables import IcebergTable, write_delta
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files import remote_range
 from penstock.components.sources.binary import Binary
+from penstock.components.sources.lake import Delta, Iceberg
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.source import Spark
 from penstock.components.sources.tfrecords.tfds import Tfds
@@ -64,6 +66,41 @@ def test_compressed_text_and_partitions(s3, read_out, tmp_path):
         s3.put_object(Bucket="bucket", Key=key, Body=(tmp_path / "x.parquet").read_bytes())
     source = open_source("s3a://bucket/trips/year=*/*.parquet")
     assert read_out(source).rows == [[1, 2023], [1, 2024]]
+
+
+def test_a_delta_table_is_read_by_its_log(s3, read_out, tmp_path):
+    for first in (0, 3):
+        columns = {"id": range(first, first + 3), "day": ["a b/c", "x", None]}
+        write_delta(tmp_path / "t", columns, partition_by=["day"])
+    for path in (tmp_path / "t").rglob("*.*"):
+        s3.upload_file(str(path), "bucket", f"lake/{path.relative_to(tmp_path)}")
+    source = open_source("s3a://bucket/lake/t", Delta(since=0))
+    assert sorted(read_out(source).rows) == [[3, b"a b/c"], [4, b"x"], [5, None]]
+    assert "cannot be read as a Delta table" in data_error(
+        lambda: open_source("s3://bucket/lake", Delta())
+    )
+
+
+def test_an_iceberg_table_is_read_by_its_metadata(s3, read_out, tmp_path):
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import LongType, NestedField
+
+    def store(path):
+        s3.upload_file(str(path), "bucket", f"data/{path.name}")
+        return f"s3://bucket/data/{path.name}"
+
+    table = IcebergTable(
+        tmp_path, Schema(NestedField(1, "id", LongType(), required=False)), store=store,
+        warehouse="s3://bucket/warehouse",
+        **{"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"},
+        **{"s3.endpoint": os.environ["AWS_ENDPOINT_URL"]},
+    )  # fmt: skip
+    first = table.append({"id": [1, 2]})
+    table.append({"id": [3]})
+    place = table.table.metadata_location
+    assert place.startswith("s3://")
+    assert read_out(open_source(place, Iceberg())).rows == [[1], [2], [3]]
+    assert read_out(open_source(place, Iceberg(since=first))).rows == [[3]]
 
 
 def test_parquet_and_what_is_wrong_are_named_by_their_address(s3, read_out, tmp_path):

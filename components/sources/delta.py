@@ -1,0 +1,118 @@
+"""Tables of Delta Lake as a `Source`; the package deltalake reads their log."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from penstock.components.errors import DataError, UsageError, short_error
+from penstock.components.files.remote import is_remote, normal_address
+from penstock.components.sources.lake import (
+    DataFile,
+    Delta,
+    LakeColumn,
+    Snapshot,
+    open_snapshot,
+    table_place,
+)
+from penstock.components.sources.parquet import ParquetSource
+from penstock.components.sources.spread import Spread, here
+
+_PARTITION = "partition."
+
+
+def open_delta(inputs: Sequence[str], options: Delta, spread: Spread = here) -> ParquetSource:
+    """Opens a version of a table, or the rows that were added since another."""
+    place = table_place(inputs, "delta")
+    place = normal_address(place) if is_remote(place) else os.path.abspath(place)
+    before = None
+    with _errors_named(place):
+        table = _open(place)
+        _load(table, options)
+        snapshot = _snapshot(table, place)
+        if options.since is not None:
+            table.load_as_version(options.since)
+            before = _snapshot(table, place)
+    return open_snapshot("delta", place, snapshot, before, options, spread)
+
+
+def _open(place: str) -> Any:
+    try:
+        from deltalake import DeltaTable
+    except ImportError as error:
+        raise UsageError("kind 'delta' needs deltalake: pip install \"penstock[delta]\"") from error
+    # Its client for S3 refuses plain http, which a test server or a store on site may speak.
+    is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:")
+    return DeltaTable(place, storage_options={"AWS_ALLOW_HTTP": str(is_plain).lower()})
+
+
+@contextmanager
+def _errors_named(place: str) -> Iterator[None]:
+    try:
+        yield
+    except (DataError, UsageError):
+        raise
+    except Exception as error:  # deltalake has errors of its own, and raises Python's too.
+        raise DataError(
+            f"{place}: cannot be read as a Delta table ({short_error(error)}); name the folder "
+            "that holds _delta_log, and a version that the log still has"
+        ) from error
+
+
+def _load(table: Any, options: Delta) -> None:
+    time = options.time()
+    if time is not None:
+        if table.metadata().created_time > 1000 * time.timestamp():
+            raise UsageError(f"`as_of` {options.as_of} is before the table was made")
+        table.load_as_version(time)
+    elif options.version is not None:
+        table.load_as_version(options.version)
+
+
+def _snapshot(table: Any, place: str) -> Snapshot:
+    columns = [
+        LakeColumn(
+            one["name"],
+            str(one["type"]),
+            # Files of a table with column mapping have other names.
+            one["metadata"].get("delta.columnMapping.physicalName", one["name"]),
+        )
+        for one in json.loads(table.schema().to_json())["fields"]
+    ]
+    actions = table.get_add_actions(flatten=True)
+    names = [name for name in actions.schema.names if name.startswith(_PARTITION)]
+    deleted, files = _deleted(table), []
+    values = zip(*(_values(actions, name) for name in names), strict=True) if names else None
+    for path in _values(actions, "path"):
+        partitions = zip(names, next(values), strict=True) if values else ()
+        located = unquote(path) if "://" in path else f"{place}/{unquote(path)}"
+        files.append(
+            DataFile(
+                located,
+                {name.removeprefix(_PARTITION): value for name, value in partitions},
+                deleted.pop(located, ()),
+            )
+        )
+    if deleted:
+        raise DataError(f"{place}: has deletion vectors of {next(iter(deleted))}, no file of it")
+    return Snapshot(table.version(), table.metadata().id, columns, files)
+
+
+def _values(batch: Any, name: str) -> list[Any]:
+    return [value.as_py() for value in batch[name]]
+
+
+def _deleted(table: Any) -> dict[str, tuple[int, ...]]:
+    """Returns the rows of each file that its deletion vector leaves out."""
+    found = {}
+    if "deletionVectors" in (table.protocol().reader_features or ()):
+        for batch in table.deletion_vectors():
+            kept = zip(_values(batch, "filepath"), _values(batch, "selection_vector"), strict=True)
+            for uri, keep in kept:
+                path = unquote(urlsplit(uri).path if uri.startswith("file:") else uri)
+                found[path] = tuple(np.flatnonzero(~np.array(keep, np.bool_)).tolist())
+    return found

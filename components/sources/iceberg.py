@@ -1,0 +1,154 @@
+"""Tables of Apache Iceberg as a `Source`; the package pyiceberg reads their metadata."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, BinaryIO
+
+from penstock.components.errors import DataError, UsageError, short_error
+from penstock.components.files.content import look, open_data
+from penstock.components.files.remote import is_remote
+from penstock.components.sources.lake import (
+    DataFile,
+    Iceberg,
+    LakeColumn,
+    Snapshot,
+    located,
+    open_snapshot,
+    table_place,
+)
+from penstock.components.sources.parquet import ParquetSource, open_reader
+from penstock.components.sources.spread import Spread, here
+
+try:
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.io import FileIO, InputFile
+    from pyiceberg.table import StaticTable
+except ModuleNotFoundError as error:
+    raise UsageError("kind 'iceberg' needs pyiceberg: pip install 'penstock[iceberg]'") from error
+
+_HOW_TO_NAME = (
+    "name its current metadata file (.../metadata/00007-....metadata.json), its folder if that has "
+    "metadata/version-hint.text, or CATALOG.DATABASE.TABLE"
+)
+_MERGE = "merge them into the data files, in Spark by CALL system.rewrite_data_files(...)"
+
+
+def open_iceberg(inputs: Sequence[str], options: Iceberg, spread: Spread = here) -> ParquetSource:
+    """Opens a snapshot of a table, or the rows that were added since another."""
+    place = table_place(inputs, "iceberg")
+    with _errors_named(place):
+        table = _load(place)
+        snapshot = _snapshot(table, _chosen(table, options))
+        before = None
+        if options.since is not None:
+            before = _snapshot(table, table.snapshot_by_id(options.since))
+    return open_snapshot("iceberg", place, snapshot, before, options, spread)
+
+
+@contextmanager
+def _errors_named(place: str) -> Iterator[None]:
+    try:
+        yield
+    except (DataError, UsageError):
+        raise
+    except Exception as error:  # pyiceberg has errors of its own, and raises Python's too.
+        if "equality" in str(error):
+            raise DataError(f"{place}: has equality deletes; {_MERGE}") from error
+        raise DataError(
+            f"{place}: cannot be read as an Iceberg table ({short_error(error)}); {_HOW_TO_NAME}"
+        ) from error
+
+
+class PenstockFileIO(FileIO):
+    """Opens metadata as data files are opened: with retries, and the same credentials."""
+
+    def new_input(self, location: str) -> "_Input":
+        """Returns the file at a path or an address."""
+        return _Input(location)
+
+    def new_output(self, location: str) -> Any:
+        """Refuses: tables are only read."""
+        raise UsageError(f"{location}: tables of Iceberg are only read")
+
+    def delete(self, location: Any) -> None:
+        """Refuses: tables are only read."""
+        self.new_output(location)
+
+
+class _Input(InputFile):
+    def __len__(self) -> int:
+        return look(located(self.location))[0]
+
+    def exists(self) -> bool:
+        return True  # `open` names a file that is missing.
+
+    def open(self, seekable: bool = True) -> BinaryIO:
+        del seekable
+        return open_data(located(self.location))
+
+
+def _load(place: str) -> Any:
+    ours = {"py-io-impl": f"{__name__}.{PenstockFileIO.__name__}"}
+    if is_remote(place) or os.path.exists(place):
+        try:
+            return StaticTable.from_metadata(place, ours)
+        except DataError as error:
+            raise DataError(f"{error}; {_HOW_TO_NAME}") from error
+    catalog, _, name = place.partition(".")
+    return load_catalog(catalog, **ours).load_table(name)
+
+
+def _chosen(table: Any, options: Iceberg) -> Any:
+    if options.version is not None:
+        chosen = table.snapshot_by_id(options.version)
+    elif time := options.time():
+        chosen = table.snapshot_as_of_timestamp(int(1000 * time.timestamp()))
+    else:
+        chosen = table.current_snapshot()
+    if chosen is None:
+        ids = ", ".join(str(one.snapshot_id) for one in table.metadata.snapshots[-8:])
+        raise DataError(f"{table.location()}: has no such snapshot; the latest are {ids or 'none'}")
+    return chosen
+
+
+def _snapshot(table: Any, chosen: Any) -> Snapshot:
+    schema = table.schemas().get(chosen.schema_id, table.schema())
+    columns = [LakeColumn(one.name, _type(one), one.field_id) for one in schema.fields]
+    names = {one.field_id: one.name for one in schema.fields}
+    specs, files = table.specs(), []
+    for task in table.scan(snapshot_id=chosen.snapshot_id).plan_files():
+        if f"{task.file.file_format}".upper() != "PARQUET":
+            raise DataError(f"{task.file.file_path}: is {task.file.file_format}, expected Parquet")
+        spec = specs[task.file.spec_id].fields
+        partitions = {
+            names[field.source_id]: task.file.partition[at]
+            for at, field in enumerate(spec)
+            if str(field.transform) == "identity" and field.source_id in names
+        }
+        deleted = {row for file in task.delete_files for row in _deleted(file, task.file.file_path)}
+        files.append(DataFile(task.file.file_path, partitions, tuple(sorted(deleted))))
+    files.sort(key=lambda file: file.path)
+    return Snapshot(chosen.snapshot_id, str(table.metadata.table_uuid), columns, files)
+
+
+def _type(field: Any) -> str:
+    return str(field.field_type).replace(" ", "")
+
+
+def _deleted(file: Any, path: str) -> Sequence[int]:
+    if f"{file.file_format}".upper() != "PARQUET":
+        raise DataError(f"{file.file_path}: is a deletion vector ({file.file_format}); {_MERGE}")
+    return _positions(file.file_path).get(path, ())
+
+
+@lru_cache(maxsize=16)
+def _positions(delete_file: str) -> Mapping[str, Sequence[int]]:
+    """Returns the deleted rows, from 0, of each data file that a file of deletes names."""
+    with open_reader(located(delete_file)) as reader:
+        rows = reader.read(columns=["file_path", "pos"]).to_pydict()
+    found: dict[str, list[int]] = {}
+    for path, row in zip(rows["file_path"], rows["pos"], strict=True):
+        found.setdefault(path, []).append(row)
+    return found

@@ -1,0 +1,192 @@
+"""One version of a table whose log lists Parquet files (Delta, Iceberg), as a `Source`."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files.listing import Listing
+from penstock.components.files.remote import is_remote, remote_file
+from penstock.components.sources.columnar import type_columns
+from penstock.components.sources.files import inspect_files, map_files
+from penstock.components.sources.options import ColumnOptions
+from penstock.components.sources.parquet import ParquetFile, ParquetSource, inspect_parquet
+from penstock.components.sources.spread import Spread
+
+# Names of types in the tables' schemas (Delta, Iceberg) that differ from Arrow's own.
+_ARROW_TYPES = {
+    "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "int": pa.int32(),
+    "long": pa.int64(), "boolean": pa.bool_(), "date": pa.date32(), "string": pa.string(),
+    "binary": pa.binary(), "float": pa.float32(), "double": pa.float64(),
+    "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LakeOptions(ColumnOptions):
+    """Options shared by tables with a log.
+
+    Attributes:
+        version: Version (Delta) or snapshot id (Iceberg) to read; None reads the latest.
+        as_of: Time, as 2024-05-01T12:00:00Z, at which the table is read.
+        since: Version or snapshot id after which rows were added that are read, and no others;
+            stops if rows were deleted or rewritten since.
+    """
+
+    version: int | None = None
+    as_of: str | None = None
+    since: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.version is not None and self.as_of is not None:
+            raise UsageError("`version` and `as_of` are both given; give one of them")
+        self.time()
+
+    def time(self) -> datetime | None:
+        """Returns `as_of`; in UTC if it names no zone."""
+        if self.as_of is None:
+            return None
+        try:
+            time = datetime.fromisoformat(self.as_of.replace("Z", "+00:00"))
+        except ValueError as error:
+            raise UsageError(
+                f"`as_of` must be a time as 2024-05-01T12:00:00Z, got {self.as_of!r}"
+            ) from error
+        return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class Delta(LakeOptions):
+    """A version of a table of Delta Lake, by its folder or address."""
+
+    kind: str = "delta"
+
+
+@dataclass(frozen=True)
+class Iceberg(LakeOptions):
+    """A snapshot of a table of Iceberg: its `...metadata.json`, its folder, or CATALOG.DB.TABLE."""
+
+    kind: str = "iceberg"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of a table, as the table's log describes it."""
+
+    path: str
+    partitions: Mapping[str, Any] = field(default_factory=dict)  # Values by column.
+    deleted: tuple[int, ...] = ()  # Rows of the file, from 0, that the table no longer has.
+
+
+class LakeColumn(NamedTuple):
+    """A column of a table: its type, and its name in the files, or its Parquet field id."""
+
+    name: str
+    type: str
+    stored: str | int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One version of a table."""
+
+    version: int
+    identity: str  # Equal for all versions of a table.
+    columns: Sequence[LakeColumn]
+    files: Sequence[DataFile]
+
+
+def table_place(inputs: Sequence[str], kind: str) -> str:
+    """Returns the only input, which a node writes with `/*` behind it."""
+    if len(inputs) != 1:
+        raise UsageError(f"--kind {kind} reads one table, got {len(inputs)} inputs")
+    return inputs[0].removesuffix("/*").rstrip("/")
+
+
+def open_snapshot(
+    kind: str,
+    table: str,
+    snapshot: Snapshot,
+    before: Snapshot | None,
+    options: LakeOptions,
+    spread: Spread,
+) -> ParquetSource:
+    """Opens the files of a snapshot, or those that were added since `before`."""
+    wanted = _added(table, snapshot, before) if before else list(snapshot.files)
+    if not wanted:
+        what = f"no rows were added since {options.since}" if before else "has no rows"
+        raise DataError(f"{table}: {what} (version {snapshot.version})")
+    paths = map_files(located, [one.path for one in wanted])
+    found = inspect_files(inspect_parquet, paths, spread)
+    files = [_as_listed(*pair, snapshot.columns) for pair in zip(found, wanted, strict=True)]
+    source = ParquetSource.of(
+        kind,
+        files,
+        Listing(tuple(paths), ()),
+        columns=type_columns(files, options),
+        options=options,
+        snapshot=f"{snapshot.version}" + (f", since {options.since}" if before else ""),
+        notes=(f"version {snapshot.version} of the table",),
+    )
+    content = f"{kind} {snapshot.identity} {source.snapshot}"
+    return replace(source, fingerprint=hashlib.sha256(content.encode()).hexdigest())
+
+
+def _added(table: str, snapshot: Snapshot, before: Snapshot) -> list[DataFile]:
+    kept = {one.path: one.deleted for one in snapshot.files}
+    for file in before.files:
+        if kept.get(file.path) != file.deleted:
+            raise DataError(
+                f"{table}: rows of version {before.version} were deleted or rewritten until "
+                f"version {snapshot.version} (at least in {file.path}), and `since` reads only "
+                "tables that were appended to; read a whole version"
+            )
+    old = {one.path for one in before.files}
+    return [one for one in snapshot.files if one.path not in old]
+
+
+def located(path: str) -> str:
+    """Returns a path, or the present version of an object, for a location in a log."""
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    return remote_file(path) if is_remote(path) else path
+
+
+def _as_listed(file: ParquetFile, listed: DataFile, columns: Sequence[LakeColumn]) -> ParquetFile:
+    """Returns a file with the table's columns; those that it lacks have one value in all rows."""
+    by_id = {_field_id(one): one.name for one in file.schema}
+    stored, constants, fields = {}, {}, []
+    for column in columns:
+        name = by_id.get(column.stored) if isinstance(column.stored, int) else column.stored
+        if name is not None and name in file.schema.names:
+            stored[column.name] = name
+            fields.append(file.schema.field(name).with_name(column.name))
+        else:
+            constants[column.name] = listed.partitions.get(column.name)
+            fields.append(pa.field(column.name, _arrow_type(column.type)))
+    return replace(
+        file,
+        schema=pa.schema(fields),
+        stored=stored,
+        partitions=constants,
+        deleted=np.array(listed.deleted, np.int64),
+        rows=file.rows - len(listed.deleted),
+    )
+
+
+def _field_id(field: pa.Field) -> int | None:
+    text = (field.metadata or {}).get(b"PARQUET:field_id")
+    return int(text) if text else None
+
+
+def _arrow_type(name: str) -> pa.DataType:
+    if name.startswith("decimal("):
+        return pa.decimal128(*map(int, name[len("decimal(") : -1].split(",")))
+    return _ARROW_TYPES.get(name, pa.null())

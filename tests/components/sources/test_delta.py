@@ -1,0 +1,169 @@
+"""Tables of Delta Lake, written by deltalake: any version of them, and what was added since."""
+
+import datetime
+import json
+
+import pyarrow as pa
+import pytest
+from lake_tables import deletion_vector, write_delta
+
+from penstock.components.errors import DataError, UsageError
+from penstock.components.example_gen.driver import input_fingerprint
+from penstock.components.example_gen.ingest import IngestInput, ingest
+from penstock.components.sources.base import Column
+from penstock.components.sources.lake import Delta
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+pytest.importorskip("deltalake")
+INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
+DAYS = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), None]
+
+
+def read(source, parts=2):
+    runs = [source.part(run) for run in source.cut(parts)]
+    batches = [batch for part, run in runs for batch in part.read(run)]
+    assert sum(batch.rows_read for batch in batches) == source.rows
+    rows = [row for batch in batches for row in batch.table.to_pylist()]
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def opened(place, **options):
+    return open_source(str(place), Delta(**options))
+
+
+@pytest.fixture
+def trips(tmp_path):
+    place = tmp_path / "a b" / "trips"
+    for first in (0, 3):
+        ids = range(first, first + 3)
+        columns = {"id": ids, "day": pa.array(DAYS, pa.date32()), "city": ["a b/c", "x%y", None]}
+        write_delta(place, columns, partition_by=["day", "city"])
+    return place
+
+
+def test_partitions_are_columns_of_their_type(trips):
+    source = opened(trips)
+    assert source.columns == (Column("id", INT), Column("day", INT), Column("city", BYTES))
+    assert read(source)[:3] == [
+        {"id": 0, "day": 19723, "city": b"a b/c"},
+        {"id": 1, "day": 19724, "city": b"x%y"},
+        {"id": 2, "day": None, "city": None},
+    ]
+    assert source.notes == ("version 1 of the table",)
+
+
+def test_a_version_and_a_time_are_read(trips):
+    assert [row["id"] for row in read(opened(trips, version=0))] == [0, 1, 2]
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat()
+    assert len(read(opened(trips, as_of=now))) == 6
+    with pytest.raises(UsageError, match="`as_of` 2001-01-01 is before the table was made"):
+        opened(trips, as_of="2001-01-01")
+    with pytest.raises(DataError, match="cannot be read as a Delta table"):
+        opened(trips, version=7)
+
+
+def test_rows_added_since_a_version_are_read(trips):
+    assert [row["id"] for row in read(opened(trips, since=0))] == [3, 4, 5]
+    with pytest.raises(DataError, match=r"no rows were added since 1 \(version 1\)"):
+        opened(trips, since=1)
+
+
+def test_rows_deleted_since_a_version_are_refused(trips):
+    from deltalake import DeltaTable
+
+    DeltaTable(str(trips)).delete("id = 1")
+    assert [row["id"] for row in read(opened(trips))] == [0, 2, 3, 4, 5]
+    with pytest.raises(DataError, match="rows of version 1 were deleted or rewritten"):
+        opened(trips, since=1)
+
+
+def test_the_version_is_in_the_manifest_and_decides_the_fingerprint(trips, tmp_path):
+    first, both = opened(trips, version=0), opened(trips)
+    assert first.fingerprint == opened(trips, version=0).fingerprint
+    assert len({first.fingerprint, both.fingerprint, opened(trips, since=0).fingerprint}) == 3
+    manifest = ingest([IngestInput(str(trips), Delta(since=0))], tmp_path / "out")
+    assert (manifest.source_kind, manifest.source_snapshot) == ("delta", "1, since 0")
+    assert manifest.account.read == 3
+
+
+def test_a_column_that_was_added_later_is_null_in_older_files(trips):
+    columns = {"id": [6], "day": pa.array(DAYS[:1]), "city": ["x"], "fare": [1.5]}
+    write_delta(trips, columns, partition_by=["day", "city"], schema_mode="merge")
+    source = opened(trips)
+    assert {c.name: c.kind for c in source.columns}["fare"] is FLOAT
+    assert [row["fare"] for row in read(source)] == [None] * 6 + [1.5]
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_deletion_vectors_and_column_mapping_are_honoured(tmp_path, parts):
+    write_delta(tmp_path / "t", {"col-1": range(9), "col-2": [i / 2 for i in range(9)]})
+    log = tmp_path / "t/_delta_log/00000000000000000000.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    features = ["columnMapping", "deletionVectors"]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = {
+                "minReaderVersion": 3, "minWriterVersion": 7,
+                "readerFeatures": features, "writerFeatures": features,
+            }  # fmt: skip
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            for at, field in enumerate(schema["fields"], 1):
+                field["metadata"] = {
+                    "delta.columnMapping.id": at, "delta.columnMapping.physicalName": field["name"]
+                }  # fmt: skip
+                field["name"] = ("id", "fare")[at - 1]
+            action["metaData"]["schemaString"] = json.dumps(schema)
+            action["metaData"]["configuration"] = {"delta.columnMapping.mode": "name"}
+        if "add" in action:
+            action["add"]["deletionVector"] = deletion_vector([0, 3, 8])
+    log.write_text("\n".join(map(json.dumps, actions)))
+    source = opened(tmp_path / "t")
+    assert source.rows == 6
+    assert read(source, parts) == [{"id": i, "fare": i / 2} for i in (1, 2, 4, 5, 6, 7)]
+
+
+def test_a_bad_row_after_deleted_ones_keeps_its_number(tmp_path):
+    write_delta(tmp_path / "t", {"x": [1.0, 2.0, float("nan"), 4.0]})
+    log = tmp_path / "t/_delta_log/00000000000000000000.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = {
+                "minReaderVersion": 3, "minWriterVersion": 7,
+                "readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"],
+            }  # fmt: skip
+        if "add" in action:
+            action["add"]["deletionVector"] = deletion_vector([0])
+    log.write_text("\n".join(map(json.dumps, actions)))
+    source = opened(tmp_path / "t")
+    [batch] = source.read(source.cut(1)[0])
+    assert [row.row for row in batch.rejected] == [3]
+    assert batch.table.column(0).to_pylist() == [2.0, 4.0]
+
+
+def test_a_table_is_not_read_as_a_folder_of_files(trips):
+    with pytest.raises(DataError, match=r"is a Delta table, .* say --kind delta"):
+        open_source(str(trips))
+
+
+def test_what_is_no_table_is_refused_in_one_line(tmp_path):
+    with pytest.raises(DataError, match=r"cannot be read as a Delta table .*_delta_log"):
+        opened(tmp_path)
+    with pytest.raises(UsageError, match="--kind delta reads one table, got 2 inputs"):
+        open_source([str(tmp_path)] * 2, Delta())
+    with pytest.raises(UsageError, match="`version` and `as_of` are both given"):
+        Delta(version=1, as_of="2024-01-01")
+    with pytest.raises(UsageError, match="`as_of` must be a time"):
+        Delta(as_of="yesterday")
+
+
+def test_a_node_is_cached_until_the_table_has_another_version(trips, tmp_path):
+    inputs = [IngestInput(f"{trips}/*", Delta())]
+    before = input_fingerprint(inputs)
+    assert before == input_fingerprint(inputs)
+    write_delta(
+        trips, {"id": [9], "day": pa.array(DAYS[:1]), "city": ["x"]}, partition_by=["day", "city"]
+    )
+    assert before != input_fingerprint(inputs)

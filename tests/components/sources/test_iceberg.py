@@ -1,0 +1,150 @@
+"""Tables of Iceberg, with metadata by pyiceberg: any snapshot, and what was added since."""
+
+import datetime
+import re
+
+import pyarrow as pa
+import pytest
+from lake_tables import IcebergTable
+
+from penstock.components.errors import DataError
+from penstock.components.example_gen.ingest import IngestInput, ingest
+from penstock.components.sources.base import Column
+from penstock.components.sources.lake import Iceberg
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+pytest.importorskip("pyiceberg")
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringType
+from pyiceberg.utils.config import Config
+
+INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "day", DateType(), required=False),
+    NestedField(3, "city", StringType(), required=False),
+)
+DAY = datetime.date(2024, 1, 1)
+
+
+def read(source, parts=2):
+    runs = [source.part(run) for run in source.cut(parts)]
+    batches = [batch for part, run in runs for batch in part.read(run)]
+    assert sum(batch.rows_read for batch in batches) == source.rows
+    rows = [row for batch in batches for row in batch.table.to_pylist()]
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def ids(source):
+    return [row["id"] for row in read(source)]
+
+
+def opened(place, **options):
+    return open_source(str(place), Iceberg(**options))
+
+
+def rows(first, last):
+    count = last - first
+    return {
+        "id": pa.array(range(first, last), pa.int64()),
+        "day": pa.array([DAY] * count, pa.date32()),
+        "city": [f"c{i}" for i in range(first, last)],
+    }
+
+
+@pytest.fixture
+def trips(tmp_path):
+    table = IcebergTable(tmp_path, SCHEMA)
+    table.versions = [table.append(rows(0, 3)), table.append(rows(3, 6))]
+    return table
+
+
+def test_snapshots_are_read_by_metadata_file_and_by_catalog(trips, monkeypatch):
+    source = opened(trips.metadata)
+    assert source.columns == (Column("id", INT), Column("day", INT), Column("city", BYTES))
+    assert read(source)[4] == {"id": 4, "day": 19723, "city": b"c4"}
+    assert ids(opened(trips.metadata, version=trips.versions[0])) == [0, 1, 2]
+    time = trips.table.metadata.snapshots[0].timestamp_ms / 1000
+    time = datetime.datetime.fromtimestamp(time, datetime.timezone.utc).isoformat()
+    assert ids(opened(trips.metadata, as_of=time))[:3] == [0, 1, 2]
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", trips.uri)
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
+    assert ids(opened("lake.db.trips")) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_folder_is_read_by_its_version_hint(trips, tmp_path):
+    with pytest.raises(DataError, match=r"name its current metadata file .*CATALOG.DATABASE.TABLE"):
+        opened(tmp_path / "warehouse/db/trips")
+    hint = re.sub(r".*/", "", trips.metadata)
+    (tmp_path / "warehouse/db/trips/metadata/version-hint.text").write_text(hint)
+    assert len(ids(opened(tmp_path / "warehouse/db/trips"))) == 6
+
+
+def test_rows_added_since_a_snapshot_are_read(trips, tmp_path):
+    first, second = trips.versions
+    options = Iceberg(since=first)
+    assert ids(open_source(trips.metadata, options)) == [3, 4, 5]
+    manifest = ingest([IngestInput(trips.metadata, options)], tmp_path / "out")
+    assert manifest.source_snapshot == f"{second}, since {first}"
+    with pytest.raises(DataError, match="no rows were added"):
+        opened(trips.metadata, since=second)
+    with pytest.raises(DataError, match="has no such snapshot; the latest are"):
+        opened(trips.metadata, version=1)
+
+
+def test_positional_deletes_are_honoured(trips):
+    before = trips.versions[-1]
+    trips.append(rows(6, 206))
+    trips.delete(trips.last, [0, 5, 199])
+    source = opened(trips.metadata)
+    assert source.rows == 203
+    kept = [*range(6), *(i for i in range(6, 206) if i not in (6, 11, 205))]
+    assert ids(source) == kept
+    assert ids(opened(trips.metadata, since=before)) == kept[6:]
+
+
+def test_rows_deleted_since_a_snapshot_are_refused(trips):
+    before = trips.versions[-1]
+    trips.delete(trips.last, [1])
+    with pytest.raises(DataError, match=f"rows of version {before} were deleted or rewritten"):
+        opened(trips.metadata, since=before)
+
+
+def test_columns_that_were_renamed_added_and_dropped(trips):
+    with trips.table.update_schema() as update:
+        update.rename_column("city", "place")
+        update.add_column("fare", DoubleType())
+        update.delete_column("day")
+    trips.append({"id": [6], "place": ["c6"], "fare": [1.5]})
+    source = opened(trips.metadata)
+    assert source.columns == (Column("id", INT), Column("place", BYTES), Column("fare", FLOAT))
+    assert read(source)[-2:] == [
+        {"id": 5, "place": b"c5", "fare": None},
+        {"id": 6, "place": b"c6", "fare": 1.5},
+    ]
+    old = opened(trips.metadata, version=trips.versions[0])
+    assert [column.name for column in old.columns] == ["id", "day", "city"]
+
+
+def test_an_identity_partition_that_is_in_no_file_is_a_column(tmp_path):
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "day"))
+    table = IcebergTable(tmp_path, SCHEMA, spec)
+    table.append({"id": [1], "city": ["x"]}, partition=(19723,))
+    table.append({"id": [2], "city": ["y"]}, partition=(None,))
+    assert read(opened(table.metadata)) == [
+        {"id": 1, "day": 19723, "city": b"x"},
+        {"id": 2, "day": None, "city": b"y"},
+    ]
+
+
+@pytest.mark.skipif(
+    not hasattr(pa.types, "is_string_view"), reason="pyiceberg writes by pyarrow 17"
+)
+def test_a_table_that_pyiceberg_wrote_whole(trips):
+    trips.table.append(pa.table(rows(6, 9)))
+    trips.table.delete("id = 1")
+    assert ids(opened(trips.metadata)) == [0, 2, 3, 4, 5, 6, 7, 8]
