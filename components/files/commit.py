@@ -154,6 +154,11 @@ def _refuse_occupied(target: Path, *, overwrite: bool | None) -> None:
     if not overwrite:
         raise _occupied(target, overwrite)
     _refuse_foreign(target, target)
+    for folder, _, _ in os.walk(target):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise UsageError(
+                f"{target}: {folder}: you may not delete what is there; name another output"
+            )
 
 
 def _refuse_foreign(folder: Path, target: Path) -> None:

@@ -1,5 +1,4 @@
 import os
-import random
 import signal
 import time
 from contextlib import suppress
@@ -12,6 +11,7 @@ from local_beam import local_pipeline
 from penstock.components.engine.workers import WORKER_LOST, _status
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput
+from penstock.components.tfrecord.checked import checked_manifest
 
 pytestmark = pytest.mark.faults
 
@@ -34,32 +34,59 @@ def test_a_killed_worker_ends_the_work_within_seconds(capfd):
     assert "RpcError" not in capfd.readouterr().err
 
 
+@pytest.fixture
+def stopped(tmp_path, penstock):
+    """Starts a command of two workers, one of which is stopped (SIGSTOP) as it appears."""
+
+    def start(command):
+        rows = "".join(f"{i},{i / 4},name {i}\n" for i in range(20_000))
+        (tmp_path / "a.csv").write_text("id,fare,name\n" + rows)
+        source = tmp_path / "a.csv"
+        if command == "pack":
+            source = tmp_path / "rows"
+            ingest([IngestInput(str(tmp_path / "a.csv"))], source)
+        started = penstock.start(command, source, tmp_path / "out", "--workers", "2")
+        while started.is_running():
+            for child in psutil.Process(started.pid).children():
+                with suppress(psutil.Error):
+                    if "processes._serve" in "".join(child.cmdline()):
+                        child.suspend()
+                        return started, child
+        raise AssertionError(started.wait().stderr)
+
+    return start
+
+
 @pytest.mark.parametrize("command", ["ingest", "pack"])
-def test_killed_worker_of_a_command_is_one_line_within_seconds(tmp_path, penstock, command):
-    rows = "".join(f"{i},{i / 4},name {i}\n" for i in range(300_000))
-    (tmp_path / "a.csv").write_text("id,fare,name\n" + rows)
-    source = tmp_path / "a.csv"
-    if command == "pack":
-        source = tmp_path / "rows"
-        ingest([IngestInput(str(tmp_path / "a.csv"))], source)
-    started = penstock.start(command, source, tmp_path / "out", "--workers", "2")
-    workers, until = [], time.monotonic() + 60
-    while not workers and time.monotonic() < until:
-        for child in psutil.Process(started.pid).children():
-            with suppress(psutil.Error):
-                workers += [child] if "processes._serve" in "".join(child.cmdline()) else []
-        time.sleep(0.01)
-    time.sleep(random.random())
-    workers[0].kill()
-    began = time.monotonic()
+def test_killed_worker_of_a_command_is_one_line(tmp_path, stopped, command):
+    started, worker = stopped(command)
+    worker.kill()
     done = started.wait()
-    assert time.monotonic() - began < 20
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
-    assert f"worker process {workers[0].pid} was killed by SIGKILL; " in last
+    assert f"worker process {worker.pid} was killed by SIGKILL; " in last
     assert "fewer workers" in last
     assert "Traceback" not in done.stderr
     assert not [path for path in os.listdir(tmp_path) if "out" in path]
+
+
+def test_interrupted_command_ends_its_stopped_worker(tmp_path, stopped):
+    started, worker = stopped("ingest")
+    os.kill(started.pid, signal.SIGINT)
+    done = started.wait()
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == "penstock: interrupted; nothing was written"
+    assert not worker.is_running()
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_stopped_worker_that_goes_on_gives_the_same_output(tmp_path, stopped):
+    started, worker = stopped("ingest")
+    worker.resume()
+    done = started.wait()
+    assert done.returncode == 0, done.stderr
+    ingest([IngestInput(str(tmp_path / "a.csv"))], tmp_path / "one")
+    assert checked_manifest(tmp_path / "out") == checked_manifest(tmp_path / "one")
 
 
 @pytest.mark.parametrize(
