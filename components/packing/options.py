@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
@@ -32,6 +32,7 @@ class ImageColumn:
     name: str
     size: tuple[int, int] | None = None
     channels: int = 3
+    metavar: ClassVar[str] = "NAME[=HxW[xC]]"
 
     @classmethod
     def parse(cls, text: str) -> "ImageColumn":
@@ -63,8 +64,7 @@ class PackOptions:
         on_missing: Treatment of a row without a value in a column with a fixed number of
             values: `fill` stores 0, 0.0 or the empty string and counts the row; `list` stores
             the whole column as lists, some of them empty; `fail` stops.
-        memory_bytes: Bytes of rows that each process shuffles in memory; more are shuffled on
-            disk.
+        memory_mib: MiB of rows that each process shuffles in memory; more are shuffled on disk.
         shards: Number of shards of a split.
     """
 
@@ -75,19 +75,19 @@ class PackOptions:
     ids: tuple[str, ...] = ()
     images: tuple[ImageColumn, ...] = ()
     on_missing: OnMissing = "fill"
-    memory_bytes: int = 256 * MIB
+    memory_mib: int = 256
     shards: ShardOptions = field(default_factory=ShardOptions)
 
     def __post_init__(self) -> None:
         if self.block_rows is not None and self.block_rows < 1:
-            raise UsageError(f"block_rows must be at least 1, got {self.block_rows}")
+            raise UsageError(f"`block_rows` must be at least 1, got {self.block_rows}")
         if not 0 <= self.seed < 2**63:
-            raise UsageError(f"seed must be within 0..2^63-1, got {self.seed}")
-        if self.memory_bytes < MIB:
-            raise UsageError(f"memory_bytes must be at least 1 MiB, got {self.memory_bytes}")
+            raise UsageError(f"`seed` must be within 0..2^63-1, got {self.seed}")
+        if self.memory_mib < 1:
+            raise UsageError(f"`memory_mib` must be at least 1, got {self.memory_mib}")
         if self.on_missing not in get_args(OnMissing):
             raise UsageError(
-                f"on_missing must be one of {', '.join(get_args(OnMissing))}, "
+                f"`on_missing` must be one of {', '.join(get_args(OnMissing))}, "
                 f"got {self.on_missing!r}"
             )
         names = [*self.ids, *(image.name for image in self.images)]

@@ -48,7 +48,7 @@ from penstock.components.packing.shuffle import (
     without_lists,
 )
 from penstock.components.tfrecord.manifest import Shard
-from penstock.components.tfrecord.sharding import ShardPlan, plan_shards, shard_name, split_dir
+from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter, frame_large
 
 # CPU time of tfx_bsl's decoder as a multiple of that of the parser in training (21 and 5 us a
@@ -215,7 +215,7 @@ class ReadRows:
             facts.add(batch, options, task.number, task.split)
             waiting.add(order.places(begin, begin + batch.num_rows), _kept(batch, options))
             activity.advance(batch.num_rows)
-            if waiting.bytes >= options.memory_bytes // CHUNK_SHARE:
+            if waiting.bytes >= options.memory_mib * MIB // CHUNK_SHARE:
                 yield from _cut_by_shard(waiting, starts)
         if waiting.rows:
             yield from _cut_by_shard(waiting, starts)
@@ -315,7 +315,7 @@ class WritePacked:
     def _write(self, task: WriteTask, folder: Path, maker: BlockMaker) -> Shard:
         plan, step = self._plan, self._layout.block_rows
         first, end = plan.first_rows(task.split)[task.index : task.index + 2]
-        memory_bytes = plan.options.memory_bytes
+        memory_bytes = plan.options.memory_mib * MIB
         sorter = RowSorter(folder / "parts", end - first, memory_bytes=memory_bytes)
         for number, begin_byte, end_byte in task.parts.tolist():
             sorter.add_encoded(self._output.read(_rows_file(number), begin_byte, end_byte))

@@ -17,8 +17,11 @@ MIN_SHARD_BYTES = 10 * MIB
 # From the same page: ten times as many files as reading hosts.
 SHARDS_PER_HOST = 10
 # Default number of files that a reader interleaves (also in trainer/input/options.py), and the
-# smallest planned number of shards.
+# smallest planned number of shards from MIN_SHARD_BYTES on.
 READER_PARALLELISM = 8
+# Below MIN_SHARD_BYTES a pass takes a fraction of a second, from one file as from eight (5 MiB on
+# 2 cores: the same), so more files only litter. Two let two hosts read at once.
+_FEW_SHARDS = 2
 
 _SPLIT_PREFIX = "Split-"
 
@@ -82,11 +85,15 @@ def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> Sh
         SHARDS_PER_HOST * options.reading_hosts,
         math.ceil(estimated_bytes / MIN_SHARD_BYTES),
     )
-    shards = max(by_size, by_hosts, READER_PARALLELISM)
+    is_small = estimated_bytes < MIN_SHARD_BYTES
+    few = min(options.reading_hosts, _FEW_SHARDS)
+    shards = few if is_small else max(by_size, by_hosts, READER_PARALLELISM)
     mebibytes = estimated_bytes / MIB
     if shards > rows:
         shards = most
         why = f"one for each of {rows} rows"
+    elif is_small:
+        why = f"less than {MIN_SHARD_BYTES / MIB:.0f} MiB are read at once"
     elif shards == READER_PARALLELISM:
         why = f"the reader interleaves {READER_PARALLELISM} files"
     elif shards == by_size:

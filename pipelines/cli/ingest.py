@@ -1,21 +1,28 @@
 """`penstock ingest`: files in, an Examples folder out, without TFX."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from penstock.components.engine.options import EngineOptions
-from penstock.components.errors import PenstockError, UsageError
+from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.files.listing import EXTENSIONS
-from penstock.components.packing.options import ImageColumn, PackOptions
+from penstock.components.packing.options import PackOptions
 from penstock.components.sources.kinds import KINDS, options_type
 from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.pipelines.cli.option_flags import Overwrite, flag_names, given, in_flags, with_flags
+from penstock.pipelines.cli.option_flags import (
+    Overwrite,
+    errors_in_flags,
+    flag_names,
+    given,
+    taken,
+    with_flags,
+)
 
 # Options of the command itself, by their name in errors.
 _OWN_FLAGS = {
@@ -24,6 +31,9 @@ _OWN_FLAGS = {
 }
 
 
+# Options of packing that an ingest has of its own, or that a kind of source has.
+_OF_INGEST = ("splits", "columns")
+_PACKING = {name: f for name, f in flag_names(PackOptions).items() if name not in _OF_INGEST}
 # Options of every kind of source, in the order in which they take their values.
 _ON_EVERY_KIND = (EngineOptions, ShardOptions, IngestOptions)
 
@@ -35,7 +45,7 @@ class Command(TyperCommand):
         kind = _kind_in(args)
         if kind is not None:
             app = typer.Typer(add_completion=False)
-            with _errors_in_flags(None):
+            with errors_in_flags(partial(_flags_of, None)):
                 options = options_type(kind)
             app.command()(with_flags(_on_engine, options, panel=f"Source: {kind}"))
             built = typer.main.get_command(app)
@@ -93,26 +103,6 @@ def _ingest(
     packed: Annotated[
         bool, typer.Option("--packed", help="Write packed records for training, not Examples.")
     ] = False,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="With --packed: a text feature to store as vocabulary ids; repeatable.",
-        ),
-    ] = None,
-    image: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[=HxW[xC]]", help="With --packed: an image feature to decode; repeatable."
-        ),
-    ] = None,
-    on_missing: Annotated[
-        str | None,
-        typer.Option(
-            help="With --packed: a row without a value gets 0 or the empty text (fill), makes the "
-            "column a list (list), or stops (fail). [fill]"
-        ),
-    ] = None,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
     **more: Any,
@@ -123,16 +113,16 @@ def _ingest(
 
     Example: penstock ingest trips.csv shards --split train=9 --split eval=1
     """
-    with _errors_in_flags(kind):
+    with errors_in_flags(partial(_flags_of, kind)):
         values = {**given(more), **({"kind": kind} if kind else {})}
-        engine, shards, ingest = (_taken(values, one) for one in _ON_EVERY_KIND)
+        engine, shards, ingest = (taken(values, one) for one in _ON_EVERY_KIND)
+        packing = {name: values.pop(name) for name in _PACKING if name in values}
         if "compression" in ingest:
             ingest["compression"] = ingest["compression"].upper()
         options = IngestOptions(shards=ShardOptions(**shards), **ingest)
         parts = _inputs(options_type(kind)(**values), inputs, input_split, split, partition_feature)
-        packing = _packing(ids or [], image or [], on_missing) if packed else None
-        if not packed and (ids or image or on_missing):
-            raise UsageError("--ids, --image and --on-missing go with --packed")
+        if packing and not packed:
+            raise UsageError(f"{', '.join(_PACKING[name] for name in packing)} goes with --packed")
         # --help needs none of what this imports.
         from penstock.pipelines.cli.work.ingest import run_ingest
 
@@ -141,46 +131,24 @@ def _ingest(
             output,
             options,
             engine=EngineOptions(**engine),
-            packing=packing,
+            packing=PackOptions(**packing) if packed else None,
             overwrite=overwrite,
             as_json=as_json,
         )
 
 
-_on_shards = with_flags(
-    with_flags(_ingest, IngestOptions, panel="Rows"), ShardOptions, panel="Rows"
-)
-_on_engine = with_flags(_on_shards, EngineOptions, panel="Engine")
+_on_rows = with_flags(_ingest, IngestOptions, panel="Rows")
+_on_shards = with_flags(_on_rows, ShardOptions, panel="Rows")
+_on_packed = with_flags(_on_shards, PackOptions, panel="With --packed", but=_OF_INGEST)
+_on_engine = with_flags(_on_packed, EngineOptions, panel="Engine")
 command = with_flags(_on_engine, options_type(None), panel="Source: a table in files")
-
-
-def _taken(values: dict[str, Any], kind: type) -> dict[str, Any]:
-    """Removes and returns the values that are options of a dataclass."""
-    return {name: values.pop(name) for name in flag_names(kind) if name in values}
-
-
-def _packing(ids: Sequence[str], images: Sequence[str], on_missing: str | None) -> PackOptions:
-    return PackOptions(
-        ids=tuple(ids),
-        images=tuple(ImageColumn.parse(text) for text in images),
-        on_missing=on_missing or PackOptions.on_missing,  # type: ignore[arg-type]
-    )
-
-
-@contextmanager
-def _errors_in_flags(kind: str | None) -> Iterator[None]:
-    try:
-        yield
-    except PenstockError as error:
-        text = str(error)
-        if kind is None or kind in KINDS:
-            error.args = (in_flags(text, _flags_of(kind, text)),)
-        raise
 
 
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
     """The flag of each option: the command's own, and those of the kind."""
-    flags = dict(_OWN_FLAGS)
+    if kind is not None and kind not in KINDS:
+        return {}
+    flags = _OWN_FLAGS | _PACKING
     for one in (*_ON_EVERY_KIND, options_type(kind)):
         flags |= flag_names(one)
     # Without --kind the file that an error begins with tells it, whose own flags then need it.

@@ -50,12 +50,11 @@ def command(
 
     Example: penstock init churn --data customers.csv --target churned
     """
-    from penstock.components.errors import PenstockError
-    from penstock.pipelines.cli.option_flags import in_flags
+    from penstock.pipelines.cli.option_flags import errors_in_flags
     from penstock.pipelines.cli.work.init import INIT_FLAGS, run_init, show_starter
     from penstock.pipelines.starter.options import StarterOptions
 
-    try:
+    with errors_in_flags(INIT_FLAGS):
         options = StarterOptions(
             targets=tuple(target or ()),
             labels_file=labels,
@@ -65,9 +64,6 @@ def command(
             source={n: _source_value(n, value) for n, value in _pairs("--source", source or ())},
         )
         show_starter(run_init(name, data, options))
-    except PenstockError as error:
-        error.args = (in_flags(str(error), INIT_FLAGS),)
-        raise
 
 
 def _pairs(flag: str, texts: Sequence[str]) -> list[tuple[str, str]]:

@@ -8,12 +8,16 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
+
+from penstock.components.errors import PenstockError, UsageError
 
 # Flags that several commands have, each declared once.
 AllowMutableTag = Annotated[
@@ -50,12 +54,16 @@ _OPTION = re.compile(r"`(\w+(?:=[^`]+)?)`")
 
 
 def with_flags(
-    command: Callable[..., None], options_type: type, *, panel: str
+    command: Callable[..., None],
+    options_type: type,
+    *,
+    panel: str,
+    but: Collection[str] = (),
 ) -> Callable[..., None]:
     """Returns a command with a flag for each field of an options dataclass, under a heading.
 
-    The field `kind` and nested dataclasses have no flags. The command takes the fields as
-    `**keywords`; those that are not given are None.
+    The field `kind`, nested dataclasses and those in `but` have no flags. The command takes the
+    fields as `**keywords`; those that are not given are None.
     """
 
     def extended(**values: Any) -> None:
@@ -64,7 +72,7 @@ def with_flags(
     own = [
         one for one in inspect.signature(command).parameters.values() if one.kind != one.VAR_KEYWORD
     ]
-    parameters = own + _parameters(options_type, panel)
+    parameters = own + [p for p in _parameters(options_type, panel) if p.name not in but]
     names = [one.name for one in parameters]
     assert len(set(names)) == len(names), f"a field has the name of a flag of its own: {names}"
     extended.__doc__ = command.__doc__
@@ -82,6 +90,24 @@ def given(values: dict[str, Any]) -> dict[str, Any]:
         for name, value in values.items()
         if value is not None and value != []
     }
+
+
+def taken(values: dict[str, Any], options_type: type) -> dict[str, Any]:
+    """Removes and returns the values that are options of a dataclass."""
+    return {name: values.pop(name) for name in flag_names(options_type) if name in values}
+
+
+@contextmanager
+def errors_in_flags(
+    flags: Mapping[str, str] | Callable[[str], Mapping[str, str]],
+) -> Iterator[None]:
+    """Makes errors name options as the shell knows them; `flags` may depend on the error."""
+    try:
+        yield
+    except PenstockError as error:
+        text = str(error)
+        error.args = (in_flags(text, flags(text) if callable(flags) else flags),)
+        raise
 
 
 def flag_names(options_type: type) -> dict[str, str]:
@@ -170,9 +196,26 @@ def _annotation(field: Field, hint: Any, doc: str, panel: str) -> Any:
     shown = (
         "" if default in (None, "", ()) or value_type is bool else f" (default: {_shown(default)})"
     )
-    option = typer.Option(flag, help=doc + shown, show_default=False, rich_help_panel=panel)
+    parse: Any = getattr(value_type, "parse", None)
+    option = typer.Option(
+        flag,
+        help=doc + shown,
+        show_default=False,
+        rich_help_panel=panel,
+        **({"parser": _parser(parse), "metavar": parse.__self__.metavar} if parse else {}),
+    )
     wanted: Any = list[value_type] if many else value_type  # type: ignore[valid-type]
     return Annotated[wanted | None, option]
+
+
+def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def parsed(text: str) -> Any:
+        try:
+            return parse(text)
+        except UsageError as error:
+            raise click.UsageError(str(error)) from error  # Typer drops the text of a ValueError
+
+    return parsed
 
 
 def _value_type(hint: Any) -> tuple[type, bool]:

@@ -108,7 +108,7 @@ def test_all_entrances_write_the_same_manifest(data, tmp_path, monkeypatch):
 
 
 def test_packed_by_command_and_by_function_are_the_same(data, tmp_path):
-    flags = ["--packed", "--ids", "city", "--shards", "2", "--on-bad-row", "quarantine"]
+    flags = ["--packed", "--id", "city", "--shards", "2", "--on-bad-row", "quarantine"]
     flags += ["--max-quarantined-share", "0.2", "--delimiter", ";"]
     done = CliRunner().invoke(app, ["ingest", str(data / "*.csv"), str(tmp_path / "a"), *flags])
     assert done.exit_code == 0, done.output

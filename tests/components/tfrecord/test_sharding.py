@@ -25,8 +25,9 @@ ROWS = 10**9
 @pytest.mark.parametrize(
     ("mebibytes", "hosts", "plan"),
     [
-        (0, 1, ShardPlan(8, "8 for about 0.0 MiB: the reader interleaves 8 files")),
-        (1, 1, ShardPlan(8, "8 for about 1.0 MiB: the reader interleaves 8 files")),
+        (0, 1, ShardPlan(1, "1 for about 0.0 MiB: less than 10 MiB are read at once")),
+        (9.9, 5, ShardPlan(2, "2 for about 9.9 MiB: less than 10 MiB are read at once")),
+        (10, 1, ShardPlan(8, "8 for about 10.0 MiB: the reader interleaves 8 files")),
         (
             100,
             1,
@@ -48,7 +49,8 @@ ROWS = 10**9
     ],
 )
 def test_plans_and_says_why(mebibytes, hosts, plan):
-    assert plan_shards(mebibytes * MIB, ShardOptions(reading_hosts=hosts), rows=ROWS) == plan
+    size = int(mebibytes * MIB)
+    assert plan_shards(size, ShardOptions(reading_hosts=hosts), rows=ROWS) == plan
 
 
 def test_the_number_asked_for_is_taken():
@@ -56,10 +58,9 @@ def test_the_number_asked_for_is_taken():
 
 
 @given(SIZES, HOSTS)
-def test_never_fewer_shards_than_the_reader_interleaves(size, hosts):
-    assert (
-        plan_shards(size, ShardOptions(reading_hosts=hosts), rows=ROWS).shards >= READER_PARALLELISM
-    )
+def test_from_10_mib_on_never_fewer_shards_than_the_reader_interleaves(size, hosts):
+    shards = plan_shards(size, ShardOptions(reading_hosts=hosts), rows=ROWS).shards
+    assert shards >= READER_PARALLELISM if size >= MIN_SHARD_BYTES else shards <= 2
 
 
 @given(SIZES, HOSTS)
@@ -129,8 +130,8 @@ def test_options_check_themselves(options, message):
 
 
 def test_no_more_shards_than_rows():
-    few = plan_shards(MIB, ShardOptions(), rows=3)
-    assert few == ShardPlan(3, "3 for about 1.0 MiB: one for each of 3 rows")
+    few = plan_shards(20 * MIB, ShardOptions(), rows=3)
+    assert few == ShardPlan(3, "3 for about 20.0 MiB: one for each of 3 rows")
     assert plan_shards(0, ShardOptions(), rows=0).shards == 1
     asked = plan_shards(MIB, ShardOptions(shards=1_000_000), rows=3)
     assert asked == ShardPlan(3, "3 of 1000000 asked for, as there are no more rows")

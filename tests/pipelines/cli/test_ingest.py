@@ -214,9 +214,10 @@ def test_packed_records_are_written_instead(csv, tmp_path):
     assert manifest.account.read == sum(manifest.account.written.values()) == 60
     for wrong, text in [
         (("--packed", "--compression", "gzip"), "packed records have neither --compression"),
-        (("--ids", "id"), "--ids, --image and --on-missing go with --packed"),
-        (("--packed", "--ids", "id"), "column 'id': ids are for BYTES with as many values in each"),
-        (("--packed", "--ids", "no"), "no column 'no'; there are "),
+        (("--id", "id", "--seed", "3"), "--seed, --id goes with --packed"),
+        (("--packed", "--seed", "-1"), "--seed must be within"),
+        (("--packed", "--id", "id"), "column 'id': ids are for BYTES with as many values in each"),
+        (("--packed", "--id", "no"), "no column 'no'; there are "),
     ]:
         done = ingest(csv, tmp_path / "no", "--delimiter", ";", *wrong)
         assert isinstance(done.exception, UsageError)

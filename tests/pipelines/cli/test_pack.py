@@ -37,7 +37,7 @@ def run(*arguments):
 
 
 def test_what_is_said_when_it_is_done(rows, tmp_path):
-    result = run(rows, tmp_path / "packed", "--ids", "s", "--block-rows", 4, "--shards", 2)
+    result = run(rows, tmp_path / "packed", "--id", "s", "--block-rows", 4, "--shards", 2)
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert lines[0] == f"{tmp_path}/packed: blocks of 4 rows"
@@ -111,12 +111,12 @@ def test_columns_without_any_value_are_named(tmp_path):
     ) in result.stdout
     manifest = json.loads((tmp_path / "packed/manifest.json").read_text())
     assert manifest["packed"]["empty_columns"] == ["also", "empty"]
-    result = run(tmp_path / "rows", tmp_path / "other", "--columns", "nope")
+    result = run(tmp_path / "rows", tmp_path / "other", "--column", "nope")
     assert str(result.exception) == "no column 'nope' with a value; there are id"
 
 
 def test_json_is_the_manifest(rows, tmp_path):
-    result = run(rows, tmp_path / "packed", "--columns", "id", "--seed", 5, "--json")
+    result = run(rows, tmp_path / "packed", "--column", "id", "--seed", 5, "--json")
     manifest = json.loads(result.stdout)
     assert manifest == json.loads((tmp_path / "packed/manifest.json").read_text())
     assert manifest["packed"]["seed"] == 5

@@ -1,0 +1,133 @@
+"""Layered layout of a DAG: boxes in rows from top to bottom, arrows between them.
+
+In: the nodes that each node waits for. Out: positions in pixels. After Sugiyama, Tagawa and Toda
+(1981): longest-path layers, a place in each layer that a long arrow passes, and the order of a
+layer by the barycentre of its neighbours, swept up and down.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+BOX_WIDTH, BOX_HEIGHT = 172, 42
+_GAP, _LAYER_GAP, _MARGIN = 22, 34, 6
+_SWEEPS = 8
+
+# A node's name, or (from, to, layer) of the place where a long arrow passes a layer.
+_Place = str | tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Upper left corners of the boxes by name, and paths of the arrows in SVG's form."""
+
+    width: float
+    height: float
+    boxes: Mapping[str, tuple[float, float]]
+    arrows: Sequence[str]
+
+
+def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing:
+    """Lays out nodes, given in the order of their start; an arrow implied by others is left out."""
+    edges = _reduced(upstream)
+    layer_of = _layers(edges)
+    chains = [
+        [up, *((up, node, at) for at in range(layer_of[up] + 1, layer_of[node])), node]
+        for node, ups in edges.items()
+        for up in ups
+    ]
+    layers: list[list[_Place]] = [[] for _ in range(max(layer_of.values(), default=-1) + 1)]
+    for node, at in layer_of.items():
+        layers[at].append(node)
+    for chain in chains:
+        for place in chain[1:-1]:
+            layers[place[2]].append(place)  # type: ignore[arg-type]
+    links = [link for chain in chains for link in pairwise(chain)]
+    layers = _ordered(layers, links)
+    width = max((_width(layer) for layer in layers), default=0) + 2 * _MARGIN
+    middles = {place: at for layer in layers for place, at in _middles(layer, width)}
+    tops = {p: _MARGIN + i * (BOX_HEIGHT + _LAYER_GAP) for i, one in enumerate(layers) for p in one}
+    return Drawing(
+        width,
+        max(0, len(layers) * (BOX_HEIGHT + _LAYER_GAP) - _LAYER_GAP) + 2 * _MARGIN,
+        {node: (middles[node] - BOX_WIDTH / 2, tops[node]) for node in layer_of},
+        [_path([(middles[place], tops[place]) for place in chain]) for chain in chains],
+    )
+
+
+def _reduced(upstream: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Returns the edges from earlier nodes without those that a longer way implies."""
+    above: dict[str, set[str]] = {}
+    edges: dict[str, list[str]] = {}
+    for node, ups in upstream.items():
+        known = [up for up in dict.fromkeys(ups) if up in above]
+        edges[node] = [up for up in known if not any(up in above[other] for other in known)]
+        above[node] = set(known).union(*(above[up] for up in known))
+    return edges
+
+
+def _layers(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Returns the layer of each node: below its upstream nodes, a first node right above others."""
+    layer_of: dict[str, int] = {}
+    for node, ups in edges.items():
+        layer_of[node] = 1 + max((layer_of[up] for up in ups), default=-1)
+    for node, ups in edges.items():
+        below = [layer_of[other] for other, its in edges.items() if node in its]
+        if not ups and below:
+            layer_of[node] = min(below) - 1
+    return layer_of
+
+
+def _ordered(
+    layers: list[list[_Place]], links: Sequence[tuple[_Place, _Place]]
+) -> list[list[_Place]]:
+    """Returns the layers in the order, among those of the sweeps, with the fewest crossings."""
+    best, fewest = layers, _crossings(layers, links)
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        order = {place: i for layer in layers for i, place in enumerate(layer)}
+        swept = []
+        for layer in layers if down else layers[::-1]:
+            centres = {}
+            for place in layer:
+                near = [order[a if down else b] for a, b in links if place == (b if down else a)]
+                centres[place] = sum(near) / len(near) if near else order[place]
+            swept.append(sorted(layer, key=lambda place: (centres[place], order[place])))
+            order.update({place: i for i, place in enumerate(swept[-1])})
+        layers = swept if down else swept[::-1]
+        if (found := _crossings(layers, links)) < fewest:
+            best, fewest = layers, found
+    return best
+
+
+def _crossings(layers: Sequence[Sequence[_Place]], links: Sequence[tuple[_Place, _Place]]) -> int:
+    order = {place: (i, j) for i, layer in enumerate(layers) for j, place in enumerate(layer)}
+    ends = [(*order[a], order[b][1]) for a, b in links]
+    return sum(
+        one[0] == two[0] and (one[1] - two[1]) * (one[2] - two[2]) < 0
+        for one, two in combinations(ends, 2)
+    )
+
+
+def _breadth(place: _Place) -> float:
+    return BOX_WIDTH if isinstance(place, str) else 0
+
+
+def _width(layer: Sequence[_Place]) -> float:
+    return sum(map(_breadth, layer)) + _GAP * (len(layer) - 1)
+
+
+def _middles(layer: Sequence[_Place], width: float) -> list[tuple[_Place, float]]:
+    at, found = (width - _width(layer)) / 2, []
+    for place in layer:
+        found.append((place, at + _breadth(place) / 2))
+        at += _breadth(place) + _GAP
+    return found
+
+
+def _path(places: Sequence[tuple[float, float]]) -> str:
+    parts = [f"M{places[0][0]:g} {places[0][1] + BOX_HEIGHT:g}"]
+    for (x, y), (to_x, to_y) in pairwise(places):
+        low, half = y + BOX_HEIGHT, _LAYER_GAP / 2
+        parts.append(f"V{low:g}C{x:g} {low + half:g} {to_x:g} {to_y - half:g} {to_x:g} {to_y:g}")
+    return "".join(parts)
