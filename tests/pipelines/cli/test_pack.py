@@ -142,7 +142,7 @@ def test_an_output_that_exists_is_kept(rows, tmp_path):
 
 def test_wrong_options_are_named(rows, tmp_path):
     result = run(rows, tmp_path / "packed", "--on-missing", "drop")
-    assert str(result.exception) == "on_missing must be one of fill, list, fail, got 'drop'"
+    assert str(result.exception) == "--on-missing must be one of fill, list, fail, got 'drop'"
 
 
 def test_engines_are_chosen_as_of_an_ingest(rows, tmp_path):
