@@ -26,6 +26,7 @@ def report_of(root):
 
 def words(page):
     """A page's text, without tags."""
+    page = page.replace("<wbr>", "")
     return " ".join(re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL).split())
 
 

@@ -32,7 +32,7 @@ from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_tr
 from penstock.pipelines.runs.baseline import read_baseline
 from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
 from penstock.pipelines.runs.run_note import read_note
-from penstock.pipelines.runs.run_record import RunRecord, is_set
+from penstock.pipelines.runs.run_record import RunRecord, is_set, leakage
 from penstock.pipelines.terminal.failures import reason
 
 Facts = TypeVar("Facts")
@@ -61,6 +61,7 @@ class Report:
     card: ModelCard | None
     lineage: LineageFacts
     ledger: Sequence[str]
+    leakage: Sequence[str]
     labels: frozenset[str]
     missing: Sequence[str]
 
@@ -108,6 +109,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         card=read_model_card(note.config),
         lineage=gather_lineage(run, note, pipeline, manifest),
         ledger=ledger_lines(ledger_of(run)),
+        leakage=leakage(run),
         labels=_labels(run),
         missing=reader.missing,
     )

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -9,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from penstock.components.errors import counted
 from penstock.components.trainer.record import EpochRecord
-from penstock.pipelines.reporting import numbers, plots
+from penstock.pipelines.reporting import graph, numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, EvaluationFacts
 from penstock.pipelines.reporting.gather import Report
@@ -81,13 +82,25 @@ def _environment() -> jinja2.Environment:
         signed=numbers.signed,
         metric=numbers.metric,
         plain="{:g}".format,
+        breaks=_breaks,
         bytes=human_bytes,
         shell=shlex.quote,
         clock=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)),
         pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
-    environment.globals.update(counted=counted, plots=plots)
+    environment.globals.update(
+        counted=counted,
+        plots=plots,
+        draw=lambda nodes: graph.draw({node.node: node.upstream for node in nodes}),
+        BOX_WIDTH=graph.BOX_WIDTH,
+        BOX_HEIGHT=graph.BOX_HEIGHT,
+    )
     return environment
+
+
+def _breaks(name: str) -> Markup:
+    """Lets a long name break after `_`, `.`, `/`, `=` and `-` alone."""
+    return Markup(re.sub(r"(?<=[_./=-])(?=\w)", "<wbr>", str(escape(name))))
 
 
 def _curves(training: TrainingFacts) -> list[Markup]:

@@ -30,7 +30,7 @@ def test_taxi(taxi_run):
     manifest = read_manifest(summary["examples"])
     account = manifest.account
     assert "15,002 rows read = 15,002 written + 0 quarantined + 0 blank." in page
-    assert f"train {account.written['train']:,} 66 % 8 " in page
+    assert f"train {account.written['train']:,} 66 % 1 " in page
 
     pipeline, number = taxi_run.root / "pipeline", Path(summary["model"]).name
     record = read_training_record(pipeline / "Trainer/model_run" / number)
@@ -52,6 +52,9 @@ def test_taxi(taxi_run):
     [look] = report_of(taxi_run.first).evaluation.closer
     assert look.importance[0].feature == "payment_type"  # tips in cash are not on record
     assert {"tips", "trip_start_timestamp"} <= set(look.unused)
+    (unused,) = re.findall(r"Without any effect: ([^.]*)", page)
+    assert "trip_start_timestamp" in unused
+    assert "tips" not in unused  # the target itself
     assert [bar.label for bar in look.balance] == ["small tip", "big tip"]
 
 
