@@ -1,6 +1,6 @@
 """The figures of README and docs, from the outcomes of `penstock bench` and of `scale.py`.
 
-    python benchmarks/scale.py --json > bench/scale.json
+    python benchmarks/scale.py --keep             on a quiet machine; writes the tables too
     python benchmarks/figures.py bench/*.json     after a run on a quiet machine
     python benchmarks/figures.py                  the tables anew
 
@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,14 @@ from penstock.components.errors import DataError
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/benchmarks.md")
 KEPT = ("question", "title", "setting", "comparisons", "facts", "verdicts", "seconds", "machine")
-# TFX's example has its name for one.
-_STAGE = {"CsvExampleGen": "ShardedExampleGen"}
+# TFX's names for the stages, by Penstock's.
+_STAGE = {
+    "ShardedExampleGen": "ExampleGen",
+    "CsvExampleGen": "ExampleGen",
+    "BatchStatisticsGen": "StatisticsGen",
+    "BatchTransform": "Transform",
+}
+_STATISTICS = ("StatisticsGen", "BatchStatisticsGen")
 # Stages below so many seconds at every size are left out of a table.
 _TOO_LITTLE = 0.1
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -81,6 +88,16 @@ def keep(outcome: Path) -> None:
     (ROOT / "docs/figures" / outcome.name).write_text(json.dumps(kept, indent=1) + "\n")
 
 
+def keep_runs(name: str, runs: dict[str, Any]) -> None:
+    """Runs by what, contender and size: they replace kept ones of the same."""
+    path = ROOT / "docs/figures" / f"{name}.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    for what, contenders in runs.items():
+        for contender, sizes in contenders.items():
+            found.setdefault(what, {}).setdefault(contender, {}).update(_short(sizes))
+    path.write_text(json.dumps(found, indent=1) + "\n")
+
+
 def _short(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.4g}")
@@ -115,9 +132,12 @@ def speed() -> list[str]:
 
 def _whole_pipeline() -> str:
     """README's line of what a trip costs in the taxi pipeline at most rows."""
-    runs = kept("scale")
+    runs = kept("scale")[scale.TAXI]
     rows = max(runs["stock"], key=int)
-    stock, ours = (sum(runs[name][rows].values()) / int(rows) * 1e6 for name in CONTENDERS)
+    stock, ours = (
+        sum(seconds for seconds, _ in runs[name][rows].values()) / int(rows) * 1e6
+        for name in CONTENDERS
+    )
     return (
         f"| the taxi pipeline of {int(rows):,} trips, CPU us a row (`scale.py`) |  | "
         f"{_figure(stock)}, TFX's example | {_figure(ours)} ({times(stock / ours)} x) |  |"
@@ -154,27 +174,72 @@ def _row(line: Line) -> str:
     return f"| {line.what} (`{line.question}`) | {' | '.join(cells)} |"
 
 
-def stages() -> list[str]:
-    """CPU seconds by stage of the taxi pipeline, of TFX's example and of Penstock's."""
-    runs = kept("scale")
-    found = {
+def _stages(what: str) -> dict[str, dict[str, Stage]]:
+    """The stages of TFX's and of Penstock's pipelines, by TFX's names."""
+    runs = kept("scale").get(what, {})
+    return {
         name: {_STAGE.get(stage, stage): took for stage, took in scale.stages(runs[name]).items()}
         for name in CONTENDERS
+        if name in runs
     }
-    sizes = sorted(runs["stock"], key=int)
-    nothing = Stage([None] * len(sizes), None)
-    heads = [f"{name}, {int(size):,}" for size in sizes for name in CONTENDERS]
-    heads += [f"a row more, us, {name}" for name in CONTENDERS]
+
+
+def stages(what: str) -> list[str]:
+    """CPU seconds by stage of a pipeline, of TFX's and of Penstock's."""
+    found = _stages(what)
+    runs = kept("scale").get(what, {})
+    columns = [
+        (name, sorted(runs[name], key=int).index(size), int(size))
+        for size in sorted({size for name in found for size in runs[name]}, key=int)
+        for name in found
+        if size in runs[name]
+    ]
+    heads = [f"{name}, {size:,}" for name, _, size in columns]
+    heads += [f"a row more, us, {name}" for name in found]
     lines = [f"| | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
-    for stage in found["penstock"]:
-        both = [found[name].get(stage, nothing) for name in CONTENDERS]
-        spent = [one.seconds[at] for at in range(len(sizes)) for one in both]
+    for stage in found.get("penstock", {}):
+        of_name = {name: found[name].get(stage) for name in found}
+        took = [of_name[name] for name, _, _ in columns]
+        spent = [
+            one.seconds[at] if one else None for one, (_, at, _) in zip(took, columns, strict=True)
+        ]
         if max(seconds or 0 for seconds in spent) < _TOO_LITTLE:
             continue
         cells = ["" if seconds is None else f"{seconds:.1f}" for seconds in spent]
-        cells += ["" if one.more_us is None else f"{max(one.more_us, 0):.1f}" for one in both]
+        more = [one.more_us if one else None for one in of_name.values()]
+        cells += ["" if us is None else f"{max(us, 0):.1f}" for us in more]
         lines.append(f"| {stage} | {' | '.join(cells)} |")
     return lines
+
+
+def memory() -> list[str]:
+    """Peak of resident memory in the stages of Penstock's taxi pipeline, MiB."""
+    sizes = sorted(kept("scale")[scale.TAXI]["penstock"], key=int)
+    heads = [f"{int(size):,}" for size in sizes]
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
+    for stage, took in _stages(scale.TAXI)["penstock"].items():
+        if any(took.mib):
+            cells = ["" if mib is None else f"{mib:,.0f}" for mib in took.mib]
+            lines.append(f"| {stage} | {' | '.join(cells)} |")
+    return lines
+
+
+def summaries() -> list[str]:
+    """CPU seconds of the statistics, and of a summary of the same columns by others."""
+    kept_runs = kept("scale")
+    heads: list[str] = []
+    cells: dict[str, list[str]] = {}
+    for what in (scale.TAXI, scale.TABLE):
+        runs = kept_runs.get(what, {})
+        for size in sorted(runs.get("DuckDB", {}), key=int):
+            heads.append(f"{what}, {int(size):,}")
+            for name, sizes in runs.items():
+                found = sizes.get(size, {})
+                stage = next((s for s in (scale.SUM, *_STATISTICS) if s in found), None)
+                seconds = f"{found[stage][0]:.2f}" if stage else ""
+                cells.setdefault(name, []).append(seconds)
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
+    return [*lines, *(f"| {name} | {' | '.join(of_name)} |" for name, of_name in cells.items())]
 
 
 def verdicts() -> list[str]:
@@ -200,7 +265,9 @@ def machine() -> list[str]:
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
-    "speed": speed, "verdicts": verdicts, "machine": machine, "stages": stages,
+    "speed": speed, "verdicts": verdicts, "machine": machine, "memory": memory,
+    "stages": partial(stages, scale.TAXI), "table": partial(stages, scale.TABLE),
+    "summaries": summaries,
 }  # fmt: skip
 
 
@@ -223,6 +290,11 @@ def main() -> None:
     parser.add_argument("outcomes", type=Path, nargs="*")
     for outcome in parser.parse_args().outcomes:
         keep(outcome)
+    write_tables()
+
+
+def write_tables() -> None:
+    """Write the tables of the documents from what is kept."""
     for name in DOCUMENTS:
         path = ROOT / name
         path.write_text(rendered(path.read_text()))
