@@ -126,10 +126,14 @@ def _loaded(what: str, name: str) -> Callable[[Path, Path], None]:
         spare_imports()
     import penstock
 
-    if what == TABLE:
-        from penstock import nodes  # noqa: F401
+    if what == TABLE and name == "stock":
+        from tfx.v1 import components  # noqa: F401
 
-        return _run_stock_table if name == "stock" else _run_our_table
+        return _run_stock_table
+    if what == TABLE:
+        from penstock.nodes import BatchStatisticsGen, BatchTransform, ShardedExampleGen  # noqa: F401
+
+        return _run_our_table
     if name == "stock":
         from tfx.examples.chicago_taxi_pipeline import taxi_pipeline_native_keras  # noqa: F401
 
@@ -187,7 +191,7 @@ def _run_nodes(root: Path, examples: Any, statistics: Any, transform: Any) -> No
     transformed = transform(
         examples=rows,
         schema=schema.outputs["schema"],
-        preprocessing_fn=f"{preprocessing_fn.__module__}.{preprocessing_fn.__name__}",
+        preprocessing_fn="penstock.benchmarks.scale.preprocessing_fn",
         disable_statistics=True,
         disable_analyzer_cache=True,
     )
