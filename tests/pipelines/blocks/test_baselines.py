@@ -35,7 +35,14 @@ def test_class_without_training_rows_has_probability_0():
         assert not found[:, 1].any()
 
 
-def test_more_categories_than_trees_have_bins_are_no_error():
+def test_class_of_one_row_is_no_error():
+    colour = Target("colour", "classes", ("r", "g", "b"))
+    y = (X[:, 0] > 0).astype(np.int64)
+    y[7] = 2
+    assert set(predict_baselines({"x": X}, y, {"x": X[:5]}, colour)) == {"linear", "trees"}
+
+
+def test_more_categories_than_bins_of_trees_are_no_error():
     y = (CODES[:, 0] % 2 == 0).astype(np.int64)
     found = predict_baselines({"codes": CODES}, y, {"codes": CODES + 1}, YES)
     assert {name: p.shape for name, p in found.items()} == {"linear": (600, 2), "trees": (600, 2)}
