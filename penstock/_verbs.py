@@ -123,6 +123,7 @@ def init(
     drop: Sequence[str] = (),
     roles: Mapping[str, str] | None = None,
     group: str | None = None,
+    time: str | None = None,
     source: Mapping[str, Any] | None = None,
 ) -> Starter:
     """Looks at data and writes a small package that trains on it.
@@ -135,6 +136,7 @@ def init(
         drop: Columns that the model does not get.
         roles: Roles of columns by name: `number`, `boolean`, `date`, `category` or `drop`.
         group: Column whose rows stay in one split, such as a patient's id.
+        time: Column of times that divides the rows: the latest third is evaluated.
         source: Options of reading the data by name, such as `{"delimiter": ";"}`.
 
     Returns:
@@ -153,6 +155,7 @@ def init(
         drop=tuple(drop),
         roles=roles or {},
         group=group,
+        time=time,
         source=source or {},
     )
     return run_init(Path(folder), data, options)

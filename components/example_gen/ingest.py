@@ -12,7 +12,7 @@ Any engine whose workers reach input and output does the same tasks and writes t
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob
 from os import PathLike
 
@@ -101,6 +101,7 @@ def plan_inputs(
 
 def plan_input(source: Source, splits: SplitOptions, options: IngestOptions) -> PlannedInput:
     """Decides the number of shards from a sample of the source's rows."""
+    splits = replace(splits, split_at=options.split_at or splits.split_at)
     check_partition(splits, source.columns)
     names = [column.name for column in source.columns]
     for name in options.skip_missing:

@@ -29,6 +29,8 @@ class IngestOptions:
         max_quarantined_share: Share of all rows above which quarantine stops the ingest.
         skip_missing: Columns that a row needs a value in; rows without one are left out and
             counted as blank.
+        split_at: Value of the partition feature from which on rows are the last of two splits,
+            such as a date; without it the feature's hash decides.
         parquet_copy: Whether to write the rows as Parquet too, for analysis.
     """
 
@@ -37,6 +39,7 @@ class IngestOptions:
     on_bad_row: OnBadRow = "strict"
     max_quarantined_share: float = MAX_QUARANTINED_SHARE
     skip_missing: tuple[str, ...] = ()
+    split_at: str | None = None
     parquet_copy: bool = False
 
     def __post_init__(self) -> None:
@@ -77,10 +80,12 @@ class SplitOptions:
         splits: Names and shares; two train rows to one eval row is TFX's default.
         partition_feature: Hash this feature alone, so that rows that share its value
             share their split; None hashes the whole row.
+        split_at: See `IngestOptions`, whose value comes before this one.
     """
 
     splits: tuple[Split, ...] = (Split("train", 2), Split("eval", 1))
     partition_feature: str | None = None
+    split_at: str | None = None
 
     def __post_init__(self) -> None:
         names = [split.name for split in self.splits]

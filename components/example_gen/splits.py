@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.example_gen.options import SplitOptions
@@ -26,6 +27,9 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
     """Refuses a partition feature that the rows do not have or that cannot be hashed."""
+    if options.split_at is not None:
+        _check_threshold(options, columns)
+        return
     hashable = [c.name for c in columns if c.kind is not FeatureKind.FLOAT]
     if options.partition_feature not in (None, *hashable):
         raise UsageError(
@@ -50,6 +54,8 @@ def assign_by_digest(
     """
     if len(options.splits) == 1:
         return np.zeros(table.num_rows, np.int64)
+    if options.split_at is not None:
+        return _is_late(table, str(options.partition_feature), options.split_at).astype(np.int64)
     bounds = np.cumsum([split.hash_buckets for split in options.splits])
     if options.partition_feature is None:
         buckets = _buckets(digests, int(bounds[-1]))
@@ -61,14 +67,42 @@ def assign_by_digest(
     return np.searchsorted(bounds, buckets, side="right")
 
 
-def _partition_keys(table: pa.RecordBatch, name: str) -> pa.BinaryArray:
+def _check_threshold(options: SplitOptions, columns: Sequence[Column]) -> None:
+    kinds = {c.name: c.kind for c in columns if not c.is_list}
+    name = options.partition_feature
+    if name not in kinds or len(options.splits) != 2:
+        raise UsageError(
+            f"`split_at` divides into two splits by a partition feature; got "
+            f"{len(options.splits)} splits and {name!r}"
+        )
+    try:
+        kinds[name] is FeatureKind.BYTES or float(str(options.split_at))
+    except ValueError:
+        raise UsageError(f"`split_at`: {name!r} holds numbers, got {options.split_at!r}") from None
+
+
+def _is_late(table: pa.RecordBatch, name: str, threshold: str) -> npt.NDArray[np.bool_]:
+    """Whether each row's value is the threshold or behind it; texts are compared by their bytes."""
+    column = _complete_column(table, name)
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        late = pc.greater_equal(column, pa.scalar(float(threshold)))
+    else:
+        late = pc.greater_equal(column.cast(pa.large_binary()), threshold.encode())
+    return late.to_numpy(zero_copy_only=False)
+
+
+def _complete_column(table: pa.RecordBatch, name: str) -> pa.Array:
     column = table.column(table.schema.get_field_index(name))
     if column.null_count:
         raise DataError(
             f"partition feature {name!r} has no value in {counted(column.null_count, 'row')}; "
             "fill it in or split by another feature"
         )
-    return encode_features(column)
+    return column
+
+
+def _partition_keys(table: pa.RecordBatch, name: str) -> pa.BinaryArray:
+    return encode_features(_complete_column(table, name))
 
 
 def row_digests(keys: pa.BinaryArray) -> Iterator[bytes]:

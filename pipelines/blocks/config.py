@@ -168,6 +168,7 @@ class TableConfig(PipelineConfig):
             and `{DD}`, each run reads the newest span, and the newest `{VERSION}` of it.
         source: Options of the file format; its schema is `schema`.
         group: Column of texts or whole numbers whose rows stay in one split; None splits rows.
+        time: Column by which rows are divided: those from `ingest.split_at` on are evaluated.
         pack: Whether training reads packed records instead of transformed Examples.
         packing: Options of packing.
         input: Options of the training input.
@@ -176,6 +177,7 @@ class TableConfig(PipelineConfig):
     data: str = ""
     source: Table = field(default_factory=Table)
     group: str | None = None
+    time: str | None = None
     pack: bool = False
     packing: PackOptions = field(default_factory=PackOptions)
     input: InputOptions = field(default_factory=lambda: InputOptions(batch_size=256, seed=1))
@@ -184,6 +186,10 @@ class TableConfig(PipelineConfig):
         super().__post_init__()
         if self.source.schema_file is not None:
             raise UsageError("source.schema_file: set schema, which all nodes go by")
+        if self.group and self.time:
+            raise UsageError("group and time: rows are divided by one of them")
+        if (self.time is None) != (self.ingest.split_at is None):
+            raise UsageError("time and ingest.split_at: set both, such as a column and a date")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def table_examples(config: TableConfig) -> ShardedExampleGen:
     return ShardedExampleGen(
         folder or ".",
         input_config=example_gen_pb2.Input(splits=[split]),
-        output_config=_splits(config.group) if config.group else None,
+        output_config=_splits(by) if (by := config.group or config.time) else None,
         source=replace(config.source, schema_file=config.schema),
         ingest=config.ingest,
     )

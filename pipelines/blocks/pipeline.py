@@ -202,6 +202,7 @@ def _gate_options(
         leakage=limits.leakage if is_table else "off",
         left_out=tuple(dict.fromkeys([*left_out, *limits.left_out])),
         group=limits.group or getattr(config, "group", None),
+        time=limits.time or getattr(config, "time", None),
         # The ingest has stopped at its own limit; a lower one here would refuse what it let pass.
         max_quarantined_share=max(
             limits.max_quarantined_share, config.ingest.max_quarantined_share

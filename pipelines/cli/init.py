@@ -34,6 +34,10 @@ def command(
         str | None,
         typer.Option(help="Column whose rows stay in one split, such as a patient's id."),
     ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(help="Column of times that divides the rows: the latest third is evaluated."),
+    ] = None,
     source: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,6 +65,7 @@ def command(
             drop=tuple(drop or ()),
             roles=dict(_pairs("--role", role or ())),
             group=group,
+            time=time,
             source={n: _source_value(n, value) for n, value in _pairs("--source", source or ())},
         )
         show_starter(run_init(name, data, options))

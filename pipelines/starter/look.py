@@ -29,7 +29,7 @@ from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook, as_text, look_at_columns, sample_rows
 from penstock.pipelines.starter.options import StarterOptions
-from penstock.pipelines.starter.roles import Roles, find_roles
+from penstock.pipelines.starter.roles import Roles, find_roles, split_at
 
 _LABEL_FILES = (".csv", ".json", ".mat")
 _LOOKED_AT_IMAGES = 200
@@ -51,6 +51,8 @@ class TableLook:
     # Facts of each target in the evaluation split, from the sample.
     evaluated: Mapping[str, LabelFacts] = field(default_factory=dict)
     leaks: tuple[Leak, ...] = ()
+    # Value of the time from which on rows are evaluated; None without a time.
+    split_at: str | None = None
 
     @property
     def gaps(self) -> dict[str, int]:
@@ -88,8 +90,10 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
     if os.path.isdir(data) and any(map(format_by_extension, _files(data))):
         if len(targets) > 1:
             raise UsageError("images have one target, a column of their label file")
-        if options.drop or options.roles or options.group:
-            raise UsageError("drop, role and group are about the columns of a table, not images")
+        if options.drop or options.roles or options.group or options.time:
+            raise UsageError(
+                "drop, role, group and time are about the columns of a table, not images"
+            )
         return _look_at_images(data, options, labels_file or _label_file(data))
     if labels_file:
         raise UsageError(f"{data}: no folder of images, so labels go with nothing")
@@ -101,15 +105,24 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
     table = sample_rows(source)
     columns = look_at_columns(source, table)
     roles = find_roles(columns, options)
+    at = next((split_at(column) for column in columns if column.name == options.time), None)
+    splits = SplitOptions(partition_feature=options.group or options.time, split_at=at)
     return TableLook(
         source.kind,
         source.rows,
         tuple(columns),
         roles,
-        _evaluated(table, roles, options.group),
+        _evaluated(table, roles, splits),
         tuple(
-            find_leaks({"": table}, options.targets, left_out=roles.left_out, group=options.group)
+            find_leaks(
+                {"": table},
+                options.targets,
+                left_out=roles.left_out,
+                group=options.group,
+                time=options.time,
+            )
         ),
+        at,
     )
 
 
@@ -121,7 +134,7 @@ def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dic
     return {**{name: value for name, value in labels.items() if value}, **options.source}
 
 
-def _evaluated(table: pa.Table, roles: Roles, group: str | None) -> dict[str, LabelFacts]:
+def _evaluated(table: pa.Table, roles: Roles, splits: SplitOptions) -> dict[str, LabelFacts]:
     """Facts of each target in the rows that the ingest will put into the split `eval`."""
     for target in roles.targets:
         table = table.filter(table[target.name].is_valid())
@@ -131,7 +144,6 @@ def _evaluated(table: pa.Table, roles: Roles, group: str | None) -> dict[str, La
     if not table.num_rows:
         return {}
     (batch,) = table.combine_chunks().to_batches()
-    splits = SplitOptions(partition_feature=group)
     rows = pa.array(assign_splits(batch, encode_examples(batch), splits) == 1)
     return {t.name: label_facts([_labels(table[t.name], t)[rows]], t) for t in roles.targets}
 

@@ -22,9 +22,13 @@ class StarterOptions:
     # Column whose rows stay in one split, such as a patient's id.
     group: str | None = None
     # Options of reading the data by name, such as `{"delimiter": ";"}`.
+    # Column by which rows are divided: the latest third is evaluated.
+    time: str | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.group and self.time:
+            raise UsageError("group and time: rows are divided by one of them")
         for name, role in self.roles.items():
             if role not in ROLES:
                 raise UsageError(f"role of {name!r}: no role {role!r}; {nearest(role, ROLES)}")
@@ -33,5 +37,4 @@ class StarterOptions:
 
     @property
     def columns(self) -> list[str]:
-        group = [self.group] if self.group else []
-        return [*self.targets, *self.drop, *self.roles, *group]
+        return [*self.targets, *self.drop, *self.roles, *filter(None, (self.group, self.time))]

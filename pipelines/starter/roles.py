@@ -1,15 +1,17 @@
 """Role of each column of a table: its properties in; target, feature or left out, out."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from penstock.components.errors import DataError, UsageError, nearest
 from penstock.components.gates.leakage import MAX_NUMBERED_CLASSES, is_id_name
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import features_by_column_name
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.starter.columns import ColumnLook
+from penstock.pipelines.starter.columns import ColumnLook, as_text
 from penstock.pipelines.starter.options import StarterOptions
 
 # Most distinct texts that are classes.
@@ -23,6 +25,8 @@ _MIN_ID_ROWS = 50
 _NUMBER_SIGNS = ",%$€£¥"
 _WRITTEN_NUMBER = re.compile(rf"[-+ $€£¥]*\d[\d.,' ]*[{_NUMBER_SIGNS} ]*")
 _LOOKED_AT_TEXTS = 1000
+_SORTED_DATE = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
+_EARLY_SHARE = 2 / 3
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0")
 _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
 
@@ -70,6 +74,8 @@ def find_roles(looks: Sequence[ColumnLook], options: StarterOptions) -> Roles:
             roles.left_out[look.name] = "dropped on request"
         elif look.name == options.group:
             roles.left_out[look.name] = "its rows stay in one split"
+        elif look.name == options.time:
+            roles.left_out[look.name] = "divides the rows by time"
         elif look.name in options.roles:
             _give(look, options.roles[look.name], roles)
         elif look.name not in targets:
@@ -87,6 +93,23 @@ def _check_group(look: ColumnLook) -> None:
         raise UsageError(f"{where}: must hold texts or whole numbers")
     if look.nulls:
         raise UsageError(f"{where}: has no value in {look.nulls:,} rows; fill it in")
+
+
+def split_at(look: ColumnLook) -> str:
+    """Returns the value of a column of times from which on about a third of the rows is."""
+    where = f"time {look.name!r}"
+    if look.nulls:
+        raise UsageError(f"{where}: has no value in {look.nulls:,} rows; fill it in")
+    if look.is_list or look.distinct < 2:
+        raise UsageError(f"{where}: must hold one time a row, and several in all")
+    if look.kind is FeatureKind.BYTES and not all(map(_SORTED_DATE.match, look.texts)):
+        raise UsageError(
+            f"{where}: texts such as {look.texts[0]!r} are not in the order of time; write dates "
+            "as 2024-12-31"
+        )
+    values, counts = zip(*sorted(look.counts), strict=True)
+    early = bisect_left(list(accumulate(counts)), look.rows * _EARLY_SHARE)
+    return as_text(values[min(early + 1, len(values) - 1)])
 
 
 def _target(look: ColumnLook) -> Target:

@@ -68,6 +68,7 @@ def render_starter(
         "images": images,
         "source": source_options(look, options),
         "group": options.group,
+        "time": options.time,
         "data": data,
         "data_name": data_name,
         "missing_int": MISSING_INT,

@@ -91,3 +91,26 @@ def test_options_refuse_what_makes_no_sense():
 
 def test_the_largest_share():
     assert SplitOptions(THREE).largest_share == 0.7
+
+
+@pytest.mark.parametrize(
+    ("values", "at"),
+    [
+        (pa.array([b"2024-01-31", b"2024-02-01", b"2023-12-31", b"2024-02-02"]), "2024-02-01"),
+        (pa.array([1, 3, -5, 4]), "3"),
+        (pa.array([1.5, 2.5, 0.0, 9.0], pa.float32()), "2.25"),
+    ],
+)
+def test_rows_from_the_threshold_on_are_the_last_split(values, at):
+    batch = pa.RecordBatch.from_arrays([values], ["time"])
+    options = SplitOptions(partition_feature="time", split_at=at)
+    assert assign_by_digest(batch, (), options).tolist() == [0, 1, 0, 1]
+
+
+def test_threshold_that_is_no_number_of_a_column_of_numbers_is_refused():
+    column = Column("year", FeatureKind.INT, is_list=False)
+    options = SplitOptions(partition_feature="year", split_at="2024-01-01")
+    with pytest.raises(UsageError, match="'year' holds numbers"):
+        check_partition(options, [column])
+    with pytest.raises(UsageError, match="two splits by a partition feature"):
+        check_partition(SplitOptions(split_at="3"), [column])

@@ -164,3 +164,21 @@ def test_ids_that_repeat_are_codes_or_left_out(tmp_path):
     }
     assert found.categories == {"store_id": 5}
     assert found.repeated_ids == {"patient_id", "store_id"}
+
+
+def test_time_divides_the_rows_where_a_third_is_left(tmp_path):
+    data = table(
+        tmp_path, day=lambda i: f"2024-{1 + i % 9:02d}-01", x=lambda i: i / 3, y=lambda i: i % 2
+    )
+    look = look_at(data, StarterOptions(targets=("y",), time="day"))
+    assert look.split_at == "2024-07-01"
+    assert "day" in look.roles.left_out
+    assert 0.3 < look.evaluated["y"].rows / look.rows < 0.4
+
+
+def test_time_that_does_not_sort_as_text_is_refused(tmp_path):
+    data = table(
+        tmp_path, day=lambda i: f"{1 + i % 9}.1.2024", x=lambda i: i / 3, y=lambda i: i % 2
+    )
+    with pytest.raises(UsageError, match=r"time 'day': .*2024-12-31"):
+        look_at(data, StarterOptions(targets=("y",), time="day"))
