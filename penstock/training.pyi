@@ -1,6 +1,7 @@
 # The names of `penstock.training` and the modules that define them.
 
 from .components import image_features
+from .components.readers.torch_rows import TorchRows
 from .components.tfrecord.feature_spec import feature_spec
 from .components.trainer.base_model import warm_started
 from .components.trainer.checkpoints import resume_dir
@@ -34,6 +35,7 @@ __all__ = [
     "InputStart",
     "LabelFn",
     "Served",
+    "TorchRows",
     "TrackOptions",
     "TrainOptions",
     "TrainingInterruptedError",

@@ -142,6 +142,7 @@ class Rows:
         shuffle: bool = False,
         seed: int = 0,
         start: int = 0,
+        stride: int = 1,
         shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS,
     ) -> Iterator[pa.RecordBatch]:
         """Returns the rows as Arrow record batches.
@@ -157,6 +158,7 @@ class Rows:
             shuffle: Whether to shuffle; needs a `batch_size`.
             seed: Seed of the shuffled order.
             start: Batches to pass over, which costs nothing: where an interrupted reader was.
+            stride: Of the shuffled batches, give each one after so many.
             shuffle_window_rows: Rows that are permuted together.
 
         Returns:
@@ -169,7 +171,8 @@ class Rows:
         if not 0 <= worker < workers:
             raise UsageError(f"worker must be within 0..{workers - 1}, got {worker}")
         if shuffle:
-            return self._shuffled(worker, workers, batch_size, seed, start, shuffle_window_rows)
+            order = self._order(worker, workers, seed, shuffle_window_rows)
+            return self._shuffled(order, batch_size, start, stride)
         begin, end = (len(self) * place // workers for place in (worker, worker + 1))
         if batch_size is None:
             return self._stored(begin, end, start)
@@ -194,15 +197,10 @@ class Rows:
                 else:
                     yield self._take(np.arange(row, until))
 
-    def _shuffled(
-        self, worker: int, workers: int, batch_size: int | None, seed: int, start: int, window: int
-    ) -> Iterator[pa.RecordBatch]:
-        if batch_size is None:
-            raise UsageError("shuffle needs a batch_size: it decides which rows come together")
+    def _order(self, worker: int, workers: int, seed: int, window: int) -> Order:
         if len(self) < workers:
             raise UsageError(f"{self.folder}: {len(self)} rows for {workers} workers; use fewer")
-        is_packed = self._layout is not None
-        order = Order(
+        return Order(
             seed=seed,
             file_bytes=[shard.bytes for shard in self.shards],
             lanes=min(READER_PARALLELISM, len(self.shards)),
@@ -212,16 +210,22 @@ class Rows:
             shares=workers,
             share=worker,
         )
+
+    def _shuffled(
+        self, order: Order, batch_size: int | None, start: int, stride: int
+    ) -> Iterator[pa.RecordBatch]:
+        if batch_size is None:
+            raise UsageError("shuffle needs a batch_size: it decides which rows come together")
         begin = start * batch_size
         numbers = RowOrder(
             order,
             np.array([self._first(at) for at in range(len(self.shards))]),
             begin=begin,
-            permute=numpy_permutation if is_packed else tensorflow_permutation,
+            permute=numpy_permutation if self._layout else tensorflow_permutation,
         )
         while True:
             yield self._take(numbers.numbers(begin, batch_size))
-            begin += batch_size
+            begin += stride * batch_size
 
     def _take(self, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
         shards = np.searchsorted(self._ends, numbers, "right")

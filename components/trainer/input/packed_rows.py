@@ -127,8 +127,8 @@ class PackedRows:
             is_part = 2 * len(numbers) < first[-1]
             within = numbers % self.layout.block_rows
             index = pa.array(inverse if is_part else first[places] + within)
-            by_block = [pa.array(some) for some in np.split(rows, cuts)] if is_part else None
-            texts = [self._text(slot, found.tolist(), by_block, index) for slot in self.plain]
+            of_blocks = [pa.array(some) for some in np.split(rows, cuts)] if is_part else None
+            texts = [self._text(slot, found.tolist(), of_blocks, index) for slot in self.plain]
         return [
             *picked,
             places.astype(np.int32),

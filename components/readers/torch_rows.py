@@ -1,0 +1,99 @@
+"""Shuffled rows for PyTorch: its DataLoader resumes them at any batch, with any workers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.components.errors import UsageError
+from penstock.components.readers.order import SHUFFLE_WINDOW_ROWS
+from penstock.components.readers.rows import Rows
+
+try:
+    from torch.utils.data import IterableDataset, get_worker_info
+except ImportError:  # refused when a dataset is made
+    IterableDataset, get_worker_info = object, None
+
+
+class TorchRows(IterableDataset):  # type: ignore[misc]
+    """Endless shuffled batches of rows, for `DataLoader(TorchRows(...), batch_size=None)`.
+
+    A batch is a dict of arrays by column, which the loader turns into tensors; byte strings and
+    lists of any length are Python lists. Batches and their order are those of `Rows.batches` with
+    the same options, for any `num_workers` of the loader; each pass has each row once.
+
+    Args:
+        rows: Rows to read.
+        batch_size: Rows in a batch.
+        seed: Seed of the order.
+        start: Batches that were taken before.
+        worker: Index of this process of a distributed training, from 0.
+        workers: Number of these processes, which share the rows equally.
+        shuffle_window_rows: Rows that are permuted together.
+
+    Raises:
+        UsageError: PyTorch is not installed.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        batch_size: int,
+        seed: int = 0,
+        start: int = 0,
+        worker: int = 0,
+        workers: int = 1,
+        shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS,
+    ) -> None:
+        if get_worker_info is None:
+            raise UsageError("TorchRows needs PyTorch: pip install torch")
+        super().__init__()
+        self._rows, self._start = rows, start
+        self._order = {
+            "batch_size": batch_size,
+            "seed": seed,
+            "worker": worker,
+            "workers": workers,
+            "shuffle_window_rows": shuffle_window_rows,
+        }
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        loader = get_worker_info()
+        place, count = (loader.id, loader.num_workers) if loader else (0, 1)
+        # The loader takes a batch of each of its workers in turn.
+        batches = self._rows.batches(
+            **self._order, shuffle=True, start=self._start + place, stride=count
+        )
+        for batch in batches:
+            yield {
+                name: _values(column)
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            }
+
+    def state_dict(self, taken: int) -> dict[str, int]:
+        """Returns the state after `taken` batches of a loader, which fetches more than it gave."""
+        return {**self._order, "rows": len(self._rows), "start": self._start + taken}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Goes on where a state was, in the next iteration.
+
+        Raises:
+            UsageError: The state is of other rows or of another order; names what differs.
+        """
+        own = self.state_dict(0)
+        changed = [name for name in own if name != "start" and own[name] != state.get(name)]
+        if changed:
+            what = ", ".join(f"{name} was {state.get(name)}, is {own[name]}" for name in changed)
+            raise UsageError(f"the state is of another order of rows: {what}")
+        self._start = state["start"]
+
+
+def _values(column: pa.Array) -> Any:
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind) and not pa.types.is_binary(kind.value_type):
+        return np.array(column.flatten()).reshape(len(column), kind.list_size)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return np.array(column)
+    return column.to_pylist()
