@@ -15,6 +15,7 @@ from penstock.components.errors import DataError
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, read_manifest
 from penstock.pipelines.kubeflow.executor import ExecutorInput, write_text
 from penstock.pipelines.kubeflow.names import artifact_names
+from penstock.pipelines.runs.ledger import ROWS_PROPERTY, rows_of
 
 View = TypeVar("View")
 METRICS, HTML, _FACTS = "metrics", "html", "facts"
@@ -30,7 +31,7 @@ _KINDS = {
     **dict.fromkeys(("Model", "PushedModel"), "Model"),
 }
 # Properties of TFX artifacts that say nothing to a reader, and the longest text that does.
-_INTERNAL = ("state", "tfx_version", "name", "is_external")
+_INTERNAL = ("state", "tfx_version", "name", "is_external", "__is_null__", ROWS_PROPERTY)
 _MAX_CHARS = 200
 
 
@@ -69,13 +70,20 @@ def _facts(artifacts: Sequence[Any]) -> dict[str, Any]:
     for artifact in artifacts[:1]:
         found = artifact.mlmd_artifact
         for name, value in [*found.properties.items(), *found.custom_properties.items()]:
-            plain = getattr(value, value.WhichOneof("value") or "string_value")
-            if isinstance(plain, int | float | str) and len(str(plain)) <= _MAX_CHARS:
-                facts[name] = plain
+            facts[name] = getattr(value, value.WhichOneof("value") or "string_value")
+        rows = rows_of(facts)
+        facts |= {f"rows_{split}": count for split, count in (rows.written if rows else {}).items()}
         for one in _views(_FACTS, [artifact], _facts_of):
             facts.update(one)
-    kept = {n: v for n, v in facts.items() if n not in _INTERNAL and v == v and v != ""}
+    kept = {name: value for name, value in facts.items() if _is_shown(name, value)}
     return {**kept, "uri": "\n".join(artifact.uri for artifact in artifacts)}
+
+
+def _is_shown(name: str, value: Any) -> bool:
+    if name in _INTERNAL or not isinstance(value, int | float | str):
+        return False
+    # KFP's JSON cannot hold NaN.
+    return math.isfinite(value) if isinstance(value, float) else 0 < len(str(value)) <= _MAX_CHARS
 
 
 def _facts_of(artifact: Any) -> Mapping[str, Any]:
@@ -84,8 +92,7 @@ def _facts_of(artifact: Any) -> Mapping[str, Any]:
     if not Path(artifact.uri, MANIFEST_NAME).exists():
         return {}
     account = read_manifest(artifact.uri).account
-    written = {f"rows_{split}": rows for split, rows in account.written.items()}
-    return {"rows_read": account.read, "rows_quarantined": account.quarantined, **written}
+    return {"rows_read": account.read, "rows_quarantined": account.quarantined}
 
 
 def _metrics(artifacts: Iterable[Any]) -> dict[str, float]:

@@ -90,6 +90,8 @@ def test_rows_and_properties_of_artifacts_are_their_metadata(wanted, tmp_path):
     examples = _artifact(Examples, tmp_path / "examples", '["train"]')
     examples.set_int_custom_property("span", 7)
     examples.set_string_custom_property("long", "x" * 1000)
+    rows = {"read": {}, "written": {"train": 90, "eval": 9}, "reasons": {}}
+    examples.set_string_custom_property("penstock_rows", json.dumps(rows))
     account = RowAccount(read=100, written={"train": 90, "eval": 9}, quarantined=1)
     shards = {
         split: [Shard(f"Split-{split}/data.gz", rows, 0, "0" * 64)]
