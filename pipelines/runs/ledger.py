@@ -19,7 +19,7 @@ ROWS_PROPERTY = "penstock_rows"
 class NodeRows:
     """Rows that a node read and wrote by split; splits evaluated together are one, `train+eval`.
 
-    `written` is empty if the output does not tell, and `reasons` say why a split has other rows.
+    `reasons` say why a split has other rows, or why nothing counted what was written.
     """
 
     read: Mapping[str, int] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class LedgerEntry:
 
     split: str
     node: str
-    rows: int
+    rows: int | None  # None if they are not counted
     reason: str = ""
 
 
@@ -54,8 +54,9 @@ def _entries(run: RunRecord) -> Iterator[LedgerEntry]:
     for node in run.nodes:
         for artifact in node.outputs:
             rows = rows_of(plain_properties(artifact)) or NodeRows()
-            for split, count in rows.written.items():
-                yield LedgerEntry(split, node.node, count, rows.reasons.get(split, ""))
+            for split in rows.written or rows.reasons:
+                reason = rows.reasons.get(split, "")
+                yield LedgerEntry(split, node.node, rows.written.get(split), reason)
 
 
 def ledger_lines(ledger: Sequence[LedgerEntry]) -> list[str]:
@@ -65,9 +66,12 @@ def ledger_lines(ledger: Sequence[LedgerEntry]) -> list[str]:
     for entry in ledger:
         parts = lines.setdefault(entry.split, [])
         why = f" ({entry.reason})" if entry.reason else ""
+        if entry.rows is None:
+            parts.append(f", {entry.node}{why}" if parts else f"{entry.split}: {entry.node}{why}")
+            continue
         if not parts:
             parts.append(f"{entry.split} {entry.rows:,}: {entry.node}{why}")
-        elif entry.rows == last[entry.split]:
+        elif entry.rows == last.get(entry.split):
             parts.append(f" = {entry.node}{why}")
         else:
             parts.append(f", {entry.node} {entry.rows:,}{why}")

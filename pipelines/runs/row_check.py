@@ -11,6 +11,7 @@ training read, an evaluation by its example count. So stock TFX nodes are held t
 
 import hashlib
 import json
+import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +57,7 @@ def rows_held() -> Iterator[None]:
     stock = Launcher._run_executor
 
     def run_executor(launcher: Launcher, info: Any) -> Any:
+        own = os.getpid()
         try:
             output = stock(launcher, info)
         except SystemExit as error:  # which TFX takes for no failure of the node
@@ -64,6 +66,9 @@ def rows_held() -> Iterator[None]:
                 f"the code of the node called sys.exit({error.code!r}), which would end the run "
                 "before its outputs are recorded; let the function return instead"
             ) from error
+        finally:
+            if os.getpid() != own:
+                os._exit(1)  # a fork that the code of the node left must not go on with the run
         try:
             hold_rows(info, output)
         except BaseException:
@@ -96,10 +101,13 @@ def hold_rows(info: Any, output: Any) -> None:
         if type_name == _EXAMPLES:
             for artifact in artifacts:
                 _give_manifest(artifact)
-        count, scope = _COUNTS[type_name]
+        count, scope, uncounted = _COUNTS[type_name]
         written = _added([count(artifact.uri) for artifact in artifacts])
         expected = scope(read, info.exec_properties) if given else {}
-        rows = _compared(expected, written, _Reasons(info.exec_properties, artifacts))
+        if written or (type_name == _GRAPH and len(counted) > 1):
+            rows = _compared(expected, written, _Reasons(info.exec_properties, artifacts))
+        else:
+            rows = NodeRows(expected, {}, dict.fromkeys(expected, f"not counted: {uncounted}"))
         for artifact in artifacts:
             artifact.custom_properties[ROWS_PROPERTY].string_value = json.dumps(asdict(rows))
 
@@ -192,6 +200,11 @@ def _splits_of(option: str, default: str) -> Callable[[ByName, Mapping[str, Any]
     return scope
 
 
+def _all_of(read: ByName, options: Mapping[str, Any]) -> ByName:
+    del options
+    return read
+
+
 def _example_rows(uri: str) -> dict[str, int]:
     manifest = _listed(uri) or _counted(uri)
     if manifest is None:
@@ -226,12 +239,23 @@ def _evaluated_rows(uri: str) -> dict[str, int]:
 
 
 _EXAMPLES = "Examples"
-# By type of artifact: how its rows are counted, and which of the rows read it should have.
-_COUNTS: dict[str, tuple[Callable[[str], dict[str, int]], Callable[..., Mapping[str, int]]]] = {
-    _EXAMPLES: (_example_rows, lambda read, options: read),
-    "ExampleStatistics": (_statistics_rows, lambda read, options: read),
-    "ModelRun": (_pass_rows, _splits_of("train_args", "train")),
-    "ModelEvaluation": (_evaluated_rows, _splits_of("example_splits", "eval")),
+_GRAPH = "TransformGraph"
+# By type of artifact: how its rows are counted, which of the rows read it should have, and why the
+# ledger lacks it where it has no count.
+_COUNTS: dict[str, tuple[Callable[[str], dict[str, int]], Callable[..., ByName], str]] = {
+    _EXAMPLES: (_example_rows, _all_of, "its files are Parquet"),
+    "ExampleStatistics": (_statistics_rows, _all_of, "its statistics are in shards"),
+    _GRAPH: (lambda uri: {}, _all_of, "it wrote no rows"),
+    "ModelRun": (
+        _pass_rows,
+        _splits_of("train_args", "train"),
+        "its loop is not `train`'s, which records the rows of a pass",
+    ),
+    "ModelEvaluation": (
+        _evaluated_rows,
+        _splits_of("example_splits", "eval"),
+        "it has no unweighted example count of all rows",
+    ),
 }
 
 

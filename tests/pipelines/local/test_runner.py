@@ -193,6 +193,20 @@ def test_two_runs_in_one_folder_are_refused(tmp_path, other_process):
 
 
 @pytest.mark.faults
+def test_fork_that_outlives_a_run_does_not_hold_its_folder(tmp_path):
+    reading, writing = os.pipe()
+    with only_run(tmp_path):
+        child = os.fork()
+        if not child:
+            os.read(reading, 1)
+            os._exit(0)
+    with only_run(tmp_path):
+        pass
+    os.write(writing, b"x")
+    os.waitpid(child, 0)
+
+
+@pytest.mark.faults
 def test_a_locked_metadata_store_is_one_line(tmp_path, other_process):
     run(tmp_path)
     other_process(LOCK)

@@ -12,11 +12,12 @@ def test_a_ledger_has_a_line_for_each_split():
         LedgerEntry("train", "Transform", 1963),
         LedgerEntry("train", "Pack", 1963),
         LedgerEntry("eval", "ExampleGen", 1037),
+        LedgerEntry("eval", "Transform", None, "not counted: it wrote no rows"),
         LedgerEntry("eval", "Evaluator", 1037),
     )
     assert ledger_lines(ledger) == [
         "train 1,963: ExampleGen, StatisticsGen 196 (a sample of 0.1), Transform 1,963 = Pack",
-        "eval 1,037: ExampleGen = Evaluator",
+        "eval 1,037: ExampleGen, Transform (not counted: it wrote no rows) = Evaluator",
     ]
 
 

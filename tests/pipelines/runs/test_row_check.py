@@ -1,6 +1,7 @@
 """Rows that are lost inside a run of real TFX nodes stop it, whichever node lost them."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -264,6 +265,7 @@ def test_a_whole_run_states_equal_rows_and_lists_transformed_shards(nodes, split
         ("ShardedExampleGen", "Examples"): split_rows,
         ("StatisticsGen", "ExampleStatistics"): split_rows,
         ("Transform", "Examples"): split_rows,
+        ("Transform", "TransformGraph"): {},
         ("Pack", "Examples"): split_rows,
         ("BatchEvaluator", "ModelEvaluation"): {"eval": split_rows["eval"]},
     }
@@ -370,6 +372,39 @@ def test_statistics_of_fewer_rows_are_right_where_an_option_says_so(
     runs_in.write_statistics(tmp_path, "eval", split_rows["eval"] // 2)
     stated = info_of(ingested, standard_artifacts.ExampleStatistics, tmp_path, **options)
     assert stated["reasons"] == {"eval": reason}
+
+
+@pytest.mark.parametrize(
+    ("kind", "splits", "why"),
+    [
+        (standard_artifacts.TransformGraph, ["train", "eval"], "it wrote no rows"),
+        (standard_artifacts.ModelRun, ["train"], "its loop is not `train`'s"),
+        (standard_artifacts.ModelEvaluation, ["eval"], "it has no unweighted example count"),
+    ],
+)
+def test_output_without_a_count_states_why_the_ledger_lacks_it(tmp_path, kind, splits, why):
+    given = examples_of(tmp_path / "given", train=10, eval=4)
+    (tmp_path / "made").mkdir()
+    stated = info_of(given, kind, tmp_path / "made")
+    assert stated["written"] == {}
+    assert sorted(stated["reasons"]) == sorted(splits)
+    assert all(reason.startswith(f"not counted: {why}") for reason in stated["reasons"].values())
+
+
+@component
+def Fork(model: OutputArtifact[Model]):  # noqa: N802
+    if child := os.fork():
+        Path(model.uri, "child").write_text(str(child))
+
+
+def test_fork_that_returns_from_the_code_of_a_node_does_not_go_on_with_the_run(nodes):
+    test = os.getpid()
+    nodes.run(Fork())
+    if os.getpid() != test:
+        os._exit(77)
+    [written] = nodes.root.glob("pipeline/Fork/model/*/child")
+    _, status = os.waitpid(int(written.read_text()), 0)
+    assert os.waitstatus_to_exitcode(status) == 1
 
 
 @component
