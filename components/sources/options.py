@@ -125,9 +125,12 @@ class Table(Csv):
 
     Attributes:
         kind: One of the kinds of tables in files; None to recognise it.
+        nested: Objects, maps and lists of lists in JSON Lines and Avro: `reject` stops and names
+            the column, `json` makes them JSON text with sorted keys.
     """
 
     kind: str | None = None
+    nested: str = "reject"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,7 +25,7 @@ _SHOWN_CLASSES, _SHOWN_COLUMNS = 8, 20
 INIT_FLAGS = {
     **{name: f"--source {name}=" for kind in (Table, Images) for name in flag_names(kind)},
     **{"labels_file": "--labels", "label_column": "--target", "text_column": "--target"},
-    **{"drop": "--drop", "group": "--group"},
+    **{"drop": "--drop", "group": "--group", "kind": "--source kind="},
 }
 
 

@@ -1,0 +1,110 @@
+"""Texts that name an option name one that the command has."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from penstock.components.packing.options import PackOptions
+from penstock.components.sources.kinds import KINDS, options_type
+from penstock.pipelines.cli import ingest
+from penstock.pipelines.cli.main import app
+from penstock.pipelines.cli.option_flags import flag_names
+from penstock.pipelines.cli.work.init import INIT_FLAGS
+
+ROOT = Path(__file__).parents[3]
+OPTION = re.compile(r"`([a-z]\w+)(?:=[^`]+)?`")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w-])")
+# Flags of other programs.
+OTHERS = {"--glob", "--from-literal", "--audience", "--logdir"}
+# Errors of functions that have no command, and of nodes.
+_IN_PYTHON = {
+    "components/example_gen/spark_writer.py",
+    "components/example_gen/spark_task.py",
+    "components/sources/spark/types.py",  # of `write_tfrecords`
+}
+# Kinds of data that `init` reads have their texts in all of `sources` but these.
+_NOT_OF_INIT = (
+    "spark/",
+    "sql/",
+    "tfrecords/",
+    "delta",
+    "iceberg",
+    "lake",
+    "bigquery",
+    "plain_text",
+)
+
+
+def sentences(*folders):
+    """(file, text) of the strings with a blank in the code below the folders, but docstrings."""
+    for folder in folders:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            tree = ast.parse(file.read_text())
+            skipped = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+            for node in ast.walk(tree):
+                if isinstance(node, ast.JoinedStr):
+                    parts = [p.value if isinstance(p, ast.Constant) else "0" for p in node.values]
+                    skipped |= {id(part) for part in node.values}
+                    text = "".join(parts)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    text = node.value if id(node) not in skipped else ""
+                else:
+                    continue
+                if " " in text.strip():
+                    yield str(file.relative_to(ROOT)), text
+
+
+def ingest_flags():
+    kinds = [*map(options_type, KINDS), options_type(None), PackOptions, *ingest._ON_EVERY_KIND]
+    return {name: flag for kind in kinds for name, flag in flag_names(kind).items()}
+
+
+def command_flags(command):
+    for one in command.params:
+        yield from (*one.opts, *one.secondary_opts)
+    for below in getattr(command, "commands", {}).values():
+        yield from command_flags(below)
+
+
+def test_flags_in_texts_are_flags_of_a_command():
+    flags = {"--help", *ingest_flags().values(), *command_flags(typer.main.get_command(app))}
+    named = [
+        (file, flag)
+        for file, text in sentences("components", "pipelines/cli", "pipelines/starter")
+        for flag in FLAG.findall(text)
+        if not text.startswith(("FROM ", "--"))
+    ]
+    assert len(named) > 30
+    assert [(file, flag) for file, flag in named if flag not in flags | OTHERS] == []
+
+
+def test_options_in_texts_of_an_ingest_are_flags_of_it():
+    known = {**ingest_flags(), **ingest._OWN_FLAGS}
+    folders = [f"components/{name}" for name in ("sources", "example_gen", "packing", "engine")]
+    named = [
+        (file, option)
+        for file, text in sentences(*folders)
+        for option in OPTION.findall(text)
+        if file not in _IN_PYTHON
+    ]
+    assert len(named) > 50
+    assert [(file, option) for file, option in named if option not in known] == []
+
+
+@pytest.mark.parametrize("name", ["nested", "delimiter", "extra_columns", "labels_file", "drop"])
+def test_options_that_init_takes_have_a_flag(name):
+    assert name in INIT_FLAGS
+
+
+def test_options_in_texts_that_init_may_print_are_flags_of_it():
+    named = [
+        (file, option)
+        for file, text in sentences("components/sources", "pipelines/starter")
+        for option in OPTION.findall(text)
+        if file not in _IN_PYTHON and not any(one in file for one in _NOT_OF_INIT)
+    ]
+    assert len(named) > 20
+    assert [(file, option) for file, option in named if option not in INIT_FLAGS] == []
