@@ -4,6 +4,7 @@ A process imports what its work needs: 0.5 s of CPU for a scan, where a worker o
 The driver sends one task at a time to each and receives results, errors and counts of rows.
 """
 
+import os
 import pickle
 import signal
 import subprocess
@@ -113,8 +114,10 @@ def _started(work: Callable[[Any], Any]) -> Iterator[_Process]:
     ours, theirs = Pipe()
     handle = theirs.fileno()
     command = [sys.executable, "-W", "ignore::FutureWarning", "-c", _WORKER, str(handle), *sys.path]
+    # TensorFlow in a worker would take the memory of the GPUs, which it does not need.
+    env = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     # In a session of its own: Ctrl-C is left to this process.
-    with subprocess.Popen(command, pass_fds=[handle], start_new_session=True) as popen:
+    with subprocess.Popen(command, pass_fds=[handle], start_new_session=True, env=env) as popen:
         try:
             theirs.close()
             with ours:

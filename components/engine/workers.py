@@ -37,7 +37,11 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
     def start_worker(self) -> None:
         """Starts the process and a thread that waits for its end."""
         self.worker = SubprocessSdkWorker(
-            self._worker_command_line, self.control_address, self.provision_info, self.worker_id
+            # TensorFlow in it would take the memory of the GPUs.
+            b"CUDA_VISIBLE_DEVICES=-1 " + self._worker_command_line,
+            self.control_address,
+            self.provision_info,
+            self.worker_id,
         )
         self.worker_thread = threading.Thread(name="run_worker", target=self._run)
         self.worker_thread.start()

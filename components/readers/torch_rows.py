@@ -16,7 +16,7 @@ except ImportError:  # refused when a dataset is made
     IterableDataset, get_worker_info = object, None
 
 
-class TorchRows(IterableDataset):  # type: ignore[misc]
+class TorchRows(IterableDataset):
     """Endless shuffled batches of rows, for `DataLoader(TorchRows(...), batch_size=None)`.
 
     A batch is a dict of arrays by column, which the loader turns into tensors; byte strings and

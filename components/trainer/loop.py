@@ -136,7 +136,7 @@ def train(
     if workers is not None:
         strategy = workers.strategy
     with (
-        _place_of(workers) as scratch,
+        _place_of(workers, options.collective_timeout_seconds) as scratch,
         interrupts() as flag,
         Monitor(begin=begin) as monitor,
         Tracking(
@@ -200,12 +200,12 @@ def train(
 
 
 @contextmanager
-def _place_of(workers: Workers | None) -> Iterator[str | None]:
+def _place_of(workers: Workers | None, timeout_seconds: float) -> Iterator[str | None]:
     """Yields a temporary output folder of a worker that is not the chief; None otherwise."""
     if workers is None:
         yield None
         return
-    with workers.losses_named():
+    with workers.losses_named(), workers.watched(timeout_seconds):
         if workers.is_chief:
             yield None
             return

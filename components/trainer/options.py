@@ -74,6 +74,8 @@ class TrainOptions:
             numbers. None does so on a GPU if they are. Several GPUs always do.
         gpu_memory_growth: Take the GPUs' memory as it is needed, so that other processes find
             some; False takes all of it at once, as TensorFlow does by default.
+        collective_timeout_seconds: Seconds without a finished call after which a worker of several
+            ends with exit code 138, as another hangs; the first call compiles the model.
         profile_steps: Steps that run once more after the last epoch under TensorFlow's profiler,
             for TensorBoard and for the GPUs' idle share; 0 takes no profile. The weights stay.
 
@@ -100,6 +102,7 @@ class TrainOptions:
     # Neither has run on a GPU: by reading, an unpinned copy in time costs 4 to 27 % of a step.
     prefetch_to_device: bool | None = None
     gpu_memory_growth: bool = True
+    collective_timeout_seconds: float = 1800.0
     profile_steps: int = 0
 
     def __post_init__(self) -> None:
@@ -119,6 +122,11 @@ class TrainOptions:
             value = getattr(self, name)
             if value is not None and value < minimum:
                 raise UsageError(f"{name} must be at least {minimum}, got {value}")
+        if not self.collective_timeout_seconds > 0:
+            raise UsageError(
+                "collective_timeout_seconds must be greater than 0, got "
+                f"{self.collective_timeout_seconds}"
+            )
         choices = {"mixed_precision": PRECISIONS, "learning_rate_schedule": SCHEDULES}
         for name, known in choices.items():
             if (value := getattr(self, name)) not in known:

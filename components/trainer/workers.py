@@ -11,11 +11,12 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 from tensorflow.python.distribute import collective_all_reduce_strategy as collective
@@ -46,6 +47,7 @@ class Workers:
     strategy: tf.distribute.Strategy
     addresses: tuple[str, ...]
     index: int
+    _moved: threading.Event = field(default_factory=threading.Event, compare=False)
 
     @property
     def is_chief(self) -> bool:
@@ -59,7 +61,9 @@ class Workers:
     def total(self, values: Sequence[int]) -> list[int]:
         """Returns sums over all workers; each of them must call this."""
         parts = tf.constant(values, tf.int64)
-        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, parts, axis=None).numpy().tolist()
+        sums = self.strategy.reduce(tf.distribute.ReduceOp.SUM, parts, axis=None).numpy().tolist()
+        self._moved.set()
+        return sums
 
     def from_chief(self, values: Sequence[int]) -> list[int]:
         """Returns the chief's values; each worker must call this."""
@@ -78,6 +82,39 @@ class Workers:
                 f"{' or '.join(names) or 'another'} is gone; start all again, they go on from the "
                 "last checkpoint"
             ) from error
+
+    @contextmanager
+    def watched(self, timeout_seconds: float) -> Iterator[None]:
+        """Ends the process, with one line and exit code, if no sum comes for so long.
+
+        A worker that hangs still answers TensorFlow's heartbeats, and the others would wait in
+        TensorFlow for ever; its own timeout of collectives starts a thread for each of them.
+        """
+        is_over = False
+
+        def watch() -> None:
+            while self._moved.wait(timeout_seconds):
+                if is_over:
+                    return
+                self._moved.clear()
+            print(
+                f"penstock: worker {self.index} of {len(self.addresses)} stops: no step ended in "
+                f"{timeout_seconds:g} s, as another hangs; start all again, they go on from the "
+                "last checkpoint",
+                file=sys.stderr,
+                flush=True,
+            )
+            os._exit(WorkerLostError.exit_code)  # no exception reaches a call into TensorFlow
+
+        self._moved.set()
+        thread = threading.Thread(target=watch, name="penstock-watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over = True
+            self._moved.set()
+            thread.join()
 
 
 _joined: Workers | None = None

@@ -27,6 +27,11 @@ def test_results_of_several_processes_come_in_order(tmp_path, monkeypatch):
     assert rest == list(range(40))
 
 
+def test_worker_processes_see_no_gpu(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert list(run(["__import__('os').environ['CUDA_VISIBLE_DEVICES']"])) == ["-1"]
+
+
 def test_tasks_are_drawn_as_processes_become_free(tmp_path):
     drawn = []
     go = tmp_path / "go"

@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -205,6 +207,26 @@ def test_a_worker_that_never_comes_is_named_within_the_timeout():
     ):
         workers._meet((there, here), 1, 1)
     assert time.monotonic() - begin < 5
+
+
+def test_a_worker_ends_where_another_hangs():
+    code = (
+        "import time; from penstock.components.trainer.workers import Workers\n"
+        "with Workers(None, ('a:1', 'b:2'), 1).watched(0.1): time.sleep(500)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 138
+    assert done.stderr.splitlines()[-1] == (
+        "penstock: worker 1 of 2 stops: no step ended in 0.1 s, as another hangs; start all "
+        "again, they go on from the last checkpoint"
+    )
+
+
+def test_each_sum_over_the_workers_counts_as_a_step_that_ended():
+    one = workers.Workers(tf.distribute.get_strategy(), ("a:1",), 0)
+    with one.watched(500):
+        assert one.total([3, 4]) == [3, 4]
+    assert one._moved.is_set()
 
 
 def test_a_port_that_is_taken_is_named():
