@@ -36,8 +36,9 @@ def command(
     from penstock.pipelines.kubeflow.placement import read_placement
 
     faults = 0
-    for found in examine(kubeflow, namespace, service_account, read_placement(placement), image):
-        faults += found.state == "fault"
-        typer.echo(f"{found.state:<8} {found.subject}: {found.text}")
+    checks = examine(kubeflow, namespace, service_account, read_placement(placement), image)
+    for subject, (state, text) in checks:
+        faults += state == "fault"
+        typer.echo(f"{state:<8} {subject}: {text}")
     if faults:
         raise DataError(f"{counted(faults, 'fault')} would stop a run")

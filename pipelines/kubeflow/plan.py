@@ -14,6 +14,7 @@ from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.groups import group_nodes
 from penstock.pipelines.kubeflow.names import (
     SPAN_FROM_NAME,
     artifact_names,
@@ -33,13 +34,6 @@ _EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
 _INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
 # The operator that ForEach, and `ops.Unnest` without it, compile to.
 _UNNEST = "tfx.internal.Unnest"
-# Nodes that read no more than statistics, metadata or one split: a pod of its own costs them more
-# than their work, about 15 s against 1 s from the cache.
-_LIGHT = {
-    *("SchemaGen", "ImportSchemaGen", "CuratedSchema", "ExampleValidator"),
-    *("ValidationGate", "ImageGate", "Importer", "Resolver"),
-    *("Evaluator", "BatchEvaluator", "ServingCheck", "Pusher", "KServePush"),
-}
 Node: TypeAlias = pipeline_pb2.PipelineNode
 _CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
 
@@ -175,70 +169,6 @@ class _Made(NamedTuple):
     parameters: Collection[str]
     artifacts: Mapping[tuple[str, str], str]
     kinds: Mapping[tuple[str, str], str]
-
-
-def group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Node]]:
-    """Groups nodes to tasks, in topological order of the tasks.
-
-    Of nodes whose upstream nodes are done, all others come before light ones, so those meet in one
-    group. A light node that only light ones wait for comes with its first neighbour, or last.
-    """
-    waiting = {node.node_info.id: node for node in nodes}
-    groups: list[list[Node]] = []
-    while waiting:
-        heavy = [node for node in _ready(waiting) if not _is_light(node, alone)]
-        found = [[node] for node in heavy] or _light_groups(waiting, alone)
-        groups += found
-        for group in found:
-            for node in group:
-                del waiting[node.node_info.id]
-    return groups
-
-
-def _light_groups(nodes: Mapping[str, Node], alone: Collection[str]) -> list[list[Node]]:
-    """Returns groups of light nodes that can run now; nodes of a group are connected."""
-    waiting = dict(nodes)
-    heavy = [node for node in waiting.values() if not _is_light(node, alone)]
-    needed = _ancestors(heavy, waiting) if heavy else set(waiting)
-    groups: list[list[Node]] = []
-    taken = True
-    while taken:
-        taken = False
-        for node in _ready(waiting):
-            near = [group for group in groups if _upstream_of(node) & _ids(group)]
-            if _is_light(node, alone) and (near or node.node_info.id in needed):
-                groups = [group for group in groups if group not in near]
-                groups.append([*(one for group in near for one in group), node])
-                del waiting[node.node_info.id]
-                taken = True
-    return groups
-
-
-def _ancestors(nodes: Sequence[Node], known: Mapping[str, Node]) -> set[str]:
-    found: set[str] = set()
-    ahead = [*nodes]
-    while ahead:
-        for one in _upstream_of(ahead.pop()) & known.keys() - found:
-            found.add(one)
-            ahead.append(known[one])
-    return found
-
-
-def _ready(waiting: Mapping[str, Node]) -> list[Node]:
-    return [node for node in waiting.values() if not _upstream_of(node) & waiting.keys()]
-
-
-def _is_light(node: Node, alone: Collection[str]) -> bool:
-    component = node.node_info.type.name.rpartition(".")[2]
-    return component in _LIGHT and node.node_info.id not in alone
-
-
-def _upstream_of(node: Node) -> set[str]:
-    return set(node.upstream_nodes)
-
-
-def _ids(group: Sequence[Node]) -> set[str]:
-    return {node.node_info.id for node in group}
 
 
 def _title(group: Sequence[Node]) -> str:

@@ -43,6 +43,7 @@ def compile_pipeline(
     change_texts(ir, lambda text: mark_packages(text, own))
     check_paths(ir, placement)
     plan = plan_ir(ir, fuse=placement.fuse, alone=placement.alone(), recipe=recipe)
+    plan = replace(plan, recipe=mark_packages(plan.recipe, own))
     write_kubeflow(plan, out, image=image, placement=placement, allow_mutable_tag=allow_mutable_tag)
     return plan
 

@@ -134,8 +134,8 @@ def token(**claims):
 
 def look(server, placement=PLACEMENT, image=None, account="penstock-runner"):  # noqa: F811
     found = {}
-    for one in examine(server.host, SPACE, account, placement, image):
-        found.setdefault(one.subject, []).append((one.state, one.text))
+    for subject, result in examine(server.host, SPACE, account, placement, image):
+        found.setdefault(subject, []).append(tuple(result))
     return found
 
 
@@ -158,7 +158,7 @@ def test_without_kubeconfig_the_server_is_checked_and_the_rest_is_unseen(kfp, no
 
     assert found["login"][0][0] == "ok"
     assert [state for state, _ in found["cluster"]] == ["unseen"]
-    assert "no kubeconfig" in found["cluster"][0][1]
+    assert "no Kubernetes API to ask" in found["cluster"][0][1]
 
 
 def test_objects_that_the_account_may_not_read_are_unseen_not_faults(kfp, kubernetes):
@@ -212,9 +212,7 @@ def test_minutes_left_of_a_good_token_are_said(kfp, no_kubeconfig, monkeypatch):
 
 
 def test_server_that_is_not_there_is_a_fault_and_the_cluster_is_checked_all_the_same(kubernetes):
-    found = {
-        one.subject: one for one in examine("http://127.0.0.1:1", SPACE, None, PLACEMENT, None)
-    }
+    found = dict(examine("http://127.0.0.1:1", SPACE, None, PLACEMENT, None))
 
     assert found["server"].state == "fault"
     assert "port-forward missing" in found["server"].text

@@ -203,6 +203,28 @@ def test_failed_node_reports_one_line_and_retry_starts_from_scratch(nodes):
     assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
 
 
+def test_retry_of_a_task_with_several_nodes_goes_on_at_the_one_that_failed(nodes):
+    assert nodes.run("import_schema.v1", "several", "last_schema").returncode == 0
+    (nodes.faults / "fail").touch()
+    task = ("make.numbers", "several", "Trainer", "--parameter", "how-many=21")
+
+    failed = nodes.run(*task)
+    assert failed.returncode == 1
+    assert "node 'Trainer' failed" in failed.stderr.splitlines()[-1]
+
+    (nodes.faults / "fail").unlink()
+    wanted = _executor_input(
+        nodes.root / "kfp/several", "make_numbers_numbers", "make_numbers_total", "trainer_model"
+    )
+    again = nodes.run(*task, "--kfp-executor-input", wanted)
+    states = [line for line in again.stdout.splitlines() if line.startswith(("make", "Trainer"))]
+    assert states == ["make.numbers: done by an earlier try of this run", "Trainer: done"]
+    kept = json.loads((nodes.root / "kfp/several/executor_output.json").read_text())["artifacts"]
+    [model] = kept["trainer_model"]["artifacts"]
+    assert Path(model["metadata"]["uri"], "saved_model").exists()
+    assert set(kept) == {"make_numbers_numbers", "make_numbers_total", "trainer_model"}
+
+
 def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
     """In the file's order, with the file's arguments, its placeholders filled in as KFP does."""
     file = nodes.root / "small.yaml"
