@@ -30,7 +30,7 @@ SHARDS = 8
 BLOCK_ROWS = 4096
 SHUFFLED_ROWS = 16_384
 SHUFFLED_IMAGES = packed_images.WINDOW_IMAGES
-TABLE, IMAGES = "table", "images"
+TABLE, UNIQUE, IMAGES = "table", "unique texts", "images"
 PACKED, PACKED_IDS, ROWS = "packed", "packed, ids", "row Examples"
 WEBDATASET, GRAIN = "webdataset", "grain, ArrayRecord"
 GRAIN_BLOCKS, SAVED, PARQUET = "grain, blocks", "saved dataset, blocks", "Parquet, row groups"
@@ -39,11 +39,11 @@ NUMPY = "NumPy map, ids"
 Row = dict[str, Any]
 
 
-def rows_of_table(rows: int) -> Iterator[bytes]:
+def rows_of_table(rows: int, *, unique: bool = False) -> Iterator[bytes]:
     """Each row as a peer stores it."""
     import numpy as np
 
-    for batch in made_table.batches(rows):
+    for batch in made_table.batches(rows, unique=unique):
         floats = np.stack([batch[name].to_numpy() for name in made_table.FLOATS], axis=1)
         integers = np.stack([batch[name].to_numpy() for name in made_table.INTS], axis=1)
         texts = zip(*(batch[name].to_pylist() for name in made_table.STRINGS), strict=True)
@@ -107,12 +107,12 @@ def _write(folder: Path, payloads: Iterator[bytes]) -> None:
         writer.close()
 
 
-def make_blocks(root: Path, rows: int) -> None:
+def make_blocks(root: Path, rows: int, *, unique: bool = False) -> None:
     """The made table in blocks: ArrayRecord, a saved dataset and Parquet, unless they are there."""
-    make_once(root / BLOCKS, lambda folder: _write_blocks(folder, rows))
+    make_once(root / BLOCKS, lambda folder: _write_blocks(folder, rows, unique))
 
 
-def _write_blocks(folder: Path, rows: int) -> None:
+def _write_blocks(folder: Path, rows: int, unique: bool) -> None:
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -129,7 +129,7 @@ def _write_blocks(folder: Path, rows: int) -> None:
         for i in range(SHARDS)
     ]
     blocks = []
-    table = pa.Table.from_batches(made_table.batches(rows)).combine_chunks()
+    table = pa.Table.from_batches(made_table.batches(rows, unique=unique)).combine_chunks()
     for number, start in enumerate(range(0, rows, BLOCK_ROWS)):
         (part,) = table.slice(start, BLOCK_ROWS).to_batches()
         texts = stacked(part, made_table.STRINGS, object)
@@ -282,7 +282,7 @@ def grain_batches(root: Path, kind: str) -> Iterator[Row]:
 
 def packed_rows(root: Path, kind: str) -> Any:
     """`Input.packed` as it comes."""
-    return (packed_tables if kind == TABLE else packed_images).packed(root)
+    return (packed_images if kind == IMAGES else packed_tables).packed(root)
 
 
 def packed_ids(root: Path, kind: str) -> Any:
@@ -320,17 +320,21 @@ _PEERS = {
     WEBDATASET: Contender(webdataset_batches, f"{FOLDER}/*.tar"),
     GRAIN: Contender(grain_batches, f"{FOLDER}/*.array_record"),
 }
+_TABLES = {
+    **_PEERS,
+    GRAIN_BLOCKS: Contender(grain_blocks, f"{BLOCKS}/*.array_record"),
+    SAVED: Contender(saved_blocks, f"{BLOCKS}/saved/**/*", is_tensorflow=True),
+    PARQUET: Contender(parquet_blocks, f"{BLOCKS}/table.parquet"),
+    ROWS: Contender(row_examples, "rows/Split-train/*", is_tensorflow=True),
+    PACKED: Contender(packed_rows, "strings/Split-train/*", is_tensorflow=True),
+}
 CONTENDERS: dict[str, dict[str, Contender]] = {
     TABLE: {
-        **_PEERS,
-        GRAIN_BLOCKS: Contender(grain_blocks, f"{BLOCKS}/*.array_record"),
-        SAVED: Contender(saved_blocks, f"{BLOCKS}/saved/**/*", is_tensorflow=True),
-        PARQUET: Contender(parquet_blocks, f"{BLOCKS}/table.parquet"),
-        ROWS: Contender(row_examples, "rows/Split-train/*", is_tensorflow=True),
-        PACKED: Contender(packed_rows, "strings/Split-train/*", is_tensorflow=True),
+        **_TABLES,
         PACKED_IDS: Contender(packed_ids, "ids/Split-train/*", is_tensorflow=True),
         NUMPY: Contender(numpy_map, "?.npy"),
     },
+    UNIQUE: _TABLES,
     IMAGES: {
         **_PEERS,
         PACKED: Contender(
@@ -374,6 +378,6 @@ def _check_pass(chosen: Contender, batches: Any, kind: str, rows: int, root: Pat
 
 
 def _kind(kind: str) -> tuple[Callable[[bytes], Row], int, int]:
-    if kind == TABLE:
-        return row_from, packed_tables.BATCH_SIZE, SHUFFLED_ROWS
-    return image_from, packed_images.BATCH_SIZE, SHUFFLED_IMAGES
+    if kind == IMAGES:
+        return image_from, packed_images.BATCH_SIZE, SHUFFLED_IMAGES
+    return row_from, packed_tables.BATCH_SIZE, SHUFFLED_ROWS

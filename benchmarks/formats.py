@@ -24,6 +24,12 @@ from penstock.benchmarks.outcome import Comparison, Contender, FactTable, Outcom
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.sharding import MIB
 
+_WORK = {
+    format_peers.TABLE: "a table of 40 columns",
+    format_peers.UNIQUE: "a table of 40 columns, 3 of 8 texts unique",
+    format_peers.IMAGES: "the same decoded pixels",
+}
+
 Runs = dict[str, list[dict[str, Any]]]
 
 
@@ -65,11 +71,12 @@ def prepare(options: FormatsOptions) -> None:
     """Make the tables, the images and the peers' copies of them, unless they are there."""
     folder = questions.data_folder()
     if options.rows:
-        root = packed_tables.prepare(folder, options.rows)
         for count in format_files.SHARD_COUNTS.values():
             rows_benchmark.shards(folder, options.rows, count)
-        format_peers.make_peers(root, format_peers.rows_of_table(options.rows))
-        format_peers.make_blocks(root, options.rows)
+        for unique in (False, True):
+            root = packed_tables.prepare(folder, options.rows, unique=unique)
+            format_peers.make_peers(root, format_peers.rows_of_table(options.rows, unique=unique))
+            format_peers.make_blocks(root, options.rows, unique=unique)
     if options.images:
         root = packed_images.prepare(folder, options.images)
         format_peers.make_peers(root, format_peers.rows_of_images(root))
@@ -86,7 +93,7 @@ def run(options: FormatsOptions) -> Outcome:
         groups.append(_messages(options))
     if options.rows:
         groups += [_compressions(options), _shards(options)]
-        groups.append(_peers(options, format_peers.TABLE))
+        groups += [_peers(options, kind) for kind in (format_peers.TABLE, format_peers.UNIQUE)]
     if options.images:
         groups.append(_peers(options, format_peers.IMAGES))
     return Outcome(
@@ -181,25 +188,25 @@ def _shards(options: FormatsOptions) -> _Group:
 
 
 def _peers(options: FormatsOptions, kind: str) -> _Group:
-    is_table = kind == format_peers.TABLE
+    is_table = kind != format_peers.IMAGES
     count = options.rows if is_table else options.images
     folder = questions.data_folder()
-    root = folder / f"packed-{count}" if is_table else packed_images.root_of(folder, count)
+    if is_table:
+        root = packed_tables.root_of(folder, count, unique=kind == format_peers.UNIQUE)
+    else:
+        root = packed_images.root_of(folder, count)
     contenders = format_peers.CONTENDERS[kind]
     runs = _measure_all(
         list(contenders), options, group=kind, root=str(root), rows=count, seconds=options.seconds
     )
-    title = (
-        "Peers: a table of 40 columns, shuffled batches" if is_table
-        else "Peers: the same decoded pixels, shuffled batches"
-    )  # fmt: skip
+    title = f"Peers: {_WORK[kind]}, shuffled batches"
     read = _comparison(
         title, "rows" if is_table else "images", runs, "read",
         lambda name: questions.first_line(contenders[name].batches),
     )  # fmt: skip
     size = {name: some[0]["bytes"] for name, some in runs.items()}
     table = FactTable(
-        f"Size, {'table' if is_table else 'decoded images'}",
+        f"Size, {_WORK[kind]}",
         ("Format", f"Bytes {'a row' if is_table else 'an image'}", "MiB"),
         [(name, size[name] / count, size[name] / MIB) for name in runs],
     )

@@ -21,13 +21,14 @@ SHARDS = 16
 SECONDS = 6.0
 
 
-def shards(folder: Path, rows: int, count: int = SHARDS) -> Path:
+def shards(folder: Path, rows: int, count: int = SHARDS, *, unique: bool = False) -> Path:
     """The made table as `count` shards in `folder`, written unless they are there."""
     name = f"shards-{rows}" if count == SHARDS else f"shards-{rows}-in-{count}"
-    return make_once(folder / name, lambda root: _write(root, rows, count))
+    name += "-unique" * unique
+    return make_once(folder / name, lambda root: _write(root, rows, count, unique))
 
 
-def _write(root: Path, rows: int, count: int) -> None:
+def _write(root: Path, rows: int, count: int, unique: bool) -> None:
     import pyarrow as pa
 
     from penstock.components.tfrecord.encoder import encode_examples
@@ -35,7 +36,7 @@ def _write(root: Path, rows: int, count: int) -> None:
     from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
     writers = [ShardWriter(root, shard_name(i, count)) for i in range(count)]
-    for batch in made_table.batches(rows):
+    for batch in made_table.batches(rows, unique=unique):
         binary = [c.cast(pa.binary()) if pa.types.is_string(c.type) else c for c in batch]
         table = pa.RecordBatch.from_arrays(binary, batch.schema.names)
         part = -(-len(table) // count)

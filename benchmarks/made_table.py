@@ -13,11 +13,13 @@ FLOATS = tuple(f"f{i}" for i in range(20))
 INTS = tuple(f"i{i}" for i in range(12))
 STRINGS = tuple(f"s{i}" for i in range(8))
 COLUMNS = FLOATS + INTS + STRINGS
+# Characters of the unique texts, if there are any: those of these columns.
+UNIQUE = {"s0": 10, "s2": 20, "s4": 36}
 _BLOCK_ROWS = 100_000
 
 
-def batches(rows: int, *, seed: int = 7) -> Iterator["pa.RecordBatch"]:
-    """The table, in blocks of at most 100,000 rows."""
+def batches(rows: int, *, seed: int = 7, unique: bool = False) -> Iterator["pa.RecordBatch"]:
+    """The table, in blocks of at most 100,000 rows; of 8 texts 3 may be unique."""
     import numpy as np
     import pyarrow as pa
 
@@ -28,6 +30,10 @@ def batches(rows: int, *, seed: int = 7) -> Iterator["pa.RecordBatch"]:
         floats = [pa.array(rng.normal(0, 100, n).astype(np.float32)) for _ in FLOATS]
         ints = [pa.array(rng.integers(0, 10 ** (1 + i % 6), n)) for i in range(len(INTS))]
         strings = [pa.array(words[rng.zipf(1.3, n) % 1000], pa.string()) for _ in STRINGS]
+        for name, characters in UNIQUE.items() if unique else ():
+            letters = rng.integers(ord("a"), ord("z") + 1, (n, characters), np.uint8)
+            texts = letters.view(f"S{characters}").ravel().astype(str)
+            strings[STRINGS.index(name)] = pa.array(texts, pa.string())
         yield pa.RecordBatch.from_arrays(floats + ints + strings, list(COLUMNS))
 
 

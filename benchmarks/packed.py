@@ -25,22 +25,28 @@ SECONDS = 4.0
 STEPS_A_CALL = 200
 
 
-def prepare(folder: Path, rows: int) -> Path:
+def prepare(folder: Path, rows: int, *, unique: bool = False) -> Path:
     """The made table as row Examples, packed with strings, packed with ids, and as arrays."""
     from penstock.components.packing.options import PackOptions
     from penstock.components.packing.pack import pack
 
     def make(part: Path) -> None:
         (part / "rows").mkdir(parents=True)
-        shards = rows_benchmark.shards(folder, rows)
+        shards = rows_benchmark.shards(folder, rows, unique=unique)
         (part / "rows" / "Split-train").symlink_to(shards.resolve())
         pack(str(part / "rows"), part / "strings", PackOptions())
-        pack(str(part / "rows"), part / "ids", PackOptions(ids=made_table.STRINGS))
-        batches = list(made_table.batches(rows))
-        _arrays(part, batches)
+        batches = list(made_table.batches(rows, unique=unique))
+        if not unique:  # else ids make no sense
+            pack(str(part / "rows"), part / "ids", PackOptions(ids=made_table.STRINGS))
+            _arrays(part, batches)
         (part / "sums.json").write_text(json.dumps(_sums(batches)))
 
-    return make_once(folder / f"packed-{rows}", make)
+    return make_once(root_of(folder, rows, unique=unique), make)
+
+
+def root_of(folder: Path, rows: int, *, unique: bool) -> Path:
+    """Where `prepare` makes them."""
+    return folder / f"packed-{rows}{'-unique' * unique}"
 
 
 def _arrays(folder: Path, batches: list[Any]) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.benchmarks import format_files, format_messages, format_peers
+from penstock.benchmarks import format_files, format_messages, format_peers, made_table
 from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import packed as packed_tables
 from penstock.components.errors import DataError
@@ -20,6 +20,20 @@ def table(data):
     format_peers.make_peers(root, format_peers.rows_of_table(ROWS))
     format_peers.make_blocks(root, ROWS)
     return root
+
+
+def test_three_texts_of_a_table_may_be_unique():
+    [batch] = made_table.batches(FEW_ROWS, unique=True)
+    distinct = {name: len(batch[name].unique()) for name in made_table.STRINGS}
+    assert {name for name, count in distinct.items() if count == FEW_ROWS} == {"s0", "s2", "s4"}
+    [other] = made_table.batches(FEW_ROWS)
+    assert batch["s1"] == other["s1"]
+
+
+def test_packed_unique_texts_are_read_once_in_a_pass(data):
+    root = packed_tables.prepare(data, ROWS, unique=True)
+    for name in (format_peers.PACKED, format_peers.ROWS):
+        assert format_peers.reader_of(name, format_peers.UNIQUE, root, ROWS)(0.01)
 
 
 def test_users_are_the_same_each_time_and_have_posts_of_280_characters():
