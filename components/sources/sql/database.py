@@ -31,6 +31,8 @@ class Database:
 
     # Whether the state that `mark` names lasts only as long as its connection.
     mark_needs_connection = False
+    # Whether all rows of a statement are computed, and paid for, before the first is fetched.
+    runs_whole_queries = False
     # Whether columns that differ in case only are two columns; in most databases they are one.
     tells_case = False
 

@@ -137,8 +137,9 @@ def _describe(
 ) -> tuple[tuple[str, ...], list[Feature] | None]:
     """Returns the names of the columns and, if the database states them, their types."""
     # As a subquery, statements that change data and several statements fail.
-    connection.execute(no_rows(query)).close()
-    with stream(connection, query, 1) as result:
+    empty = no_rows(query)
+    connection.execute(empty).close()
+    with stream(connection, empty if database.runs_whole_queries else query, 1) as result:
         description = result.cursor.description if result.cursor is not None else None
     if not description:
         raise UsageError(f"{database.shown}: the query gives no columns; expected a SELECT")
@@ -172,9 +173,12 @@ def _with_tables(error: DataError, options: Sql, connection: Connection) -> Data
     table = options.table
     if table is None or "." in table:
         return error
-    connection.rollback()  # PostgreSQL refuses further statements after an error.
-    inspector = inspect(connection)
-    there = sorted([*inspector.get_table_names(), *inspector.get_view_names()])
+    try:
+        connection.rollback()  # PostgreSQL refuses further statements after an error.
+        inspector = inspect(connection)
+        there = sorted([*inspector.get_table_names(), *inspector.get_view_names()])
+    except Exception:  # Advice only: a login may read a table and not list others.
+        return error
     if table in there:
         return error
     return DataError(f"{error}; its tables: {shown(there) if there else 'none'}")

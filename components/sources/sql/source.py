@@ -166,4 +166,8 @@ def open_database(address: str, credentials_file: str | None) -> Database:
         from penstock.components.sources.sql.postgresql import PostgresDatabase
 
         return PostgresDatabase(url, credentials_file)
+    if name == "bigquery":
+        from penstock.components.sources.sql.bigquery import BigQueryDatabase
+
+        return BigQueryDatabase(url, credentials_file)
     return Database(url, credentials_file)

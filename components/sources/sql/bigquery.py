@@ -1,0 +1,87 @@
+"""BigQuery: types are those of the result, the digest is computed there; each range is a query."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import func
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement
+
+from penstock.components.errors import DataError, TriesFailedError, UsageError, short_error
+from penstock.components.sources.sql.address import Login
+from penstock.components.sources.sql.database import Database, Feature
+from penstock.components.sources.sql.statements import Statements
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+try:
+    import sqlalchemy_bigquery  # noqa: F401 - the dialect
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+except ModuleNotFoundError as error:
+    raise UsageError("BigQuery needs its dialect: pip install 'penstock[bigquery]'") from error
+
+_KINDS = {
+    FeatureKind.INT: (
+        "INTEGER", "INT64", "BOOLEAN", "BOOL", "DATE", "TIME", "DATETIME", "TIMESTAMP",
+    ),
+    FeatureKind.FLOAT: ("FLOAT", "FLOAT64", "NUMERIC", "BIGNUMERIC"),
+    FeatureKind.BYTES: ("STRING", "BYTES"),
+}  # fmt: skip
+_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
+
+
+class BigQueryDatabase(Database):
+    """A data set of BigQuery; logged in as Google's clients are."""
+
+    runs_whole_queries = True
+
+    def connect(self) -> Connection:
+        """Returns a connection; DataError without a login."""
+        with self._google_errors_named():
+            return super().connect()
+
+    def _login(self) -> Login:
+        return Login(None, None)
+
+    def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
+        """Returns the types of the columns from the result's; arrays are refused."""
+        del connection
+        return [self._feature(one) for one in description]
+
+    def _feature(self, column: Any) -> Feature:
+        kind = _KIND_OF.get(column.type_code)
+        if kind is None:
+            raise DataError(
+                f"{self.shown}: column {column.name!r} has type {column.type_code}, which no "
+                "feature can hold; select its fields, or TO_JSON_STRING of it, in a query"
+            )
+        return kind, False
+
+    def counts_and_digest(
+        self, statements: Statements, connection: Connection
+    ) -> tuple[int, int, bytes]:
+        """Returns the counts and, from the same query, sums of the halves of a hash of each row."""
+        rows = [func.to_json_string(column) for column in statements.rows.c]
+        digest: ColumnElement[int] = func.farm_fingerprint(func.concat(*rows))
+        halves = func.sum(digest.op(">>")(32)), func.sum(digest.op("&")(2**32 - 1))
+        count, keys, *sums = connection.execute(statements.counts(*halves)).one()
+        return count, keys, repr(sums).encode()
+
+    @contextmanager
+    def errors_named(self) -> Iterator[None]:
+        """Turns errors of the database and of Google's clients into one line."""
+        with self._google_errors_named(), super().errors_named():
+            yield
+
+    @contextmanager
+    def _google_errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except GoogleAuthError as error:
+            raise DataError(
+                f"{self.shown}: no login ({short_error(error)}); set "
+                "GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login"
+            ) from error
+        except GoogleAPIError as error:
+            raise TriesFailedError(f"{self.shown}: {short_error(error)}") from error

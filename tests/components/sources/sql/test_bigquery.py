@@ -1,0 +1,116 @@
+"""BigQuery through its own client and dialect, against a stand-in for its REST API."""
+
+import pytest
+from bigquery_stand_in import StandIn
+
+from penstock.components.errors import DataError, PenstockError, UsageError
+from penstock.components.sources.open import open_source
+from penstock.components.sources.sql.options import Sql
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+pytest.importorskip("sqlalchemy_bigquery")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
+ADDRESS = "bigquery://p/d"
+TYPES = {
+    "id": "INTEGER", "fare": "FLOAT", "city": "STRING", "day": "DATE", "at": "TIMESTAMP",
+    "tip": "NUMERIC", "paid": "BOOLEAN", "where_": "GEOGRAPHY", "penstock_key": "INTEGER",
+}  # fmt: skip
+
+
+@pytest.fixture
+def server(monkeypatch):
+    import google.auth
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud.bigquery import Client
+
+    server = StandIn(TYPES)
+    monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", server.address)
+    monkeypatch.setattr(google.auth, "default", lambda **_: (AnonymousCredentials(), "p"))
+    # The stand-in has no Storage API.
+    monkeypatch.setattr(Client, "_ensure_bqstorage_client", lambda *_, **__: None)
+    server.database.execute("CREATE TABLE trips (id, fare, city, day, at, tip, paid)")
+    rows = [
+        (i, i / 2, None if i % 9 == 0 else f"c{i}", "2024-01-02", 1_704_196_800_000_000 + i, "0.25",
+         "true" if i % 2 else "false")
+        for i in range(150)
+    ]  # fmt: skip
+    server.database.executemany("INSERT INTO trips VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def opened(**options):
+    return open_source(ADDRESS, Sql(**options))
+
+
+def read(source, parts):
+    runs = [source.part(run) for run in source.cut(parts)]
+    batches = [batch for part, run in runs for batch in part.read(run)]
+    return [row for batch in batches for row in batch.table.to_pylist()]
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_a_table_is_read_in_ranges_of_its_key(server, parts):
+    source = opened(table="trips", key="id")
+    assert source.rows == 150
+    assert [(c.name, c.kind) for c in source.columns] == [
+        ("id", INT), ("fare", FLOAT), ("city", BYTES), ("day", INT), ("at", INT), ("tip", FLOAT),
+        ("paid", INT),
+    ]  # fmt: skip
+    rows = read(source, parts)
+    assert [row["id"] for row in rows] == list(range(150))
+    assert rows[9] == {
+        "id": 9, "fare": 4.5, "city": None, "day": 19724, "at": 1_704_196_800_000_009, "tip": 0.25,
+        "paid": 1,
+    }  # fmt: skip
+
+
+def test_a_query_has_parameters_and_is_not_run_to_describe_it(server):
+    query = "SELECT id, city FROM trips WHERE city = :city"
+    source = opened(query=query, key="id", params=("city=c7",))
+    assert read(source, 1) == [{"id": 7, "city": b"c7"}]
+    described = server.queries[:2]
+    assert all("1 = 0" in text for text in described)
+
+
+def test_another_value_is_another_fingerprint(server):
+    before = opened(table="trips", key="id").fingerprint
+    assert opened(table="trips", key="id").fingerprint == before
+    server.database.execute("UPDATE trips SET fare = 7 WHERE id = 5")
+    assert opened(table="trips", key="id").fingerprint != before
+
+
+def test_rows_that_changed_after_they_were_counted_are_named(server):
+    source = opened(table="trips", key="id")
+    server.database.execute("DELETE FROM trips WHERE id = 5")
+    with pytest.raises(DataError, match="149 rows in a range of the key 'id' that had 150"):
+        read(source, 1)
+
+
+def test_faults_are_one_line(server):
+    with pytest.raises(DataError, match="no such table: nope") as caught:
+        opened(query="SELECT * FROM nope", key="id")
+    assert "\n" not in str(caught.value)
+    server.database.execute("CREATE TABLE places (id, where_)")
+    with pytest.raises(DataError, match="'where_' has type GEOGRAPHY, which no feature can hold"):
+        opened(table="places", key="id")
+    with pytest.raises(UsageError, match="needs a key"):
+        opened(query="SELECT * FROM trips")
+    server.denied = True
+    with pytest.raises(PenstockError, match="Access Denied: no") as caught:
+        opened(table="trips", key="id")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_login_is_one_line(monkeypatch):
+    import google.auth
+    from google.auth.exceptions import DefaultCredentialsError
+
+    def refuse(**_):
+        raise DefaultCredentialsError("Your default credentials were not found.")
+
+    monkeypatch.setattr(google.auth, "default", refuse)
+    with pytest.raises(DataError, match=r"no login \(Your .*GOOGLE_APPLICATION_CREDENTIALS"):
+        opened(table="trips", key="id")
