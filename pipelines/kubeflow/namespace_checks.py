@@ -50,6 +50,12 @@ class Target:
 
 def check_cluster(target: Target) -> Iterator[tuple[str, Result]]:
     """Yields subject and result of each check of the namespace."""
+    try:
+        target.core.read_namespace(target.namespace)
+    except client.ApiException as error:
+        if error.status == 404:
+            yield "namespace", fault(f"no {target.namespace}: make a profile of that name")
+            return
     for subject, check in _CHECKS.items():
         try:
             yield from ((subject, one) for one in list(check(target)))
@@ -127,7 +133,7 @@ def _check_store(target: Target) -> Iterator[Result]:
     core, space = target.core, target.namespace
     settings = _found(core.read_namespaced_config_map, _LAUNCHER, space)
     data = (settings and settings.data) or {}
-    root = data.get("defaultPipelineRoot", "minio://mlpipeline/v2/artifacts")
+    root = data.get("defaultPipelineRoot") or "minio://mlpipeline/v2/artifacts"
     if "providers" in data:
         yield ok(f"{root}, by the providers of ConfigMap {_LAUNCHER}")
     elif _missing(core.read_namespaced_secret, _STORE_SECRET, space):

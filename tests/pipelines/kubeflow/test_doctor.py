@@ -233,6 +233,13 @@ def test_missing_object_is_a_fault_with_its_remedy(kfp, kubernetes, path, subjec
     assert words in fault(look(kfp), subject)
 
 
+def test_missing_namespace_is_the_only_fault(kfp, kubernetes):
+    del kubernetes.objects[f"/api/v1/namespaces/{SPACE}"]
+    found = look(kfp)
+    assert "make a profile" in fault(found, "namespace")
+    assert set(found) == {"server", "login", "namespace"}
+
+
 def test_account_without_rights_is_a_fault_that_names_them(kfp, kubernetes):
     kubernetes.refused = ("workflowtaskresults", "secrets")
     text = fault(look(kfp), "rights")
