@@ -134,7 +134,7 @@ def init(
         target: Column to predict, or several; none for images with one folder per class.
         labels: Label file of the images; by default the one beside them.
         drop: Columns that the model does not get.
-        roles: Roles of columns by name: `number`, `boolean`, `date`, `category` or `drop`.
+        roles: Roles of columns by name: `number`, `boolean`, `date`, `category`, `text` or `drop`.
         group: Column whose rows stay in one split, such as a patient's id.
         time: Column of times that divides the rows: the latest third is evaluated.
         source: Options of reading the data by name, such as `{"delimiter": ";"}`.

@@ -20,12 +20,14 @@ from .pipelines.blocks.preprocessing import (
     category_ids,
     category_sizes,
     class_ids,
+    comma_numbers,
     date_parts,
     dense_column,
     label_values,
     scaled_numbers,
     table_inputs,
     target_labels,
+    word_counts,
 )
 from .pipelines.blocks.run_images import image_classes, train_images
 from .pipelines.blocks.run_tables import TableData, train_tables
@@ -51,6 +53,7 @@ __all__ = [
     "category_sizes",
     "class_ids",
     "code_digest",
+    "comma_numbers",
     "date_parts",
     "dense_column",
     "eval_config",
@@ -71,4 +74,5 @@ __all__ = [
     "train_images",
     "train_tables",
     "training_pipeline",
+    "word_counts",
 ]

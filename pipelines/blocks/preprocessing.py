@@ -35,8 +35,16 @@ _DATE_TEXTS = {
     "dmy": (rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){_CLOCK}\s*$", (3, 2, 1)),
     "mdy": (rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){_CLOCK}\s*$", (3, 1, 2)),
 }
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = r"([A-Za-z]{3})[A-Za-z]*\.?"
+# Dates with the name of the month.
+_NAMED_DATES = {
+    "bdy": (rf"^\s*{_MONTH} +(\d{{1,2}}),? +(\d{{4}}){_CLOCK}\s*$", (3, 1, 2)),
+    "dby": (rf"^\s*(\d{{1,2}})[ .-]+{_MONTH}[ -]+(\d{{4}}){_CLOCK}\s*$", (3, 2, 1)),
+}
+_READABLE = {"ymd": "1970-01-01", "bdy": "Jan 1 1970", "dby": "1 Jan 1970"}
 _TICKS_A_DAY = {"days": 1, "seconds": 86_400, "microseconds": 86_400_000_000}
-DATE_FORMATS = (*_DATE_TEXTS, *_TICKS_A_DAY)
+DATE_FORMATS = (*_DATE_TEXTS, *_NAMED_DATES, *_TICKS_A_DAY)
 """Text by the order of year, month and day; or whole numbers since 1970-01-01."""
 
 
@@ -72,6 +80,49 @@ def scaled_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
     if not names:
         return _nothing(inputs, tf.float32)
     return _scaled(tf.concat([_number(inputs[name]) for name in names], axis=1))
+
+
+def comma_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
+    """Texts of numbers with a decimal comma, such as `1.234,5`, scaled as by `scaled_numbers`.
+
+    Returns:
+        float32 [batch, 2 * len(names)]; what is no number counts as missing.
+    """
+    if not names:
+        return _nothing(inputs, tf.float32)
+    texts = tf.concat([dense_column(inputs[name]) for name in names], axis=1)
+    digits = tf.strings.regex_replace(texts, r"[^0-9,eE-]", "")
+    points = tf.strings.regex_replace(digits, ",", ".")
+    readable = tf.strings.regex_full_match(points, r"-?[0-9]+(\.[0-9]*)?")
+    numbers = tf.strings.to_number(tf.where(readable, points, tf.constant("0")))
+    return _scaled(tf.where(readable, numbers, tf.constant(math.nan)))
+
+
+def word_counts(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
+    """Texts as hashed counts of their words and pairs of words, on a logarithmic scale.
+
+    Args:
+        inputs: Raw features by name.
+        sizes: Number of hash buckets of each column.
+
+    Returns:
+        float32 [batch, sum of sizes].
+    """
+    if not sizes:
+        return _nothing(inputs, tf.float32)
+    return tf.concat([_word_counts(inputs[n], size) for n, size in sizes.items()], axis=1)
+
+
+def _word_counts(column: Column, size: int) -> tf.Tensor:
+    texts = tf.strings.lower(tf.reshape(dense_column(column), [-1]), encoding="utf-8")
+    words = tf.strings.split(tf.strings.regex_replace(texts, r"[^\pL\pN]+", " "))
+    terms = tf.strings.ngrams(words, (1, 2))
+    places = tf.stack(
+        [terms.value_rowids(), tf.strings.to_hash_bucket_fast(terms.flat_values, size)], axis=1
+    )
+    ones = tf.ones_like(places[:, 0], tf.float32)
+    counts = tf.scatter_nd(places, ones, tf.stack([tf.size(texts, tf.int64), size]))
+    return tf.ensure_shape(tf.math.log1p(counts), [None, size])
 
 
 def boolean_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
@@ -229,12 +280,18 @@ def _days(column: Column, format_: str) -> tf.Tensor:
         ticks = dense_column(column, least)
         days = tf.cast(ticks, tf.float64) / _TICKS_A_DAY[format_]
         return tf.where(ticks == least, tf.constant(math.nan, tf.float64), days)
-    pattern, order = _DATE_TEXTS[format_]
+    pattern, order = {**_DATE_TEXTS, **_NAMED_DATES}[format_]
     texts = dense_column(column)
     readable = tf.strings.regex_full_match(texts, pattern)
     # A date that can be read in place of what cannot, which is then left out.
-    texts = tf.where(readable, texts, tf.constant({"ymd": "1970-01-01"}.get(format_, "01-01-1970")))
-    year, month, day = (_group(texts, pattern, group) for group in order)
+    texts = tf.where(readable, texts, tf.constant(_READABLE.get(format_, "01-01-1970")))
+    if format_ in _NAMED_DATES:
+        name = tf.strings.lower(tf.strings.regex_replace(texts, pattern, rf"\{order[1]}"))
+        numbers = tf.lookup.KeyValueTensorInitializer(_MONTHS, range(1, 13), tf.string, tf.int64)
+        month = tf.lookup.StaticHashTable(numbers, 0).lookup(name)
+        year, day = _group(texts, pattern, order[0]), _group(texts, pattern, order[2])
+    else:
+        year, month, day = (_group(texts, pattern, group) for group in order)
     clock = tf.cast(_group(texts, pattern, 4) * 60 + _group(texts, pattern, 5), tf.float64)
     days = tf.cast(_days_from_civil(year, month, day), tf.float64) + clock / 1440.0
     real = readable & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)

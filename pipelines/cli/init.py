@@ -27,7 +27,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME=ROLE",
-            help="Role of a column: number, boolean, date, category or drop; repeatable.",
+            help="Role of a column: number, boolean, date, category, text or drop; repeatable.",
         ),
     ] = None,
     group: Annotated[

@@ -57,14 +57,19 @@ class Beaten:
         losses = {CONSTANT: self.baseline, **{rival.name: rival.loss for rival in self.rivals}}
         return name not in losses or self.model < losses[name]
 
+    def against(self, name: str) -> str:
+        """Where the model stands by two standard errors: `ahead of`, `beside` or `behind`."""
+        [rival] = [rival for rival in self.rivals if rival.name == name]
+        distance = rival.loss - self.model
+        if abs(distance) <= _NOISE_ERRORS * rival.error:
+            return "beside"
+        return "ahead of" if distance > 0 else "behind"
+
     @property
     def standing(self) -> str:
-        """Where the model stands by two standard errors: ahead of, beside or behind its rivals."""
         found: dict[str, list[str]] = {}
         for rival in self.rivals:
-            distance, noise = rival.loss - self.model, _NOISE_ERRORS * rival.error
-            where = "beside" if abs(distance) <= noise else "ahead of" if distance > 0 else "behind"
-            found.setdefault(where, []).append(rival.name)
+            found.setdefault(self.against(rival.name), []).append(rival.name)
         return ", ".join(f"{where} {' and '.join(names)}" for where, names in found.items())
 
     def __str__(self) -> str:

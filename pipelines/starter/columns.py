@@ -18,8 +18,15 @@ _PLACES = 20
 # Values of a text column that are tested as dates, and the share of them that must be dates.
 _DATE_VALUES = 1000
 _MIN_DATE_SHARE = 0.95
+_MONTHS = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _YEAR_FIRST = re.compile(r"^\s*\d{4}[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+\d{1,2}:\d{2}.*)?\s*$")
 _YEAR_LAST = re.compile(r"^\s*(\d{1,2})[-/.](\d{1,2})[-/.]\d{4}(?:[T ]+\d{1,2}:\d{2}.*)?\s*$")
+_MONTH_FIRST = re.compile(
+    rf"^\s*(?:{_MONTHS})\.? +\d{{1,2}},? +\d{{4}}(?:[T ]+\d{{1,2}}:\d{{2}}.*)?\s*$"
+)
+_MONTH_SECOND = re.compile(
+    rf"^\s*\d{{1,2}}[ .-]+(?:{_MONTHS})\.?[ -]+\d{{4}}(?:[T ]+\d{{1,2}}:\d{{2}}.*)?\s*$"
+)
 _BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 
 
@@ -133,6 +140,9 @@ def _date_format(texts: Sequence[str]) -> str | None:
         return None
     if _share(_YEAR_FIRST, texts) >= _MIN_DATE_SHARE:
         return "ymd"
+    for pattern, named in ((_MONTH_FIRST, "bdy"), (_MONTH_SECOND, "dby")):
+        if _share(pattern, texts) >= _MIN_DATE_SHARE:
+            return named
     if _share(_YEAR_LAST, texts) < _MIN_DATE_SHARE:
         return None
     first = [int(match[1]) for match in map(_YEAR_LAST.match, texts) if match]

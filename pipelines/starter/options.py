@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.components.errors import UsageError, nearest
 
-ROLES = ("number", "boolean", "date", "category", "drop")
+ROLES = ("number", "boolean", "date", "category", "text", "drop")
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
     ]
     what = ", ".join(target.name for target in roles.targets)
     return Plan(
-        summary=f"Predicts {what} from {roles.features} columns of {data_name}.",
+        summary=f"Predicts {what} from {len(roles.used)} columns of {data_name}.",
         train_rows=train_rows,
         batch_size=batch_size,
         steps_per_epoch=steps,
@@ -130,8 +130,7 @@ def example_request(look: TableLook | ImagesLook) -> dict[str, object]:
 
     if isinstance(look, ImagesLook):
         return {"signature_name": SERVE_IMAGES, "instances": [{"encoded": {"b64": "..."}}]}
-    roles = look.roles
-    used = {*roles.numbers, *roles.booleans, *roles.dates, *roles.categories}
+    used = set(look.roles.used)
     inputs: dict[str, list[object]] = {}
     for column in look.columns:
         if column.name in used:

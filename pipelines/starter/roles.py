@@ -24,7 +24,11 @@ _MIN_CATEGORY_ROWS = 5
 _MIN_ID_ROWS = 50
 _NUMBER_SIGNS = ",%$€£¥"
 _WRITTEN_NUMBER = re.compile(rf"[-+ $€£¥]*\d[\d.,' ]*[{_NUMBER_SIGNS} ]*")
+_COMMA_NUMBER = re.compile(r"\s*-?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?\s*")
+_SURE_COMMA = re.compile(r"\..*,|,(\d{1,2}|\d{4,})\s*$")
 _LOOKED_AT_TEXTS = 1000
+# Free text has at least so many words on average; its words and pairs of them are hashed.
+_MIN_WORDS, _TEXT_BUCKETS = 3, 128
 _SORTED_DATE = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
 _EARLY_SHARE = 2 / 3
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0")
@@ -43,6 +47,10 @@ class Roles:
     # Number of values with an id of their own, by column.
     categories: dict[str, int] = field(default_factory=dict)
     # Reason for each column that the model does not get.
+    # Columns of texts of numbers with a decimal comma.
+    comma_numbers: list[str] = field(default_factory=list)
+    # Number of hash buckets of each column of free text.
+    texts: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     # FLOAT columns that hold whole numbers only and are read as such.
     whole: set[str] = field(default_factory=set)
@@ -50,10 +58,10 @@ class Roles:
     repeated_ids: set[str] = field(default_factory=set)
 
     @property
-    def features(self) -> int:
-        """Number of columns that the model gets."""
-        groups = (self.numbers, self.booleans, self.dates, self.categories)
-        return sum(len(group) for group in groups)
+    def used(self) -> list[str]:
+        """Columns that the model gets."""
+        numbers = [*self.numbers, *self.comma_numbers, *self.booleans]
+        return [*numbers, *self.dates, *self.categories, *self.texts]
 
 
 def find_roles(looks: Sequence[ColumnLook], options: StarterOptions) -> Roles:
@@ -80,8 +88,8 @@ def find_roles(looks: Sequence[ColumnLook], options: StarterOptions) -> Roles:
             _give(look, options.roles[look.name], roles)
         elif look.name not in targets:
             _place(look, roles)
-    features_by_column_name([*roles.numbers, *roles.booleans, *roles.dates, *roles.categories])
-    if not roles.features:
+    features_by_column_name(roles.used)
+    if not roles.used:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in roles.left_out.items())
         raise DataError(f"no column to predict {', '.join(targets)} from ({reasons})")
     return roles
@@ -150,12 +158,17 @@ def _give(look: ColumnLook, role: str, roles: Roles) -> None:
         raise UsageError(f"{where}: holds {'lists' if look.is_list else 'no values'}; drop it")
     if role == "date":
         if look.date_format is None:
-            raise UsageError(f"{where}: no dates such as 2024-12-31 or 31.12.2024")
+            raise UsageError(f"{where}: no dates such as 2024-12-31, 31.12.2024 or Dec 31 2024")
         roles.dates[look.name] = look.date_format
     elif role == "number":
-        if look.kind is FeatureKind.BYTES:
+        if look.kind is FeatureKind.BYTES and not _has_decimal_comma(look):
             raise UsageError(f"{where}: holds texts such as {look.texts[0]!r}, no numbers")
-        roles.numbers.append(look.name)
+        is_text = look.kind is FeatureKind.BYTES
+        (roles.comma_numbers if is_text else roles.numbers).append(look.name)
+    elif role == "text":
+        if look.kind is not FeatureKind.BYTES:
+            raise UsageError(f"{where}: holds numbers, no texts")
+        roles.texts[look.name] = _TEXT_BUCKETS
     elif role == "boolean":
         roles.booleans.append(look.name)
     else:
@@ -172,6 +185,10 @@ def _place(look: ColumnLook, roles: Roles) -> None:
         roles.dates[look.name] = look.date_format
     elif look.is_boolean:
         roles.booleans.append(look.name)
+    elif _has_decimal_comma(look):
+        roles.comma_numbers.append(look.name)
+    elif _is_free_text(look):
+        roles.texts[look.name] = _TEXT_BUCKETS
     elif look.kind is not FeatureKind.BYTES and look.name not in roles.repeated_ids:
         roles.numbers.append(look.name)
     else:
@@ -202,6 +219,23 @@ def _written_numbers(look: ColumnLook) -> str | None:
     return f"numbers that are not read, as {texts[0]!r}; write them as 1234.5"
 
 
+def _has_decimal_comma(look: ColumnLook) -> bool:
+    """Whether all texts are numbers with commas, of which one can be no separator of thousands."""
+    if look.kind is not FeatureKind.BYTES or look.date_format or look.distinct < 2:
+        return False
+    texts = look.texts[:_LOOKED_AT_TEXTS]
+    return all(map(_COMMA_NUMBER.fullmatch, texts)) and any(map(_SURE_COMMA.search, texts))
+
+
+def _is_free_text(look: ColumnLook) -> bool:
+    """Whether most texts differ and have several words."""
+    if look.kind is not FeatureKind.BYTES or look.date_format or look.present < _MIN_ID_ROWS:
+        return False
+    texts = look.texts[:_LOOKED_AT_TEXTS]
+    words = sum(len(text.split()) for text in texts) / len(texts)
+    return look.distinct > _MAX_TEXT_SHARE * look.present and words >= _MIN_WORDS
+
+
 def _why_left_out(look: ColumnLook) -> str | None:
     if look.is_list:
         return "several values a row"
@@ -209,7 +243,7 @@ def _why_left_out(look: ColumnLook) -> str | None:
         return "no value in any row"
     if look.distinct == 1:
         return f"{look.texts[0][:30]!r} in all rows" + (" that have a value" if look.nulls else "")
-    if look.date_format:
+    if look.date_format or _has_decimal_comma(look) or _is_free_text(look):
         return None
     if written := _written_numbers(look):
         return written

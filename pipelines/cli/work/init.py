@@ -73,10 +73,11 @@ def show_starter(starter: Starter, out: Console | None = None) -> None:
         for target in roles.targets:
             out.print(f"target      {target.name}: {_task(target)}")
         groups = {
-            "numbers": roles.numbers,
+            "numbers": [*roles.numbers, *roles.comma_numbers],
             "booleans": roles.booleans,
             "dates": list(roles.dates),
             "categories": list(roles.categories),
+            "texts": list(roles.texts),
         }
         for name, columns in groups.items():
             if columns:

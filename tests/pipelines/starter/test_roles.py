@@ -182,3 +182,17 @@ def test_time_that_does_not_sort_as_text_is_refused(tmp_path):
     )
     with pytest.raises(UsageError, match=r"time 'day': .*2024-12-31"):
         look_at(data, StarterOptions(targets=("y",), time="day"))
+
+
+def test_texts_decimal_commas_and_named_months_are_features(tmp_path):
+    words = ("red", "old", "small", "car", "house", "tree", "quickly")
+    found = roles(
+        tmp_path,
+        y=lambda i: i % 2,
+        price=lambda i: f'"1.{i:03d},{i % 90}"',
+        note=lambda i: " ".join(words[(i * k + k) % 7] for k in range(1, 5)) + f" {i}",
+        sold=lambda i: f"Jan {1 + i % 28} 2000",
+        paid=lambda i: f"{1 + i % 28} January 2000",
+    )
+    assert (found.comma_numbers, list(found.texts)) == (["price"], ["note"])
+    assert found.dates == {"sold": "bdy", "paid": "dby"}
