@@ -42,10 +42,10 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
-_FULL = "free space or inodes there (df -h, df -i), or name another disk"
+FULL_ADVICE = "free space or inodes there (df -h, df -i), or name another disk"
 _REMEDIES = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
+    errno.ENOSPC: FULL_ADVICE,
+    errno.EDQUOT: FULL_ADVICE,
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
     errno.ENFILE: "raise the system's limit on open files (fs.file-max)",
 }

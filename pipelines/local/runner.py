@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ml_metadata import errors
 from tfx.orchestration import metadata
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.orchestration.pipeline import Pipeline
@@ -17,7 +18,7 @@ from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.pipelines.local.beam_progress import beam_told
 from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file
 from penstock.pipelines.runs.artifact_check import artifacts_checked
-from penstock.pipelines.runs.metadata_store import only_run
+from penstock.pipelines.runs.metadata_store import SqliteStore, only_run, unusable
 from penstock.pipelines.terminal.failures import NodeFailedError, reason
 from penstock.pipelines.terminal.interrupts import CommandInterruptedError, was_interrupted
 from penstock.pipelines.terminal.progress import FAILED, Progress
@@ -91,6 +92,9 @@ class _WatchedRunner(LocalDagRunner):
                 ) from error
             if isinstance(error, NodeFailedError) or not isinstance(error, Exception):
                 raise
+            if isinstance(error, errors.StatusError):  # of the metadata store, not of the node
+                store = SqliteStore(self._connection.sqlite.filename_uri)
+                raise NodeFailedError(f"node {node!r} failed: {unusable(store, error)}") from error
             raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error
         finally:
             # A driver digests remote input in copies, which nobody reads if the cache serves.

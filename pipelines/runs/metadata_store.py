@@ -28,7 +28,9 @@ class SqliteStore:
     """A metadata store in an sqlite file, created if missing."""
 
     path: str
-    advice: ClassVar[str] = "is the file whole, and may it be written to?"
+    advice: ClassVar[str] = (
+        "is the file whole, may it be written to, and has its disk room and inodes (df -h, df -i)?"
+    )
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -176,10 +178,13 @@ def store_errors(store: MetadataStore) -> Iterator[None]:
     try:
         yield
     except (errors.StatusError, RuntimeError) as error:
-        reason = hide_password(brief(str(error)))
-        raise DataError(
-            f"{store}: the metadata store cannot be used: {reason}; {store.advice}"
-        ) from error
+        raise DataError(unusable(store, error)) from error
+
+
+def unusable(store: MetadataStore, error: Exception) -> str:
+    """Formats an error of MLMD as one line that names the store."""
+    reason = hide_password(brief(str(error))).partition(" query: ")[0]
+    return f"{store}: the metadata store cannot be used: {reason}; {store.advice}"
 
 
 @contextmanager

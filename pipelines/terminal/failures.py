@@ -2,7 +2,7 @@
 
 import re
 
-from penstock.components.errors import PenstockError
+from penstock.components.errors import FULL_ADVICE, PenstockError
 
 # In-process Beam workers hand an exception over as the text of its traceback.
 _OWN_ERROR = re.compile(r"^penstock\.[\w.]+Error: ", re.MULTILINE)
@@ -34,7 +34,9 @@ def reason(error: BaseException) -> str:
     if own != text:
         return own
     if full := _FULL_DISK.search(text):
-        return f"{full[1]}: No space left on device"
+        return f"{full[1]}: No space left on device; {FULL_ADVICE}"
+    if "No space left on device" in text:
+        return f"No space left on device; {FULL_ADVICE}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import contextmanager
 
 import pytest
 
@@ -82,14 +83,21 @@ def test_a_run_goes_on_once_there_is_room(small_disk, penstock, small_taxi):
     assert len(list((root / "serving_model").iterdir())) == 1
 
 
+@contextmanager
+def disk_of(folder, inodes):
+    options = f"size=64m,nr_inodes={inodes}"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
 @pytest.mark.parametrize("inodes", [4, 8, 12])
 def test_ingest_without_free_inodes_is_one_line_and_leaves_nothing(tmp_path, penstock, inodes):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    options = f"size=64m,nr_inodes={inodes}"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
-    try:
+    with disk_of(tmp_path / "disk", inodes) as disk:
         failed = penstock("ingest", tmp_path / "a.csv", disk / "out")
         assert failed.returncode == 1
         [said] = [line for line in failed.stderr.splitlines() if "penstock:" in line]
@@ -97,5 +105,17 @@ def test_ingest_without_free_inodes_is_one_line_and_leaves_nothing(tmp_path, pen
         assert "No space left on device; free space or inodes there" in said
         assert "Traceback" not in failed.stderr
         assert os.listdir(disk) == []
-    finally:
-        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+# In a node's files, and in the journal of the metadata store.
+@pytest.mark.parametrize("inodes", [20, 60])
+def test_run_without_free_inodes_is_one_line_with_place_and_remedy(
+    tmp_path, penstock, small_taxi, inodes
+):
+    with disk_of(tmp_path / "disk", inodes) as disk:
+        failed = penstock(*small_taxi(disk / "runs"))
+    [said] = [line for line in failed.stderr.splitlines() if line.startswith("penstock:")]
+    assert failed.returncode == 1
+    assert f": {disk}/runs/" in said
+    assert "inodes" in said
+    assert "Traceback" not in failed.stderr

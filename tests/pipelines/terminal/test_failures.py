@@ -34,7 +34,8 @@ def quoted(error):
         (MemoryError(), "MemoryError"),
         (
             OSError("{{node}} /a/b.v2; No space left on device\n\tCould not open it. [Op:Write]"),
-            "/a/b.v2: No space left on device",
+            "/a/b.v2: No space left on device; free space or inodes there (df -h, df -i), or name "
+            "another disk",
         ),
     ],
 )
