@@ -142,7 +142,7 @@ def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterato
     read = 0
     with open_file(path) as content:
         stream = HashingStream(content)
-        for payloads in _payloads(RecordReader(stream, file), rows):
+        for payloads in RecordReader(stream, file).payload_batches(rows, BATCH_BYTES):
             yield payloads
             read += len(payloads)
         while stream.read(CHUNK_BYTES):
@@ -156,19 +156,6 @@ def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterato
         raise DataError(
             f"{file}: {read:,} rows, the manifest says {shard.rows:,}; `penstock verify` says where"
         )
-
-
-def _payloads(reader: RecordReader, rows: int) -> Iterator[list[bytes]]:
-    some: list[bytes] = []
-    size = 0
-    for record in reader.records():
-        some.append(record.payload)
-        size += len(record.payload)
-        if len(some) == rows or size > BATCH_BYTES:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
 
 
 def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:

@@ -82,9 +82,7 @@ def _collect(module: str, roots: set[str], sources: dict[str, bytes]) -> None:
     sources[module] = source
     if spec.parent and spec.parent != module:
         _collect(spec.parent, roots, sources)  # to import a module runs its package first
-    for name in imported_names(
-        ast.parse(source), module, spec.submodule_search_locations is not None
-    ):
+    for name in _imported_names(source, module, spec.submodule_search_locations is not None):
         root = name.partition(".")[0]
         if (root in roots or _is_outside_environment(root)) and _find(name) is not None:
             _collect(name, roots, sources)
@@ -124,7 +122,12 @@ def _find(module: str) -> ModuleSpec | None:
         return None
 
 
-def imported_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
+@functools.cache  # a pipeline has digests of two functions or more, mostly of the same modules
+def _imported_names(source: bytes, module: str, is_package: bool) -> tuple[str, ...]:
+    return tuple(_names(ast.parse(source), module, is_package))
+
+
+def _names(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
     """Names that may be modules: for `from a.b import c` both `a.b` and `a.b.c`."""
     used: set[str] = set()
     for node in ast.walk(tree):
