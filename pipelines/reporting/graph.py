@@ -31,7 +31,7 @@ def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing:
     """Lays out nodes, given in the order of their start; an arrow implied by others is left out."""
     edges = _reduced(upstream)
     layer_of = _layers(edges)
-    chains = [
+    chains: list[list[_Place]] = [
         [up, *((up, node, at) for at in range(layer_of[up] + 1, layer_of[node])), node]
         for node, ups in edges.items()
         for up in ups
@@ -40,8 +40,8 @@ def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing:
     for node, at in layer_of.items():
         layers[at].append(node)
     for chain in chains:
-        for place in chain[1:-1]:
-            layers[place[2]].append(place)  # type: ignore[arg-type]
+        for at, place in enumerate(chain[1:-1], start=layer_of[str(chain[0])] + 1):
+            layers[at].append(place)
     links = [link for chain in chains for link in pairwise(chain)]
     layers = _ordered(layers, links)
     width = max((_width(layer) for layer in layers), default=0) + 2 * _MARGIN

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -112,9 +112,10 @@ def show_run(what: str | None, root: str) -> None:
 
 def prune_runs(where: str, *, keep: int, yes: bool, interrupted: bool) -> None:
     for store in find_stores(where):
-        alone = isinstance(store, SqliteStore) and yes
-        # A run that begins now may take from the cache what is about to go.
-        lock = only_run(Path(store.path).parent) if alone else nullcontext()
+        lock: AbstractContextManager = nullcontext()
+        if isinstance(store, SqliteStore) and yes:
+            # A run that begins now may take from the cache what is about to go.
+            lock = only_run(Path(store.path).parent)
         with lock, open_reading(store, writable=yes) as opened:
             plan = plan_prune(opened, keep=keep, interrupted=interrupted)
             _tell(plan, str(store), yes)
