@@ -141,6 +141,8 @@ def _is_partitioned(root: str, path: str) -> bool:
 
 
 def _advice(pattern: str, ignored: Sequence[str]) -> str:
+    if any(path.endswith("/dataset_dict.json") for path in ignored):
+        return "a data set of Hugging Face: name each folder in it, --input-split train=.../train"
     if any(path.endswith(".json") for path in ignored):
         return "JSON is read as one object a line (.jsonl), which `jq -c '.[]'` makes of an array"
     if not is_remote(pattern) and os.path.isdir(pattern):

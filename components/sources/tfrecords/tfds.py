@@ -4,6 +4,7 @@ The builder's metadata give the files of a split, their numbers of records and t
 itself reads no record, and nothing is downloaded.
 """
 
+import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,15 +25,19 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 @dataclass(frozen=True)
 class Tfds(KindOptions):
-    """A prepared builder's folder: `.../mnist/3.0.1`, with `dataset_info.json`.
+    """A data set by the folder of its prepared builder, `.../mnist/3.0.1`, or by its name, `mnist`.
 
     Attributes:
+        data_dir: Folder of data sets by name; None is TFDS' own (`TFDS_DATA_DIR`).
+        prepare: Whether to prepare a data set by name if it is not yet, which may download it.
         dataset_splits: Splits of the data set to read; empty reads the only one, or the files that
             the input's pattern names.
         keep_features: Features to keep, nested ones as `box/x`; empty keeps all.
     """
 
     kind: str = "tfds"
+    data_dir: str | None = None
+    prepare: bool = False
     dataset_splits: tuple[str, ...] = ()
     keep_features: tuple[str, ...] = ()
 
@@ -46,13 +51,17 @@ def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TF
             f"{masked(inputs[0])}: TFDS reads a builder's folder on a path; mount the bucket, or "
             "copy the folder"
         )
-    folder = inputs[0] if os.path.isdir(inputs[0]) else os.path.dirname(inputs[0])
+    place = inputs[0]
+    above = os.path.dirname(place)
+    if not glob.glob(place) and not (above and os.path.isdir(above)):
+        place = _prepared_folder(place, options)
+    folder = place if os.path.isdir(place) else os.path.dirname(place)
     info = _builder_info(folder)
     expected = _shard_records(info, folder)
-    if os.path.isdir(inputs[0]):
+    if os.path.isdir(place):
         files = [path for split in _chosen(info, folder, options) for path in expected[split]]
     else:
-        files = list(list_files(inputs, None).files)
+        files = list(list_files(place, None).files)
     records = {path: count for split in expected.values() for path, count in split.items()}
     source = open_tfrecords(
         files,
@@ -72,13 +81,40 @@ def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TF
     return replace(source, columns=columns, kind="tfds")
 
 
-def _builder_info(folder: str) -> Any:
+def _tfds() -> Any:
     try:
-        import tensorflow_datasets as tfds
+        import tensorflow_datasets
     except ImportError as error:
         raise UsageError('TFDS is not installed: pip install "penstock[tfds]"') from error
+    return tensorflow_datasets
+
+
+def _prepared_folder(name: str, options: Tfds) -> str:
+    """Returns the folder of a data set by name, prepared if need be and `prepare` allows."""
+    tfds = _tfds()
     try:
-        info = tfds.builder_from_directory(folder).info
+        builder = tfds.builder(name, data_dir=options.data_dir)
+        if not builder.is_prepared() and options.prepare:
+            builder.download_and_prepare(file_format="tfrecord")
+    except MemoryError:
+        raise
+    except Exception as error:  # TFDS raises many types.
+        raise DataError(
+            f"{name}: no file or folder, and TFDS has no such data set or cannot prepare it "
+            f"({short_error(error)})"
+        ) from error
+    if not builder.is_prepared():
+        raise DataError(
+            f"{name}: is not prepared in {builder.data_path}; set `prepare`, which may download it"
+        )
+    return str(builder.data_path)
+
+
+def _builder_info(folder: str) -> Any:
+    try:
+        info = _tfds().builder_from_directory(folder).info
+    except UsageError:
+        raise
     except MemoryError:
         raise
     except Exception as error:  # TFDS raises many types.

@@ -8,7 +8,7 @@ from penstock.components.errors import DataError
 from penstock.components.sources.open import open_source
 
 CORPUS = Path(__file__).parent / "corpus"
-PLAIN = sorted([*CORPUS.glob("*plain.*"), *CORPUS.glob("duckdb*")])
+PLAIN = sorted([*CORPUS.glob("*plain.*"), *CORPUS.glob("duckdb*.parquet")])
 # What pyarrow 10, of the Python 3.10 set, cannot read and newer ones can.
 NEW = [*CORPUS.glob("pyarrow-*-[dfs]*.parquet"), *CORPUS.glob("polars*.arrow")]
 MICROSECONDS_A_DAY = 86_400_000_000
@@ -39,6 +39,23 @@ def test_a_plain_table_of_each_writer_is_read(path):
     assert rows[5]["name"] == b"n5"
     assert rows[5]["score"] == 1.25
     assert rows[5]["at"] == (19_723 + 5) * MICROSECONDS_A_DAY
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*-text.*")), ids=lambda p: p.name)
+def test_compressed_text_of_each_writer_is_read(path):
+    rows = read(path)
+    assert [row["id"] for row in rows] == list(range(20))
+    assert (rows[4]["name"], rows[5]["name"], rows[5]["score"]) == (None, b"n5", 1.25)
+
+
+def test_a_data_set_that_hugging_face_saved_is_read_split_by_split():
+    [saved] = CORPUS.glob("datasets-*-saved")
+    rows = read(saved / "train")
+    assert [row["id"] for row in rows] == list(range(20))
+    assert (rows[4]["name"], rows[5]["name"], rows[5]["label"]) == (None, b"n5", 1)
+    assert len(read(saved / "test")) == 5
+    with pytest.raises(DataError, match="name each folder in it, --input-split"):
+        open_source(str(saved))
 
 
 @pytest.mark.parametrize("path", NEW, ids=lambda p: p.name)

@@ -2,7 +2,8 @@
 
 Run with newer packages than Penstock's own Python 3.10 set has:
     uv venv /tmp/new --python 3.11
-    uv pip install --python /tmp/new/bin/python pyarrow polars duckdb fastparquet pandas
+    uv pip install --python /tmp/new/bin/python pyarrow polars duckdb fastparquet pandas \\
+        datasets zstandard
     /tmp/new/bin/python tests/components/sources/corpus/make.py
 """
 
@@ -11,6 +12,7 @@ import datetime
 import decimal
 from pathlib import Path
 
+import datasets
 import duckdb
 import fastparquet
 import pandas as pd
@@ -23,6 +25,7 @@ from pyarrow import feather, orc
 HERE = Path(__file__).parent
 ROWS = 20
 IDS = range(ROWS)
+NAMES = [f"n{i}" if i % 4 else None for i in IDS]
 ARROW = f"pyarrow-{pa.__version__}"
 
 
@@ -34,7 +37,7 @@ def plain():
     return pd.DataFrame(
         {
             "id": IDS,
-            "name": [f"n{i}" if i % 4 else None for i in IDS],
+            "name": NAMES,
             "score": [i / 4 for i in IDS],
             "at": [datetime.datetime(2024, 1, 1 + i) for i in IDS],
         }
@@ -55,6 +58,29 @@ def by_each_writer():
     pq.write_table(table, path(ARROW, "plain.parquet"))
     feather.write_feather(table, path(ARROW, "plain.feather"))
     orc.write_table(table, path(ARROW, "plain.orc"))
+
+
+def compressed_text():
+    frame = plain()
+    pandas, polars = f"pandas-{pd.__version__}", pl.from_pandas(frame)
+    for end in ("gz", "bz2", "xz", "zst"):
+        frame.to_csv(path(pandas, f"text.csv.{end}"), index=False)
+        frame.to_json(path(pandas, f"text.jsonl.{end}"), orient="records", lines=True)
+    polars.write_csv(path(f"polars-{pl.__version__}", "text.csv.zst"), compression="zstd")
+    target = path(f"duckdb-{duckdb.__version__}", "text.csv.gz")
+    duckdb.sql(f"COPY (SELECT * FROM frame) TO '{target}' (HEADER, COMPRESSION gzip)")
+    target = path(f"duckdb-{duckdb.__version__}", "text.jsonl.zst")
+    duckdb.sql(f"COPY (SELECT * FROM frame) TO '{target}' (FORMAT json, COMPRESSION zstd)")
+
+
+def hugging_face():
+    target = path(f"datasets-{datasets.__version__}", "saved")
+    columns = {"id": list(IDS), "name": NAMES, "label": [i % 2 for i in IDS]}
+    label = datasets.ClassLabel(names=["no", "yes"])
+    saved = datasets.Dataset.from_dict(columns).cast_column("label", label)
+    datasets.DatasetDict(train=saved, test=saved.select(range(5))).save_to_disk(
+        target, num_shards={"train": 2, "test": 1}
+    )
 
 
 def that_pyarrow_10_cannot_read():
@@ -96,5 +122,7 @@ def encrypted():
 
 if __name__ == "__main__":
     by_each_writer()
+    compressed_text()
+    hugging_face()
     that_pyarrow_10_cannot_read()
     encrypted()

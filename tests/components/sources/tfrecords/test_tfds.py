@@ -78,3 +78,31 @@ def test_records_are_counted_against_the_builders_own(builder, tmp_path):
 def test_what_is_no_builder(tmp_path):
     with pytest.raises(DataError, match="not the folder of a prepared TFDS builder"):
         open_source(str(tmp_path), Tfds())
+
+
+class HomeMade(tfds.core.GeneratorBasedBuilder):
+    """Registered by name as it is defined, and prepared without a download."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        features = tfds.features.FeaturesDict({"x": np.int64})
+        return self.dataset_info_from_configs(features=features)
+
+    def _split_generators(self, manager):
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self):
+        for at in range(7):
+            yield at, {"x": at}
+
+
+def test_a_data_set_by_name_is_prepared_on_request(tmp_path):
+    options = Tfds(data_dir=str(tmp_path))
+    with pytest.raises(DataError, match=r"home_made: is not prepared in .*; set `prepare`"):
+        open_source("home_made", options)
+    for prepare in (True, False):
+        source = open_source("home_made", Tfds(data_dir=str(tmp_path), prepare=prepare))
+        assert sorted(row["x"] for row in table(source)) == list(range(7))
+    with pytest.raises(DataError, match="nowhere: no file or folder, and TFDS has no such"):
+        open_source("nowhere", options)
