@@ -74,9 +74,14 @@ def remove_stateful(
 
 
 def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, reason: str) -> None:
-    """Stores the reason of a failure with the node's newest execution, for reports."""
+    """Stores the reason of a failure with the node's newest execution, for reports.
+
+    TFX leaves the execution RUNNING if the node's driver failed.
+    """
     executions = executions_of(handle, node)
     if executions:
+        if execution_lib.is_execution_active(executions[-1]):
+            executions[-1].last_known_state = Execution.FAILED
         executions[-1].custom_properties[ERROR_PROPERTY].string_value = reason
         handle.store.put_executions(executions[-1:])
 

@@ -11,9 +11,11 @@ from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.node import State, launch_node
+from penstock.pipelines.kubeflow.notify import notify
 from penstock.pipelines.kubeflow.plan import SPAN_FROM, plan_pipeline
 from penstock.pipelines.kubeflow.spans import read_spans_from
 from penstock.pipelines.runs.metadata_store import SqliteStore
+from penstock.pipelines.terminal.failures import NodeFailedError
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +51,18 @@ def test_run_reads_newest_day_or_is_served_from_cache(tmp_path):
     add("2026-11-22", 40)
     assert run("night-3") == (State.DONE, first + 2)
     assert run("night-4") == (State.CACHED, first + 2)
+
+
+def test_node_whose_driver_fails_is_failed_and_its_message_says_why(tmp_path):
+    store = SqliteStore(str(tmp_path / "metadata.sqlite"))
+    node = ShardedExampleGen(str(tmp_path / "none")).with_beam_pipeline_args(local_beam_args(1))
+    plan = plan_pipeline(Pipeline("p", str(tmp_path / "x"), components=[node]))
+    with pytest.raises(NodeFailedError, match="no data file matches"):
+        launch_node(irs.decode(plan.ir), "ShardedExampleGen", run_id="r1", store=store)
+
+    asked = {"pipeline": "p", "nodes": [], "link": "", "command": (), "executor_input": None}
+    line = notify(store, "r1", **asked)
+    assert line.startswith(f"p: Failed. ShardedExampleGen: {tmp_path}/none/*: no data file")
 
 
 def test_span_from_replaces_the_address_of_the_data(tmp_path):
