@@ -64,7 +64,7 @@ def do(tmp_path, model, write_examples):
     return run
 
 
-def test_the_node_is_an_evaluator_to_all_others():
+def test_node_has_the_inputs_outputs_and_options_of_tfx_evaluator():
     made = [
         kind(
             examples=Channel(type=Examples),
@@ -83,7 +83,7 @@ def test_the_node_is_an_evaluator_to_all_others():
 
 
 @pytest.mark.parametrize(("least", "file", "value"), [(0.6, "BLESSED", 1), (0.7, "NOT_BLESSED", 0)])
-def test_a_blessing_is_by_threshold(least, file, value, do, model, tmp_path):
+def test_blessing_with_a_threshold_follows_it(least, file, value, do, model, tmp_path):
     blessing = do(AT_LEAST.format(least))
     assert [path.name for path in (tmp_path / "blessing").iterdir()] == [file]
     assert blessing.get_int_custom_property("blessed") == value
@@ -94,13 +94,13 @@ def test_a_blessing_is_by_threshold(least, file, value, do, model, tmp_path):
     assert metrics[""][""]["binary_accuracy"]["doubleValue"] == pytest.approx(2 / 3)
 
 
-def test_a_baseline_is_named_in_the_blessing(do, model, tmp_path):
+def test_blessing_with_a_baseline_names_it(do, model, tmp_path):
     blessing = do(AT_LEAST.format(0.6), baseline_model=[model])
     assert blessing.get_string_custom_property("baseline_model") == model.uri
     assert blessing.get_int_custom_property("baseline_model_id") == 7
 
 
-def test_without_a_threshold_nothing_is_blessed(do, tmp_path):
+def test_blessing_without_a_threshold_is_not_written(do, tmp_path):
     do()
     assert not (tmp_path / "blessing").exists()
     assert sorted(path.name for path in Path(tmp_path / "out").iterdir()) == [
@@ -113,7 +113,7 @@ def test_without_a_threshold_nothing_is_blessed(do, tmp_path):
     ]
 
 
-def test_what_only_tfx_can_is_tfxs_and_said(do, monkeypatch, caplog):
+def test_input_that_only_tfx_supports_is_left_to_tfx_and_logged(do, monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="penstock")
     done = []
     monkeypatch.setattr(stock.Executor, "Do", lambda self, *of: done.append(of))
@@ -124,7 +124,7 @@ def test_what_only_tfx_can_is_tfxs_and_said(do, monkeypatch, caplog):
     ]
 
 
-def test_an_unknown_metric_is_left_to_tfma(do, monkeypatch, caplog):
+def test_metric_unknown_in_batches_is_left_to_tfma_and_logged(do, monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="penstock")
     done = []
     monkeypatch.setattr(stock.Executor, "Do", lambda self, *of: done.append(of))

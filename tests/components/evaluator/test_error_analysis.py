@@ -44,7 +44,7 @@ def look_at(rows, predict, folder):
     return found["targets"]["y"]
 
 
-def test_the_rows_most_wrong_and_what_a_model_looks_at(tmp_path):
+def test_error_analysis_of_a_regression_has_worst_row_and_importance(tmp_path):
     rows = [(i, -i, 2 * i + (50 if i == 7 else 0)) for i in range(40)]
     found = look_at(rows, lambda x: 2 * x[:, None], tmp_path)
     assert found["task"] == "regression"
@@ -63,7 +63,7 @@ def test_the_rows_most_wrong_and_what_a_model_looks_at(tmp_path):
     assert 1 < error < 6
 
 
-def test_rounding_of_a_second_pass_is_no_importance(tmp_path):
+def test_importance_of_an_unused_feature_ignores_rounding(tmp_path):
     passes = iter(range(1000))
 
     def predict(x):
@@ -73,7 +73,7 @@ def test_rounding_of_a_second_pass_is_no_importance(tmp_path):
     assert look_at(rows, predict, tmp_path)["importance"]["unused"] == [0, 0]
 
 
-def test_labels_of_classes_are_counted(tmp_path):
+def test_labels_of_several_classes_are_counted(tmp_path):
     rows = [(0.25, 1, 0), (0.75, 2, 0), (0.5, 3, 1)]
     found = look_at(rows, lambda x: x[:, None], tmp_path)
     assert (found["task"], found["labels"]) == ("binary", {"0": 2, "1": 1})
@@ -84,7 +84,7 @@ def test_labels_of_classes_are_counted(tmp_path):
     ]
 
 
-def test_of_classes_the_distance_is_to_the_highest(tmp_path):
+def test_error_of_several_classes_is_the_distance_to_the_highest(tmp_path):
     rows = [(0.1, 1, 0), (0.2, 2, 1), (0.3, 3, 2)]
     found = look_at(rows, lambda x: np.stack([x, 0.5 - x, x * 0 + 0.5], axis=1), tmp_path)
     assert found["task"] == "classes"
@@ -93,7 +93,7 @@ def test_of_classes_the_distance_is_to_the_highest(tmp_path):
 
 
 @pytest.mark.parametrize("labels", [np.array([[b"a"]], object), np.ones((1, 3), np.float32)])
-def test_labels_that_are_no_number_are_not_looked_at(labels, tmp_path):
+def test_error_analysis_with_labels_that_are_not_numbers_is_not_written(labels, tmp_path):
     look = ErrorAnalysis(CONFIG)
     found = {**extracts([record(1, 1, 1)], lambda x: x[:, None]), constants.LABELS_KEY: labels}
     look.add(found, np.zeros(1, int), np.zeros(1, int))

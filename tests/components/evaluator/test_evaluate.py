@@ -214,7 +214,9 @@ def assert_same(output, expected):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_numbers_are_tfmas(case, examples, models, shared_models, tmp_path, monkeypatch):
+def test_metrics_of_each_case_equal_tfma(
+    case, examples, models, shared_models, tmp_path, monkeypatch
+):
     monkeypatch.setattr(predictor, "_MOST_ROWS", 50)
     eval_config, shared = shared_models(config(CASES[case]), models[0])
     for evaluated, name in ((in_batches, "ours"), (stock, "stock")):
@@ -245,7 +247,7 @@ metrics_specs {
 
 
 @pytest.mark.parametrize("candidate_is_better", [True, False])
-def test_the_verdict_against_a_baseline_is_tfmas(
+def test_validation_against_a_baseline_equals_tfma(
     candidate_is_better, examples, models, shared_models, tmp_path
 ):
     pair = models if candidate_is_better else models[::-1]
@@ -274,7 +276,7 @@ def evaluated(rows, text, model, shared_models, write_examples, tmp_path):
         ("ExampleCount", "rows that are ragged, texts or without a value"),
     ],
 )
-def test_what_is_not_known_in_batches_is_said(
+def test_metric_or_rows_not_supported_in_batches_are_named(
     metric, said, models, shared_models, write_examples, tmp_path
 ):
     rows = [{"x": 1.0, "class": 1, "weight": weight} for weight in (None, None, 1.0, 5.0)]
@@ -288,7 +290,9 @@ def test_what_is_not_known_in_batches_is_said(
     assert not (tmp_path / "out").exists()
 
 
-def test_rows_without_a_slice_are_logged(models, shared_models, write_examples, tmp_path, caplog):
+def test_rows_outside_all_slices_are_logged(
+    models, shared_models, write_examples, tmp_path, caplog
+):
     caplog.set_level(logging.INFO, logger="penstock")
     rows = [{"x": float(i), "class": 1, "town": None if i else "oslo"} for i in range(4)]
     [(_, overall), (key, _)] = evaluated(
@@ -319,7 +323,7 @@ def test_rows_without_a_slice_are_logged(models, shared_models, write_examples, 
         ),
     ],
 )
-def test_what_no_metric_can_add_is_one_line(
+def test_prediction_or_label_no_metric_can_add_is_one_line(
     row, said, models, shared_models, write_examples, tmp_path
 ):
     rows = [{"x": 1.0, "label": 0}, row, {"x": 2.0, "label": 0}]
@@ -332,7 +336,7 @@ def test_what_no_metric_can_add_is_one_line(
     assert str(caught.value) == said  # each file is a batch
 
 
-def test_what_is_tfmas_alone(models, shared_models):
+def test_config_that_only_tfma_supports_is_named(models, shared_models):
     plain = config('model_specs {signature_name: "yes" label_key: "label"}')
     _, shared = shared_models(plain, models[0])
     assert not_in_batches(plain, shared) is None
@@ -352,7 +356,9 @@ def test_what_is_tfmas_alone(models, shared_models):
     )
 
 
-def test_sequence_examples_are_evaluated_by_their_context(shared_models, save_model, tmp_path):
+def test_sequence_examples_with_slices_are_evaluated_by_context(
+    shared_models, save_model, tmp_path
+):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
     def steps(examples):
         lists = {"s": tf.io.RaggedFeature(tf.float32)}

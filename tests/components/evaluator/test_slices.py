@@ -24,7 +24,7 @@ TOWN = pa.array([[b"oslo"], None, [b"rome"], [b"oslo", b"rome"]])
 HOUR = pa.array([[1], [2], [], [1]])
 
 
-def test_rows_without_one_and_with_several_values():
+def test_rows_with_no_or_several_values_are_in_their_slices():
     of = slicer("", 'feature_keys: "town"', 'feature_keys: ["town", "hour"]')
     found = members(of, 4, town=coded_list(TOWN), hour=coded_list(HOUR))
     oslo, rome, one = ("town", "oslo"), ("town", "rome"), ("hour", 1)
@@ -37,14 +37,14 @@ def test_rows_without_one_and_with_several_values():
     assert of.outside == [0, 1, 2]
 
 
-def test_a_slice_that_two_specs_lead_to_has_each_row_once():
+def test_slice_of_two_specs_has_each_row_once():
     of = slicer('feature_keys: "hour"', 'feature_values {key: "hour" value: "1"}')
     assert members(of, 4, hour=coded_list(HOUR)) == [
         {(("hour", 1),)}, {(("hour", 2),)}, set(), {(("hour", 1),)},
     ]  # fmt: skip
 
 
-def test_keys_are_numbered_on_over_batches_and_a_column_may_be_missing():
+def test_slice_numbers_over_batches_continue_without_a_column():
     of = slicer('feature_keys: "hour"')
     assert members(of, 2) == [set(), set()]
     assert members(of, 1, hour=coded_array(np.array([[2]]))) == [{(("hour", 2),)}]
@@ -54,6 +54,6 @@ def test_keys_are_numbered_on_over_batches_and_a_column_may_be_missing():
     assert of.outside == [2]
 
 
-def test_texts_keep_their_last_zero():
+def test_text_ending_in_a_zero_byte_keeps_it():
     of = slicer('feature_keys: "town"')
     assert members(of, 1, town=coded_list(pa.array([[b"a\0"]]))) == [{(("town", "a\0"),)}]

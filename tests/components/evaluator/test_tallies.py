@@ -4,7 +4,7 @@ from penstock.components.evaluator import tallies
 from penstock.components.evaluator.tallies import KeyedSums
 
 
-def test_sums_by_key(monkeypatch):
+def test_keyed_sums_of_many_batches_equal_plain_sums(monkeypatch):
     monkeypatch.setattr(tallies, "_PENDING", 3)
     of = KeyedSums()
     assert of.between(0, 9)[0].tolist() == []
