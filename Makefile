@@ -129,11 +129,13 @@ conformance:
 	python3 k8s/conformance --kubeconfig build/cluster/kubeconfig --image $(IMAGE) \
 	    --mariadb penstock/mariadb:1
 
-# Known vulnerabilities of what uv.lock pins for the image, by PyPI's advisories.
+# Known vulnerabilities of what uv.lock pins for this Python, by PyPI's advisories.
 audit: setup
+	mkdir -p build
 	$(BIN)/uv export --quiet --locked --no-dev --no-emit-project --no-hashes --all-extras \
 	    --output-file build/audit.txt
-	$(BIN)/uv tool run pip-audit --disable-pip --no-deps --requirement build/audit.txt
+	$(BIN)/uv tool run --python $(BIN)/python pip-audit --strict --disable-pip --no-deps \
+	    --requirement build/audit.txt
 
 clean:
 	rm -rf $(VENV) build runs
