@@ -277,9 +277,6 @@ def tfjob_trains(cluster: Cluster) -> str:
 def jobset_trains(cluster: Cluster) -> str:
     """Two workers of a JobSet train taxi's model."""
     cluster.need_kind("jobsets.jobset.x-k8s.io")
-    placement = (REPOSITORY / "pipelines/kubeflow/placement.py").read_text().lower()
-    if "jobset" not in placement:
-        raise NotThereError("Penstock has no JobSet yet")
     return _trains_with_workers(cluster, "worker_kind: JobSet\n")
 
 
