@@ -74,6 +74,7 @@ def main() -> int:
         seen = " ".join(seen.replace("|", "\\|").split())
         rows.append(f"| {name} | {result} | {time.monotonic() - begin:.0f} | {seen} |")
         print(rows[-1], flush=True)
+    cluster.stop_pod()
     if args.out:
         with args.out.open("a") as file:
             file.write("\n".join([*rows, ""]))

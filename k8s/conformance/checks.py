@@ -12,6 +12,7 @@ _STORE = "/penstock/metadata.sqlite"
 _PLACEMENT = (REPOSITORY / "k8s/overlays/single-node/placement.yaml").read_text() + (
     "retry: {times: 0}\n"
 )
+_AS_USER = json.dumps({"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 65532}}})
 _TENANT = "penstock"  # the namespace that the overlays bring
 
 
@@ -222,19 +223,20 @@ def schedule_starts_its_own_run(cluster: Cluster) -> str:
     )
     listed = cluster.kfp_get("/apis/v2beta1/recurringruns?page_size=100")["recurringRuns"]
     schedule = listed[-1]["recurring_run_id"]
+
+    def state() -> str:
+        return cluster.kfp_get(f"/apis/v2beta1/runs/{runs[0]['run_id']}").get("state", "")
+
     try:
         runs: list[dict] = []
         _until(lambda: runs.extend(_runs_of(cluster, schedule)) or runs, minutes=10)
+        cluster.in_pod("penstock", "schedules", "pause", schedule, *host)
+        _until(lambda: state() in ("SUCCEEDED", "FAILED"), minutes=30)
     finally:
+        # Kubernetes removes a schedule's own runs with it.
         cluster.in_pod("penstock", "schedules", "delete", schedule, *host)
-    run = runs[0]["run_id"]
-
-    def state() -> str:
-        return cluster.kfp_get(f"/apis/v2beta1/runs/{run}").get("state", "")
-
-    _until(lambda: state() in ("SUCCEEDED", "FAILED"), minutes=30)
     need(state() == "SUCCEEDED", f"its run ended as {state()}")
-    return f"run {run[:8]} of its own succeeded; the schedule was deleted"
+    return f"run {runs[0]['run_id'][:8]} of its own succeeded; the schedule was deleted"
 
 
 def _runs_of(cluster: Cluster, schedule: str) -> list[dict]:
@@ -253,19 +255,17 @@ def users_image_runs(cluster: Cluster, image: str, pipeline: str) -> str:
     """A pipeline of a user's package, from the image that `penstock image` made."""
     if not image:
         raise NotThereError("no --own-image given")
+    by_tag = "" if "@" in image else "--allow-mutable-tag"
     compiled = cluster.kubectl(
         *("run", "penstock-own", "-n", cluster.namespace, "--image", image, "--restart=Never"),
-        *("--rm", "-i", "--quiet", "--command", "--overrides", _harmless(cluster, image), "--"),
-        *("penstock", "compile", pipeline, "--image", image, "--out", "/dev/stdout"),
+        *("--rm", "-i", "--quiet", "--command", "--overrides", _AS_USER, "--", "sh", "-c"),
+        f"penstock compile {pipeline} --image {image} {by_tag} --out /tmp/own.yaml >/dev/null"
+        " && cat /tmp/own.yaml",
     )
     cluster.in_pod("sh", "-c", "cat >/tmp/own.yaml", stdin=compiled)
     _, text = cluster.submit("/tmp/own.yaml")
     need("succeeded" in text, text[-600:])
     return f"{pipeline} of {image}"
-
-
-def _harmless(cluster: Cluster, image: str) -> str:
-    return json.dumps({"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 65532}}})
 
 
 def tfjob_trains(cluster: Cluster) -> str:

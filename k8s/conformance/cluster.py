@@ -1,6 +1,7 @@
 """A cluster by kubectl, and Penstock's commands in a pod of its image."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_POD = "penstock-conformance"
+_POD = f"penstock-conformance-{os.getpid()}"
 _RUN_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
@@ -124,7 +125,6 @@ class Cluster:
                 ],
             },
         }
-        self.stop_pod()
         self.apply(json.dumps(pod), "-n", self.namespace)
         self.kubectl(
             *("wait", "--for=condition=Ready", "--timeout=600s", "-n", self.namespace),
