@@ -41,7 +41,7 @@ def overlays_are_accepted(cluster: Cluster) -> str:
 
 def restricted_and_quota_refuse(cluster: Cluster) -> str:
     """The overlay `rwx` in a namespace of its own admits our pods and refuses what it should."""
-    cluster.apply(cluster.overlay("rwx", namespace=_TENANT))
+    cluster.install("rwx", namespace=_TENANT)
     safe = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -281,9 +281,7 @@ def jobset_trains(cluster: Cluster) -> str:
 
 
 def _trains_with_workers(cluster: Cluster, more: str) -> str:
-    cluster.apply(
-        cluster.overlay("single-node", namespace=cluster.namespace, components=("workers",))
-    )
+    cluster.install("single-node", namespace=cluster.namespace, components=("workers",))
     file = cluster.compile(
         *("taxi", "--set", f"train.max_steps={int(time.time()) % 1000 + 100}"),
         placement=_PLACEMENT + "workers: 2\n" + more,
@@ -301,6 +299,9 @@ def profile_leaves_others_alone(cluster: Cluster) -> str:
         *("--from-literal=root-password=other-words", "--dry-run=client", "-o", "yaml"),
     )
     cluster.apply(secret)
+    cluster.kubectl(
+        *("delete", "job", "penstock-volume-check", "-n", cluster.namespace, "--ignore-not-found")
+    )
     objects = cluster.overlay("profile", namespace=cluster.namespace)
     for kind in ("ResourceQuota", "LimitRange", "kind: Namespace\n"):
         need(kind not in objects, f"the overlay has a {kind}")

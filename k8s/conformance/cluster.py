@@ -81,6 +81,12 @@ class Cluster:
             )
             return self.kubectl("kustomize", folder)
 
+    def install(self, name: str, *, namespace: str, components: tuple[str, ...] = ()) -> None:
+        """Applies an overlay. Its job of an earlier image is removed, as jobs cannot be changed."""
+        job = ("job", "penstock-volume-check", "-n", namespace, "--ignore-not-found")
+        self.kubectl("delete", *job)
+        self.apply(self.overlay(name, namespace=namespace, components=components))
+
     def apply(self, objects: str, *options: str) -> str:
         return self.kubectl("apply", "-f", "-", *options, stdin=objects)
 
