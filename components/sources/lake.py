@@ -161,7 +161,9 @@ def located(path: str) -> str:
 
 def _as_listed(file: ParquetFile, listed: DataFile, columns: Sequence[LakeColumn]) -> ParquetFile:
     """Returns a file with the table's columns; those that it lacks have one value in all rows."""
-    by_id = {_field_id(one): one.name for one in file.schema}
+    by_id: dict[str | int | None, str] = {_field_id(one): one.name for one in file.schema}
+    if set(by_id) == {None}:  # Added from another tool, as Iceberg's `add_files` does.
+        by_id = {column.stored: column.name for column in columns}
     stored, constants, fields = {}, {}, []
     for column in columns:
         name = by_id.get(column.stored) if isinstance(column.stored, int) else column.stored

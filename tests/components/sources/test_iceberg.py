@@ -130,6 +130,11 @@ def test_columns_that_were_renamed_added_and_dropped(trips):
     assert [column.name for column in old.columns] == ["id", "day", "city"]
 
 
+def test_a_file_without_field_ids_is_read_by_name(trips):
+    trips.append(rows(6, 7), ids=False)
+    assert read(opened(trips.metadata))[-1] == {"id": 6, "day": 19723, "city": b"c6"}
+
+
 def test_an_identity_partition_that_is_in_no_file_is_a_column(tmp_path):
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "day"))
     table = IcebergTable(tmp_path, SCHEMA, spec)
