@@ -24,6 +24,7 @@ from penstock.pipelines.reporting.artifact_files import (
 # Rejected rows that are read to count their reasons; takes 0.1 s.
 MOST_READ = 20_000
 _SAMPLES = 10
+_PREVIEW_ROWS = 6  # what is as wide as the page
 # Columns shown of a wide table; more would fill a page of their own.
 _MOST_COLUMNS = 60
 _RAW_CHARACTERS = 300
@@ -71,7 +72,7 @@ def gather_data(uri: str) -> DataFacts:
 
 
 def _preview(folder: str) -> dict[str, list[str]]:
-    rows = [features for _, _, features in itertools.islice(rows_in(folder), _SAMPLES)]
+    rows = [features for _, _, features in itertools.islice(rows_in(folder), _PREVIEW_ROWS)]
     names = sorted({name for row in rows for name in row})[:_MOST_COLUMNS]
     return {name: [as_text(values_of(row, name), 60) for row in rows] for name in names}
 

@@ -14,6 +14,7 @@ from penstock.pipelines.reporting.image_facts import ImageFacts, gather_images
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
 from penstock.pipelines.reporting.model_facts import ModelFacts, Request, gather_model, make_request
 from penstock.pipelines.reporting.run_facts import (
+    GATE,
     LineageFacts,
     PipelineFacts,
     Verdict,
@@ -164,8 +165,10 @@ def _request(model: ModelFacts | None, examples: str | None) -> Request | None:
 
 
 def _labels(run: RunRecord) -> frozenset[str]:
-    found = {node.options["label"] for node in run.nodes if node.options.get("label")}
+    found: set[str] = set()
     for node in run.nodes:
+        if node.node.startswith(GATE) and (options := node.options.get("options")):
+            found |= set(json.loads(options).get("labels", ()))
         if config := node.options.get("eval_config"):
             specs = json.loads(config).get("model_specs", ())
             found |= {spec["label_key"] for spec in specs if "label_key" in spec}

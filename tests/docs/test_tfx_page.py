@@ -1,0 +1,63 @@
+"""The pipelines of docs/tfx.md: TFX's own examples with Penstock's nodes, as the page has them."""
+
+import csv
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.components.tfrecord.manifest import MANIFEST_NAME
+
+PAGE = Path(__file__).parents[2] / "docs/tfx.md"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A working directory with the page's code, its trainings cut short, and penguins."""
+    folder = tmp_path_factory.mktemp("tfx")
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (folder / "examples.py").write_text(code.replace("steps=100", "steps=20"))
+    (folder / "penguin_data").mkdir()
+    draw = random.Random(1)
+    means = ((0.2, 0.6, 0.3, 0.3), (0.6, 0.6, 0.4, 0.3), (0.5, 0.2, 0.7, 0.7))  # a species each
+    with (folder / "penguin_data/penguins.csv").open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(
+            ["species", "culmen_length_mm", "culmen_depth_mm", "flipper_length_mm", "body_mass_g"]
+        )
+        for i in range(300):
+            out.writerow([i % 3, *(round(draw.gauss(mean, 0.05), 4) for mean in means[i % 3])])
+    return folder
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("name", "rows"), [("penguin", 300), ("taxi", 15_002)])
+def test_each_node_of_the_page_gives_what_the_page_says(folder, name, rows):
+    done = subprocess.run(
+        [Path(sys.executable).with_name("penstock"), "run", f"examples:{name}", "--json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TF_USE_LEGACY_KERAS": "1"},  # TFX's modules are written for Keras 2
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    states = {node["node"]: node["state"] for node in summary["nodes"]}
+    assert set(states.values()) == {"done"}
+
+    pipeline = folder / f"runs/{name}/pipeline"
+    manifests = [
+        json.loads(next(pipeline.glob(f"{node}/{MANIFEST_NAME}")).read_text())
+        for node in ("ShardedExampleGen/examples/*", "BatchTransform/transformed_examples/*")
+    ]
+    assert [manifest["account"]["read"] for manifest in manifests] == [rows, rows]
+    # Statistics, transformed rows and evaluation are of all rows, and TFX's Trainer trained.
+    counts = {entry["node"]: entry["rows"] for entry in summary["ledger"]}
+    assert counts["BatchStatisticsGen"] == counts["BatchEvaluator"] == counts["ShardedExampleGen"]
+    assert summary["blessed"] is True
+    assert Path(folder / summary["pushed"], "saved_model.pb").exists()
