@@ -77,6 +77,8 @@ def find_leaks(
     found += _repeated_ids(splits, [n for n in first.column_names if n not in {*labels, group}])
     if len(splits) > 1:
         found += _shared_rows(splits, [*features, *labels])
+    elif not (group or time):
+        found += _equal_rows(first)
     return found
 
 
@@ -183,30 +185,47 @@ def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Itera
                 )
 
 
+def _equal_rows(table: pa.Table) -> Iterator[Leak]:
+    """Yields data of few distinct rows, which a split by content divides badly."""
+    columns = [_codes(column) for column in table.columns]
+    distinct = len(np.unique(_digests(columns))) if columns else 0
+    if table.num_rows >= _MIN_ROWS and distinct < table.num_rows / 2:
+        yield Leak(
+            f"only {distinct:,} of {table.num_rows:,} rows differ, and equal rows share a split, "
+            "so train and eval may differ much; add a column that tells rows apart, such as an id"
+        )
+
+
 def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
     """Yields splits with more rows of the first one than independent columns would share."""
     first, *others = splits
     sizes = [table.num_rows for table in splits.values()]
     bounds = np.cumsum([0, *sizes])
-    total = int(bounds[-1])
-    digests, chance = np.zeros(total, np.uint64), 0.0
+    columns = []
     for name in names:
         codes = _codes(_joined([table[name] for table in splits.values()]))
-        counts = np.bincount(codes)
-        if len(counts) == total:
-            continue  # a number of the row
-        chance += math.log(((counts / total) ** 2).sum())
-        # Products modulo 2^64, whose overflow is the point.
-        digests = digests * np.uint64(0x9E3779B97F4A7C15) + codes.astype(np.uint64) + np.uint64(1)
+        if codes.max(initial=0) + 1 < len(codes):  # else a number of the row
+            columns.append(codes)
+    shares = (np.bincount(codes) / len(codes) for codes in columns)
+    chance = math.prod(float((share**2).sum()) for share in shares)
+    digests = _digests(columns)
     before = np.unique(digests[: bounds[1]])
     for at, split in enumerate(others, 1):
         shared = int(np.isin(digests[bounds[at] : bounds[at + 1]], before).sum())
-        expected = sizes[at] * sizes[0] * math.exp(chance)
-        if shared > max(1, _MORE_THAN_CHANCE * expected):
+        if shared > max(1, _MORE_THAN_CHANCE * sizes[at] * sizes[0] * chance):
             yield Leak(
                 f"{shared:,} of {sizes[at]:,} rows of {split} stand in {first}, too, apart from "
                 "ids; remove copies, or group the split by what they have in common"
             )
+
+
+def _digests(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns a hash of each row's codes, uint64."""
+    found = np.zeros(len(columns[0]) if columns else 0, np.uint64)
+    for codes in columns:
+        # Products modulo 2^64, whose overflow is the point.
+        found = found * np.uint64(0x9E3779B97F4A7C15) + codes.astype(np.uint64) + np.uint64(1)
+    return found
 
 
 def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:

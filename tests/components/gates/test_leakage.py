@@ -97,6 +97,14 @@ def test_date_behind_the_time_of_prediction_is_named():
     assert leak.text.startswith("paid lies behind ordered in 100% of the rows")
 
 
+def test_table_of_few_distinct_rows_is_named():
+    table = pa.table({"x": [i % 3 for i in range(300)], "y": [i % 2 for i in range(300)]})
+    [leak] = find_leaks({"": table}, ["y"])
+    assert leak.text.startswith("only 6 of 300 rows differ")
+    told = table.append_column("id", pa.array(range(300)))
+    assert find_leaks({"": told}, ["y"]) == []
+
+
 def test_feature_that_is_left_out_is_no_leak():
     wage = CHANCE.lognormal(4, 0.5, 2_000)
     table = pa.table({"wage": wage, "logwage": np.log(wage)})
