@@ -141,7 +141,7 @@ def taxi_runs(cluster: Cluster) -> str:
     """Taxi, compiled and submitted, until its model is pushed."""
     file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
     run, text = cluster.submit(file)
-    need("succeeded" in text, text[-600:])
+    need(f"run {run} succeeded" in text, text[-600:])
     ended = states(cluster.executions(_STORE))
     need(set(ended.values()) <= {"COMPLETE", "CACHED"}, str(ended))
     need("Pusher" in ended, f"no Pusher in {ended}")
@@ -151,8 +151,8 @@ def taxi_runs(cluster: Cluster) -> str:
 def taxi_again_is_cached(cluster: Cluster) -> str:
     """The same file again takes every node's outputs from TFX's cache."""
     file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
-    _, text = cluster.submit(file)
-    need("succeeded" in text, text[-600:])
+    run, text = cluster.submit(file)
+    need(f"run {run} succeeded" in text, text[-600:])
     ended = states(cluster.executions(_STORE))
     cached = [node for node, state in ended.items() if state == "CACHED"]
     need(len(cached) >= len(ended) - 1, str(ended))
@@ -162,8 +162,8 @@ def taxi_again_is_cached(cluster: Cluster) -> str:
 def resolver_finds_the_blessed_model(cluster: Cluster) -> str:
     """A further training is compared with the model that an earlier run pushed."""
     file = cluster.compile("taxi", "--set", "train.max_steps=60", placement=_PLACEMENT)
-    _, text = cluster.submit(file)
-    need("succeeded" in text, text[-600:])
+    run, text = cluster.submit(file)
+    need(f"run {run} succeeded" in text, text[-600:])
     executions = cluster.executions(_STORE)
     trained = [e for e in executions if e["node"] == "Trainer" and e["state"] == "COMPLETE"]
     newest = [e for e in executions if e["run"] == executions[-1]["run"]]
@@ -187,7 +187,7 @@ def failing_node_says_why(cluster: Cluster) -> str:
     cluster.in_pod("python", "-W", "ignore", "-c", script, bad)
     file = cluster.compile("taxi", "--set", f"data={bad}", placement=_PLACEMENT)
     run, text = cluster.submit(file)
-    need("failed" in text, text[-600:])
+    need(f"run {run} failed" in text, text[-600:])
     need("ShardedExampleGen" in text, f"the failed node is not named: {text[-400:]}")
     line = "line 8 (row 7), column 'fare'"
     shown = [
@@ -263,8 +263,8 @@ def users_image_runs(cluster: Cluster, image: str, pipeline: str) -> str:
         " && cat /tmp/own.yaml",
     )
     cluster.in_pod("sh", "-c", "cat >/tmp/own.yaml", stdin=compiled)
-    _, text = cluster.submit("/tmp/own.yaml")
-    need("succeeded" in text, text[-600:])
+    run, text = cluster.submit("/tmp/own.yaml")
+    need(f"run {run} succeeded" in text, text[-600:])
     return f"{pipeline} of {image}"
 
 
@@ -286,8 +286,8 @@ def _trains_with_workers(cluster: Cluster, more: str) -> str:
         *("taxi", "--set", f"train.max_steps={int(time.time()) % 1000 + 100}"),
         placement=_PLACEMENT + "workers: 2\n" + more,
     )
-    _, text = cluster.submit(file)
-    need("succeeded" in text, text[-600:])
+    run, text = cluster.submit(file)
+    need(f"run {run} succeeded" in text, text[-600:])
     return "two workers, and the model was pushed"
 
 
@@ -317,8 +317,8 @@ def profile_leaves_others_alone(cluster: Cluster) -> str:
     file = cluster.compile(
         "taxi", *_FEW_STEPS, placement=placement + _PLACEMENT + "pipeline_root: /penstock/profile\n"
     )
-    _, text = cluster.submit(file)
-    need("succeeded" in text, text[-600:])
+    run, text = cluster.submit(file)
+    need(f"run {run} succeeded" in text, text[-600:])
     policies = cluster.objects("networkpolicies", "-l", "app.kubernetes.io/instance=penstock")
     everywhere = [p["metadata"]["name"] for p in policies if not p["spec"]["podSelector"]]
     need(not everywhere, f"policies that select every pod: {everywhere}")

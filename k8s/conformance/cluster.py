@@ -44,13 +44,16 @@ class Cluster:
 
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
         """Returns kubectl's output; AssertionError with its message if it fails."""
-        options = ["--kubeconfig", self.kubeconfig] if self.kubeconfig else []
-        done = subprocess.run(
-            ["kubectl", *options, *arguments], input=stdin, capture_output=True, text=True
-        )
+        done = self._run(*arguments, stdin=stdin)
         if check:
             need(done.returncode == 0, f"kubectl {arguments[0]}: {done.stderr.strip()[-500:]}")
         return done.stdout if check else done.stdout + done.stderr
+
+    def _run(self, *arguments: str, stdin: str) -> subprocess.CompletedProcess[str]:
+        options = ["--kubeconfig", self.kubeconfig] if self.kubeconfig else []
+        return subprocess.run(
+            ["kubectl", *options, *arguments], input=stdin, capture_output=True, text=True
+        )
 
     def objects(self, kind: str, *arguments: str) -> list[dict]:
         """Returns objects of a kind, all of the namespace if no arguments choose."""
@@ -142,15 +145,10 @@ class Cluster:
 
     def in_pod(self, *command: str, stdin: str = "", check: bool = True) -> str:
         """Returns what a command prints in the pod, errors too."""
-        text = self.kubectl(
-            *("exec", "-i", "-n", self.namespace, _POD, "--", "sh", "-c", 'exec "$@" 2>&1', "sh"),
-            *command,
-            stdin=stdin,
-            check=False,
-        )
-        failed = "command terminated with exit code" in text
-        if check:
-            need(not failed, f"{' '.join(command[:3])}: {text.strip()[-800:]}")
+        pod = ("exec", "-i", "-n", self.namespace, _POD, "--", "sh", "-c", 'exec "$@" 2>&1', "sh")
+        done = self._run(*pod, *command, stdin=stdin)
+        text = done.stdout.strip() or done.stderr.strip()
+        need(done.returncode == 0 or not check, f"{' '.join(command[:3])}: {text[-800:]}")
         return text
 
     def compile(self, pipeline: str, *options: str, placement: str, image: str = "") -> str:
