@@ -115,8 +115,6 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     spare_imports(command)
-    # Collecting garbage among a million objects of libraries takes 1.2 s of a run's imports.
-    gc.set_threshold(100_000, 20, 20)
     # Google's clients warn of Python 3.10 at every import, a dozen times.
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
     interrupts = catch_interrupts()
@@ -151,6 +149,8 @@ def spare_imports(command: str = "") -> None:
     for name in unused:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     defer_imports()
+    # Collecting garbage among a million objects of libraries takes 1.2 s of a run's imports.
+    gc.set_threshold(100_000, 20, 20)
 
 
 def _complain(text: str, code: int) -> int:
