@@ -142,7 +142,7 @@ def _splits(
 def _not_plain(
     input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
 ) -> str | None:
-    """Returns what only TFX's executor supports around the analysis, in words."""
+    """Returns the option, in words, that only TFX's executor supports; None without one."""
     examples = input_dict[keys.EXAMPLES_KEY]
     payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(examples)
     formats = {examples_utils.get_file_format(one) for one in examples}

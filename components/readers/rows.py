@@ -154,7 +154,7 @@ class Rows:
         Args:
             worker: Index of this worker, from 0.
             workers: Number of workers, which share the rows equally.
-            batch_size: Rows in a batch of this worker; None gives up to some thousand, as stored.
+            batch_size: Rows in a batch of this worker; None takes a few thousand, as stored.
             shuffle: Whether to shuffle; needs a `batch_size`.
             seed: Seed of the shuffled order.
             start: Batches to pass over, which costs nothing: where an interrupted reader was.

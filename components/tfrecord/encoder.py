@@ -119,7 +119,7 @@ def _tagged(tag: bytes, values: pa.BinaryArray) -> tuple[Part, pa.BinaryArray]:
 
 
 def _list_entry(name: str, column: pa.ListArray) -> tuple[Part, pa.BinaryArray]:
-    """The map entry of a column of steps in two pieces: everything before the steps, the steps."""
+    """A column of steps as a map entry of two parts: the bytes before the steps, and the steps."""
     payload = _list_payload(column, encode_features(column.flatten()))
     key = name.encode()
     return _by_length(_lengths(payload), lambda size: _entry_head(key, b"", size)), payload

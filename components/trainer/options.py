@@ -75,7 +75,7 @@ class TrainOptions:
         gpu_memory_growth: Take the GPUs' memory as it is needed, so that other processes find
             some; False takes all of it at once, as TensorFlow does by default.
         collective_timeout_seconds: Seconds without a finished call after which a worker of several
-            ends with exit code 138, as another hangs; the first call compiles the model.
+            ends with exit code 138, since another hangs; the first call compiles the model.
         profile_steps: Steps that run once more after the last epoch under TensorFlow's profiler,
             for TensorBoard and for the GPUs' idle share; 0 takes no profile. The weights stay.
 

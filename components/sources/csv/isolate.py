@@ -65,7 +65,7 @@ class _Isolation:
         return self._block.data[self._starts[row] : self._ends[row]]
 
     def _parse(self, kept: np.ndarray) -> pa.RecordBatch:
-        """Returns the good ones of the rows `kept`, all of the right width; notes faults."""
+        """Returns those of the rows `kept` that parse, all of the right width; notes faults."""
         columns, quoted = self._parser.columns, self._block.quoted
         if not len(kept):
             return empty_batch(columns)
