@@ -212,7 +212,7 @@ def _of(values: Any, target: Target, targets: Sequence[Target]) -> tf.Tensor:
 
 
 def _losses(target: Target, y: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Returns the loss of each row; `p` are predictions of the model, or float64 [rows, classes]."""
+    """Returns the loss of each row; `p` are its predictions, or float64 [rows, classes]."""
     p = p.astype(np.float64)
     if target.task == "regression":
         return (p.reshape(-1) - y) ** 2
