@@ -238,7 +238,7 @@ def test_another_number_of_shards_never_mixes_with_the_old(tmp_path):
 def test_no_more_shards_than_rows(tmp_path):
     path = write_csv(tmp_path / "a.csv", 2)
     manifest = run(path, tmp_path / "out", shards=ShardOptions())
-    assert [shard.rows for shard in manifest.shards] == [1, 1]
+    assert [shard.rows for shard in manifest.shards] == [2]
     asked = run(path, tmp_path / "more", shards=ShardOptions(shards=3))
     assert [shard.rows for shard in asked.shards] == [1, 1]
 
