@@ -144,7 +144,7 @@ def test_a_model_without_a_signature_of_columns_is_refused(tmp_path):
 
 
 def test_a_model_at_an_address_of_an_unknown_scheme_is_one_line(tmp_path):
-    with pytest.raises(UsageError, match="^zz://b/m: files are read from paths and s3, gs"):
+    with pytest.raises(UsageError, match=r"^zz://b/m: files are read from paths and s3, gs"):
         predict("zz://b/m", "rows.csv", tmp_path / "p.parquet")
 
 
