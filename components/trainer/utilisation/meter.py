@@ -1,5 +1,6 @@
 """Calls, epochs and looks at the machine in; live figures and a `Utilisation` out."""
 
+import os
 import time
 
 import numpy as np
@@ -34,7 +35,7 @@ class Meter:
         self._epochs: list[EpochTimes] = []
         self._told = time.perf_counter()
         self._since_told: list[CallTimes] = []
-        self._cpu_times = psutil.cpu_times()
+        self._cpu_times, self._own_seconds = psutil.cpu_times(), _own_seconds()
 
     @property
     def seconds(self) -> float:
@@ -80,13 +81,17 @@ class Meter:
             input=self._input,
             limit=limit,
             gpu_idle_share=gpu_idle_share,
-            machine_busy_share=self._machine_busy_share(),
+            **self._busy_shares(),
         )
 
-    def _machine_busy_share(self) -> float | None:
+    def _busy_shares(self) -> dict[str, float]:
         before, now = self._cpu_times, psutil.cpu_times()
         seconds = sum(now) - sum(before)
-        return min(1.0, max(0.0, 1 - (now.idle - before.idle) / seconds)) if seconds > 0 else None
+        if seconds <= 0:
+            return {}
+        busy = min(1.0, max(0.0, 1 - (now.idle - before.idle) / seconds))
+        others = max(0.0, busy - (_own_seconds() - self._own_seconds) / seconds)
+        return {"machine_busy_share": busy, "others_busy_share": others}
 
     def _live_calls(self) -> dict[str, float]:
         seconds = sum(call.seconds for call in self._since_told)
@@ -108,3 +113,8 @@ class Meter:
             values[f"gpu_{gpu.index}_busy_share"] = reading.busy_share
             values[f"gpu_{gpu.index}_memory_mib"] = reading.memory_mib
         return values
+
+
+def _own_seconds() -> float:
+    """CPU seconds of this process and of its processes that have ended."""
+    return sum(os.times()[:4])

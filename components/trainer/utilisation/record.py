@@ -138,6 +138,8 @@ class Utilisation:
     gpu_idle_share: float | None = None
     # 0..1, all processes on all of the machine's cores; None if unknown.
     machine_busy_share: float | None = None
+    # That of them without this process and those that it started.
+    others_busy_share: float | None = None
 
     @property
     def wait_share(self) -> float | None:

@@ -40,6 +40,7 @@ def used(
     run=(0.1,),
     wait=None,
     machine=None,
+    others=None,
     free_memory_mib=150.0,
     waits=STEADY,
     gpu=None,
@@ -63,6 +64,7 @@ def used(
         limit=StepLimit(10 // len(limit) * limit, gpu is not None, 10 // len(run) * run),
         gpu_idle_share=gpu_idle_share,
         machine_busy_share=machine,
+        others_busy_share=others,
     )
 
 
@@ -129,6 +131,13 @@ def test_waits_are_the_least_gain():
     sentence = bottleneck(training(), used(cpu=0.2, limit=(0.1,), wait=0.75))
     assert sentence.startswith("input-bound: ")
     assert "would train 3.9 to 4.0 times as fast" in sentence
+
+
+@pytest.mark.parametrize(("others", "kind"), [(0.2, "input-bound"), (0.3, "unclear")])
+def test_other_processes_on_the_cores_leave_the_verdict_unclear(others, kind):
+    sentence = bottleneck(training(), used(cpu=0.5, others=others))
+    assert sentence.startswith(f"{kind}: ")
+    assert ("other processes kept 30 % of the machine's cores busy" in sentence) == (others == 0.3)
 
 
 def test_long_evaluation_and_first_step_are_named_as_shares_of_the_run():
@@ -307,7 +316,8 @@ def verdict_of(folder, build_model, data, facts=None, steps=12):
         model_run_dir=str(folder),
         input_facts=facts,
     )
-    return bottleneck(trained.record, trained.utilisation)
+    alone = replace(trained.utilisation, others_busy_share=None)  # whatever else this machine does
+    return bottleneck(trained.record, alone)
 
 
 def test_a_real_input_that_sleeps_is_told_to_work_ahead(tmp_path, toy):
@@ -339,7 +349,7 @@ def test_a_real_step_that_is_slow_is_never_input_bound(tmp_path, toy):
     )
     used = trained.utilisation
     # Without other work on the machine its cores are idle, as the step sleeps.
-    quiet = replace(used, machine_busy_share=None)
+    quiet = replace(used, machine_busy_share=None, others_busy_share=None)
     assert bottleneck(trained.record, quiet).startswith("compute-bound: ")
     assert not bottleneck(trained.record, used).startswith("input-bound: ")
 
