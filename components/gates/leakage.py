@@ -55,7 +55,7 @@ def find_leaks(
     group: str | None = None,
     time: str | None = None,
 ) -> list[Leak]:
-    """Returns the signs of leakage in samples of splits with the same columns.
+    """Returns the signs of leakage in samples of splits, by the columns that all of them have.
 
     Args:
         splits: Rows of each split, the training rows first; one is data before its split.
@@ -64,17 +64,23 @@ def find_leaks(
         group: Column whose rows are in one split.
         time: Column of the time at which a row's label is predicted.
     """
+    # The sample of a split lacks features with several values in one of its rows.
+    common = set.intersection(*(set(table.column_names) for table in splits.values()))
+    names = [n for n in next(iter(splits.values())).column_names if n in common]
+    splits = {split: table.select(names) for split, table in splits.items()}
+    labels = [n for n in labels if n in common]
+    time = time if time in common else None
     first = next(iter(splits.values()))
     step = max(1, first.num_rows // _SAMPLE_ROWS)
     sample = first.take(pa.array(np.arange(0, first.num_rows, step)))
-    features = [n for n in first.column_names if n not in {*labels, *left_out, group, time}]
+    features = [n for n in names if n not in {*labels, *left_out, group, time}]
     found: list[Leak] = []
     for label in labels:
         known = sample.filter(sample[label].is_valid())
         if known.num_rows >= _MIN_ROWS:
             found += _label_leaks(known, label, features)
     found += _later_dates(sample, features, time) if time else []
-    found += _repeated_ids(splits, [n for n in first.column_names if n not in {*labels, group}])
+    found += _repeated_ids(splits, [n for n in names if n not in {*labels, group}])
     if len(splits) > 1:
         found += _shared_rows(splits, [*features, *labels])
     elif not (group or time):

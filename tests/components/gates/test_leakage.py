@@ -9,6 +9,11 @@ from penstock.components.gates.leakage import find_leaks
 CHANCE = np.random.default_rng(0)
 
 
+@pytest.fixture(autouse=True)
+def same_values_in_any_order_of_tests():
+    CHANCE.bit_generator.state = np.random.default_rng(0).bit_generator.state
+
+
 def columns(rows=2_000):
     """Features without relation to any target."""
     return {
@@ -127,3 +132,17 @@ def test_column_without_a_value_in_one_split_is_no_error():
     train = pa.table({"y": [0, 1] * 50, "note": ["a"] * 100})
     evaluation = pa.table({"y": [0, 1], "note": pa.nulls(2)})
     assert find_leaks({"train": train, "eval": evaluation}, ["y"]) == []
+
+
+def test_features_that_the_sample_of_a_split_lacks_are_left_out():
+    ids = [i // 2 for i in range(100)]
+    lists = {"tag_id": ids, "label": ids, "at": ids}  # of several values in a row of eval
+    train = pa.table({"a_id": ids, "y": CHANCE.normal(size=100), **lists})
+    evaluation = pa.table({"extra": [1], "y": [0.5], "a_id": [7]})
+    [leak] = find_leaks({"train": train, "eval": evaluation}, ["y", "label"], time="at")
+    assert "1 of 1 rows of eval have one of train" in leak.text
+
+
+def test_splits_without_a_common_feature_are_no_error():
+    splits = {"train": pa.table({"x": range(100)}), "eval": pa.table({})}
+    assert find_leaks(splits, ["x"]) == []
