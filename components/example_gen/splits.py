@@ -11,7 +11,9 @@ name or label, so that copies of a file are not in train and eval both.
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +23,14 @@ import pyarrow.compute as pc
 from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.example_gen.options import SplitOptions
 from penstock.components.sources.base import Column
+from penstock.components.sources.tokens import INT64_MAX, INT64_MIN
 from penstock.components.tfrecord.encoder import encode_features
 from penstock.components.tfrecord.feature_kind import FeatureKind
+
+_RANGES: dict[FeatureKind, tuple[float, float]] = {
+    FeatureKind.INT: (INT64_MIN, INT64_MAX),
+    FeatureKind.FLOAT: (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)),
+}
 
 
 def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
@@ -75,17 +83,29 @@ def _check_threshold(options: SplitOptions, columns: Sequence[Column]) -> None:
             f"`split_at` divides into two splits by a partition feature; got "
             f"{len(options.splits)} splits and {name!r}"
         )
+    if kinds[name] is FeatureKind.BYTES:
+        return
+    low, high = _RANGES[kinds[name]]
     try:
-        kinds[name] is FeatureKind.BYTES or float(str(options.split_at))
-    except ValueError:
-        raise UsageError(f"`split_at`: {name!r} holds numbers, got {options.split_at!r}") from None
+        value = Decimal(str(options.split_at))
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not (value.is_finite() and low <= value <= high):
+        raise UsageError(
+            f"`split_at`: {name!r} holds numbers: give one from {low} to {high}, got "
+            f"{options.split_at!r}"
+        )
 
 
 def _is_late(table: pa.RecordBatch, name: str, threshold: str) -> npt.NDArray[np.bool_]:
     """Whether each row's value is the threshold or behind it; texts are compared by their bytes."""
     column = _complete_column(table, name)
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        late = pc.greater_equal(column, pa.scalar(float(threshold)))
+    if pa.types.is_integer(column.type):
+        # Not by float64, which holds no whole numbers beyond 2^53 apart.
+        late = pc.greater_equal(column, pa.scalar(math.ceil(Decimal(threshold)), pa.int64()))
+    elif pa.types.is_floating(column.type):
+        # In the column's type: 0.7 of float32 is less than 0.7 of float64.
+        late = pc.greater_equal(column, pa.scalar(float(threshold), column.type))
     else:
         late = pc.greater_equal(column.cast(pa.large_binary()), threshold.encode())
     return late.to_numpy(zero_copy_only=False)

@@ -99,6 +99,10 @@ def test_the_largest_share():
         (pa.array([b"2024-01-31", b"2024-02-01", b"2023-12-31", b"2024-02-02"]), "2024-02-01"),
         (pa.array([1, 3, -5, 4]), "3"),
         (pa.array([1.5, 2.5, 0.0, 9.0], pa.float32()), "2.25"),
+        (pa.array([2**53, 2**53 + 3, -(2**63), 2**63 - 1]), str(2**53 + 1)),
+        (pa.array([2, 3, 0, 4]), "2.5"),
+        (pa.array([0.6, 0.7, -1.0, 12.3], pa.float32()), "0.7"),
+        (pa.array([0.6, 0.7, 0.6999999, 12.3]), "0.7"),
     ],
 )
 def test_rows_from_the_threshold_on_are_the_last_split(values, at):
@@ -107,10 +111,22 @@ def test_rows_from_the_threshold_on_are_the_last_split(values, at):
     assert assign_by_digest(batch, (), options).tolist() == [0, 1, 0, 1]
 
 
-def test_threshold_that_is_no_number_of_a_column_of_numbers_is_refused():
-    column = Column("year", FeatureKind.INT, is_list=False)
-    options = SplitOptions(partition_feature="year", split_at="2024-01-01")
-    with pytest.raises(UsageError, match="'year' holds numbers"):
+@pytest.mark.parametrize(
+    ("kind", "threshold"),
+    [
+        ("INT", "2024-01-01"),
+        ("INT", "nan"),
+        ("INT", str(2**63)),
+        ("INT", "-1e999999999"),
+        ("FLOAT", "inf"),
+        ("FLOAT", "sNaN"),
+        ("FLOAT", "1e39"),
+    ],
+)
+def test_threshold_that_no_row_of_a_column_of_numbers_can_have_is_refused(kind, threshold):
+    column = Column("year", FeatureKind[kind], is_list=False)
+    options = SplitOptions(partition_feature="year", split_at=threshold)
+    with pytest.raises(UsageError, match=f"'year' holds numbers: .* got '{threshold}'"):
         check_partition(options, [column])
     with pytest.raises(UsageError, match="two splits by a partition feature"):
         check_partition(SplitOptions(split_at="3"), [column])
