@@ -10,7 +10,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -136,7 +136,7 @@ def train(
     if workers is not None:
         strategy = workers.strategy
     with (
-        _place_of(workers, options.collective_timeout_seconds) as scratch,
+        _place_of(workers) as scratch,
         interrupts() as flag,
         Monitor(begin=begin) as monitor,
         Tracking(
@@ -146,40 +146,41 @@ def train(
         model_run_dir = scratch or model_run_dir
         keep = options.keep_checkpoints
         checkpoints = Checkpoints(resume_dir, keep=keep, scratch=scratch) if resume_dir else None
-        saved, start = _start(checkpoints, workers)
-        data = _begun(train_data, start, workers)
-        ahead = prefetches_to_device(options.prefetch_to_device, (data, eval_data))
-        strategy = strategy or default_strategy(prefetch_to_device=ahead)
-        model, steps = _steps(build_model, data, eval_data, options, strategy, workers)
-        names = steps.build()
-        _check_metric(options, names, has_eval=steps.has_eval)
-        meter, batch_rows = Meter(monitor, input_facts), _batch_rows(data, strategy, workers)
-        sampler = LimitSampler(
-            model, steps, total_steps=options.total_steps, has_workers=workers is not None
-        )
-        loop = EpochLoop(
-            model,
-            steps,
-            options,
-            checkpoints,
-            start,
-            flag,
-            workers,
-            meter,
-            sampler,
-            batch_rows=batch_rows,
-        )
-        if checkpoints:
-            checkpoints.track(model)
-        if saved:
-            loop.resume(saved)
-        tracking.begin({**(params or {}), "train": asdict(options)}, loop.epochs)
-        stopped = _run(loop, tracking, None if scratch else on_epoch, (data, eval_data))
-        exported_epoch = loop.restore_best()
-        loop.stop_if_interrupted()
-        profile_dir = posixpath.join(model_run_dir, "train")
-        idle_share = sampler.idle_share(options.profile_steps, profile_dir)
-        limit = sampler.limit()
+        with _watched(workers, options.collective_timeout_seconds):
+            saved, start = _start(checkpoints, workers)
+            data = _begun(train_data, start, workers)
+            ahead = prefetches_to_device(options.prefetch_to_device, (data, eval_data))
+            strategy = strategy or default_strategy(prefetch_to_device=ahead)
+            model, steps = _steps(build_model, data, eval_data, options, strategy, workers)
+            names = steps.build()
+            _check_metric(options, names, has_eval=steps.has_eval)
+            meter, batch_rows = Meter(monitor, input_facts), _batch_rows(data, strategy, workers)
+            sampler = LimitSampler(
+                model, steps, total_steps=options.total_steps, has_workers=workers is not None
+            )
+            loop = EpochLoop(
+                model,
+                steps,
+                options,
+                checkpoints,
+                start,
+                flag,
+                workers,
+                meter,
+                sampler,
+                batch_rows=batch_rows,
+            )
+            if checkpoints:
+                checkpoints.track(model)
+            if saved:
+                loop.resume(saved)
+            tracking.begin({**(params or {}), "train": asdict(options)}, loop.epochs)
+            stopped = _run(loop, tracking, None if scratch else on_epoch, (data, eval_data))
+            exported_epoch = loop.restore_best()
+            loop.stop_if_interrupted()
+            profile_dir = posixpath.join(model_run_dir, "train")
+            idle_share = sampler.idle_share(options.profile_steps, profile_dir)
+            limit = sampler.limit()
         record = TrainingRecord(
             epochs=tuple(loop.epochs),
             steps=loop.step,
@@ -199,13 +200,18 @@ def train(
     return Trained(model, record, used, scratch is None, checkpoints)
 
 
+def _watched(workers: Workers | None, timeout_seconds: float) -> AbstractContextManager[None]:
+    """Watches what all workers do together; the chief then writes and uploads on its own."""
+    return workers.watched(timeout_seconds) if workers else nullcontext()
+
+
 @contextmanager
-def _place_of(workers: Workers | None, timeout_seconds: float) -> Iterator[str | None]:
+def _place_of(workers: Workers | None) -> Iterator[str | None]:
     """Yields a temporary output folder of a worker that is not the chief; None otherwise."""
     if workers is None:
         yield None
         return
-    with workers.losses_named(), workers.watched(timeout_seconds):
+    with workers.losses_named():
         if workers.is_chief:
             yield None
             return

@@ -94,9 +94,9 @@ class Workers:
 
         def watch() -> None:
             while self._moved.wait(timeout_seconds):
+                self._moved.clear()  # before the look at `is_over`, after which it is set
                 if is_over:
                     return
-                self._moved.clear()
             print(
                 f"penstock: worker {self.index} of {len(self.addresses)} stops: no step ended in "
                 f"{timeout_seconds:g} s, as another hangs; start all again, they go on from the "
