@@ -89,20 +89,15 @@ def _open(path: str) -> pa.NativeFile:
 def _batches(
     stream: pa.NativeFile, groups: Sequence[int] | None, names: Sequence[str], *, is_stream: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yields columns of some or all record batches; those before them are skipped in a stream."""
+    """Yields columns of some or all record batches; of a stream all columns."""
     if is_stream:
         for at, batch in enumerate(pa.ipc.open_stream(stream)):
             if groups is None or at in groups:
-                yield _select(batch, names)
+                yield batch
         return
     reader = pa.ipc.open_file(stream)
     fields = sorted(reader.schema.get_field_index(name) for name in names)
     stream.seek(0)
     reader = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=fields))
     for at in range(reader.num_record_batches) if groups is None else groups:
-        yield _select(reader.get_batch(at), names)
-
-
-def _select(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
-    return pa.RecordBatch.from_arrays(columns, list(names))
+        yield reader.get_batch(at)

@@ -154,7 +154,7 @@ class ColumnarSource(FileSource[FileT]):
     def read_groups(
         self, file: FileT, groups: Sequence[int], names: Sequence[str], size: BatchSize
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the columns `names` of some groups, in order, at most `size.rows` rows a batch."""
+        """Yields columns, at least `names`, of some groups, at most `size.rows` rows a batch."""
 
     def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
         """Returns the row itself, or the start of a group close to it."""
@@ -189,7 +189,8 @@ class ColumnarSource(FileSource[FileT]):
         in_file = [file.stored.get(name, name) for name in names]
         with open_unchanged(piece.file, file.content):
             batches = self.read_groups(file, groups, in_file, size)
-            for batch in _faults_named(batches, file.path, piece):
+            for read in _faults_named(batches, file.path, piece):
+                batch = _select(read, in_file)
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))
                 row_bytes = sum(map(_value_bytes, batch.columns)) // max(1, batch.num_rows)
@@ -220,6 +221,12 @@ class ColumnarSource(FileSource[FileT]):
         found = as_features(rows, self.columns, self.options.non_finite, file.path, 0)
         rejected = [replace(one, row=int(kept[one.row - 1]) + 1) for one in found.rejected]
         return replace(found, rejected=rejected)
+
+
+def _select(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Returns columns in the order of `names`; readers give others too, in the file's order."""
+    columns = [batch.column(batch.schema.names.index(name)) for name in names]
+    return pa.RecordBatch.from_arrays(columns, list(names))
 
 
 def _constants(file: ColumnarFile, rows: int) -> Iterator[pa.Array]:

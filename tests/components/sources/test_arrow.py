@@ -1,6 +1,7 @@
 """Arrow IPC files and ORC files, written by pyarrow, read in any number of parts."""
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, orc
 
@@ -8,6 +9,7 @@ from penstock.components.errors import DataError
 from penstock.components.sources import batches, columnar
 from penstock.components.sources.arrow import Arrow
 from penstock.components.sources.open import open_source
+from penstock.components.sources.options import Parquet
 from penstock.components.sources.orc import Orc
 
 ROWS = 1000
@@ -66,6 +68,32 @@ def test_any_cut_gives_all_rows_in_order(tmp_path, name, parts):
         "id": 6, "name": None, "score": 3.0, "tags": [6, 7], "at": 1_600_000_006_000
     }  # fmt: skip
     assert [row["tags"] for row in rows[4:7]] == [[4, 5], None, [6, 7]]
+
+
+SUFFIXES = {
+    "parquet": lambda table, path: pq.write_table(table, path),
+    "arrow": lambda table, path: feather.write_feather(table, path, compression="uncompressed"),
+    "orc": lambda table, path: orc.write_table(table, path),
+}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("has_schema", [False, True])
+def test_columns_keep_their_names_in_files_of_another_order(tmp_path, suffix, has_schema):
+    columns = pa.table({"age": [1, 2], "price": [10, 20], "age.x": [5, 6]})
+    for at, names in enumerate((["price", "age.x", "age"], ["age", "age.x", "price"])):
+        SUFFIXES[suffix](columns.select(names), str(tmp_path / f"{at}.{suffix}"))
+    options = {}
+    if has_schema:
+        options = {"schema_file": str(tmp_path / "schema.pbtxt"), "extra_columns": "drop"}
+        features = [f'feature {{name: "{name}" type: INT}}' for name in ("age", "price")]
+        (tmp_path / "schema.pbtxt").write_text("\n".join(features))
+    kind = {"parquet": Parquet, "arrow": Arrow, "orc": Orc}[suffix]
+    source = open_source(str(tmp_path / f"*.{suffix}"), kind(**options))
+    rows = [row for b in source.read(source.cut(1)[0]) for row in b.table.to_pylist()]
+    expected = [{"age": 1, "price": 10}, {"age": 2, "price": 20}] * 2
+    assert [{"age": row["age"], "price": row["price"]} for row in rows] == expected
+    assert [row.get("age.x") for row in rows] == ([None] * 4 if has_schema else [5, 6, 5, 6])
 
 
 def test_dictionaries_of_an_arrow_file_are_decoded(tmp_path):
