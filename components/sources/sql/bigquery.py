@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import func
+from sqlalchemy import func, literal_column
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement
 
@@ -29,6 +29,7 @@ _KINDS = {
     FeatureKind.BYTES: ("STRING", "BYTES"),
 }  # fmt: skip
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
+_COMMA: ColumnElement[str] = literal_column("','")
 
 
 class BigQueryDatabase(Database):
@@ -62,8 +63,8 @@ class BigQueryDatabase(Database):
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
         """Returns the counts and, from the same query, sums of the halves of a hash of each row."""
-        rows = [func.to_json_string(column) for column in statements.rows.c]
-        digest: ColumnElement[int] = func.farm_fingerprint(func.concat(*rows))
+        texts = [text for one in statements.rows.c for text in (func.to_json_string(one), _COMMA)]
+        digest: ColumnElement[int] = func.farm_fingerprint(func.concat(*texts))
         halves = func.sum(digest.op(">>")(32)), func.sum(digest.op("&")(2**32 - 1))
         count, keys, *sums = connection.execute(statements.counts(*halves)).one()
         return count, keys, repr(sums).encode()

@@ -82,6 +82,14 @@ def test_another_value_is_another_fingerprint(server):
     assert opened(table="trips", key="id").fingerprint != before
 
 
+def test_digits_that_move_to_the_next_column_are_another_fingerprint(server):
+    server.database.execute("CREATE TABLE pairs (id, a, b)")
+    server.database.execute("INSERT INTO pairs VALUES (1, 12, 3)")
+    before = opened(table="pairs", key="id").fingerprint
+    server.database.execute("UPDATE pairs SET a = 1, b = 23")
+    assert opened(table="pairs", key="id").fingerprint != before
+
+
 def test_rows_that_changed_after_they_were_counted_are_named(server):
     source = opened(table="trips", key="id")
     server.database.execute("DELETE FROM trips WHERE id = 5")
