@@ -5,7 +5,7 @@ PARQUET_MAGIC = b"PAR1"
 _MAGIC = (
     (b"\x1f\x8b", "gzip", "decompress it first (gunzip)"),
     (b"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it, or export it as CSV"),
-    (b"BZh9", "bzip2", "decompress it first (bunzip2)"),
+    (b"BZh91AY&SY", "bzip2", "decompress it first (bunzip2)"),
     (b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
     (b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
     (PARQUET_MAGIC, "Parquet", "name it .parquet, or say `kind='parquet'`"),

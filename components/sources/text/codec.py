@@ -4,8 +4,10 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -14,8 +16,53 @@ from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import open_data
 from penstock.components.tfrecord.compression import CHUNK_BYTES, Readable
 
-_MAGIC_BYTES = 6
+_MAGIC_BYTES = 10
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
+
+
+class _Members(io.RawIOBase):
+    """The text of all members (bz2, xz), with or without NULs between them; each must be whole."""
+
+    def __init__(
+        self, file: BinaryIO, new: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]
+    ) -> None:
+        self._file, self._new = file, new
+        self._member = new()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while True:
+            compressed = b""
+            if self._member.eof:
+                compressed = self._next_member()
+                if not compressed:
+                    return 0
+                self._member = self._new()
+            elif self._member.needs_input:
+                compressed = self._file.read(CHUNK_BYTES)
+                if not compressed:
+                    raise EOFError("ends without its end mark")
+            if data := self._member.decompress(compressed, len(buffer)):
+                buffer[: len(data)] = data
+                return len(data)
+
+    def _next_member(self) -> bytes:
+        """Returns the first bytes after a member, none at the end of the file."""
+        begin = self._member.unused_data.lstrip(b"\0")
+        while not begin and (read := self._file.read(CHUNK_BYTES)):
+            begin = read.lstrip(b"\0")
+        return begin
+
+
+def _bz2(file: BinaryIO) -> io.BufferedReader:
+    return io.BufferedReader(_Members(file, bz2.BZ2Decompressor), CHUNK_BYTES)
+
+
+def _xz(file: BinaryIO) -> io.BufferedReader:
+    new = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
+    return io.BufferedReader(_Members(file, new), CHUNK_BYTES)
 
 
 def _zstd(file: BinaryIO) -> pa.NativeFile:
@@ -23,16 +70,16 @@ def _zstd(file: BinaryIO) -> pa.NativeFile:
 
 
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {
-    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
-    b"BZh": bz2.BZ2File,
-    b"\xfd7zXZ\x00": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": _zstd,
+    rb"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": _bz2,  # BZh alone may begin a text.
+    rb"\xfd7zXZ\x00": _xz,
+    rb"\x28\xb5\x2f\xfd": _zstd,
 }
 
 
 def is_compressed(head: bytes) -> bool:
     """Returns whether a file that begins with `head` is compressed."""
-    return head.startswith(tuple(_OPENERS))
+    return any(re.match(magic, head) for magic in _OPENERS)
 
 
 class TextStream:
@@ -41,7 +88,7 @@ class TextStream:
     def __init__(self, file: Readable, path: str) -> None:
         raw = io.BufferedReader(_Raw(file), CHUNK_BYTES)
         head = raw.peek(_MAGIC_BYTES)
-        opener = next(one for magic, one in _OPENERS.items() if head.startswith(magic))
+        opener = next(one for magic, one in _OPENERS.items() if re.match(magic, head))
         self._stream = opener(raw)
         self._path = path
         self._ahead = self._read(1)

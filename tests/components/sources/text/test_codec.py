@@ -66,6 +66,36 @@ def test_members_one_after_another_are_one_text(tmp_path, codec):
     assert [row["id"] for row in rows(open_source(str(path)))] == list(range(ROWS))
 
 
+@pytest.mark.parametrize("codec", ["bz2", "xz"])
+def test_empty_members_and_padding_between_members_end_no_text(tmp_path, codec):
+    compress, path = CODECS[codec], tmp_path / f"a.csv.{codec}"
+    members = [compress(CSV[:1000]), bytes(8), compress(b""), compress(CSV[1000:]), bytes(4)]
+    path.write_bytes(b"".join(members))
+    assert len(rows(open_source(str(path)))) == ROWS
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("fault", ["first byte", "damage", "cut", "garbage"])
+def test_a_later_member_with_a_fault_is_named(tmp_path, codec, fault):
+    compress, path = CODECS[codec], tmp_path / f"a.csv.{codec}"
+    member = compress(CSV[1000:])
+    middle = len(member) // 2
+    later = {
+        "first byte": b"\x01" + member[1:],
+        "damage": member[:middle] + bytes(8) + member[middle + 8 :],
+        "cut": member[:middle],
+        "garbage": b"more",
+    }[fault]
+    path.write_bytes(compress(CSV[:1000]) + later)
+    with pytest.raises(DataError, match=r"a\.csv\.\w+: its compressed data are damaged or cut"):
+        open_source(str(path))
+
+
+def test_text_that_begins_like_bzip2_is_text(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"BZh9,b\n1,2\n")
+    assert rows(open_source(str(tmp_path / "a.csv"), Csv())) == [{"BZh9": 1, "b": 2}]
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("share", [0.1, 0.6, 0.999])
 def test_a_cut_file_is_named(tmp_path, codec, share):
