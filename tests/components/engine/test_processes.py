@@ -80,10 +80,10 @@ def test_first_failed_task_in_order_is_reported():
 def test_lost_process_ends_the_work_at_once_in_one_line(expression, text):
     began = time.monotonic()
     with pytest.raises(DataError) as error:
-        list(run(["__import__('time').sleep(60)", expression]))
+        list(run(["__import__('time').sleep(1000)", expression]))
     assert str(error.value).startswith("worker process ")
     assert text in str(error.value)
-    assert time.monotonic() - began < 30  # the other one is not waited for
+    assert time.monotonic() - began < 500  # the other one is not waited for
 
 
 @pytest.mark.parametrize(

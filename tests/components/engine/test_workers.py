@@ -17,16 +17,16 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.slow
-def test_a_killed_worker_ends_the_work_within_seconds(capfd):
+def test_a_killed_worker_ends_the_work_of_the_others(capfd):
     def die_or_wait(element):
         if element == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(60)
+        time.sleep(1000)
 
     started = time.monotonic()
     with pytest.raises(RuntimeError) as error, local_pipeline(2) as pipeline:
         _ = pipeline | beam.Create([0, 1]) | beam.Reshuffle() | beam.Map(die_or_wait)
-    assert time.monotonic() - started < 50  # the other worker is not waited for
+    assert time.monotonic() - started < 500  # the other worker is not waited for
     assert WORKER_LOST in str(error.value)
     assert "was killed by SIGKILL; it may have run out of memory; use" in str(error.value)
     workers = [" ".join(child.cmdline()) for child in psutil.Process().children()]
@@ -34,9 +34,22 @@ def test_a_killed_worker_ends_the_work_within_seconds(capfd):
     assert "RpcError" not in capfd.readouterr().err
 
 
+# Python runs it first in each process: the first worker stops before it takes a task.
+STOP = """
+import os, signal, sys
+if "processes._serve" in "".join(sys.orig_argv):
+    try:
+        os.mkdir({begun!r})
+    except FileExistsError:
+        pass
+    else:
+        os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
 @pytest.fixture
-def stopped(tmp_path, penstock):
-    """Starts a command of two workers, one of which is stopped (SIGSTOP) as it appears."""
+def stopped(tmp_path, tmp_path_factory, penstock):
+    """Starts a command of two workers, one of which stops (SIGSTOP) before its first task."""
 
     def start(command):
         rows = "".join(f"{i},{i / 4},name {i}\n" for i in range(20_000))
@@ -45,13 +58,17 @@ def stopped(tmp_path, penstock):
         if command == "pack":
             source = tmp_path / "rows"
             ingest([IngestInput(str(tmp_path / "a.csv"))], source)
-        started = penstock.start(command, source, tmp_path / "out", "--workers", "2")
+        hook = tmp_path_factory.mktemp("hook")
+        (hook / "sitecustomize.py").write_text(STOP.format(begun=str(hook / "begun")))
+        paths = os.pathsep.join([str(hook), os.environ.get("PYTHONPATH", "")])
+        env = {**os.environ, "PYTHONPATH": paths}
+        started = penstock.start(command, source, tmp_path / "out", "--workers", "2", env=env)
         while started.is_running():
             for child in psutil.Process(started.pid).children():
                 with suppress(psutil.Error):
-                    if "processes._serve" in "".join(child.cmdline()):
-                        child.suspend()
+                    if child.status() == psutil.STATUS_STOPPED:
                         return started, child
+            time.sleep(0.01)
         raise AssertionError(started.wait().stderr)
 
     return start

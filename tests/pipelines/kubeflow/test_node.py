@@ -332,7 +332,7 @@ def _executor_input(folder, *artifacts):
 
 
 def _wait_for(file):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not file.exists():
         assert time.monotonic() < deadline, f"{file} never came"
         time.sleep(0.05)

@@ -20,7 +20,7 @@ interrupts = catch_interrupts()
 atexit.register(print, "cleaned up", flush=True)
 def work():
     print("working", flush=True)
-    time.sleep(60)
+    time.sleep(1000)
 """
 END = """
 except CommandInterruptedError as error:
@@ -41,7 +41,7 @@ def interrupt(work, number=signal.SIGINT):
     )
     lines = [process.stdout.readline()]
     process.send_signal(number)
-    rest, _ = process.communicate(timeout=20)
+    rest, _ = process.communicate(timeout=300)
     return process.returncode, [line.strip() for line in [*lines, *rest.splitlines()]]
 
 
@@ -68,8 +68,8 @@ def test_what_a_library_makes_of_it_is_the_interrupt_all_the_same():
 
 def test_threads_and_children_do_not_hold_the_end():
     work = (
-        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
-        "child = subprocess.Popen(['sleep', '60'])\n"
+        "threading.Thread(target=time.sleep, args=(1000,)).start()\n"
+        "child = subprocess.Popen(['sleep', '1000'])\n"
         "try:\n    work()\nfinally:\n    child.wait()"
     )
     assert interrupt(work)[0] == 130

@@ -1,5 +1,4 @@
 import threading
-import time
 
 import pytest
 
@@ -16,13 +15,14 @@ class Told:
         self.calls = []
         self.fail_at = fail_at
         self.hang_at = hang_at
-        self.released = threading.Event()
+        self.hangs, self.released = threading.Event(), threading.Event()
 
     def _told(self, *call):
         if call[0] == self.fail_at:
             raise ConnectionError("http://me:planted@tracker is away\nTraceback: ...")
         if call[0] == self.hang_at:
-            self.released.wait(20)
+            self.hangs.set()
+            self.released.wait(1000)
         self.calls.append(call)
 
     def params(self, values):
@@ -38,8 +38,8 @@ class Told:
         self._told("end", state)
 
 
-def background(tracker, patience_seconds=5.0):
-    return BackgroundTracker(lambda: tracker, name="mlflow", patience_seconds=patience_seconds)
+def background(tracker):
+    return BackgroundTracker(lambda: tracker, name="mlflow", patience_seconds=500)
 
 
 def tell_all(tracker):
@@ -75,15 +75,14 @@ def test_a_tracker_that_fails_is_told_no_more_and_one_line_says_so(caplog):
 
 def test_a_tracker_that_hangs_holds_up_nothing_but_its_patience_at_the_end():
     told = Told(hang_at="metrics")
-    tracker = background(told, patience_seconds=0.3)
-    begin = time.perf_counter()
+    tracker = background(told)
     tracker.params({})
     for step in range(500):
         tracker.metrics({"loss": 0.5}, step)
-    assert time.perf_counter() - begin < 0.2
-    tracker.end("finished")
-    assert 0.25 < time.perf_counter() - begin < 2.0
-    assert tracker.failure == "no answer within 0.3 s at the end, 500 calls not sent"
+    told.hangs.wait()
+    tracker._patience_seconds = 0.1
+    tracker.end("finished")  # returns all the same: it is released below
+    assert tracker.failure == "no answer within 0.1 s at the end, 500 calls not sent"
     told.released.set()
 
 
@@ -100,7 +99,7 @@ def test_a_tracker_that_comes_back_loses_nothing():
 
 def test_what_waits_is_bounded(caplog):
     told = Told(hang_at="params")
-    tracker = background(told, patience_seconds=0.1)
+    tracker = background(told)
     tracker.params({})
     for step in range(1100):
         tracker.metrics({}, step)
@@ -116,14 +115,14 @@ def test_a_tracker_that_does_not_open_is_said_before_training(monkeypatch):
         raise ConnectionError("token planted refused\nmore")
 
     with pytest.raises(DataError, match=r"^mlflow cannot be opened: token \*\*\* refused$"):
-        BackgroundTracker(refused, name="mlflow", patience_seconds=5)
+        BackgroundTracker(refused, name="mlflow", patience_seconds=500)
     released = threading.Event()
     with pytest.raises(DataError, match=r"^mlflow does not answer within 0.1 s: is its server up"):
-        BackgroundTracker(lambda: released.wait(20), name="mlflow", patience_seconds=0.1)
+        BackgroundTracker(lambda: released.wait(1000), name="mlflow", patience_seconds=0.1)
     released.set()
 
     def misused():
         raise UsageError("comet needs a key")
 
     with pytest.raises(UsageError, match=r"^comet needs a key$"):
-        BackgroundTracker(misused, name="comet", patience_seconds=5)
+        BackgroundTracker(misused, name="comet", patience_seconds=500)
