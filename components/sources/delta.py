@@ -4,18 +4,21 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
 from penstock.components.errors import DataError, UsageError, short_error
+from penstock.components.files.content import open_data
 from penstock.components.files.remote import is_remote, normal_address
 from penstock.components.sources.lake import (
     DataFile,
     Delta,
     LakeColumn,
     Snapshot,
+    located,
     open_snapshot,
     table_place,
 )
@@ -28,11 +31,11 @@ _PARTITION = "partition."
 def open_delta(inputs: Sequence[str], options: Delta, spread: Spread = here) -> ParquetSource:
     """Opens a version of a table, or the rows that were added since another."""
     place = table_place(inputs, "delta")
-    place = normal_address(place) if is_remote(place) else os.path.abspath(place)
+    place = normal_address(place) if is_remote(place) else os.path.realpath(place)
     before = None
     with _errors_named(place):
         table = _open(place)
-        _load(table, options)
+        _load(table, place, options)
         snapshot = _snapshot(table, place)
         if options.since is not None:
             table.load_as_version(options.since)
@@ -63,14 +66,43 @@ def _errors_named(place: str) -> Iterator[None]:
         ) from error
 
 
-def _load(table: Any, options: Delta) -> None:
+def _load(table: Any, place: str, options: Delta) -> None:
     time = options.time()
     if time is not None:
-        if table.metadata().created_time > 1000 * time.timestamp():
-            raise UsageError(f"`as_of` {options.as_of} is before the table was made")
-        table.load_as_version(time)
+        table.load_as_version(_version_at(table, place, time))
     elif options.version is not None:
         table.load_as_version(options.version)
+
+
+def _version_at(table: Any, place: str, time: datetime) -> int:
+    """Returns the last version that was written until `time`."""
+    latest, until = table.version(), 1000 * time.timestamp()
+    # By the times of the log's files, which a copy changes; the oldest if all are later.
+    table.load_as_version(time)
+    version: int = table.version()
+    while version < latest and _written(place, version + 1) <= until:
+        version += 1
+    while _written(place, version) > until:
+        if not version:
+            raise UsageError(f"`as_of` {time.isoformat()} is before the table was made")
+        version -= 1
+    return version
+
+
+def _written(place: str, version: int) -> int:
+    """Returns when a version was written, in ms, as the log says."""
+    try:
+        with open_data(located(f"{place}/_delta_log/{version:020d}.json")) as log:
+            infos = [json.loads(line).get("commitInfo", {}) for line in log if line.strip()]
+    except DataError:
+        infos = []
+    for info in infos:
+        if written := info.get("inCommitTimestamp", info.get("timestamp")):
+            return int(written)
+    raise DataError(
+        f"{place}: the log does not say when version {version} was written (its entry was removed, "
+        "or has no time), by which `as_of` is found; give a later time, or `version`"
+    )
 
 
 def _snapshot(table: Any, place: str) -> Snapshot:
@@ -89,12 +121,12 @@ def _snapshot(table: Any, place: str) -> Snapshot:
     values = zip(*(_values(actions, name) for name in names), strict=True) if names else None
     for path in _values(actions, "path"):
         partitions = zip(names, next(values), strict=True) if values else ()
-        located = unquote(path) if "://" in path else f"{place}/{unquote(path)}"
+        whole = unquote(path) if "://" in path else f"{place}/{unquote(path)}"
         files.append(
             DataFile(
-                located,
+                whole,
                 {name.removeprefix(_PARTITION): value for name, value in partitions},
-                deleted.pop(located, ()),
+                deleted.pop(whole, ()),
             )
         )
     if deleted:

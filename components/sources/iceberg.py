@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from typing import Any, BinaryIO
 
 from penstock.components.errors import DataError, UsageError, short_error
@@ -40,10 +40,14 @@ def open_iceberg(inputs: Sequence[str], options: Iceberg, spread: Spread = here)
     place = table_place(inputs, "iceberg")
     with _errors_named(place):
         table = _load(place)
-        snapshot = _snapshot(table, _chosen(table, options))
+        chosen, schema = _chosen(table, options), table.schema()
+        if options.version is not None or options.as_of is not None:
+            schema = table.schemas().get(chosen.schema_id, schema)
+        snapshot = _snapshot(table, chosen, schema)
         before = None
         if options.since is not None:
-            before = _snapshot(table, table.snapshot_by_id(options.since))
+            since = _known(table, table.snapshot_by_id(options.since))
+            before = _snapshot(table, since, schema)
     return open_snapshot("iceberg", place, snapshot, before, options, spread)
 
 
@@ -107,17 +111,23 @@ def _chosen(table: Any, options: Iceberg) -> Any:
         chosen = table.snapshot_as_of_timestamp(int(1000 * time.timestamp()))
     else:
         chosen = table.current_snapshot()
-    if chosen is None:
+    return _known(table, chosen)
+
+
+def _known(table: Any, snapshot: Any) -> Any:
+    """Returns a snapshot; DataError if the table had none such."""
+    if snapshot is None:
         ids = ", ".join(str(one.snapshot_id) for one in table.metadata.snapshots[-8:])
         raise DataError(f"{table.location()}: has no such snapshot; the latest are {ids or 'none'}")
-    return chosen
+    return snapshot
 
 
-def _snapshot(table: Any, chosen: Any) -> Snapshot:
-    schema = table.schemas().get(chosen.schema_id, table.schema())
+def _snapshot(table: Any, chosen: Any, schema: Any) -> Snapshot:
+    mapping = table.name_mapping() or ()
+    ids = {name: one.field_id for one in mapping for name in one.names if one.field_id is not None}
     columns = [LakeColumn(one.name, _type(one), one.field_id) for one in schema.fields]
     names = {one.field_id: one.name for one in schema.fields}
-    specs, files = table.specs(), []
+    specs, files, positions = table.specs(), [], cache(_positions)
     for task in table.scan(snapshot_id=chosen.snapshot_id).plan_files():
         if f"{task.file.file_format}".upper() != "PARQUET":
             raise DataError(f"{task.file.file_path}: is {task.file.file_format}, expected Parquet")
@@ -127,23 +137,24 @@ def _snapshot(table: Any, chosen: Any) -> Snapshot:
             for at, field in enumerate(spec)
             if str(field.transform) == "identity" and field.source_id in names
         }
-        deleted = {row for file in task.delete_files for row in _deleted(file, task.file.file_path)}
-        files.append(DataFile(task.file.file_path, partitions, tuple(sorted(deleted))))
+        path, deleted = task.file.file_path, set[int]()
+        for file in task.delete_files:
+            _check_deletes(file)
+            deleted.update(positions(file.file_path).get(path, ()))
+        files.append(DataFile(path, partitions, tuple(sorted(deleted))))
     files.sort(key=lambda file: file.path)
-    return Snapshot(chosen.snapshot_id, str(table.metadata.table_uuid), columns, files)
+    return Snapshot(chosen.snapshot_id, str(table.metadata.table_uuid), columns, files, ids)
 
 
 def _type(field: Any) -> str:
     return str(field.field_type).replace(" ", "")
 
 
-def _deleted(file: Any, path: str) -> Sequence[int]:
+def _check_deletes(file: Any) -> None:
     if f"{file.file_format}".upper() != "PARQUET":
         raise DataError(f"{file.file_path}: is a deletion vector ({file.file_format}); {_MERGE}")
-    return _positions(file.file_path).get(path, ())
 
 
-@lru_cache(maxsize=16)
 def _positions(delete_file: str) -> Mapping[str, Sequence[int]]:
     """Returns the deleted rows, from 0, of each data file that a file of deletes names."""
     with open_reader(located(delete_file)) as reader:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.listing import Listing
 from penstock.components.files.remote import is_remote, remote_file
 from penstock.components.sources.columnar import type_columns
@@ -101,6 +102,7 @@ class Snapshot:
     identity: str  # Equal for all versions of a table.
     columns: Sequence[LakeColumn]
     files: Sequence[DataFile]
+    ids: Mapping[str, str | int] = field(default_factory=dict)  # By name in files without ids.
 
 
 def table_place(inputs: Sequence[str], kind: str) -> str:
@@ -120,12 +122,14 @@ def open_snapshot(
 ) -> ParquetSource:
     """Opens the files of a snapshot, or those that were added since `before`."""
     wanted = _added(table, snapshot, before) if before else list(snapshot.files)
+    what = f"no rows were added since {options.since}" if before else "has no rows"
     if not wanted:
-        what = f"no rows were added since {options.since}" if before else "has no rows"
         raise DataError(f"{table}: {what} (version {snapshot.version})")
     paths = map_files(located, [one.path for one in wanted])
     found = inspect_files(inspect_parquet, paths, spread)
-    files = [_as_listed(*pair, snapshot.columns) for pair in zip(found, wanted, strict=True)]
+    files = [_as_listed(*pair, snapshot) for pair in zip(found, wanted, strict=True)]
+    if not (options.allow_empty or any(file.rows for file in files)):
+        raise DataError(f"{table}: {what} (version {snapshot.version}); {EMPTY_ADVICE}")
     source = ParquetSource.of(
         kind,
         files,
@@ -135,7 +139,8 @@ def open_snapshot(
         snapshot=f"{snapshot.version}" + (f", since {options.since}" if before else ""),
         notes=(f"version {snapshot.version} of the table",),
     )
-    content = f"{kind} {snapshot.identity} {source.snapshot}"
+    # Columns and ids of a table may change without a new version of it.
+    content = f"{kind} {snapshot.identity} {source.snapshot} {snapshot.columns} {snapshot.ids}"
     return replace(source, fingerprint=hashlib.sha256(content.encode()).hexdigest())
 
 
@@ -159,20 +164,27 @@ def located(path: str) -> str:
     return remote_file(path) if is_remote(path) else path
 
 
-def _as_listed(file: ParquetFile, listed: DataFile, columns: Sequence[LakeColumn]) -> ParquetFile:
+def _as_listed(file: ParquetFile, listed: DataFile, snapshot: Snapshot) -> ParquetFile:
     """Returns a file with the table's columns; those that it lacks have one value in all rows."""
     by_id: dict[str | int | None, str] = {_field_id(one): one.name for one in file.schema}
     if set(by_id) == {None}:  # Added from another tool, as Iceberg's `add_files` does.
-        by_id = {column.stored: column.name for column in columns}
+        ids = snapshot.ids or {column.name: column.stored for column in snapshot.columns}
+        by_id = {ids[name]: name for name in file.schema.names if name in ids}
     stored, constants, fields = {}, {}, []
-    for column in columns:
+    for column in snapshot.columns:
         name = by_id.get(column.stored) if isinstance(column.stored, int) else column.stored
         if name is not None and name in file.schema.names:
             stored[column.name] = name
             fields.append(file.schema.field(name).with_name(column.name))
         else:
-            constants[column.name] = listed.partitions.get(column.name)
-            fields.append(pa.field(column.name, _arrow_type(column.type)))
+            value, arrow_type = listed.partitions.get(column.name), _arrow_type(column.type)
+            if value is not None and pa.types.is_null(arrow_type):
+                raise DataError(
+                    f"{file.path}: lacks the partition column {column.name!r} of type "
+                    f"{column.type}, which is read from data files alone; write it into them"
+                )
+            constants[column.name] = value
+            fields.append(pa.field(column.name, arrow_type))
     return replace(
         file,
         schema=pa.schema(fields),

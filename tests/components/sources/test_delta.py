@@ -2,8 +2,11 @@
 
 import datetime
 import json
+import os
+import re
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lake_tables import deletion_vector, write_delta
 
@@ -57,10 +60,63 @@ def test_a_version_and_a_time_are_read(trips):
     assert [row["id"] for row in read(opened(trips, version=0))] == [0, 1, 2]
     now = datetime.datetime.now(datetime.timezone.utc).isoformat()
     assert len(read(opened(trips, as_of=now))) == 6
-    with pytest.raises(UsageError, match="`as_of` 2001-01-01 is before the table was made"):
+    with pytest.raises(
+        UsageError, match=r"`as_of` 2001-01-01T00:00:00\+00:00 is before the table was made"
+    ):
         opened(trips, as_of="2001-01-01")
     with pytest.raises(DataError, match="cannot be read as a Delta table"):
         opened(trips, version=7)
+
+
+def written(place):
+    """Sets the times at which the versions of a table were written, and returns them."""
+    logs = sorted(place.glob("_delta_log/*.json"))
+    for at, log in enumerate(logs):
+        time = 1_700_000_000_000 + 1000 * at
+        log.write_text(re.sub(r'"timestamp":\d+', f'"timestamp":{time}', log.read_text()))
+        os.utime(log, (0, 0))  # As a copy of the table may have.
+    return [f"2023-11-14T22:13:{20 + at}Z" for at in range(len(logs))]
+
+
+def test_a_time_is_looked_up_in_the_log_of_a_copied_table(tmp_path):
+    for at in range(3):
+        write_delta(tmp_path / "t", {"id": pa.array([at])})
+    for at, time in enumerate(written(tmp_path / "t")):
+        assert len(read(opened(tmp_path / "t", as_of=time))) == at + 1
+    with pytest.raises(UsageError, match="is before the table was made"):
+        opened(tmp_path / "t", as_of="2023-11-14T22:13:19Z")
+
+
+def test_a_time_before_the_oldest_version_of_the_log_is_refused(tmp_path):
+    from deltalake import DeltaTable
+
+    for at in range(4):
+        write_delta(tmp_path / "t", {"id": pa.array([at])})
+    times = written(tmp_path / "t")
+    DeltaTable(str(tmp_path / "t")).create_checkpoint()
+    for at in range(3):
+        (tmp_path / f"t/_delta_log/{at:020}.json").unlink()
+    assert len(read(opened(tmp_path / "t", as_of=times[3]))) == 4
+    with pytest.raises(DataError, match=r"does not say when version 2 was written .* give a later"):
+        opened(tmp_path / "t", as_of=times[1])
+
+
+def test_a_table_without_rows_is_refused_unless_it_may_be_empty(tmp_path):
+    write_delta(tmp_path / "t", {"id": pa.array([], pa.int64())}, mode="error")
+    add_file(tmp_path / "t", {"id": pa.array([], pa.int64())})
+    with pytest.raises(DataError, match=r"t: has no rows \(version 0\); .*allow_empty"):
+        opened(tmp_path / "t")
+    assert opened(tmp_path / "t", allow_empty=True).rows == 0
+
+
+def add_file(place, columns):
+    """Adds a data file to the newest entry of a log; deltalake writes none without rows."""
+    pq.write_table(pa.table(columns), place / "added.parquet")
+    size = (place / "added.parquet").stat().st_size
+    action = {"path": "added.parquet", "partitionValues": {}, "size": size}
+    log = max(place.glob("_delta_log/*.json"))
+    action |= {"modificationTime": 0, "dataChange": True}
+    log.write_text(f"{log.read_text().rstrip()}\n{json.dumps({'add': action})}\n")
 
 
 def test_rows_added_since_a_version_are_read(trips):
@@ -119,6 +175,8 @@ def test_deletion_vectors_and_column_mapping_are_honoured(tmp_path, parts):
         if "add" in action:
             action["add"]["deletionVector"] = deletion_vector([0, 3, 8])
     log.write_text("\n".join(map(json.dumps, actions)))
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    assert opened(tmp_path / "link").rows == 6
     source = opened(tmp_path / "t")
     assert source.rows == 6
     assert read(source, parts) == [{"id": i, "fare": i / 2} for i in (1, 2, 4, 5, 6, 7)]

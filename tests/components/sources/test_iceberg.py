@@ -1,6 +1,7 @@
 """Tables of Iceberg, with metadata by pyiceberg: any snapshot, and what was added since."""
 
 import datetime
+import json
 import re
 
 import pyarrow as pa
@@ -18,8 +19,10 @@ pytest.importorskip("pyiceberg")
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringType
+from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringType, TimeType
 from pyiceberg.utils.config import Config
+
+from penstock.components.sources import iceberg
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 SCHEMA = Schema(
@@ -92,14 +95,16 @@ def test_rows_added_since_a_snapshot_are_read(trips, tmp_path):
     assert manifest.source_snapshot == f"{second}, since {first}"
     with pytest.raises(DataError, match="no rows were added"):
         opened(trips.metadata, since=second)
-    with pytest.raises(DataError, match="has no such snapshot; the latest are"):
-        opened(trips.metadata, version=1)
+    for unknown in ({"version": 1}, {"since": 1}):
+        with pytest.raises(DataError, match="has no such snapshot; the latest are"):
+            opened(trips.metadata, **unknown)
 
 
 def test_positional_deletes_are_honoured(trips):
     before = trips.versions[-1]
     trips.append(rows(6, 206))
     trips.delete(trips.last, [0, 5, 199])
+    trips.delete(trips.last, [5])
     source = opened(trips.metadata)
     assert source.rows == 203
     kept = [*range(6), *(i for i in range(6, 206) if i not in (6, 11, 205))]
@@ -130,6 +135,52 @@ def test_columns_that_were_renamed_added_and_dropped(trips):
     assert [column.name for column in old.columns] == ["id", "day", "city"]
 
 
+def test_the_latest_rows_have_the_columns_that_the_table_has_now(trips):
+    before = opened(trips.metadata)
+    with trips.table.update_schema() as update:
+        update.rename_column("city", "place")
+    source = opened(trips.metadata)
+    assert source.fingerprint != before.fingerprint
+    assert read(source)[0] == {"id": 0, "day": 19723, "place": b"c0"}
+    assert read(opened(trips.metadata, since=trips.versions[0]))[0]["place"] == b"c3"
+    old = opened(trips.metadata, version=trips.versions[1])
+    assert [column.name for column in old.columns] == ["id", "day", "city"]
+
+
+def test_a_renamed_column_of_a_file_without_field_ids_is_found_by_the_name_mapping(trips):
+    names = [{"field-id": at, "names": [one]} for at, one in enumerate(("id", "day", "city"), 1)]
+    with trips.table.transaction() as change:
+        change.set_properties({"schema.name-mapping.default": json.dumps(names)})
+    trips.append(rows(6, 7), ids=False)
+    with trips.table.update_schema() as update:
+        update.rename_column("city", "place")
+    trips.append({"id": [7], "place": ["c7"]})
+    assert [row["place"] for row in read(opened(trips.metadata))[-2:]] == [b"c6", b"c7"]
+
+
+def test_a_table_without_rows_is_refused_unless_it_may_be_empty(tmp_path):
+    table = IcebergTable(tmp_path, SCHEMA)
+    table.append(rows(0, 1))
+    table.delete(table.last, [0])
+    with pytest.raises(DataError, match=r"has no rows .*allow_empty"):
+        opened(table.metadata)
+    assert opened(table.metadata, allow_empty=True).rows == 0
+
+
+def test_a_file_of_deletes_is_read_once(tmp_path, monkeypatch):
+    table, opened_files = IcebergTable(tmp_path, SCHEMA), []
+    for at in range(3):
+        table.append(rows(at, at + 1))
+    for _ in range(17):
+        table.delete(table.last, [0])
+    read_deletes = iceberg._positions
+    monkeypatch.setattr(
+        iceberg, "_positions", lambda path: opened_files.append(path) or read_deletes(path)
+    )
+    assert ids(opened(table.metadata)) == [0, 1]
+    assert len(opened_files) == len(set(opened_files)) == 17
+
+
 def test_a_file_without_field_ids_is_read_by_name(trips):
     trips.append(rows(6, 7), ids=False)
     assert read(opened(trips.metadata))[-1] == {"id": 6, "day": 19723, "city": b"c6"}
@@ -144,6 +195,18 @@ def test_an_identity_partition_that_is_in_no_file_is_a_column(tmp_path):
         {"id": 1, "day": 19723, "city": b"x"},
         {"id": 2, "day": None, "city": b"y"},
     ]
+
+
+def test_a_partition_of_a_type_that_only_files_hold_is_named(tmp_path):
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False),
+        NestedField(2, "at", TimeType(), required=False),
+    )
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "at"))
+    table = IcebergTable(tmp_path, schema, spec)
+    table.append({"id": [1]}, partition=(3_600_000_000,))
+    with pytest.raises(DataError, match=r"lacks the partition column 'at' of type time, .*"):
+        opened(table.metadata)
 
 
 @pytest.mark.skipif(
