@@ -66,7 +66,8 @@ def find_leaks(
     """
     # The sample of a split lacks features with several values in one of its rows.
     common = set.intersection(*(set(table.column_names) for table in splits.values()))
-    names = [n for n in next(iter(splits.values())).column_names if n in common]
+    kinds = next(iter(splits.values())).schema
+    names = [n for n in kinds.names if n in common and not pa.types.is_nested(kinds.field(n).type)]
     splits = {split: table.select(names) for split, table in splits.items()}
     labels = [n for n in labels if n in common]
     time = time if time in common else None

@@ -79,7 +79,8 @@ def run_quietly(
     """Run a pipeline with its progress on stderr and what its nodes print in a log."""
     config = peek_config(name, changes)
     data = getattr(config, "data", None)
-    if isinstance(data, str) and "{" not in data:  # {SPAN} and the like are found by the node
+    # {SPAN} and the like are found by the node.
+    if isinstance(data, str) and data and "{" not in data:
         require_place(data)
     with (
         noise_to_log() as noise,

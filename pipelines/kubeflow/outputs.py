@@ -130,7 +130,7 @@ def _page(artifacts: Iterable[Any]) -> str:
         return render_section("anomalies.html", anomalies=found)
 
     def statistics(uri: str) -> str:
-        return render_section("features.html", statistics=gather_statistics(uri))
+        return render_section("features.html", statistics=gather_statistics(uri), labels=())
 
     tables = {"ExampleStatistics": statistics, "ExampleAnomalies": anomalies}
     return render_parts([*_views(HTML, artifacts, lambda a: tables[a.type_name](a.uri))])

@@ -94,7 +94,7 @@ def disk_of(folder, inodes):
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-@pytest.mark.parametrize("inodes", [4, 8, 12])
+@pytest.mark.parametrize("inodes", [4, 6, 8])
 def test_ingest_without_free_inodes_is_one_line_and_leaves_nothing(tmp_path, penstock, inodes):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
     with disk_of(tmp_path / "disk", inodes) as disk:

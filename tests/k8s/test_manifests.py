@@ -51,7 +51,8 @@ def test_every_file_is_used():
     used = set()
     for file in K8S.rglob("kustomization.yaml"):
         plan = yaml.safe_load(file.read_text())
-        names = [*plan.get("resources", ()), *(patch["path"] for patch in plan.get("patches", ()))]
+        patches = [patch["path"] for patch in plan.get("patches", ()) if "path" in patch]
+        names = [*plan.get("resources", ()), *patches]
         used |= {(file.parent / name).resolve() for name in (*names, *plan.get("components", ()))}
     for folder in ("base", "components", "overlays"):
         for file in (K8S / folder).rglob("*.yaml"):

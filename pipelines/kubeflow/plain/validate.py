@@ -136,7 +136,7 @@ def _page(validation: Validation) -> str:
         [
             render_section("problems.html", problems=validation.problems),
             render_section("anomalies.html", anomalies=anomalies),
-            render_section("features.html", statistics=statistics_facts(datasets)),
+            render_section("features.html", statistics=statistics_facts(datasets), labels=()),
         ]
     )
 

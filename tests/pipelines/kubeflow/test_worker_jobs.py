@@ -309,7 +309,7 @@ def test_cluster_without_jobsets_is_told_what_to_install():
 
 def test_worker_of_an_indexed_job_takes_its_index_from_kubernetes(monkeypatch, tmp_path):
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
-    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setenv("TF_CONFIG", "")  # so that it is restored
 
     class JoinedError(Exception):
         pass

@@ -70,7 +70,7 @@ def run(root, cash, blessed=1):
         statistics=statistics,
         anomalies=describe.outputs["anomalies"],
         examples=describe.outputs["examples"],
-        options=GateOptions(max_drift=0.2),
+        options=GateOptions(max_drift=0.2, leakage="off"),
         baseline=before.outputs["statistics"],
     )
     bless = Bless(statistics=statistics, blessed=blessed)
