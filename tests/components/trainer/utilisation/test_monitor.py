@@ -27,6 +27,15 @@ def burn(cpu_seconds):
         sum(range(1000))
 
 
+def wait_for(monitor, looks):
+    """Waits until the monitor has looked so often from now on."""
+    before = monitor.latest
+    for _ in range(looks):
+        while monitor.latest is before:
+            time.sleep(0.005)
+        before = monitor.latest
+
+
 def cpu_seconds(seen):
     """CPU time of the process that the samples add up to."""
     steps = zip((seen.seconds[0] - 0.1, *seen.seconds), seen.seconds, strict=False)
@@ -37,8 +46,9 @@ def cpu_seconds(seen):
 def test_it_sees_a_core_that_is_busy_and_one_that_is_not():
     with Monitor(interval_seconds=0.1, gpus=()) as busy:
         burn(0.8)
+        wait_for(busy, 3)
     with Monitor(interval_seconds=0.1, gpus=()) as idle:
-        time.sleep(0.6)
+        wait_for(idle, 3)
     for monitor in (busy, idle):
         seen = monitor.series()
         assert len(seen.seconds) >= 3
@@ -52,7 +62,7 @@ def test_it_sees_a_core_that_is_busy_and_one_that_is_not():
 
 def test_a_look_costs_little():
     with Monitor(interval_seconds=0.02, gpus=()) as monitor:
-        time.sleep(0.5)
+        wait_for(monitor, 20)
     looks = len(monitor.series().seconds)
     assert 0 < monitor.cpu_seconds / looks < 0.002
 
@@ -64,7 +74,7 @@ def test_a_late_look_is_not_followed_by_one_over_an_instant():
             return super().read()
 
     with Monitor(interval_seconds=0.1, gpus=[SlowGpu(100)]) as monitor:
-        time.sleep(1.2)
+        wait_for(monitor, 3)
     seconds = monitor.series().seconds
     assert len(seconds) >= 3
     assert min(after - before for before, after in pairwise(seconds)) > 0.29
@@ -72,7 +82,7 @@ def test_a_late_look_is_not_followed_by_one_over_an_instant():
 
 def test_gpus_are_looked_at_too():
     with Monitor(interval_seconds=0.05, gpus=[OneGpu(100)]) as monitor:
-        time.sleep(0.3)
+        wait_for(monitor, 1)
     (gpu,) = monitor.series().gpus
     assert (gpu.index, gpu.name, gpu.memory_total_mib) == (3, "H200", 1024.0)
     assert set(gpu.busy_share) == {0.5}
@@ -82,7 +92,7 @@ def test_gpus_are_looked_at_too():
 
 def test_a_look_that_fails_ends_the_looking_and_is_on_record(caplog):
     with Monitor(interval_seconds=0.02, gpus=[OneGpu(2)]) as monitor:
-        time.sleep(0.3)
+        monitor._thread.join()
     assert len(monitor.series().seconds) == 2
     assert monitor.missed == "GPU 3 (H200) cannot be read: GPU is lost"
     assert "utilisation is not on record from here on: GPU 3" in caplog.text
