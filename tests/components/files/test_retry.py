@@ -2,6 +2,7 @@ import errno
 import io
 import os
 import resource
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -69,6 +70,30 @@ def test_after_some_patience_the_file_is_named(tmp_path, faulty, waited):
         "the mount, then start again"
     )
     assert len(waited) == 4
+
+
+# The kernel answers EIO to every read of it at 0, where no process has memory.
+UNREADABLE = Path("/proc/self/mem")
+
+
+@pytest.mark.skipif(not UNREADABLE.exists(), reason="needs Linux")
+def test_read_that_the_kernel_fails_is_retried_and_then_named(tmp_path, monkeypatch):
+    path, tries = tmp_path / "a.csv", []
+
+    def comes_back(seconds):
+        tries.append(seconds)
+        if len(tries) == 2:
+            path.unlink()
+            path.write_text("id\n1\n2\n")
+
+    monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=comes_back))
+    path.symlink_to(UNREADABLE)
+    assert hash_file(str(path)).size == 7
+    assert tries == [0.5, 2.0]
+    with pytest.raises(
+        DataError, match=r"mem: cannot be read, 5 tries failed \(Input/output error"
+    ):
+        hash_file(str(UNREADABLE))
 
 
 def test_what_is_no_fault_of_the_moment_is_not_tried_again(tmp_path, waited):

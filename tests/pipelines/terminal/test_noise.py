@@ -12,6 +12,7 @@ with noise_to_log() as noise:
     if kept:
         noise.keep_in(pathlib.Path(kept[0]))
     logging.getLogger("tfx").info("informed")
+    logging.getLogger("tfx").info("exec_properties={'password': 'hunter22', 'rows': 3}")
     print("for the person", file=noise.screen)
     temporary = noise.log
 print("result")
@@ -37,6 +38,7 @@ def test_only_what_is_meant_for_the_screen_gets_there(tmp_path):
     lines = log.read_text().splitlines()
     assert lines[:2] == ["python", "from-c"]
     assert lines[2].endswith(" INFO tfx: informed")
+    assert lines[3].endswith(" INFO tfx: exec_properties={'password': '***', 'rows': 3}")
 
 
 def test_without_a_place_to_keep_it_the_noise_is_gone():
