@@ -140,7 +140,8 @@ def test_overwrite_of_an_app_with_a_manifest_of_its_own_is_refused(csv, tmp_path
 
 def test_few_file_descriptors_give_the_output_or_one_line(csv, tmp_path):
     limited = ["sh", "-c", 'ulimit -n 12; exec "$@"', "sh", PENSTOCK]
-    command = [*limited, "ingest", csv, tmp_path / "out", "--delimiter", ";", "--shards", "1"]
+    command = [*limited, "ingest", csv, tmp_path / "out", "--delimiter", ";"]
+    command += ["--shards", "2", "--workers", "2"]
     done = subprocess.run(command, capture_output=True, text=True)
     first, *more = done.stderr.splitlines()
     assert first.startswith("60 rows in 1 csv file")
