@@ -129,8 +129,9 @@ def _snapshot(table: Any, chosen: Any, schema: Any) -> Snapshot:
     names = {one.field_id: one.name for one in schema.fields}
     specs, files, positions = table.specs(), [], cache(_positions)
     for task in table.scan(snapshot_id=chosen.snapshot_id).plan_files():
-        if f"{task.file.file_format}".upper() != "PARQUET":
-            raise DataError(f"{task.file.file_path}: is {task.file.file_format}, expected Parquet")
+        form = str(getattr(task.file.file_format, "value", task.file.file_format))
+        if form.upper() != "PARQUET":
+            raise DataError(f"{task.file.file_path}: is {form}, expected Parquet")
         spec = specs[task.file.spec_id].fields
         partitions = {
             names[field.source_id]: task.file.partition[at]

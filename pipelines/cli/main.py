@@ -36,7 +36,6 @@ from penstock.pipelines.cli import (
     verify,
 )
 from penstock.pipelines.cli import compile as compile_
-from penstock.pipelines.cli.deferred_imports import defer_imports
 from penstock.pipelines.terminal.interrupts import (
     EXIT_CODE,
     CommandInterruptedError,
@@ -139,7 +138,7 @@ def main() -> None:
 
 
 def spare_imports(command: str = "") -> None:
-    """Stubs imports that a command never uses, defers seldom used; only in Penstock's own process.
+    """Stubs slow imports that a command never uses; only in Penstock's own process.
 
     TFX's InfraValidator imports Kubernetes' client, and that, where it is installed, a validator
     of manifests: 2.3 s. TensorFlow imports Keras and Google's client, without which it loads and
@@ -148,7 +147,6 @@ def spare_imports(command: str = "") -> None:
     unused = ("keras", "googleapiclient") if command == "predict" else ("kubernetes_validate",)
     for name in unused:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-    defer_imports()
     # Collecting garbage among a million objects of libraries takes 1.2 s of a run's imports.
     gc.set_threshold(100_000, 20, 20)
 

@@ -19,7 +19,7 @@ TINY = {
     "verdict": ["--rows", 2048, "--seconds", 0.1, "--only", "one shard"],
 }
 VERDICTS = {
-    "ingest": 3, "formats": 6, "gpu": 1, "images": 6, "ladder": 13, "tabular": 5, "verdict": 1,
+    "ingest": 3, "formats": 8, "gpu": 1, "images": 6, "ladder": 13, "tabular": 5, "verdict": 1,
 }  # fmt: skip
 
 

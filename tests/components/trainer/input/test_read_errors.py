@@ -9,17 +9,21 @@ from penstock.components.trainer.options import TrainOptions
 pytestmark = pytest.mark.faults
 
 
-def test_a_record_damaged_under_training_is_named_with_its_shard(tmp_path, data, toy):
+def test_a_damaged_record_stops_the_training_and_is_named_with_its_shard(tmp_path, data, toy):
     shards = data.write_shards(tmp_path, (40, 40))
     source = [str(tmp_path / "Split-train" / "*")]
     spec = {name: data.spec[name] for name in ("x", "y")}
     options = InputOptions(batch_size=8, seed=1)
-    broken = Input.rows(source, spec, options=options, label="y").train()
-    whole = Input.rows(source, spec, options=options, label="y").eval()
-    assert damage_in(broken, whole, None) is None
+
+    def inputs():
+        rows = Input.rows(source, spec, options=options, label="y")
+        return rows.train(), rows.eval()
+
+    assert damage_in(*inputs(), None) is None
     altered = bytearray(shards[1].read_bytes())
     altered[-10] ^= 1
     shards[1].write_bytes(altered)
+    broken, _ = inputs()
     with pytest.raises(DataError) as caught:
         train(
             toy.build_model,
