@@ -124,7 +124,7 @@ class RowInput(Input):
         except ValueError as error:  # a kind of feature where TensorFlow has none
             raise UsageError(f"the spec cannot be parsed: {short_error(error)}") from error
         if self._feature_lists is not None:
-            _require_steps(files)
+            _require_steps(files, self._feature_lists)
         return files, parse
 
 
@@ -196,10 +196,26 @@ def _parsed(
     return parallel_map(groups, lambda group: tf.nest.map_structure(cut, parse(group)))
 
 
-def _require_steps(files: InputFiles) -> None:
+def _require_steps(files: InputFiles, wanted: Spec) -> None:
+    """Refuses Examples, and a wanted list that is in no record beside others that are not wanted.
+
+    TensorFlow reads a misspelt list as one without steps. A list may be rare: alone it is no fault.
+    """
     pairs = zip(files.files, files.compressions, strict=True)
     records = (record for pair in pairs for record in tf.data.TFRecordDataset(*pair))
-    if not any(has_sequences(record.numpy()) for record in islice(records, _LOOKED_AT)):
+    found: set[str] = set()
+    for record in islice(records, _LOOKED_AT):
+        if has_sequences(record.numpy()):
+            lists = tf.train.SequenceExample.FromString(record.numpy()).feature_lists.feature_list
+            found |= {*lists}
+        if found and found >= {*wanted}:
+            return
+    if found and (others := found - {*wanted}):
+        raise DataError(
+            f"{files.files[0]}: none of the first {_LOOKED_AT:,} records has the feature list "
+            f"{sorted({*wanted} - found)[0]!r}; they have {', '.join(sorted(others))} besides"
+        )
+    if not found:
         raise DataError(
             f"{files.files[0]}: none of the first {_LOOKED_AT:,} records is a SequenceExample with "
             "steps; leave feature_lists out to read tf.train.Examples"

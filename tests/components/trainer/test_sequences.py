@@ -151,6 +151,11 @@ def test_what_does_not_go_with_lists_is_refused(written, tmp_path):
         Input.rows(
             [str(written / "example")], CONTEXT, options=READING, feature_lists=STEPS
         ).train()
+    misspelt = {"wrods": STEPS["words"]}
+    with pytest.raises(DataError, match="has the feature list 'wrods'; they have at, words besid"):
+        Input.rows(
+            [str(written / "sequence")], CONTEXT, options=READING, feature_lists=misspelt
+        ).train()
     inner = {"words": STEPS["words"]}
     message = "the spec cannot be parsed: Unsupported FixedLenSequenceFeature .* for key 'words'"
     with pytest.raises(UsageError, match=message):
