@@ -129,8 +129,8 @@ def _snapshot(table: Any, chosen: Any, schema: Any) -> Snapshot:
     names = {one.field_id: one.name for one in schema.fields}
     specs, files, positions = table.specs(), [], cache(_positions)
     for task in table.scan(snapshot_id=chosen.snapshot_id).plan_files():
-        form = str(getattr(task.file.file_format, "value", task.file.file_format))
-        if form.upper() != "PARQUET":
+        form = _format(task.file)
+        if form != "PARQUET":
             raise DataError(f"{task.file.file_path}: is {form}, expected Parquet")
         spec = specs[task.file.spec_id].fields
         partitions = {
@@ -152,8 +152,8 @@ def _type(field: Any) -> str:
 
 
 def _check_deletes(file: Any) -> None:
-    if f"{file.file_format}".upper() != "PARQUET":
-        raise DataError(f"{file.file_path}: is a deletion vector ({file.file_format}); {_MERGE}")
+    if _format(file) != "PARQUET":
+        raise DataError(f"{file.file_path}: is a deletion vector ({_format(file)}); {_MERGE}")
 
 
 def _positions(delete_file: str) -> Mapping[str, Sequence[int]]:
@@ -164,3 +164,8 @@ def _positions(delete_file: str) -> Mapping[str, Sequence[int]]:
     for path, row in zip(rows["file_path"], rows["pos"], strict=True):
         found.setdefault(path, []).append(row)
     return found
+
+
+def _format(file: Any) -> str:
+    """`PARQUET`, ...: a string, or an enum, which Python 3.11 and later print with its type."""
+    return str(getattr(file.file_format, "value", file.file_format)).upper()
