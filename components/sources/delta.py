@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -18,6 +17,7 @@ from penstock.components.sources.lake import (
     Delta,
     LakeColumn,
     Snapshot,
+    errors_named,
     located,
     open_snapshot,
     table_place,
@@ -33,7 +33,7 @@ def open_delta(inputs: Sequence[str], options: Delta, spread: Spread = here) -> 
     place = table_place(inputs, "delta")
     place = normal_address(place) if is_remote(place) else os.path.realpath(place)
     before = None
-    with _errors_named(place):
+    with errors_named(place, _explain):
         table = _open(place)
         _load(table, place, options)
         snapshot = _snapshot(table, place)
@@ -53,17 +53,11 @@ def _open(place: str) -> Any:
     return DeltaTable(place, storage_options={"AWS_ALLOW_HTTP": str(is_plain).lower()})
 
 
-@contextmanager
-def _errors_named(place: str) -> Iterator[None]:
-    try:
-        yield
-    except (DataError, UsageError):
-        raise
-    except Exception as error:  # deltalake has errors of its own, and raises Python's too.
-        raise DataError(
-            f"{place}: cannot be read as a Delta table ({short_error(error)}); name the folder "
-            "that holds _delta_log, and a version that the log still has"
-        ) from error
+def _explain(error: Exception) -> str:
+    return (
+        f"cannot be read as a Delta table ({short_error(error)}); name the folder that holds "
+        "_delta_log, and a version that the log still has"
+    )
 
 
 def _load(table: Any, place: str, options: Delta) -> None:

@@ -1,8 +1,7 @@
 """Tables of Apache Iceberg as a `Source`; the package pyiceberg reads their metadata."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, BinaryIO
 
@@ -14,6 +13,7 @@ from penstock.components.sources.lake import (
     Iceberg,
     LakeColumn,
     Snapshot,
+    errors_named,
     located,
     open_snapshot,
     table_place,
@@ -38,7 +38,7 @@ _MERGE = "merge them into the data files, in Spark by CALL system.rewrite_data_f
 def open_iceberg(inputs: Sequence[str], options: Iceberg, spread: Spread = here) -> ParquetSource:
     """Opens a snapshot of a table, or the rows that were added since another."""
     place = table_place(inputs, "iceberg")
-    with _errors_named(place):
+    with errors_named(place, _explain):
         table = _load(place)
         chosen, schema = _chosen(table, options), table.schema()
         if options.version is not None or options.as_of is not None:
@@ -51,18 +51,10 @@ def open_iceberg(inputs: Sequence[str], options: Iceberg, spread: Spread = here)
     return open_snapshot("iceberg", place, snapshot, before, options, spread)
 
 
-@contextmanager
-def _errors_named(place: str) -> Iterator[None]:
-    try:
-        yield
-    except (DataError, UsageError):
-        raise
-    except Exception as error:  # pyiceberg has errors of its own, and raises Python's too.
-        if "equality" in str(error):
-            raise DataError(f"{place}: has equality deletes; {_MERGE}") from error
-        raise DataError(
-            f"{place}: cannot be read as an Iceberg table ({short_error(error)}); {_HOW_TO_NAME}"
-        ) from error
+def _explain(error: Exception) -> str:
+    if "equality" in str(error):
+        return f"has equality deletes; {_MERGE}"
+    return f"cannot be read as an Iceberg table ({short_error(error)}); {_HOW_TO_NAME}"
 
 
 class PenstockFileIO(FileIO):

@@ -1,7 +1,8 @@
 """One version of a table whose log lists Parquet files (Delta, Iceberg), as a `Source`."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -110,6 +111,17 @@ def table_place(inputs: Sequence[str], kind: str) -> str:
     if len(inputs) != 1:
         raise UsageError(f"--kind {kind} reads one table, got {len(inputs)} inputs")
     return inputs[0].removesuffix("/*").rstrip("/")
+
+
+@contextmanager
+def errors_named(place: str, explain: Callable[[Exception], str]) -> Iterator[None]:
+    """Makes the errors of a table's library, its own and Python's, a DataError with the place."""
+    try:
+        yield
+    except (DataError, UsageError):
+        raise
+    except Exception as error:
+        raise DataError(f"{place}: {explain(error)}") from error
 
 
 def open_snapshot(
