@@ -139,20 +139,23 @@ def doctor(cluster: Cluster) -> str:
 
 def taxi_runs(cluster: Cluster) -> str:
     """Taxi, compiled and submitted, until its model is pushed."""
-    file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
-    run, text = cluster.submit(file)
-    need(f"run {run} succeeded" in text, text[-600:])
+    run = _run_taxi(cluster, *_FEW_STEPS)
     ended = states(cluster.executions(_STORE))
     need(set(ended.values()) <= {"COMPLETE", "CACHED"}, str(ended))
     need("Pusher" in ended, f"no Pusher in {ended}")
     return f"{len(ended)} nodes; run {run[:8]}"
 
 
+def _run_taxi(cluster: Cluster, *options: str) -> str:
+    """Compiles and submits taxi, and returns the id of its run once that has succeeded."""
+    run, text = cluster.submit(cluster.compile("taxi", *options, placement=_PLACEMENT))
+    need(f"run {run} succeeded" in text, text[-600:])
+    return run
+
+
 def taxi_again_is_cached(cluster: Cluster) -> str:
     """The same file again takes every node's outputs from TFX's cache."""
-    file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
-    run, text = cluster.submit(file)
-    need(f"run {run} succeeded" in text, text[-600:])
+    _run_taxi(cluster, *_FEW_STEPS)
     ended = states(cluster.executions(_STORE))
     cached = [node for node, state in ended.items() if state == "CACHED"]
     need(len(cached) >= len(ended) - 1, str(ended))
@@ -161,9 +164,7 @@ def taxi_again_is_cached(cluster: Cluster) -> str:
 
 def resolver_finds_the_blessed_model(cluster: Cluster) -> str:
     """A further training is compared with the model that an earlier run pushed."""
-    file = cluster.compile("taxi", "--set", "train.max_steps=60", placement=_PLACEMENT)
-    run, text = cluster.submit(file)
-    need(f"run {run} succeeded" in text, text[-600:])
+    _run_taxi(cluster, "--set", "train.max_steps=60")
     executions = cluster.executions(_STORE)
     trained = [e for e in executions if e["node"] == "Trainer" and e["state"] == "COMPLETE"]
     newest = [e for e in executions if e["run"] == executions[-1]["run"]]
