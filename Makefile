@@ -105,7 +105,7 @@ image-for-tests: image
 test-image: image-for-tests
 	docker run --rm --network none --hostname localhost --read-only --volume /tmp --volume $(CURDIR):/tests:ro \
 	    --env PYTEST_ADDOPTS $(IMAGE)-test \
-	    $(PYTEST) -m "not (faults and slow) and not containers" -p no:cacheprovider
+	    $(PYTEST) -m "not (faults and slow) and not containers and not outside_image" -p no:cacheprovider
 
 # The compiled pipeline in containers, by the local engine of the newest kfp. Three files at once, as
 # each now and then waits for Docker or for a server.

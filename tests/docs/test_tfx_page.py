@@ -35,9 +35,8 @@ def folder(tmp_path_factory):
     return folder
 
 
-# Both marks, so that it runs outside the image, which has neither pip nor Keras 2.
 @pytest.mark.slow
-@pytest.mark.faults
+@pytest.mark.outside_image
 @pytest.mark.parametrize(("name", "rows"), [("penguin", 300), ("taxi", 15_002)])
 def test_each_node_of_the_page_gives_what_the_page_says(folder, name, rows):
     done = subprocess.run(
