@@ -64,18 +64,15 @@ class FeatureTally:
     _runs: dict[str, array] = field(default_factory=dict)
 
     def add_feature(self, feature: Any) -> None:
-        """Adds the feature of one record."""
         self.present += self._add(feature)
 
     def add_steps(self, features: Any) -> None:
-        """Adds the feature list of one record."""
         self._widen("steps", len(features), len(features))
         self.present += len(features) > 0
         for feature in features:
             self._add(feature)
 
     def summary(self, records: int) -> FeatureSummary:
-        """Returns the summary over a number of records."""
         for kind in self._runs:
             self._fold(kind)
         none = (None, None)

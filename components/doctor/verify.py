@@ -42,7 +42,6 @@ class VerifyReport:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """All faults, one line each."""
         return self.set_faults + tuple(fault for file in self.files for fault in file.faults)
 
     @property
@@ -62,7 +61,6 @@ class VerifyReport:
         return sum(file.bytes for file in self.files)
 
     def to_json(self) -> str:
-        """The report as one JSON object."""
         totals = {name: getattr(self, name) for name in ("faults", "records", "rows", "bytes")}
         return json.dumps({**asdict(self), **totals}, indent=1)
 

@@ -29,7 +29,6 @@ Engine: TypeAlias = "int | MakePipeline"
 
 
 def task_engine(options: EngineOptions) -> Engine:
-    """Returns the engine that options describe."""
     if options.runner == "local":
         return options.workers
     from penstock.components.engine.pipeline import engine_pipeline

@@ -51,7 +51,6 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
             time.sleep(_LOOK_SECONDS)
 
     def close(self) -> None:
-        """Lets the process end."""
         self._is_closing = True
         super().close()
 

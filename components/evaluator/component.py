@@ -37,7 +37,6 @@ class Executor(executor.Executor):
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        """Writes the evaluation, and the blessing if there is a threshold."""
         reason = self._not_plain(input_dict, exec_properties)
         if reason is None:
             config = _eval_config(input_dict, exec_properties)

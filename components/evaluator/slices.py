@@ -65,7 +65,6 @@ class Slicer:
 
     @property
     def names(self) -> set[str]:
-        """Names of the columns to slice by."""
         return {name for names in self._names for name in names}
 
     def members(

@@ -84,7 +84,6 @@ class Tally(ABC):
         self._sums.add(keys, values[:, rows][:, kept])
 
     def accumulator(self, number: int) -> Any:
-        """Returns the combiner's accumulator of a slice."""
         first = number * self.width
         keys, sums = self._sums.between(first, first + self.width)
         return self.accumulated(keys - first, sums)
@@ -105,7 +104,6 @@ def without_buckets(*columns: np.ndarray) -> Added:
 
 
 def inputs_of_key(combiner: Any) -> Inputs:
-    """Returns the inputs of a combiner by the key of its output."""
     key = combiner._key if hasattr(combiner, "_key") else combiner._metric_key
     return Inputs.of(combiner, model=key.model_name, output=key.output_name, sub_key=key.sub_key)
 

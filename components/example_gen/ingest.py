@@ -149,7 +149,6 @@ def write_inputs(
 
 
 def shard_tasks(planned: Sequence[PlannedInput]) -> Iterator[ShardTask]:
-    """Yields the tasks of all inputs, numbered."""
     number = 0
     for one in planned:
         for index, pieces in enumerate(one.source.cut(one.plan.shards)):

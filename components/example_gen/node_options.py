@@ -30,7 +30,6 @@ class NodeOptions:
     ingest: IngestOptions = field(default_factory=IngestOptions)
 
     def to_proto(self) -> example_gen_pb2.CustomConfig:
-        """Returns the node's `custom_config`."""
         # JSON text within the Struct, because a Struct's own numbers are all doubles.
         struct = struct_pb2.Struct()
         values = {"source": options_to_json(self.source), "ingest": asdict(self.ingest)}
@@ -41,7 +40,6 @@ class NodeOptions:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> "NodeOptions":
-        """Reads the options from an execution's properties."""
         config = _message(properties, "custom_config", example_gen_pb2.CustomConfig())
         struct = struct_pb2.Struct()
         config.custom_config.Unpack(struct)

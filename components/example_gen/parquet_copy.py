@@ -19,7 +19,6 @@ PARQUET_DIR = "parquet"
 
 
 def parquet_name(index: int, count: int) -> str:
-    """Returns the name of the copy of the shard of that number."""
     return f"data-{index:05d}-of-{count:05d}.parquet"
 
 
@@ -33,7 +32,6 @@ class ParquetCopy:
         self._writer = pq.ParquetWriter(path, self._schema)
 
     def write(self, rows: pa.RecordBatch, mask: pa.BooleanArray) -> None:
-        """Appends the rows where `mask` is true."""
         table = pa.Table.from_batches([rows]).filter(mask)
         if table.num_rows:
             self._writer.write_table(table.cast(self._schema))

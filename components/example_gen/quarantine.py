@@ -25,7 +25,6 @@ class QuarantineWriter:
         self.first: str | None = None  # place and reason of the first row
 
     def write(self, rejected: Sequence[RejectedRow]) -> None:
-        """Appends rows."""
         if not rejected:
             return
         if self._out is None:

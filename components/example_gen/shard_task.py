@@ -68,7 +68,6 @@ class TaskResult:
 
 
 def strict_error(row: RejectedRow) -> DataError:
-    """Returns the error of strict mode for a row that does not fit."""
     # A reason may end with advice of its own, "; copy it again".
     advice = "," if _ADVICE.search(row.reason) else "; fix it,"
     return DataError(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
@@ -77,7 +76,6 @@ def strict_error(row: RejectedRow) -> DataError:
 def write_examples(
     batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]
 ) -> SplitIndices:
-    """Appends rows as Examples and returns the split of each."""
     is_large = batch.records is None and has_large_values(batch.table)
     return (_write_large if is_large else _write_small)(batch, options, writers)
 
@@ -91,7 +89,6 @@ class WriteShards:
     write: WriteBatch = write_examples
 
     def __call__(self, task: ShardTask) -> TaskResult:
-        """Reads the task's pieces and writes its files."""
         with self.output.new_try() as folder:
             result = write_files(task, self.options, folder, self.write)
             self.output.take(folder)
@@ -101,7 +98,6 @@ class WriteShards:
 def write_files(
     task: ShardTask, options: IngestOptions, folder: Path, write: WriteBatch = write_examples
 ) -> TaskResult:
-    """Reads a task's pieces and writes its files into a folder; see `WriteShards`."""
     names = [split.name for split in task.splits.splits]
     name = shard_name(task.index, task.count, compression=options.compression)
     read = blank = 0

@@ -21,7 +21,6 @@ _NOT_LISTED = ("http", "https")
 
 
 def has_span(text: str) -> bool:
-    """Returns whether a pattern or an address has placeholders of a span."""
     return _SPAN.search(text) is not None
 
 

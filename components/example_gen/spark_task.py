@@ -47,7 +47,6 @@ class SparkRows(Source):
         return [()] * parts
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """Yields all rows of the partition."""
         columns, names = (*self.columns, *self.steps), {column.name for column in self.steps}
         before = 0
         for rows in self.batches:

@@ -126,7 +126,6 @@ def _partition_keys(table: pa.RecordBatch, name: str) -> pa.BinaryArray:
 
 
 def row_digests(keys: pa.BinaryArray) -> Iterator[bytes]:
-    """Yields the sha256 of each value."""
     return (hashlib.sha256(key).digest() for key in keys.to_numpy(zero_copy_only=False))
 
 

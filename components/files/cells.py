@@ -44,7 +44,6 @@ class CellStream:
         self._room = 0
 
     def read(self, size: int, /) -> bytes:
-        """Reads at most `size` bytes."""
         data = self._stream.read(size)
         rest = memoryview(data)[: self._left]
         self._left -= len(rest)

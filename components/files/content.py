@@ -66,7 +66,6 @@ class HashingStream:
         self._size = 0
 
     def read(self, size: int, /) -> bytes:
-        """Reads at most `size` bytes."""
         data = self._stream.read(size)
         self._digest.update(data)
         self._size += len(data)
@@ -74,7 +73,6 @@ class HashingStream:
         return data
 
     def content(self) -> Content:
-        """Returns digest and size of everything read so far."""
         return Content(self._digest.digest(), self._size, self._state)
 
 

@@ -167,7 +167,6 @@ class _LocalOutput(Output):
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Returns all files below a folder, sorted."""
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

@@ -37,7 +37,6 @@ class RemoteFile(str):
     version: str | None
 
     def __new__(cls, address: str, size: int | None, version: str | None) -> "RemoteFile":
-        """Creates the address of a file of a known size and version."""
         self = super().__new__(cls, address)
         self.size, self.version = size, version
         return self

@@ -48,7 +48,6 @@ def is_transient(error: BaseException) -> bool:
 
 
 def waits() -> Iterator[float]:
-    """Yields the seconds to wait before each retry."""
     return iter(WAIT_SECONDS)
 
 
@@ -90,14 +89,12 @@ class RetryingFile(io.FileIO):
             self._retry(error, 0, lambda: None)
 
     def readinto(self, buffer: Any, /) -> int | None:
-        """Reads up to the buffer's length."""
         try:
             return _readinto(self, buffer)
         except OSError as error:
             return self._retry(error, self.tell(), lambda: _readinto(self, buffer))
 
     def readall(self) -> bytes:
-        """Reads to the end."""
         start = self.tell()
         try:
             return super().readall()

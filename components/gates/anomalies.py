@@ -29,7 +29,6 @@ class Anomaly:
 
 
 def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
-    """Reads the anomalies of each split of an `ExampleAnomalies`."""
     from tfx.dsl.io import fileio  # the checks on protos need no TFX
 
     by_split = {}

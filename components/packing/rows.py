@@ -127,7 +127,6 @@ def _from_folder(folder: Path) -> RowSplit:
 
 
 def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a shard of Examples, decoded by `RowDecoder`."""
     decoder = row_decoder(kinds)
     read = 0
     for payloads in read_payloads(file, shard):

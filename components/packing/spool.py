@@ -105,7 +105,6 @@ def _check_columns(columns: Sequence[Column], packing: PackOptions) -> None:
 
 
 def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> SplitIndices:
-    """Appends rows as Arrow batches and returns the split of each."""
     splits = assign_by_digest(batch.table, _digests(batch), options)
     for i, writer in enumerate(writers):
         rows = batch.table.filter(pa.array(splits == i))

@@ -48,14 +48,12 @@ class ArrowSource(ColumnarSource[ArrowFile]):
     def read_groups(
         self, file: ArrowFile, groups: Sequence[int], names: Sequence[str], size: BatchSize
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of some record batches."""
         with closing(_open(file.path)) as stream:
             for batch in _batches(stream, groups, names, is_stream=file.is_stream):
                 yield from slices(batch, size)
 
 
 def open_arrow(inputs: Sequence[str], options: Arrow, spread: Spread = here) -> Source:
-    """Checks, hashes and types Arrow files."""
     return open_columnar(ArrowSource, "arrow", _inspect, inputs, options, spread)
 
 

@@ -84,12 +84,10 @@ class AvroFile(ScannedFile):
 
     @property
     def types(self) -> dict[str, Any]:
-        """Avro type of each column, by name."""
         return {field["name"]: field["type"] for field in self.schema["fields"]}
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns."""
         return list(self.types)
 
     def read_rows(self, start: int, end: int) -> Iterator[Row]:
@@ -122,7 +120,6 @@ class AvroSource(FileSource[AvroFile]):
     options: Avro
 
     def read_piece(self, file: AvroFile, piece: Piece) -> Iterator[Batch]:
-        """Yields the rows of a piece, at most `MAX_BATCH_ROWS` in a batch."""
         converter = RowConverter(self.columns, self.options)
         rows = file.read_rows(piece.start, piece.end)
         number, wanted = piece.first_row, FIRST_BATCH_ROWS
@@ -139,7 +136,6 @@ def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConvert
 
 
 def open_avro(inputs: Sequence[str], options: Avro, spread: Spread = here) -> AvroSource:
-    """Checks, hashes and types Avro files."""
     listing = list_files(inputs, "avro")
     files = spread_files(_inspect, listing.files, spread)
     require_rows(files, allow_empty=options.allow_empty)

@@ -21,13 +21,11 @@ RowFault = tuple[str | None, str]
 
 
 def batch_of(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.RecordBatch:
-    """Returns arrays of the columns' types as one batch."""
     schema = pa.schema([(column.name, column.arrow_type) for column in columns])
     return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
 
 
 def empty_batch(columns: Sequence[Column]) -> pa.RecordBatch:
-    """Returns a batch without rows."""
     return batch_of(columns, [pa.array([], column.arrow_type) for column in columns])
 
 
@@ -67,7 +65,6 @@ def batch_without(
 
 
 def rows_without(faults: Collection[int], table: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the rows that are not at fault."""
     if not faults:
         return table
     return take_rows(table, [at for at in range(table.num_rows) if at not in faults])

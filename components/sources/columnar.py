@@ -100,11 +100,9 @@ class ColumnarFile(ScannedFile):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
         return tuple(self.schema.names)
 
     def type_of(self, name: str) -> pa.DataType:
-        """Returns the Arrow type of a column."""
         return self.schema.field(name).type
 
     def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
@@ -366,7 +364,6 @@ def open_columnar(
     options: ColumnOptions,
     spread: Spread,
 ) -> SourceT:
-    """Checks, hashes and types files of a kind, each described by `inspect` (picklable)."""
     listing = list_files(inputs, kind)
     files = _add_partitions(inspect_files(inspect, listing.files, spread), inputs)
     columns = type_columns(files, options)

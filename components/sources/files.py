@@ -59,7 +59,6 @@ class ScannedFile:
         return self.rows
 
     def for_reading(self: "FileT", start: int, end: int) -> "FileT":
-        """Returns the file with only what reading from `start` to `end` takes."""
         del start, end
         return self
 
@@ -101,7 +100,6 @@ class FileSource(Source, Generic[FileT]):
         """Yields the rows of a piece of `file`."""
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """Returns `parts` runs of pieces of about equal size, in order."""
         return cut_files(
             list(self.scanned.values()),
             parts,
@@ -109,7 +107,6 @@ class FileSource(Source, Generic[FileT]):
         )
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
-        """Returns the source with the files of `pieces` only, and the pieces."""
         source, pieces = super().part(pieces)
         scanned = {
             piece.file: self.scanned[piece.file].for_reading(piece.start, piece.end)
@@ -118,7 +115,6 @@ class FileSource(Source, Generic[FileT]):
         return replace(source, scanned=scanned), pieces  # type: ignore[call-arg]
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """Yields the rows of the pieces, in order."""
         for piece in pieces:
             yield from self.read_piece(self.scanned[piece.file], piece)
 
@@ -209,7 +205,6 @@ def inspect_files(
 
 
 def require_rows(files: Sequence[ScannedFile], *, allow_empty: bool, what: str = "rows") -> None:
-    """Rejects, by DataError, a file without rows."""
     for file in files:
         if not file.rows and not allow_empty:
             raise DataError(f"{file.path}: has no {what}; {EMPTY_ADVICE}")

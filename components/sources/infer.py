@@ -108,7 +108,6 @@ class TypeSample:
         return {**vars(self), "_tallies": self.tallies(), "_waiting": {}}
 
     def merge(self, other: "TypeSample") -> None:
-        """Adds the counts of another sample."""
         for name, tally in other.tallies().items():
             self._tallies.setdefault(name, Counter()).update(tally)
 

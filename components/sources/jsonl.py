@@ -56,11 +56,9 @@ class JsonLinesSource(TextSource):
 
     @property
     def splitter(self) -> LineSplitter:
-        """Splitter of the rows to read."""
         return LineSplitter(self.options.max_row_bytes)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        """Yields the rows of a block as batches."""
         converter = RowConverter(self.columns, self.options)
         lines = block.data.removesuffix(b"\n").split(b"\n")
         for at in range(0, len(lines), MAX_BATCH_ROWS):
@@ -97,7 +95,6 @@ def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes)
 def open_json_lines(
     inputs: Sequence[str], options: JsonLines, spread: Spread = here
 ) -> JsonLinesSource:
-    """Checks, scans and types JSON Lines; DataError names a file or column that cannot be read."""
     listing = list_files(inputs, "jsonl")
     headers = map_files(lambda path: line_header(path, check_head), listing.files)
     sampler = None if options.schema_file else _Sampler(len(headers), options.sample_rows)

@@ -26,11 +26,9 @@ class Kind:
 
     @property
     def options_type(self) -> type:
-        """The dataclass of its options."""
         return _load(self.options)
 
     def load_opener(self) -> "Callable[..., Source]":
-        """Returns the opener."""
         return _load(self.opener)
 
 
@@ -66,7 +64,6 @@ def options_type(kind: str | None) -> type:
 
 
 def options_to_json(options: KindOptions) -> dict[str, Any]:
-    """Returns the options as a JSON object."""
     return asdict(options)
 
 

@@ -46,7 +46,6 @@ class OrcSource(ColumnarSource[ColumnarFile]):
 
 
 def open_orc(inputs: Sequence[str], options: Orc, spread: Spread = here) -> Source:
-    """Checks, hashes and types ORC files."""
     return open_columnar(OrcSource, "orc", _inspect, inputs, options, spread)
 
 

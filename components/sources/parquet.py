@@ -77,7 +77,6 @@ def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
 
 
 def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread = here) -> ParquetSource:
-    """Checks, hashes and types Parquet files."""
     return open_columnar(ParquetSource, "parquet", inspect_parquet, inputs, options, spread)
 
 

@@ -105,11 +105,9 @@ class LineSource(TextSource):
 
     @property
     def splitter(self) -> LineSplitter:
-        """Splitter of the rows to read."""
         return LineSplitter(self.options.max_row_bytes)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        """Yields the lines of a block as batches."""
         text, rejected = self._as_utf8(block, place)
         lines = pc.split_pattern(pa.array([text[:-1]], pa.binary()), b"\n").flatten()
         if b"\r" in text:

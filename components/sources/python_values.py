@@ -219,7 +219,6 @@ class ValueSample:
         self._nested_in: dict[str, str] = {}
 
     def add(self, row: Mapping[str, object], path: str) -> None:
-        """Counts one row of a file."""
         for name, value in row.items():
             shapes = self._shapes.setdefault(name, Counter())
             values = self._values.setdefault(name, Counter())
@@ -234,7 +233,6 @@ class ValueSample:
                 values.update(_class(item) for item in items if item is not None)
 
     def merge(self, other: "ValueSample") -> None:
-        """Adds the counts of a sample of later rows."""
         for mine, others in ((self._shapes, other._shapes), (self._values, other._values)):
             for name, counted in others.items():
                 mine.setdefault(name, Counter()).update(counted)

@@ -29,7 +29,6 @@ class Spread(Protocol):
 
 
 def here(work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int) -> list[Result]:
-    """Does the tasks in this process."""
     del input_bytes
     return [work(task) for task in tasks]
 

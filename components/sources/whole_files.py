@@ -217,7 +217,6 @@ class DocumentSource(WholeFileSource[FileList]):
     convert: Convert
 
     def add_row(self, files: FileList, at: int, data: bytes, rows: Rows) -> None:
-        """Adds the row of a file, or counts a blank one."""
         content = self.convert(data)
         if content is None:
             rows.blank += 1
@@ -225,7 +224,6 @@ class DocumentSource(WholeFileSource[FileList]):
             rows.add(at, content)
 
     def features(self, files: FileList, rows: Rows, places: pa.Array) -> dict[str, pa.Array]:
-        """Returns file name, size and label."""
         names = files.names.take(places)
         labels = [name.partition(b"/")[0] if b"/" in name else None for name in names.to_pylist()]
         return {

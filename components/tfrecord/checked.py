@@ -241,7 +241,6 @@ def _checked_remote(folder: str) -> Manifest:
 
 
 def missing(place: object, shard: Shard) -> str:
-    """Returns the message about a missing shard."""
     return f"{place}: shard is missing; the manifest lists it with {shard.rows:,} rows"
 
 
@@ -296,7 +295,6 @@ def _scope_of(folder: Path, pattern: str, *, named: bool = False) -> Scope | Non
 
 
 def _merged(scopes: Iterable[Scope]) -> list[Scope]:
-    """Joins scopes that have the same manifest."""
     merged: dict[Path, Scope] = {}
     for scope in scopes:
         if known := merged.get(scope.root):

@@ -117,7 +117,6 @@ class Manifest:
 
     @property
     def shards(self) -> list[Shard]:
-        """All shards of all splits."""
         return [shard for shards in self.splits.values() for shard in shards]
 
     def foreign_files(self, names: Iterable[str]) -> list[str]:
@@ -180,7 +179,6 @@ class Manifest:
 
 
 def schema_sha256(columns: Sequence[ManifestColumn]) -> str:
-    """Returns the digest (hex) of a manifest's columns."""
     return hashlib.sha256(json.dumps([asdict(one) for one in columns]).encode()).hexdigest()
 
 

@@ -41,11 +41,9 @@ class CsvSource(TextSource):
 
     @property
     def splitter(self) -> CsvSplitter:
-        """Splitter of the rows to read."""
         return _splitter(self.options, READ_BLOCK_BYTES)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        """Yields the rows of a block as batches."""
         parser = RowParser(self.scanned[place.file].names, self.columns, self.options)
         try:
             table = parser.parse(block.data, block.rows, quoted=block.quoted)
@@ -65,7 +63,6 @@ class CsvSource(TextSource):
 
 
 def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvSource:
-    """Checks, scans and types files of delimited text."""
     listing = list_files(inputs, "csv")
     if options.delimiter is None:
         options = replace(options, delimiter=find_delimiter(listing.files[0], options.comment))

@@ -101,7 +101,6 @@ def _stored(image: "Image", data: bytes, kind: str) -> StoredImage:
 
 
 def require_pillow() -> None:
-    """Raises UsageError if Pillow is not installed."""
     try:
         import PIL  # noqa: F401
     except ImportError as error:

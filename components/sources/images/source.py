@@ -67,7 +67,6 @@ class ImageList(FileList):
     labels: pa.RecordBatch
 
     def for_reading(self, start: int, end: int) -> "ImageList":
-        """Returns the rows `start` up to `end`; copied, as Arrow pickles a slice whole."""
         rows = range(start, min(end, self.labels.num_rows))
         return replace(super().for_reading(start, end), labels=take_rows(self.labels, rows))
 
@@ -88,13 +87,11 @@ class ImageSource(WholeFileSource[ImageList]):
         return files.labels
 
     def add_row(self, files: ImageList, at: int, data: bytes, rows: Rows) -> None:
-        """Adds the row of an image; UnfitFileError if it cannot be stored."""
         image = store(data, files.paths[at], self.options)
         facts = (image.format.encode(), image.height, image.width, image.channels)
         rows.add(at, image.encoded, facts)
 
     def features(self, files: ImageList, rows: Rows, places: pa.Array) -> dict[str, pa.Array]:
-        """Returns the images' own features, then those of the list and the label file."""
         headers = zip(*rows.facts, strict=True) if rows.facts else [()] * 4
         found = {
             column.name: pa.array(values, column.arrow_type)
@@ -111,7 +108,6 @@ class ImageSource(WholeFileSource[ImageList]):
 
 
 def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -> ImageSource:
-    """Lists, hashes and labels images."""
     require_pillow()
     tree = find_images(inputs)
     labels = _labels(tree.files, options)

@@ -59,7 +59,6 @@ class Spark(KindOptions):
 
 
 def open_spark(inputs: Sequence[str], options: Spark, spread: Spread = here) -> Source:
-    """Opens folders that Spark wrote."""
     parts = [part for folder in inputs for part in part_files(folder, options)]
     paths = [path for path in parts if _size(path)]
     empty = [path for path in parts if not _size(path)]

@@ -30,7 +30,6 @@ class StepColumn(Column):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """Arrow type of this column in a `Batch`."""
         return pa.list_(super().arrow_type)
 
 

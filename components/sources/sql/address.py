@@ -32,7 +32,6 @@ class Login(NamedTuple):
     password: str | None
 
     def hide(self, text: str) -> str:
-        """Returns `text` with the password masked."""
         return text.replace(self.password, "***") if self.password else text
 
 

@@ -38,7 +38,6 @@ class BigQueryDatabase(Database):
     runs_whole_queries = True
 
     def connect(self) -> Connection:
-        """Returns a connection; DataError without a login."""
         with self._google_errors_named():
             return super().connect()
 
@@ -71,7 +70,6 @@ class BigQueryDatabase(Database):
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:
-        """Turns errors of the database and of Google's clients into one line."""
         with self._google_errors_named(), super().errors_named():
             yield
 

@@ -63,7 +63,6 @@ class Database:
                 connection.close()
 
     def connect(self) -> Connection:
-        """Returns a connection."""
         try:
             if self._engine is None:
                 self._engine = self._create_engine()

@@ -78,7 +78,6 @@ def user_query(database: Database, options: Sql) -> TextClause:
 
 
 def make_plan(database: Database, options: Sql, connection: Connection) -> SqlPlan:
-    """Plans a query."""
     query = user_query(database, options)
     try:
         with database.errors_named():

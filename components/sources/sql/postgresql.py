@@ -90,7 +90,6 @@ class PostgresDatabase(Database):
         return connection.exec_driver_sql("SELECT pg_export_snapshot()").scalar_one()
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
-        """Returns the types of the columns from the result's."""
         return [self._feature(one.name, one.type_code, connection) for one in description]
 
     def _feature(self, column: str, oid: int, connection: Connection) -> Feature:
@@ -133,7 +132,6 @@ class _Tolerant(Loader):
         self._load = self.exact(oid, context).load
 
     def load(self, data: Any) -> Any:
-        """Returns the value of a text."""
         try:
             return self._load(data)
         except psycopg.DataError:

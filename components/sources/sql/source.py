@@ -62,13 +62,11 @@ class SqlSource(Source):
         return cut_files([_Rows(self.files[0], self.rows)], parts, row_start)
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
-        """Returns the source with the boundaries of `pieces` only, and the pieces."""
         ends = {end for piece in pieces for end in (piece.start, piece.end)}
         boundaries = {row: key for row, key in self.plan.boundaries.items() if row in ends}
         return replace(self, plan=replace(self.plan, boundaries=boundaries)), pieces
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """Yields the rows of the pieces, fetched `_FETCH_ROWS` at a time."""
         return joined(self._fetched(pieces))
 
     def _fetched(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
@@ -123,14 +121,12 @@ class SqlSource(Source):
 
 
 def open_sql(inputs: Sequence[str], options: Sql) -> SqlSource:
-    """Counts, digests and types the rows of a query."""
     if len(inputs) != 1:
         raise UsageError(f"kind 'sql' takes one address of a database, got {len(inputs)}")
     return open_rows(open_database(inputs[0], options.credentials_file), options)
 
 
 def open_rows(database: Database, options: Sql) -> SqlSource:
-    """Counts, digests and types the rows of a query to `database`."""
     with ExitStack() as stack:
         with database.errors_named():
             connection = stack.enter_context(database.reading(None))
@@ -155,7 +151,6 @@ def open_rows(database: Database, options: Sql) -> SqlSource:
 
 
 def open_database(address: str, credentials_file: str | None) -> Database:
-    """Returns the database at an address."""
     url = parse_address(address)
     name = url.get_backend_name()
     if name == "sqlite":

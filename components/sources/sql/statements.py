@@ -39,7 +39,6 @@ def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
 
 
 def table_query(name: str) -> str:
-    """Returns the query for all rows of a table or view."""
     schema, _, bare = name.rpartition(".")
     source = table(bare, schema=schema or None)
     return str(select(literal_column("*")).select_from(source))

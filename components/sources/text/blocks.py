@@ -51,11 +51,9 @@ class RowBlock:
 
     @property
     def lines(self) -> int:
-        """Number of physical lines."""
         return count_lines(self.data) if self.quoted else self.rows
 
     def row_ends(self) -> np.ndarray:
-        """Returns `ends`, computed if necessary."""
         if self.ends is not None:
             return self.ends
         return with_end(self.find_ends(self.data), self.data)
@@ -86,7 +84,6 @@ class RowBlock:
         yield block
 
     def slice_rows(self, begin: int, end: int) -> "RowBlock":
-        """Returns rows `begin` up to `end` as a block."""
         ends = self.row_ends()
         first = int(ends[begin - 1]) if begin else 0
         return RowBlock(

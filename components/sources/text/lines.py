@@ -58,7 +58,6 @@ class LineSplitter(Splitter):
     def split(
         self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
     ) -> Iterator[RowBlock]:
-        """Yields blocks of lines; see `Splitter`."""
         offset, buffer, most = start, b"", self.max_row_bytes + 2  # with its line end
         window = first_window(offset, cell, min(_BLOCK_BYTES, most))
         while offset < end:
@@ -91,7 +90,6 @@ class LineSplitter(Splitter):
         return None
 
     def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
-        """Returns the line that is too long."""
         return too_long(place, block.data, self.max_row_bytes)
 
 

@@ -62,7 +62,6 @@ class TextFile(ScannedFile):
 
     @property
     def units(self) -> int:
-        """Bytes of data."""
         return self.data_end - self.data_start
 
     def for_reading(self, start: int, end: int) -> "TextFile":
@@ -127,7 +126,6 @@ class ScannedRange:
     digests: tuple[bytes, ...] = ()  # sha256 of each cell.
 
     def add(self, block: RowBlock, path: str, splitter: Splitter) -> None:
-        """Counts the rows of a block."""
         if block.broken_at is not None and len(self.rejected) < MAX_SCAN_REJECTED:
             self.rejected.append(splitter.rejected(block, RowPlace(path, self.rows, self.lines)))
         self.has_data = self.has_data or bool(block.data.strip(splitter.blank))

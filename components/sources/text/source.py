@@ -72,7 +72,6 @@ class TextSource(FileSource[TextFile]):
         raise AssertionError(f"{file.path}: no row start from {byte} to {end}")
 
     def read_piece(self, file: TextFile, piece: Piece) -> Iterator[Batch]:
-        """Yields the rows of a byte range."""
         splitter, row, line = self.splitter, piece.first_row, piece.first_line
         with open_unchanged(file.path, file.content) as opened:
             stream: Readable = opened

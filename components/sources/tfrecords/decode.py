@@ -52,7 +52,6 @@ class FeatureSample:
             self._steps.setdefault(name, Counter()).update(kinds_of_steps)
 
     def merge(self, other: "FeatureSample") -> None:
-        """Adds the counts of later records."""
         for name, kinds in other._kinds.items():
             self._kinds.setdefault(name, Counter()).update(kinds)
         for name, kinds in other._steps.items():

@@ -114,7 +114,6 @@ class TFRecordSource(FileSource[TFRecordFile]):
         return RowStart(at, at + 1)
 
     def read_piece(self, file: TFRecordFile, piece: Piece) -> Iterator[Batch]:
-        """Yields the records of a piece, at most `MAX_BATCH_ROWS` in a batch."""
         decoder = RecordDecoder(self.columns)
         for records in _chunks(file.read(piece.start, piece.end)):
             yield self._batch(records, piece.file, decoder)

@@ -43,7 +43,6 @@ class Tfds(KindOptions):
 
 
 def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TFRecordSource:
-    """Opens splits of a prepared data set."""
     if len(inputs) != 1:
         raise UsageError(f"TFDS reads one builder's folder, got {len(inputs)} inputs")
     if scheme_of(inputs[0]) is not None:
