@@ -7,10 +7,7 @@ from typing import Literal, get_args
 
 from penstock.components.errors import UsageError
 from penstock.components.sources.options import KindOptions
-from penstock.components.tfrecord.manifest import (
-    MAX_QUARANTINED_SHARE,
-    check_quarantined_share,
-)
+from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, check_quarantined_share
 from penstock.components.tfrecord.sharding import COMPRESSIONS, ShardOptions, split_dir
 
 _MOST_BYTES = 255 - len(split_dir(""))  # of a folder's name

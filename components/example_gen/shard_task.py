@@ -17,13 +17,7 @@ from penstock.components.example_gen.parquet_copy import PARQUET_DIR, ParquetCop
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
 from penstock.components.example_gen.splits import assign_by_digest, assign_splits
 from penstock.components.files.output import Output
-from penstock.components.sources.base import (
-    MAX_BATCH_BYTES,
-    Batch,
-    Piece,
-    RejectedRow,
-    Source,
-)
+from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Piece, RejectedRow, Source
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import shard_name, split_dir

@@ -23,11 +23,7 @@ from penstock.components.example_gen.account import manifest_of
 from penstock.components.example_gen.options import IngestOptions, OnBadRow, Split, SplitOptions
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import TaskResult
-from penstock.components.example_gen.spark_task import (
-    SparkRows,
-    Written,
-    partition_writer,
-)
+from penstock.components.example_gen.spark_task import SparkRows, Written, partition_writer
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.files.output import Output, open_output
 from penstock.components.sources.options import NON_FINITE

@@ -9,13 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.components.errors import DataError, UsageError, counted
-from penstock.components.files.remote import (
-    RemoteFile,
-    find_below,
-    find_files,
-    has_glob,
-    is_remote,
-)
+from penstock.components.files.remote import RemoteFile, find_below, find_files, has_glob, is_remote
 from penstock.components.files.retry import retry_local
 from penstock.components.tfrecord.recovery import recover
 

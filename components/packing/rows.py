@@ -15,11 +15,7 @@ from penstock.components.files.remote import RemoteFile, find_below, is_remote, 
 from penstock.components.files.spool import local_folder, local_path
 from penstock.components.tfrecord.checked import altered, checked_manifest, missing
 from penstock.components.tfrecord.compression import CHUNK_BYTES
-from penstock.components.tfrecord.example_proto import (
-    has_sequences,
-    is_example,
-    is_plain_example,
-)
+from penstock.components.tfrecord.example_proto import has_sequences, is_example, is_plain_example
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
 from penstock.components.tfrecord.records import RecordReader, open_file
 from penstock.components.tfrecord.recovery import recover

@@ -21,11 +21,7 @@ import pyarrow.compute as pc
 
 from penstock.components.engine.tasks import Engine
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.ingest import (
-    OnPlanned,
-    plan_inputs,
-    write_inputs,
-)
+from penstock.components.example_gen.ingest import OnPlanned, plan_inputs, write_inputs
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.example_gen.shard_task import SplitIndices
 from penstock.components.example_gen.splits import assign_by_digest, row_digests

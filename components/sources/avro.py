@@ -27,12 +27,7 @@ from penstock.components.sources.batches import (
     batch_without,
     next_batch_rows,
 )
-from penstock.components.sources.files import (
-    FileSource,
-    ScannedFile,
-    require_rows,
-    spread_files,
-)
+from penstock.components.sources.files import FileSource, ScannedFile, require_rows, spread_files
 from penstock.components.sources.options import RowFileOptions
 from penstock.components.sources.python_values import Row, RowConverter, row_json
 from penstock.components.sources.schema import check_layouts, read_schema

@@ -21,12 +21,7 @@ from penstock.components.tfrecord.compression import (
     compression_of,
     read_chunks,
 )
-from penstock.components.tfrecord.framing import (
-    FOOTER_BYTES,
-    HEADER_BYTES,
-    masked_crc,
-    masked_crcs,
-)
+from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, masked_crc, masked_crcs
 
 # Limit of protocol buffers. A greater length is damage or an attack on memory.
 MAX_RECORD_BYTES = 2**31 - 1

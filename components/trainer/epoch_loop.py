@@ -21,10 +21,7 @@ from penstock.components.trainer.record import EpochRecord, best_epoch, should_s
 from penstock.components.trainer.steps import Steps
 from penstock.components.trainer.utilisation.meter import Meter
 from penstock.components.trainer.utilisation.record import EpochTimes
-from penstock.components.trainer.utilisation.step_clock import (
-    StepClock,
-    next_call_steps,
-)
+from penstock.components.trainer.utilisation.step_clock import StepClock, next_call_steps
 from penstock.components.trainer.workers import Workers
 
 logger = logging.getLogger(__name__)

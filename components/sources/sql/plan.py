@@ -19,12 +19,7 @@ from sqlalchemy.sql.expression import Select, TextClause
 from penstock.components.errors import DataError, TriesFailedError, UsageError
 from penstock.components.sources.base import NUMBERS, Column
 from penstock.components.sources.python_values import ValueSample
-from penstock.components.sources.schema import (
-    SchemaColumn,
-    check_schema_names,
-    read_schema,
-    shown,
-)
+from penstock.components.sources.schema import SchemaColumn, check_schema_names, read_schema, shown
 from penstock.components.sources.sql.database import Database, Feature, fetch, stream
 from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.sql.statements import (

@@ -10,12 +10,7 @@ from penstock.components.files.content import open_data, open_unchanged
 from penstock.components.sources.base import Batch, Piece
 from penstock.components.sources.batches import empty_batch
 from penstock.components.sources.files import SNAP_SHARE, FileSource, RowStart
-from penstock.components.sources.text.blocks import (
-    RowBlock,
-    RowPlace,
-    Splitter,
-    read_exactly,
-)
+from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter, read_exactly
 from penstock.components.sources.text.codec import TextStream
 from penstock.components.sources.text.scan import TextFile
 from penstock.components.tfrecord.compression import Readable
