@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from penstock.components.packing.options import PackOptions
     from penstock.components.sources.options import KindOptions
     from penstock.components.tfrecord.manifest import Manifest
+    from penstock.pipelines.cli.init import Starter
     from penstock.pipelines.cli.report import ReportPage
-    from penstock.pipelines.cli.work.init import Starter
-    from penstock.pipelines.cli.work.inspect import Inspection
+    from penstock.pipelines.cli.shard_tables import Inspection
     from penstock.pipelines.kubeflow.placement import Placement
     from penstock.pipelines.kubeflow.plan import Plan
     from penstock.pipelines.runs.summary import RunSummary
@@ -146,7 +146,7 @@ def init(
         DataError: There is nothing to learn from; states the reason.
         UsageError: The folder exists, its name is taken, or an option does not fit the data.
     """
-    from penstock.pipelines.cli.work.init import run_init
+    from penstock.pipelines.cli.init import run_init
     from penstock.pipelines.starter.options import StarterOptions
 
     options = StarterOptions(
@@ -177,7 +177,7 @@ def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> I
         DataError: There is no TFRecord file there.
     """
     from penstock.components.doctor.inspect import inspect as look_into
-    from penstock.pipelines.cli.work.inspect import Inspection
+    from penstock.pipelines.cli.shard_tables import Inspection
 
     return Inspection(**vars(look_into(path, samples=samples, max_records=max_records)))
 
@@ -259,7 +259,7 @@ def compile(
         UsageError: The pipeline, the image, the placement or `output` cannot be used.
     """
     from penstock.components.files.commit import check_file
-    from penstock.pipelines.cli.work.compile import compile_pipeline
+    from penstock.pipelines.kubeflow.compile import compile_pipeline
     from penstock.pipelines.kubeflow.placement import read_placement
 
     check_file(output, overwrite=overwrite)

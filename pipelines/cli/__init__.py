@@ -1,1 +1,1 @@
-"""The commands, one file each: options and help only; the work is in `work`."""
+"""The commands, one file each."""

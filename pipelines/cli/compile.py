@@ -42,7 +42,7 @@ def command(
     from penstock.components.files.commit import check_file
     from penstock.pipelines.config.overrides import load_overrides
     from penstock.pipelines.config.registry import peek_config
-    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
+    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml, needs_kubeflow
     from penstock.pipelines.kubeflow.placement import check_data, read_placement
 
     check_image(image, allow_mutable_tag)
@@ -54,16 +54,17 @@ def command(
                 f"{pipeline} is a component: the pipeline that calls it says its options, "
                 "resources and volumes; leave out --placement, --config and --set"
             )
-        from penstock.pipelines.cli.work.compile import compile_component
+        with needs_kubeflow():
+            from penstock.pipelines.kubeflow.plain.definitions import write_component
 
-        compile_component(pipeline, out, image=image, allow_mutable_tag=allow_mutable_tag)
+        write_component(pipeline, out, image=image, allow_mutable_tag=allow_mutable_tag)
         typer.echo(f"{out}: next: kfp.components.load_component_from_file({str(out)!r})")
         return
     table = read_placement(placement)
     changes = load_overrides(config, assignment or [])
     check_data(peek_config(pipeline, changes), table)
     # TFX and kfp take seconds to import; wrong options are reported before.
-    from penstock.pipelines.cli.work.compile import compile_pipeline
+    from penstock.pipelines.kubeflow.compile import compile_pipeline
 
     plan = compile_pipeline(
         pipeline, changes, out, image=image, placement=table, allow_mutable_tag=allow_mutable_tag

@@ -1,18 +1,21 @@
 """`penstock ingest`: files in, an Examples folder out, without TFX."""
 
+import sys
+import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from penstock.components.engine.options import EngineOptions
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, counted
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.files.listing import EXTENSIONS
 from penstock.components.packing.options import PackOptions
-from penstock.components.sources.kinds import KINDS, options_type
+from penstock.components.sources.kinds import KINDS, find_kind, options_type
 from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.option_flags import (
@@ -23,6 +26,10 @@ from penstock.pipelines.cli.option_flags import (
     taken,
     with_flags,
 )
+
+if TYPE_CHECKING:
+    from penstock.components.example_gen.ingest import PlannedInput
+    from penstock.components.tfrecord.manifest import Manifest
 
 # Options of the command itself, by their name in errors.
 _OWN_FLAGS = {
@@ -123,10 +130,7 @@ def _ingest(
         parts = _inputs(options_type(kind)(**values), inputs, input_split, split, partition_feature)
         if packing and not packed:
             raise UsageError(f"{', '.join(_PACKING[name] for name in packing)} goes with --packed")
-        # --help needs none of what this imports.
-        from penstock.pipelines.cli.work.ingest import run_ingest
-
-        run_ingest(
+        _run(
             parts,
             output,
             options,
@@ -197,3 +201,85 @@ def _split(text: str) -> Split:
     if not equals or not buckets.isdecimal():
         raise UsageError(f"--split takes NAME=N, N a whole number; got {text!r}")
     return Split(name, int(buckets))
+
+
+def _run(
+    inputs: Sequence[IngestInput],
+    output: str,
+    options: IngestOptions,
+    *,
+    engine: EngineOptions,
+    packing: PackOptions | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    # --help needs none of what this imports.
+    from penstock.components.engine.tasks import task_engine
+    from penstock.components.example_gen.ingest import ingest
+    from penstock.components.packing.spool import ingest_packed
+    from penstock.pipelines.terminal.interrupts import whole_or_nothing
+    from penstock.pipelines.terminal.tables import console
+    from penstock.pipelines.terminal.work_progress import watched_rows
+
+    errors = console(stderr=True)
+    started = time.perf_counter()
+    planned: list[PlannedInput] = []
+
+    def show(one: "PlannedInput") -> None:
+        planned.append(one)
+        source = one.source
+        noun = "file" if find_kind(source.kind).of_files else "input"
+        inputs_are = counted(len(source.files), f"{source.kind} {noun}")
+        plan = "" if packing else f"; shards of each split: {one.plan.reason}"
+        errors.print(f"{counted(source.rows, 'row')} in {inputs_are}{plan}")
+        for note in source.notes:
+            errors.print(note)
+
+    work = partial(ingest_packed, packing=packing) if packing else ingest
+    with whole_or_nothing(), watched_rows():
+        manifest = work(
+            inputs,
+            output,
+            options,
+            engine=task_engine(engine),
+            overwrite=overwrite,
+            on_planned=show,
+        )
+    if as_json:
+        sys.stdout.write(manifest.to_json())
+    else:
+        _report(manifest, planned, output, time.perf_counter() - started)
+
+
+def _report(
+    manifest: "Manifest", planned: Sequence["PlannedInput"], output: str, seconds: float
+) -> None:
+    from penstock.pipelines.cli.shard_tables import show_columns, show_splits
+    from penstock.pipelines.terminal.tables import console
+
+    out = console()
+    show_splits(out, f"{output}: {counted(len(manifest.shards), 'shard')}", manifest)
+    account = manifest.account
+    out.print(
+        f"{account.read:,} rows read = {sum(account.written.values()):,} written "
+        f"+ {account.quarantined:,} quarantined + {account.blank:,} blank, in {seconds:.1f} s"
+    )
+    for name, rows in account.written.items():
+        shards = manifest.splits[name]
+        empty = sum(not shard.rows for shard in shards)
+        if not rows:
+            out.print(f"split {name!r} has no rows")
+        elif empty:
+            out.print(
+                f"split {name!r}: {empty} of its {len(shards)} shards are empty, as it has few rows"
+            )
+    if manifest.packed:
+        show_columns(out, manifest, output)
+    if manifest.parquet:
+        out.print(f"the same as Parquet: {output}/{manifest.parquet}")
+    if manifest.quarantine:
+        out.print(f"quarantined rows: {output}/{manifest.quarantine}")
+    ignored = [path for one in planned for path in one.source.ignored]
+    if ignored:
+        out.print(f"ignored: {', '.join(ignored)}")
+    out.print(f"look closer: penstock inspect {quote(output)}")

@@ -1,11 +1,38 @@
 """`penstock init`: writes the package of a pipeline for the user's own data."""
 
+import os
 import typing
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from penstock.components.errors import UsageError, counted
+from penstock.components.files.commit import check_target
+from penstock.components.files.remote import is_remote
+from penstock.components.sources.images.options import Images
+from penstock.components.sources.options import Table
+from penstock.pipelines.cli.option_flags import errors_in_flags, flag_names
+from penstock.pipelines.config.overrides import load_overrides
+from penstock.pipelines.starter.options import StarterOptions
+from penstock.pipelines.terminal.tables import as_html, console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from penstock.pipelines.blocks.target import Target
+    from penstock.pipelines.starter.look import ImagesLook, TableLook
+
+_SHOWN_CLASSES, _SHOWN_COLUMNS = 8, 20
+# Flags of the command by the names of options in messages.
+INIT_FLAGS = {
+    **{name: f"--source {name}=" for kind in (Table, Images) for name in flag_names(kind)},
+    **{"labels_file": "--labels", "label_column": "--target", "text_column": "--target"},
+    **{"drop": "--drop", "group": "--group", "kind": "--source kind="},
+}
 
 
 def command(
@@ -54,10 +81,6 @@ def command(
 
     Example: penstock init churn --data customers.csv --target churned
     """
-    from penstock.pipelines.cli.option_flags import errors_in_flags
-    from penstock.pipelines.cli.work.init import INIT_FLAGS, run_init, show_starter
-    from penstock.pipelines.starter.options import StarterOptions
-
     with errors_in_flags(INIT_FLAGS):
         options = StarterOptions(
             targets=tuple(target or ()),
@@ -72,8 +95,6 @@ def command(
 
 
 def _pairs(flag: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    from penstock.components.errors import UsageError
-
     for text in texts:
         if not text.partition("=")[0] or "=" not in text:
             raise UsageError(f"{flag} takes NAME=VALUE, got {text!r}")
@@ -82,11 +103,94 @@ def _pairs(flag: str, texts: Sequence[str]) -> list[tuple[str, str]]:
 
 def _source_value(name: str, text: str) -> Any:
     """Returns the value of an option of the data: a text as it stands, anything else as YAML."""
-    from penstock.components.sources.images.options import Images
-    from penstock.components.sources.options import Table
-    from penstock.pipelines.config.overrides import load_overrides
-
     hints = {**typing.get_type_hints(Images), **typing.get_type_hints(Table)}
     if hints.get(name, str) in (str, str | None):
         return text
     return load_overrides(None, [f"{name}={text}"])[name]
+
+
+@dataclass(frozen=True)
+class Starter:
+    """A package that `penstock init` wrote, and the properties of its data.
+
+    Attributes:
+        files: Written files, relative to `folder`.
+    """
+
+    folder: Path
+    package: str
+    files: Sequence[Path] = field(repr=False)
+    look: "TableLook | ImagesLook" = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return as_html(lambda out: show_starter(self, out))
+
+
+def run_init(folder: Path, data: str, options: StarterOptions) -> Starter:
+    from penstock.pipelines.starter.look import look_at
+    from penstock.pipelines.starter.write import package_name, write_starter
+
+    check_target(folder, overwrite=None)
+    package = package_name(folder)
+    place = data if is_remote(data) else os.path.abspath(data)
+    if options.labels_file:
+        options = replace(options, labels_file=os.path.abspath(options.labels_file))
+    look = look_at(place, options)
+    files = write_starter(folder, look, place, options, package=package)
+    return Starter(folder, package, files, look)
+
+
+def show_starter(starter: Starter, out: "Console | None" = None) -> None:
+    from penstock.pipelines.starter.look import ImagesLook
+
+    out = out or console()
+    look, folder, package = starter.look, starter.folder, starter.package
+    if isinstance(look, ImagesLook):
+        by = look.labels_file or "a folder a class"
+        out.print(f"data        {look.rows:,} images, {by}")
+        out.print(f"target      {_classes(tuple(look.classes))}")
+        out.print(
+            f"input       {look.side} x {look.side} pixels, {counted(look.channels, 'channel')}"
+        )
+    else:
+        roles = look.roles
+        out.print(f"data        {look.rows:,} rows of {len(look.columns)} columns, {look.kind}")
+        for target in roles.targets:
+            out.print(f"target      {target.name}: {_task(target)}")
+        groups = {
+            "numbers": [*roles.numbers, *roles.comma_numbers],
+            "booleans": roles.booleans,
+            "dates": list(roles.dates),
+            "categories": list(roles.categories),
+            "texts": list(roles.texts),
+        }
+        for name, columns in groups.items():
+            if columns:
+                out.print(f"{name:<12}{_shown(columns)}")
+        for name, reason in roles.left_out.items():
+            out.print(f"left out    {name}: {reason}")
+        for name, rows in look.gaps.items():
+            out.print(f"no target   {name}: {rows:,} of {look.columns[0].rows:,} rows, left out")
+        for leak in look.leaks:
+            remedy = f" by --{leak.remedy} {quote(leak.column)}" if leak.remedy else ""
+            out.print(f"leakage     {leak.text}{remedy}")
+    lines = sum(
+        len((folder / file).read_text(encoding="utf-8").splitlines())
+        for file in starter.files
+        if file.parent == Path(package) and file.suffix == ".py"
+    )
+    out.print(f"wrote       {folder}/{package}: {lines} lines, yours to change")
+    out.print(f"next        cd {quote(str(folder))} && penstock run")
+
+
+def _task(target: "Target") -> str:
+    return "a quantity" if target.task == "regression" else _classes(target.classes)
+
+
+def _classes(classes: Sequence[str]) -> str:
+    return f"{len(classes)} classes ({_shown(classes, _SHOWN_CLASSES)})"
+
+
+def _shown(names: Sequence[str], most: int = _SHOWN_COLUMNS) -> str:
+    more = f", and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

@@ -28,7 +28,7 @@ def command(
     from penstock.components.doctor.inspect import inspect
     from penstock.components.errors import DataError
     from penstock.components.files.spool import local_folder
-    from penstock.pipelines.cli.work.inspect import show_inspection
+    from penstock.pipelines.cli.shard_tables import show_inspection
 
     report = inspect(local_folder(path), samples=samples, max_records=None if every else records)
     if as_json:

@@ -1,7 +1,10 @@
 """`penstock pack`: row Examples in, packed training records out, without TFX."""
 
+import sys
+import time
 from pathlib import Path
-from typing import Annotated, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +19,9 @@ from penstock.pipelines.cli.option_flags import (
     taken,
     with_flags,
 )
+
+if TYPE_CHECKING:
+    from penstock.components.tfrecord.manifest import Manifest
 
 
 def _pack(
@@ -45,18 +51,54 @@ def _pack(
         engine = EngineOptions(**taken(values, EngineOptions))
         shards = ShardOptions(**taken(values, ShardOptions))
         options = PackOptions(shards=shards, **values)
-    # TensorFlow takes seconds to import; --help needs none of it.
-    from penstock.pipelines.cli.work.pack import run_pack
+    # --help needs none of what this imports.
+    from penstock.components.engine.tasks import task_engine
+    from penstock.components.packing.pack import pack
+    from penstock.pipelines.terminal.interrupts import whole_or_nothing
+    from penstock.pipelines.terminal.work_progress import watched_rows
 
-    run_pack(
-        examples,
-        output,
-        options,
-        engine=engine,
-        schema=schema,
-        overwrite=overwrite,
-        as_json=as_json,
+    stated = None
+    if schema is not None:
+        from penstock.components.packing.stated_columns import stated_columns  # needs TensorFlow
+
+        stated = stated_columns(schema)
+    started = time.perf_counter()
+    passes: list[float] = []
+    with whole_or_nothing(), watched_rows():
+        manifest = pack(
+            examples,
+            output,
+            options,
+            stated=stated,
+            overwrite=overwrite,
+            engine=task_engine(engine),
+            on_cost=passes.append,
+        )
+    if as_json:
+        sys.stdout.write(manifest.to_json())
+    else:
+        _report(manifest, output, time.perf_counter() - started, *passes)
+
+
+def _report(manifest: "Manifest", output: str, seconds: float, passes: float) -> None:
+    from penstock.components.packing.layout import PackedLayout
+    from penstock.pipelines.cli.shard_tables import show_columns, show_splits
+    from penstock.pipelines.terminal.tables import console
+
+    out = console()
+    layout = PackedLayout.from_dict(manifest.packed or {}, output)
+    show_splits(out, f"{output}: blocks of {layout.block_rows:,} rows", manifest)
+    show_columns(out, manifest, output)
+    account = manifest.account
+    out.print(
+        f"{account.read:,} rows read = {sum(account.written.values()):,} written, "
+        f"in {seconds:.1f} s"
     )
+    out.print(
+        f"cost about as much CPU as {passes:.1f} passes over the row Examples; training that makes "
+        "more of them gains"
+    )
+    out.print(f"check: penstock verify {quote(output)}")
 
 
 _on_rows = with_flags(_pack, PackOptions, panel="Packing")

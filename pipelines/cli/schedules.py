@@ -19,7 +19,7 @@ def list_command(host: Host = LOCAL, namespace: Namespace = None) -> None:
     Example: penstock schedules list --host http://localhost:8080
     """
     with needs_kubeflow():
-        from penstock.pipelines.cli.work.schedules import show_schedules
+        from penstock.pipelines.kubeflow.submit import show_schedules
 
     show_schedules(host, namespace)
 
@@ -58,6 +58,6 @@ def _change(
     namespace: str | None,
 ) -> str:
     with needs_kubeflow():
-        from penstock.pipelines.cli.work.schedules import change_schedule
+        from penstock.pipelines.kubeflow.submit import change_schedule
 
     return change_schedule(schedule, action, host, namespace)

@@ -1,7 +1,7 @@
 """`penstock submit`: starts a run of a compiled pipeline on a Kubeflow Pipelines server."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -55,23 +55,21 @@ def command(
 
     Example: penstock submit taxi.yaml --host http://localhost:8080 --wait
     """
+    if schedule and wait:
+        raise UsageError("--wait follows one run; leave it out with --schedule")
     # kfp takes a second to import; --help does not need it.
     with needs_kubeflow():
-        from penstock.pipelines.cli.work.schedules import create_schedule
-        from penstock.pipelines.cli.work.submit import span_parameter, submit
-    parameters = [*(parameter or []), *([span_parameter(file, span_from)] if span_from else [])]
-    asked: dict[str, Any] = {
-        "host": host,
-        "experiment": experiment,
-        "name": run_name,
-        "parameters": parameters,
-        "namespace": namespace,
-        "service_account": service_account,
-    }
-    if schedule is None:
-        seconds = seconds_between_polls
-        typer.echo(submit(file, **asked, wait=wait, seconds_between_polls=seconds))
-    elif wait:
-        raise UsageError("--wait follows one run; leave it out with --schedule")
-    else:
-        typer.echo(create_schedule(file, schedule, **asked))
+        from penstock.pipelines.kubeflow.submit import span_parameter, submit
+    run_id = submit(
+        file,
+        host=host,
+        experiment=experiment,
+        name=run_name,
+        parameters=[*(parameter or []), *([span_parameter(file, span_from)] if span_from else [])],
+        namespace=namespace,
+        service_account=service_account,
+        schedule=schedule,
+        wait=wait,
+        seconds_between_polls=seconds_between_polls,
+    )
+    typer.echo(run_id)

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from penstock.components.errors import UsageError
 from penstock.components.plain import override
 from penstock.pipelines.cli.main import app
-from penstock.pipelines.cli.work.compile import compile_pipeline
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow import proto_texts
+from penstock.pipelines.kubeflow.compile import compile_pipeline
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement, check_data
 from penstock.pipelines.kubeflow.resources import Volume

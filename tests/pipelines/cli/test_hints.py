@@ -10,9 +10,9 @@ import typer
 from penstock.components.packing.options import PackOptions
 from penstock.components.sources.kinds import KINDS, options_type
 from penstock.pipelines.cli import ingest
+from penstock.pipelines.cli.init import INIT_FLAGS
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.cli.option_flags import flag_names
-from penstock.pipelines.cli.work.init import INIT_FLAGS
 
 ROOT = Path(__file__).parents[3]
 OPTION = re.compile(r"`([a-z]\w+)(?:=[^`]+)?`")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.components.errors import DataError, UsageError
-from penstock.pipelines.cli.work.compile import compile_pipeline
-from penstock.pipelines.cli.work.image import build_image, write_context
+from penstock.pipelines.cli.image import build_image, write_context
+from penstock.pipelines.kubeflow.compile import compile_pipeline
 from penstock.pipelines.kubeflow.placement import Placement
 
 BASE = "registry.example/penstock@sha256:" + "0" * 64

@@ -13,8 +13,8 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.options import Table
 from penstock.pipelines.cli import init
+from penstock.pipelines.cli.init import INIT_FLAGS
 from penstock.pipelines.cli.option_flags import in_flags
-from penstock.pipelines.cli.work.init import INIT_FLAGS
 
 COMPONENTS = Path(inspect.getfile(Table)).parents[1]
 # Rooms whose errors `init` can print; of `sources` the modules that all kinds share.

@@ -12,7 +12,7 @@ from penstock.components.errors import UsageError
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.pipelines.cli import pack
 from penstock.pipelines.cli.main import app as main
-from penstock.pipelines.cli.work.inspect import show_inspection
+from penstock.pipelines.cli.shard_tables import show_inspection
 
 app = typer.Typer()
 app.command("pack")(pack.command)

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.cli.main import app
-from penstock.pipelines.cli.work.schedules import check_cron
+from penstock.pipelines.kubeflow.submit import check_cron
 
 
 def call(*arguments):

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from penstock.components.errors import DataError, UsageError
-from penstock.pipelines.cli.work.submit import submit
 from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
+from penstock.pipelines.kubeflow.submit import submit
 
 
 def _submit(file, host, **more):

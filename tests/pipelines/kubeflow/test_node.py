@@ -64,7 +64,7 @@ class Nodes:
 
     def outcome(self, run):
         """What `penstock runs` says of a run."""
-        from penstock.pipelines.cli.work.runs import list_runs
+        from penstock.pipelines.cli.runs import list_runs
 
         [line] = [line for line in list_runs(str(self.store)) if line.run_id == run]
         return line.outcome, line.sentence

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.cli.work.compile import compile_pipeline
 from penstock.pipelines.config.registry import find_pipeline
 from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.compile import compile_pipeline
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.recipe import Recipe, check_same_graph, run_options
 from penstock.pipelines.kubeflow.resources import Volume

@@ -8,8 +8,8 @@ from absl import flags
 from kfp import components
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.cli.work.compile import compile_pipeline
 from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.compile import compile_pipeline
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.resources import Gpu, Volume

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from penstock.components.errors import DataError, UsageError
-from penstock.pipelines.cli.work.init import run_init, show_starter
+from penstock.pipelines.cli.init import run_init, show_starter
 from penstock.pipelines.starter.look import look_at
 from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.write import package_name

@@ -1,4 +1,4 @@
-"""Work of `penstock compile`, on any machine.
+"""Compiles a pipeline for Kubeflow, on any machine.
 
 Files of installed packages are looked up in the image, the pipeline's root becomes the placement's,
 and paths that only this machine has are rejected.
@@ -51,13 +51,6 @@ def compile_pipeline(
 def _own_packages(name: str) -> list[str]:
     package = find_package(pipeline_path(name))
     return [package.name] if package.is_dir() and name not in PIPELINES else []
-
-
-def compile_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool) -> None:
-    """Compiles a plain component to a file; UsageError if the image or file cannot be used."""
-    with needs_kubeflow():
-        from penstock.pipelines.kubeflow.plain.definitions import write_component
-    write_component(name, out, image=image, allow_mutable_tag=allow_mutable_tag)
 
 
 def _compile(

@@ -1,25 +1,27 @@
-"""Work of `penstock submit`: starts a run and follows its nodes."""
+"""Runs and schedules of compiled pipelines on a Kubeflow Pipelines server."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import kfp
-from rich.console import Console
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.pipelines.kubeflow.compiled_file import CompiledFile, read_compiled_file
 from penstock.pipelines.kubeflow.names import SPAN_FROM_NAME
 from penstock.pipelines.kubeflow.server import connect, server_errors
-from penstock.pipelines.terminal.tables import console
+from penstock.pipelines.terminal.tables import console, print_table
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 # A server may restart during a run of hours.
 _MAX_FAILED_POLLS = 10
 # Argo's names of the attempts of a node with a retry strategy.
 _FIRST_TRY, _SECOND_TRY = "executor(0)", "executor(1)"
+_CRON_FIELDS = re.compile(r"[\w*/,?-]+( [\w*/,?-]+){4}")
+_SCHEDULES_PER_PAGE = 100
 
 
 def submit(
@@ -31,26 +33,54 @@ def submit(
     parameters: Sequence[str],
     namespace: str | None,
     service_account: str | None,
-    wait: bool,
-    seconds_between_polls: float,
+    schedule: str | None = None,
+    wait: bool = False,
+    seconds_between_polls: float = 5.0,
 ) -> str:
-    """Starts a run of a compiled pipeline and returns its id; see `penstock submit --help`."""
-    output = console(stderr=True)
+    """Starts a run of a compiled pipeline, or makes a schedule of runs, and returns its id.
+
+    Runs of a schedule never overlap. After a pause or a long run KFP makes up for the last missed
+    run only: a run takes the newest span anyway.
+    """
+    cron = schedule and check_cron(schedule)
     file = read_compiled_file(path)
     arguments = file.arguments(parameters)
     client = connect(host, namespace)
     with server_errors(host):
-        run = client.run_pipeline(
-            experiment_id=client.create_experiment(experiment, namespace=namespace).experiment_id,
-            job_name=name or f"{file.name} {datetime.now():%Y-%m-%d %H:%M:%S}",
-            pipeline_package_path=str(path),
-            params=arguments,
-            service_account=service_account,
-        )
-    output.print(f"run {run.run_id}: {host.rstrip('/')}/#/runs/details/{run.run_id}")
+        asked: dict[str, Any] = {
+            "experiment_id": client.create_experiment(
+                experiment, namespace=namespace
+            ).experiment_id,
+            "pipeline_package_path": str(path),
+            "params": arguments,
+            "service_account": service_account,
+        }
+        if cron:
+            made = client.create_recurring_run(
+                **asked,
+                job_name=name or file.name,
+                cron_expression=cron,
+                max_concurrency=1,
+                no_catchup=True,
+            )
+            return str(made.recurring_run_id)
+        now = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+        run = client.run_pipeline(**asked, job_name=name or f"{file.name} {now}")
+    console(stderr=True).print(f"run {run.run_id}: {host.rstrip('/')}/#/runs/details/{run.run_id}")
     if wait:
-        _follow(client, host, str(run.run_id), file, output, seconds_between_polls)
+        _follow(client, host, str(run.run_id), file, seconds_between_polls)
     return str(run.run_id)
+
+
+def check_cron(text: str) -> str:
+    """Returns five cron fields in KFP's form, seconds first."""
+    fields = " ".join(text.split())
+    if not _CRON_FIELDS.fullmatch(fields):
+        raise UsageError(
+            f'--schedule takes the five fields of cron, as "0 3 * * *" (minute, hour, day, month, '
+            f"weekday), got {text!r}"
+        )
+    return f"0 {fields}"
 
 
 def span_parameter(path: Path, address: str) -> str:
@@ -74,10 +104,10 @@ def _follow(
     host: str,
     run_id: str,
     file: CompiledFile,
-    output: Console,
     seconds_between_polls: float,
 ) -> None:
     """Prints changes of the nodes' states until the run ends; DataError names nodes that failed."""
+    output = console(stderr=True)
     shown: dict[str, str] = {}
     failed_polls = 0
     while True:
@@ -132,3 +162,47 @@ def _details(run: Any, tasks: Mapping[str, str]) -> list[Any]:
     """Returns the details of the file's tasks, without KFP's own driver pods."""
     details = getattr(run.run_details, "task_details", None) or []
     return [detail for detail in details if detail.display_name in tasks]
+
+
+def show_schedules(host: str, namespace: str | None) -> None:
+    """Prints the schedules of a server; DataError if it does not answer."""
+    rows = [
+        (one.recurring_run_id, one.display_name, _cron(one), str(one.status).lower())
+        for one in _all(connect(host, namespace), host, namespace)
+    ]
+    print_table(console(), counted(len(rows), "schedule"), ("id", "name", "when", "state"), rows)
+
+
+def change_schedule(
+    what: str, action: Literal["enable", "disable", "delete"], host: str, namespace: str | None
+) -> str:
+    """Enables, disables or deletes a schedule by its id or name, and returns its name."""
+    client = connect(host, namespace)
+    known = _all(client, host, namespace)
+    found = [one for one in known if what in (one.recurring_run_id, one.display_name)]
+    if len(found) != 1:
+        names = ", ".join(f"{one.display_name} ({one.recurring_run_id})" for one in found or known)
+        problem = "several schedules are called" if found else "no schedule"
+        raise UsageError(f"{problem} {what!r}; choices: {names or 'there are none'}")
+    with server_errors(host):
+        getattr(client, f"{action}_recurring_run")(found[0].recurring_run_id)
+    return str(found[0].display_name)
+
+
+def _all(client: Any, host: str, namespace: str | None) -> list[Any]:
+    found: list[Any] = []
+    token = ""
+    while True:
+        with server_errors(host):
+            answer = client.list_recurring_runs(
+                page_token=token, page_size=_SCHEDULES_PER_PAGE, namespace=namespace
+            )
+        found += answer.recurring_runs or []
+        token = answer.next_page_token or ""
+        if not token:
+            return found
+
+
+def _cron(schedule: Any) -> str:
+    cron = getattr(schedule.trigger, "cron_schedule", None)
+    return str(cron.cron).removeprefix("0 ") if cron else "every so often"

@@ -1,1 +1,0 @@
-"""The work of each command, in a file of the command's name."""
