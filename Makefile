@@ -119,7 +119,7 @@ $(KFP)/bin/kfp:
 
 # One real node of Kubernetes with Kubeflow Pipelines on this machine, and the checks on it; needs root,
 # Debian, Go and a Docker daemon: k8s/cluster/README.md.
-cluster:
+cluster: setup
 	k8s/cluster/up
 
 cluster-down:

@@ -1,10 +1,13 @@
 """An evaluation as plain values: metrics by slice, and the reasons why a model is not blessed."""
 
+import importlib.util
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from penstock.components.files.spool import local_folder
@@ -76,14 +79,11 @@ class EvaluationResult:
 
 def read_evaluation(directory: str) -> EvaluationResult:
     """Reads the `ModelEvaluation` artifact at `directory`."""
-    # Importing TFMA takes seconds; a process that ran an Evaluator has done so already.
-    from tensorflow_model_analysis.proto import metrics_for_slice_pb2
-
     directory = local_folder(directory)
     metrics: dict[str, dict[str, float]] = {}
     baseline: dict[str, dict[str, float]] = {}
     features: dict[str, tuple[str, ...]] = {}
-    for message in _messages(directory, "metrics", metrics_for_slice_pb2.MetricsForSlice):
+    for message in _messages(directory, "metrics", "MetricsForSlice"):
         where = slice_name(message.slice_key)
         if where != OVERALL:
             features[where] = tuple(k.column for k in message.slice_key.single_slice_keys)
@@ -107,10 +107,8 @@ def read_example_count(directory: str) -> int | None:
 
     Unknown are weighted counts, and evaluations of slices alone or without an example count.
     """
-    from tensorflow_model_analysis.proto import metrics_for_slice_pb2
-
     directory = local_folder(directory)
-    for message in _messages(directory, "metrics", metrics_for_slice_pb2.MetricsForSlice):
+    for message in _messages(directory, "metrics", "MetricsForSlice"):
         if slice_name(message.slice_key) != OVERALL:
             continue
         for entry in message.metric_keys_and_values:
@@ -121,20 +119,35 @@ def read_example_count(directory: str) -> int | None:
 
 def read_plots(directory: str) -> Iterator[tuple[str, Any]]:
     """Yields slice name and plots of each entry of a `ModelEvaluation` on this machine."""
-    from tensorflow_model_analysis.proto import metrics_for_slice_pb2
-
-    for message in _messages(directory, "plots", metrics_for_slice_pb2.PlotsForSlice):
+    for message in _messages(directory, "plots", "PlotsForSlice"):
         for entry in message.plot_keys_and_values:
             yield slice_name(message.slice_key), entry
 
 
-def _messages(directory: str, prefix: str, kind: Any) -> Iterator[Any]:
+def _messages(directory: str, prefix: str, type_name: str) -> Iterator[Any]:
+    kind = _message_type(type_name)
     for name in sorted(os.listdir(directory)):
         if name.startswith(prefix):
             for record in read_records(os.path.join(directory, name)):
                 message = kind.FromString(record.payload)
                 if not _compares_slices(message):
                     yield message
+
+
+def _message_type(name: str) -> Any:
+    """Imports a message of TFMA without the rest of it, which imports TensorFlow, 5 s of CPU."""
+    package = "tensorflow_model_analysis"
+    is_hidden = package not in sys.modules
+    if is_hidden:
+        spec = importlib.util.find_spec(package)
+        sys.modules[package] = ModuleType(package)
+        sys.modules[package].__path__ = list((spec and spec.submodule_search_locations) or ())
+    try:
+        from tensorflow_model_analysis.proto import metrics_for_slice_pb2, validation_result_pb2
+    finally:
+        if is_hidden:
+            del sys.modules[package]
+    return getattr(metrics_for_slice_pb2, name, None) or getattr(validation_result_pb2, name)
 
 
 def _compares_slices(message: Any) -> bool:
@@ -187,9 +200,7 @@ def _positives(directory: str) -> dict[str, tuple[float, float]]:
 
 
 def _failures(directory: str) -> Iterator[str]:
-    from tensorflow_model_analysis.proto import validation_result_pb2
-
-    for message in _messages(directory, "validations", validation_result_pb2.ValidationResult):
+    for message in _messages(directory, "validations", "ValidationResult"):
         for part in message.metric_validations_per_slice:
             where = slice_name(part.slice_key)
             for failure in part.failures:
