@@ -127,7 +127,7 @@ cluster-down:
 
 conformance:
 	python3 k8s/conformance --kubeconfig build/cluster/kubeconfig --image $(IMAGE) \
-	    --mariadb penstock/mariadb:1
+	    --mariadb penstock/mariadb:1 --s3-image penstock/stand-ins:1 $(CHECKS)
 
 # Known vulnerabilities of what uv.lock pins for this Python, by PyPI's advisories.
 audit: setup

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import checks
@@ -29,6 +29,7 @@ def main() -> int:
         help="address of KFP's API as pods see it",
     )
     parser.add_argument("--mariadb", default="docker.io/library/mariadb:11.4", help="its image")
+    parser.add_argument("--s3-image", default="", help="its s3.sh starts an S3 server: other-store")
     parser.add_argument("--own-image", default="", help="made by penstock image")
     parser.add_argument("--own-pipeline", default="mine.pipeline:create_pipeline")
     parser.add_argument("--only", nargs="*", default=[], metavar="CHECK", help="these checks")
@@ -51,7 +52,7 @@ def main() -> int:
         "workers-tfjob": lambda: checks.tfjob_trains(cluster),
         "workers-jobset": lambda: checks.jobset_trains(cluster),
         "profile": lambda: checks.profile_leaves_others_alone(cluster),
-        "other-store": lambda: checks.store_of_another_kind(cluster),
+        "other-store": lambda: checks.store_of_another_kind(cluster, args.s3_image),
         "kserve": lambda: checks.kserve_gets_the_model(cluster),
     }
     if unknown := [name for name in args.only if name not in every]:
@@ -60,20 +61,7 @@ def main() -> int:
     if set(chosen) - {"overlays", "restricted-and-quota", "accounts"}:
         cluster.install("single-node", namespace=args.namespace)
         cluster.start_pod()
-    rows = [_heading(cluster, chosen), "", "| check | result | s | seen |", "|---|---|--:|---|"]
-    print("\n".join(rows), flush=True)
-    failed = False
-    for name in chosen:
-        begin = time.monotonic()
-        try:
-            result, seen = "passed", every[name]()
-        except NotThereError as error:
-            result, seen = "not there", str(error)
-        except (AssertionError, ValueError, KeyError, subprocess.SubprocessError) as error:
-            result, seen, failed = "**failed**", f"{type(error).__name__}: {error}", True
-        seen = " ".join(seen.replace("|", "\\|").split())
-        rows.append(f"| {name} | {result} | {time.monotonic() - begin:.0f} | {seen} |")
-        print(rows[-1], flush=True)
+    rows, failed = run_checks({name: every[name] for name in chosen}, heading(cluster))
     cluster.stop_pod()
     if args.out:
         with args.out.open("a") as file:
@@ -81,7 +69,26 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _heading(cluster: Cluster, chosen: list[str]) -> str:
+def run_checks(chosen: Mapping[str, Callable[[], str]], title: str) -> tuple[list[str], bool]:
+    """Runs checks by name; returns the lines of their table, and whether one has failed."""
+    rows = [title, "", "| check | result | s | seen |", "|---|---|--:|---|"]
+    print("\n".join(rows), flush=True)
+    failed = False
+    for name, check in chosen.items():
+        begin = time.monotonic()
+        try:
+            result, seen = "passed", check()
+        except NotThereError as error:
+            result, seen = "not there", str(error)
+        except (AssertionError, ValueError, LookupError, subprocess.SubprocessError) as error:
+            result, seen, failed = "**failed**", f"{type(error).__name__}: {error}", True
+        seen = " ".join(seen.replace("|", "\\|").split())
+        rows.append(f"| {name} | {result} | {time.monotonic() - begin:.0f} | {seen} |")
+        print(rows[-1], flush=True)
+    return rows, failed
+
+
+def heading(cluster: Cluster) -> str:
     """Returns the versions that a table is about."""
     version = json.loads(cluster.kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"]
     node = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]

@@ -1,6 +1,7 @@
 """Checks of a cluster with Kubeflow Pipelines; each returns what it saw, or raises."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ _PLACEMENT = (REPOSITORY / "k8s/overlays/single-node/placement.yaml").read_text(
     "retry: {times: 0}\n"
 )
 _AS_USER = json.dumps({"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 65532}}})
+_HOME = {"name": "HOME", "value": "/tmp"}
 _TENANT = "penstock"  # the namespace that the overlays bring
 
 
@@ -332,10 +334,66 @@ def kserve_gets_the_model(cluster: Cluster) -> str:
     raise NotThereError("no check of it has been written: there has been no KServe to write it on")
 
 
-def store_of_another_kind(cluster: Cluster) -> str:
-    """KFP keeps artifacts at another S3 server, by `providers` of its kfp-launcher."""
-    config = cluster.objects("configmaps", "--field-selector", "metadata.name=kfp-launcher")
-    providers = config[0]["data"].get("providers") if config else None
-    if not providers:
-        raise NotThereError("kfp-launcher names no providers")
-    return providers.splitlines()[0]
+def store_of_another_kind(cluster: Cluster, image: str) -> str:
+    """KFP keeps a run's artifacts at another S3 server, by `providers` of its kfp-launcher.
+
+    `image` starts an S3 server by `s3.sh`, as k8s/cluster/stand-ins has one.
+    """
+    if not image:
+        raise NotThereError("no --s3-image given")
+    name, bucket = "conformance-store", "mlpipeline"
+    host = f"{name}.{cluster.namespace}:8333"
+    labels = {"app": name}
+    container = {"name": "s3", "image": image, "command": ["s3.sh"], "env": [_HOME]}
+    ports = [{"port": 8333}]
+    for kind, spec in (
+        ("Pod", {"containers": [container]}),
+        ("Service", {"selector": labels, "ports": ports}),
+    ):
+        made = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "labels": labels}}
+        cluster.apply(json.dumps({**made, "spec": spec}), "-n", cluster.namespace)
+    launcher = ("configmap", "kfp-launcher", "-n", cluster.namespace)
+    before = json.loads(cluster.kubectl("get", *launcher, "-o", "json"))["data"]
+    credentials = {
+        "fromEnv": False,
+        "secretRef": {
+            "secretName": "mlpipeline-minio-artifact",
+            "accessKeyKey": "accesskey",
+            "secretKeyKey": "secretkey",
+        },
+    }
+    store = {
+        "endpoint": host,
+        "region": "us-east-1",
+        "disableSSL": True,
+        "forcePathStyle": True,
+        "credentials": credentials,
+    }
+    settings = {
+        "defaultPipelineRoot": f"s3://{bucket}/elsewhere",
+        "providers": json.dumps({"s3": {"default": store}}),
+    }
+    try:
+        cluster.kubectl("patch", *launcher, "--type=merge", "-p", json.dumps({"data": settings}))
+        cluster.kubectl(
+            *("wait", "--for=condition=Ready", "--timeout=600s", "-n", cluster.namespace),
+            f"pod/{name}",
+        )
+        run = _run_taxi(cluster, *_FEW_STEPS)
+        listing = cluster.in_pod(
+            *(
+                "python",
+                "-c",
+                "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read())",
+            ),
+            f"http://{host}/{bucket}?list-type=2&prefix=elsewhere/",
+        )
+    finally:
+        data = {"data": {**dict.fromkeys(settings), **before}}
+        cluster.kubectl("patch", *launcher, "--type=merge", "-p", json.dumps(data))
+        cluster.kubectl(
+            "delete", f"pod/{name}", f"service/{name}", "-n", cluster.namespace, "--now"
+        )
+    found = [one for one in re.findall("<Key>([^<]+)</Key>", listing) if run in one]
+    need(found, f"the store has nothing of run {run}: {listing[-300:]}")
+    return f"{len(found)} objects of run {run[:8]} at an S3 server of its own"
