@@ -1,5 +1,7 @@
 import json
 import struct
+import subprocess
+import sys
 
 import pytest
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2, validation_result_pb2
@@ -143,3 +145,15 @@ def test_failures_say_what_was_reached_and_expected(folder):
         "binary_accuracy of overall is -0.0200; expected a change to the baseline of at least "
         "-0.0050",
     )
+
+
+def test_reading_an_evaluation_does_not_import_tensorflow(folder):
+    code = (
+        "import sys; from penstock.pipelines.runs.evaluation_result import read_evaluation; "
+        "print(read_evaluation(sys.argv[1]).metrics['overall']); "
+        "assert not {'tensorflow', 'tensorflow_model_analysis'} & sys.modules.keys()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
+    )
+    assert "'binary_accuracy': 0.9" in done.stdout
