@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.components.errors import UsageError, counted
+from penstock.components.errors import counted
 from penstock.components.files.commit import check_target
 from penstock.components.files.remote import is_remote
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.options import Table
 from penstock.pipelines.cli.option_flags import errors_in_flags, flag_names
-from penstock.pipelines.config.overrides import load_overrides
+from penstock.pipelines.config.overrides import name_and_value, yaml_value
 from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.terminal.tables import as_html, console
 
@@ -86,27 +86,21 @@ def command(
             targets=tuple(target or ()),
             labels_file=labels,
             drop=tuple(drop or ()),
-            roles=dict(_pairs("--role", role or ())),
+            roles=dict(name_and_value("--role", text) for text in role or ()),
             group=group,
             time=time,
-            source={n: _source_value(n, value) for n, value in _pairs("--source", source or ())},
+            source=dict(map(_source_option, source or ())),
         )
         show_starter(run_init(name, data, options))
 
 
-def _pairs(flag: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    for text in texts:
-        if not text.partition("=")[0] or "=" not in text:
-            raise UsageError(f"{flag} takes NAME=VALUE, got {text!r}")
-    return [(text.partition("=")[0], text.partition("=")[2]) for text in texts]
-
-
-def _source_value(name: str, text: str) -> Any:
-    """Returns the value of an option of the data: a text as it stands, anything else as YAML."""
+def _source_option(text: str) -> tuple[str, Any]:
+    """Returns an option of the data and its value: a text as it stands, anything else as YAML."""
+    name, value = name_and_value("--source", text)
     hints = {**typing.get_type_hints(Images), **typing.get_type_hints(Table)}
     if hints.get(name, str) in (str, str | None):
-        return text
-    return load_overrides(None, [f"{name}={text}"])[name]
+        return name, value
+    return name, yaml_value(value, name)
 
 
 @dataclass(frozen=True)

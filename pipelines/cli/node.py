@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.components.errors import UsageError
+from penstock.pipelines.config.overrides import name_and_value
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, store_of
 
 
@@ -60,7 +60,7 @@ def command(
     Example: penstock node StatisticsGen --ir taxi.pb --run-id r1 --metadata metadata.sqlite
     """
     store = store_of(metadata)
-    parameters = dict(_name_and_value(text) for text in parameter or [])
+    parameters = dict(name_and_value("--parameter", text) for text in parameter or [])
     # TFX takes seconds to import; wrong options are reported before.
     from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow
 
@@ -119,10 +119,3 @@ def _with_options(inline_ir: str, recipe: str | None, options: Sequence[str]) ->
     check_same_graph(built, decode(inline_ir), list(changed))
     typer.echo("options of this run: " + ", ".join(f"{n}={v}" for n, v in changed.items()))
     return encode(built)
-
-
-def _name_and_value(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageError(f"--parameter takes NAME=VALUE, got {text!r}")
-    return name, value

@@ -9,13 +9,20 @@ import yaml
 from penstock.components.errors import UsageError
 
 
+def name_and_value(flag: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"{flag} takes NAME=VALUE, got {text!r}")
+    return name, value
+
+
 def load_overrides(file: Path | None, assignments: Sequence[str]) -> dict[str, Any]:
     changes = _load_yaml(file) if file else {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not all(key.split(".")):
             raise UsageError(f"--set takes key=value, got {assignment!r}")
-        _put(changes, key, _yaml_value(text, key))
+        _put(changes, key, yaml_value(text, key))
     return changes
 
 
@@ -33,7 +40,7 @@ def _load_yaml(file: Path) -> dict[str, Any]:
     return loaded
 
 
-def _yaml_value(text: str, key: str) -> Any:
+def yaml_value(text: str, key: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.config.overrides import name_and_value
 
 _DIGEST_DIGITS = 64
 _BY_DIGEST = re.compile(rf"^[^\s@]+@sha256:[0-9a-f]{{{_DIGEST_DIGITS}}}$")
@@ -83,9 +84,7 @@ class CompiledFile:
         return given
 
     def _argument(self, text: str) -> tuple[str, Any]:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--parameter takes NAME=VALUE, got {text!r}")
+        name, value = name_and_value("--parameter", text)
         if name not in self.parameters:
             choices = ", ".join(self.parameters) or "there are none"
             raise UsageError(f"{self.path}: no parameter {name!r}; choices: {choices}")

@@ -15,7 +15,6 @@ from tfx.proto.orchestration import pipeline_pb2
 from penstock.components.activity import listening
 from penstock.components.files.spool import remove_copies
 from penstock.components.trainer.interrupt import TrainingInterruptedError
-from penstock.pipelines.local.beam_progress import beam_told
 from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file
 from penstock.pipelines.runs.artifact_check import artifacts_checked
 from penstock.pipelines.runs.metadata_store import SqliteStore, only_run, unusable
@@ -68,7 +67,6 @@ class _WatchedRunner(LocalDagRunner):
         with (
             artifacts_checked(),
             listening(self._progress.tell),
-            beam_told(),
             _launches(self._launch),
         ):
             super().run_with_ir(pipeline, run_options)

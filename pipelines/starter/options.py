@@ -21,9 +21,9 @@ class StarterOptions:
     roles: Mapping[str, str] = field(default_factory=dict)
     # Column whose rows stay in one split, such as a patient's id.
     group: str | None = None
-    # Options of reading the data by name, such as `{"delimiter": ";"}`.
     # Column by which rows are divided: the latest third is evaluated.
     time: str | None = None
+    # Options of reading the data by name, such as `{"delimiter": ";"}`.
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

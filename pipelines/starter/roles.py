@@ -46,11 +46,11 @@ class Roles:
     dates: dict[str, str] = field(default_factory=dict)
     # Number of values with an id of their own, by column.
     categories: dict[str, int] = field(default_factory=dict)
-    # Reason for each column that the model does not get.
     # Columns of texts of numbers with a decimal comma.
     comma_numbers: list[str] = field(default_factory=list)
     # Number of hash buckets of each column of free text.
     texts: dict[str, int] = field(default_factory=dict)
+    # Reason for each column that the model does not get.
     left_out: dict[str, str] = field(default_factory=dict)
     # FLOAT columns that hold whole numbers only and are read as such.
     whole: set[str] = field(default_factory=set)
