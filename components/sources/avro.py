@@ -15,11 +15,13 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 import fastavro
+import pyarrow as pa
 
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import hash_file, open_data, open_unchanged
 from penstock.components.files.listing import list_files
 from penstock.components.files.sniff import not_text
+from penstock.components.sources.arrow_values import feature_type, number_unit
 from penstock.components.sources.base import NUMBERS, Batch, Column, Piece
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
@@ -47,19 +49,21 @@ _DAMAGE = (
     EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, OSError,
     struct.error, zlib.error, lzma.LZMAError, DecompressionError,
 )  # fmt: skip
-_KINDS = {
-    "boolean": FeatureKind.INT,
-    "int": FeatureKind.INT,
-    "long": FeatureKind.INT,
-    "float": FeatureKind.FLOAT,
-    "double": FeatureKind.FLOAT,
-    "string": FeatureKind.BYTES,
-    "bytes": FeatureKind.BYTES,
-    "enum": FeatureKind.BYTES,
-    "fixed": FeatureKind.BYTES,
+_ARROW_TYPES = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+    "enum": pa.string(),
+    "fixed": pa.binary(),
 }
+_TIMES = {"date": pa.date32(), "time": pa.time64("us"), "timestamp": pa.timestamp("us")}
 # Logical types of dates and times for fastavro; millis and micros both become microseconds.
-_TIME = re.compile(r"(date|time|timestamp|local-timestamp)(-millis|-micros)?")
+_TIME = re.compile(r"(?:local-)?(date|time|timestamp)(?:-millis|-micros)?")
 
 
 @dataclass(frozen=True)
@@ -205,7 +209,8 @@ def _columns(files: Sequence[AvroFile], options: Avro) -> tuple[Column, ...]:
 
 def _check_units(file: AvroFile, names: Sequence[str]) -> None:
     for name in names:
-        units = sorted(_number_units(file.types.get(name)))
+        arrow_types = _arrow_types(file.types.get(name, "null"))
+        units = sorted({unit for one in arrow_types if (unit := number_unit(one))})
         if len(units) > 1:
             raise DataError(
                 f"{file.path}: column {name!r} is a union of {' and '.join(units)}, which count "
@@ -232,48 +237,34 @@ def _column(file: AvroFile, name: str, options: Avro) -> Column:
 def avro_feature(avro_type: Any) -> tuple[FeatureKind | None, bool] | None:
     """Returns (kind, is_list) of the feature that holds an Avro type; None if no feature can.
 
-    The kind is None for Avro's null. A union is held if all its types but null are of one kind.
+    The kind is None for Avro's null. A union is held if all its types but null are of one kind, or
+    numbers.
     """
-    if isinstance(avro_type, list):
-        return _union(avro_type)
-    if not isinstance(avro_type, Mapping):
-        return (None, False) if avro_type == "null" else _plain(avro_type)
-    if avro_type.get("logicalType") == "decimal":
-        return FeatureKind.FLOAT, False
-    if avro_type["type"] == "array":
-        item = avro_feature(avro_type["items"])
-        return (item[0], True) if item is not None and not item[1] else None
-    if isinstance(avro_type["type"], (list, Mapping)):
-        return avro_feature(avro_type["type"])
-    return _plain(avro_type["type"])
-
-
-def _number_units(avro_type: Any) -> set[str]:
-    """Returns the units of a type's numbers: `date`, `timestamp`, ..., `number` for plain ones."""
-    if isinstance(avro_type, list):
-        return {unit for branch in avro_type for unit in _number_units(branch)}
-    if not isinstance(avro_type, Mapping):
-        is_number = isinstance(avro_type, str) and _KINDS.get(avro_type) in NUMBERS
-        return {"number"} if is_number else set()
-    logical = avro_type.get("logicalType")
-    if logical == "decimal":
-        return {"number"}
-    time = _TIME.fullmatch(str(logical)) if avro_type["type"] in ("int", "long") else None
-    if time:
-        return {time[1]}
-    return _number_units(avro_type["items" if avro_type["type"] == "array" else "type"])
-
-
-def _plain(name: str) -> tuple[FeatureKind, bool] | None:
-    return (_KINDS[name], False) if name in _KINDS else None
-
-
-def _union(branches: list[Any]) -> tuple[FeatureKind | None, bool] | None:
-    features = [avro_feature(branch) for branch in branches]
-    found = {feature for feature in features if feature != (None, False)}
-    if None in found or len(found) > 2:
+    kinds, shapes = set[FeatureKind](), set[bool]()
+    for arrow_type in _arrow_types(avro_type):
+        feature = feature_type(arrow_type)
+        if feature is None:
+            return None
+        kind, is_list = feature
+        if kind or is_list:
+            kinds |= {kind} if kind else set()
+            shapes.add(is_list)
+    if len(shapes) > 1 or (len(kinds) > 1 and kinds != {*NUMBERS}):
         return None
-    numbers = {(FeatureKind.INT, False), (FeatureKind.FLOAT, False)}
-    if len(found) == 2:
-        return (FeatureKind.FLOAT, False) if found == numbers else None
-    return next(iter(found)) if found else (None, False)
+    return FeatureKind.FLOAT if len(kinds) > 1 else next(iter(kinds), None), any(shapes)
+
+
+def _arrow_types(avro_type: Any) -> list[pa.DataType]:
+    """Returns the Arrow type of each type in a union; a struct for what no feature can hold."""
+    if isinstance(avro_type, list):
+        return [one for branch in avro_type for one in _arrow_types(branch)]
+    if not isinstance(avro_type, Mapping):
+        return [_ARROW_TYPES.get(avro_type, pa.struct([]))]
+    kind, logical = avro_type["type"], str(avro_type.get("logicalType"))
+    if logical == "decimal":
+        return [pa.decimal128(38)]
+    if kind in ("int", "long") and (time := _TIME.fullmatch(logical)):
+        return [_TIMES[time[1]]]
+    if kind == "array":
+        return [pa.list_(one) for one in _arrow_types(avro_type["items"])]
+    return _arrow_types(kind)

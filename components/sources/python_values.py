@@ -12,7 +12,6 @@ from decimal import Decimal
 from uuid import UUID
 
 import pyarrow as pa
-from pyarrow import types
 
 from penstock.components.errors import DataError
 from penstock.components.sources.arrow_values import fits, to_feature
@@ -28,10 +27,6 @@ _SHOWN_CHARACTERS = 80
 _WORDS = {bool: "a truth value", int: "a number", float: "a number", str: "text",
           bytes: "text", list: "a list", dict: "an object"}  # fmt: skip
 _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError)
-# By exact class: a datetime is a date, too. A date counts days, the others microseconds, each from
-# another origin.
-_TIMES = (datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
-_PLAIN_NUMBERS = (bool, int, float)
 
 
 class RowConverter:
@@ -100,45 +95,9 @@ def to_column(values: Sequence[object], column: Column, non_finite: str) -> tupl
         array = pa.array(values)
     except _MISFITS:
         array = None
-    if column.kind is FeatureKind.INT and (array is None or _has_times(array.type)):
-        faults = _other_units(values)
-        if faults:
-            kept = [None if at in faults else value for at, value in enumerate(values)]
-            fitting, others = to_column(kept, column, non_finite)
-            return fitting, {**others, **faults}
     if array is None or not fits(column, array.type):
         return _one_by_one(values, column, non_finite)
     return to_feature(array, column, non_finite)
-
-
-def _has_times(arrow_type: pa.DataType) -> bool:
-    return types.is_temporal(arrow_type.value_type if types.is_list(arrow_type) else arrow_type)
-
-
-def _other_units(values: Sequence[object]) -> Faults:
-    """Finds values whose unit differs from that of most, if any value is a date or time."""
-    classes = [_classes(value) for value in values]
-    counted = Counter(one for found in classes for one in found)
-    if len(counted) < 2 or counted.keys().isdisjoint(_TIMES):
-        return {}
-    most = counted.most_common(1)[0][0]
-    fit = {most} if most in _TIMES else set(_PLAIN_NUMBERS)
-    return {
-        at: f"is {_names(found)}, most are {_names({most})}; expected all of one type, or they "
-        "would be counted in different units"
-        for at, found in enumerate(classes)
-        if not found <= fit
-    }
-
-
-def _classes(value: object) -> set[type]:
-    """Returns the numeric and time classes of a value, or of a list's values."""
-    found = set(map(type, value)) if isinstance(value, list) else {type(value)}
-    return found.intersection((*_TIMES, *_PLAIN_NUMBERS))
-
-
-def _names(classes: set[type]) -> str:
-    return " and ".join(sorted(one.__name__ for one in classes))
 
 
 def _one_by_one(

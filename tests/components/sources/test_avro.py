@@ -10,7 +10,6 @@ from penstock.components.errors import DataError
 from penstock.components.sources.avro import Avro, avro_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
-from penstock.components.sources.python_values import to_column
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -165,35 +164,6 @@ def test_a_union_of_one_unit_is_read(tmp_path):
     path = write(tmp_path / "a.avro", [{"name": "at", "type": ["null", MICROS, MILLIS]}],
                  [{"at": at}, {"at": None}])  # fmt: skip
     assert read(open_source(path)) == ([{"at": 1_000_000}, {"at": None}], [])
-
-
-@pytest.mark.parametrize(
-    ("values", "rows", "reason"),
-    [
-        ([datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 12), datetime.date(2020, 1, 2)],
-         [18262, None, 18263], "is datetime, most are date"),
-        ([datetime.datetime(1970, 1, 1, 12), datetime.date(2020, 1, 1)],
-         [43_200_000_000, None], "is date, most are datetime"),
-        ([datetime.time(0, 0, 1), datetime.datetime(2020, 1, 1)],
-         [1_000_000, None], "is datetime, most are time"),
-        ([datetime.timedelta(1), 5], [86_400_000_000, None], "is int, most are timedelta"),
-        ([5, datetime.timedelta(1), 6], [5, None, 6], "is timedelta, most are int"),
-    ],
-)  # fmt: skip
-def test_times_of_other_units_than_most_are_rejected(values, rows, reason):
-    array, faults = to_column(values, Column("at", INT), "reject")
-    assert array.to_pylist() == rows
-    assert faults == {
-        1: f"{reason}; expected all of one type, or they would be counted in different units"
-    }
-
-
-def test_lists_of_times_of_other_units_are_rejected():
-    day, noon = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 12)
-    array, faults = to_column([[day], [day, noon]], Column("at", INT, is_list=True), "reject")
-    assert array.to_pylist() == [[18262], None]
-    assert list(faults) == [1]
-    assert faults[1].startswith("is date and datetime, most are date; ")
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy"])
