@@ -12,9 +12,8 @@ from tfx.proto import example_gen_pb2, range_config_pb2
 from tfx.types import artifact_utils, standard_component_specs
 
 from penstock.components.engine.pipeline import node_engine
-from penstock.components.example_gen.driver import ContentDriver
+from penstock.components.example_gen.driver import ContentDriver, NodeOptions, node_inputs
 from penstock.components.example_gen.ingest import PlannedInput, ingest
-from penstock.components.example_gen.node_options import NodeOptions, node_inputs
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.files.address import FILE_SCHEMES, check_no_secret, scheme_of
 from penstock.components.files.spool import remove_copies

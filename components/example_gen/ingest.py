@@ -10,8 +10,9 @@ An ingest opens its sources, which scans them, plans the shards, does a task for
 Any engine whose workers reach input and output does the same tasks and writes the same bytes.
 """
 
+import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from glob import glob
 from os import PathLike
@@ -19,10 +20,12 @@ from os import PathLike
 from penstock.components import activity
 from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.errors import DataError, UsageError, nearest
-from penstock.components.example_gen.account import manifest_of
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
+from penstock.components.example_gen.parquet_copy import PARQUET_DIR
+from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import (
     ShardTask,
+    TaskResult,
     WriteBatch,
     WriteShards,
     strict_error,
@@ -36,7 +39,13 @@ from penstock.components.sources.open import open_source
 from penstock.components.sources.spread import spread_by
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
-from penstock.components.tfrecord.manifest import Manifest
+from penstock.components.tfrecord.manifest import (
+    Manifest,
+    ManifestColumn,
+    RowAccount,
+    Shard,
+    schema_sha256,
+)
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
 
 # The size of a row is estimated from the first rows of this many parts of a source. Parts of
@@ -213,3 +222,61 @@ def _kind(column: Column | None) -> str:
     if column is None:
         return "missing"
     return f"a list of {column.kind.value}" if column.is_list else column.kind.value
+
+
+def manifest_of(
+    sources: Sequence[Source],
+    splits: Sequence[str],
+    plan: str,
+    options: IngestOptions,
+    results: Iterable[TaskResult],
+) -> Manifest:
+    """Returns the manifest of the shards; `results` of tasks are in order and drawn one by one."""
+    found: dict[str, list[Shard]] = {name: [] for name in splits}
+    read = quarantined = blank = 0
+    first = None
+    for result in results:
+        for name, shard in result.shards.items():
+            found[name].append(shard)
+        read += result.read
+        quarantined += result.quarantined
+        blank += result.blank
+        first = first or result.first_rejected
+    written = {name: sum(shard.rows for shard in shards) for name, shards in found.items()}
+    account = RowAccount(read, written, quarantined, blank)
+    _check(account, options, first)
+    columns = tuple(ManifestColumn(c.name, c.kind.value, c.is_list) for c in sources[0].columns)
+    return Manifest(
+        splits={name: tuple(shards) for name, shards in found.items()},
+        columns=columns,
+        schema_sha256=schema_sha256(columns),
+        source_kind=sources[0].kind,
+        source_fingerprint=_fingerprint([source.fingerprint for source in sources]),
+        source_files=sum(len(source.files) for source in sources),
+        source_snapshot="; ".join(s.snapshot for s in sources if s.snapshot) or None,
+        account=account,
+        compression=options.compression,
+        plan=plan,
+        quarantine=QUARANTINE_DIR if quarantined else None,
+        parquet=PARQUET_DIR if options.parquet_copy else None,
+    )
+
+
+def _fingerprint(of_sources: Sequence[str]) -> str:
+    if len(of_sources) == 1:
+        return of_sources[0]
+    return hashlib.sha256("".join(of_sources).encode()).hexdigest()
+
+
+def _check(account: RowAccount, options: IngestOptions, first: str | None) -> None:
+    if account.quarantined and not sum(account.written.values()):
+        raise DataError(
+            f"none of {account.quarantined:,} rows fits, so there is nothing to train on; "
+            f"the first is {first}"
+        )
+    if account.quarantined_share > options.max_quarantined_share:
+        raise DataError(
+            f"{account.quarantined} of {account.read - account.blank} rows do not fit "
+            f"({account.quarantined_share:.2%}), more than `max_quarantined_share` "
+            f"{options.max_quarantined_share:.2%} allows; the first is {first}"
+        )

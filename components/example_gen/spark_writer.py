@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.account import manifest_of
+from penstock.components.example_gen.ingest import manifest_of
 from penstock.components.example_gen.options import IngestOptions, OnBadRow, Split, SplitOptions
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import TaskResult

@@ -2,13 +2,19 @@
 
 In: a Model and Examples. Out: an InfraBlessing, which the stock Pusher takes
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
-InfraValidator does the same but needs Docker or the right to create pods.
+InfraValidator does the same but needs Docker or the right to create pods. The model runs in a
+session of its own, as in TensorFlow Serving, so that a model that only works beside the code that
+trained it is found.
 """
 
 import json
 import os
-from dataclasses import asdict
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.io import fileio
@@ -16,11 +22,103 @@ from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import Examples, InfraBlessing, Model
 from tfx.utils import path_utils
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.gates.options import ServingOptions
 from penstock.components.gates.options_component import options_component
-from penstock.components.gates.serving import WARM_UP_REQUESTS, check_serving
 from penstock.components.plain import from_json
+
+_TAG = "serve"
+_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+# The first requests pay for memory and kernels; a server is warm before traffic comes.
+WARM_UP_REQUESTS = 3
+
+
+@dataclass(frozen=True)
+class ServingReport:
+    """Result of loading and querying a model."""
+
+    # Reasons why the model cannot be served, one line each; empty if it can.
+    problems: tuple[str, ...]
+    signatures: tuple[str, ...] = ()
+    # Type and shape of each output of the queried signature.
+    outputs: Mapping[str, str] | None = None
+    load_seconds: float | None = None
+    # Answered requests after the warm-up.
+    requests: int = 0
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+
+
+def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) -> ServingReport:
+    """Loads a SavedModel from its folder and sends it serialized Examples, one per request."""
+    began = time.perf_counter()
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        try:
+            loaded = tf.compat.v1.saved_model.load(session, [_TAG], model)
+        except (tf.errors.OpError, RuntimeError, OSError, ValueError) as error:
+            return ServingReport((f"does not load: {_brief(error)}",))
+        seconds = time.perf_counter() - began
+        if python := sorted(_ops(loaded.graph_def) & _PYTHON_OPS):
+            return ServingReport((f"runs Python ({', '.join(python)}), which no model server has",))
+        # Those with underscores are TensorFlow's own.
+        signatures = {n: s for n, s in loaded.signature_def.items() if not n.startswith("__")}
+        names = tuple(sorted(signatures))
+        if options.signature not in signatures:
+            known = ", ".join(names) or "none"
+            problem = f"no signature {options.signature!r}; it has: {known}"
+            return ServingReport((problem,), names, load_seconds=seconds)
+        signature = signatures[options.signature]
+        outputs = {name: _type(info) for name, info in sorted(signature.outputs.items())}
+        problems, times = _ask(session, signature, rows, options)
+    times = times[WARM_UP_REQUESTS:] or times
+    p50, p99 = np.percentile(times, (50, 99)).tolist() if times else (None, None)
+    if p99 is not None and 0 < options.max_p99_ms < p99:
+        problems.append(f"p99 of an answer is {p99:.1f} ms; expected at most {options.max_p99_ms}")
+    return ServingReport(tuple(problems), names, outputs, seconds, len(times), p50, p99)
+
+
+def _ask(
+    session: Any, signature: Any, rows: Sequence[bytes], options: ServingOptions
+) -> tuple[list[str], list[float]]:
+    """Returns problems and the latency of each request in ms; stops at the first problem."""
+    inputs = list(signature.inputs.items())
+    if len(inputs) != 1 or inputs[0][1].dtype != tf.string.as_datatype_enum:
+        taken = ", ".join(f"{name} {_type(info)}" for name, info in inputs)
+        return [
+            f"signature {options.signature!r} takes {taken}; expected one input of serialized "
+            "Examples, string (batch)"
+        ], []
+    fetches = {name: info.name for name, info in signature.outputs.items()}
+    times: list[float] = []
+    for number, row in enumerate(rows[: options.requests + WARM_UP_REQUESTS]):
+        began = time.perf_counter()
+        try:
+            answer = session.run(fetches, {inputs[0][1].name: [row]})
+        except tf.errors.OpError as error:
+            return [f"row {number} fails: {_brief(error)}"], times
+        times.append((time.perf_counter() - began) * 1000)
+        for name, value in answer.items():
+            if np.shape(value)[:1] != (1,):
+                return [f"output {name!r} has shape {np.shape(value)} for one row"], times
+            if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
+                return [f"output {name!r} of row {number} is not finite: {value.tolist()}"], times
+    return ([] if times else ["no rows to send"]), times
+
+
+def _ops(graph: Any) -> set[str]:
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    return {node.op for node in nodes}
+
+
+def _type(info: Any) -> str:
+    shape = tf.TensorShape(info.tensor_shape)
+    dims = "any" if shape.rank is None else ", ".join(str(d or "batch") for d in shape.as_list())
+    return f"{tf.dtypes.as_dtype(info.dtype).name} ({dims})"
+
+
+def _brief(error: Exception) -> str:
+    return short_error(Exception(getattr(error, "message", error)), 500)
+
 
 REPORT_NAME = "serving_check.json"
 # Property and files of TFX's InfraValidator, which its Pusher reads.

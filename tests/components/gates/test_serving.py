@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from penstock.components.errors import UsageError
 from penstock.components.gates.options import ServingOptions
-from penstock.components.gates.serving import check_serving
+from penstock.components.gates.serving_check import check_serving
 
 SPEC = {"x": tf.io.FixedLenFeature([1], tf.float32)}
 

@@ -9,7 +9,7 @@ from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.gates.options import ServingOptions
-from penstock.components.gates.serving import check_serving
+from penstock.components.gates.serving_check import check_serving
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.export import TransformGraph, export_model
 from penstock.components.trainer.optimizing import set_up_optimizer

@@ -8,8 +8,7 @@ from tfx.utils import proto_utils
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
-from penstock.components.example_gen.driver import ContentDriver
-from penstock.components.example_gen.node_options import node_inputs
+from penstock.components.example_gen.driver import ContentDriver, node_inputs
 
 pytestmark = pytest.mark.slow
 

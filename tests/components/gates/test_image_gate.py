@@ -6,8 +6,7 @@ import tensorflow as tf
 from tfx.types.standard_artifacts import Examples
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.gates.image_checks import find_image_problems
-from penstock.components.gates.image_gate import ImageGate
+from penstock.components.gates.image_gate import ImageGate, find_image_problems
 from penstock.components.gates.image_statistics import (
     ImageStatistics,
     SplitImages,
