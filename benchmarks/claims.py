@@ -28,7 +28,8 @@ class Claim:
 class Judgement:
     """A claim held against a measured ratio; `how` says what was divided by what.
 
-    The outcome is `holds`, `holds in part` or `does not hold`.
+    The outcome is `holds`, `holds in part` or `does not hold`; or `unclear` where what is judged
+    says so of itself.
     """
 
     claim: Claim

@@ -120,6 +120,9 @@ def _range(before: Figures) -> tuple[float, float]:
 def _judge_gain(result: Result) -> claims.Judgement:
     case, before, after = result
     (least, most), gain = _range(before), _measured(before, after)
+    if _is_unclear(before):
+        said = f"{case.name}: unclear, one batch gains {gain:.2f}"
+        return claims.Judgement(claims.GAIN_IS_TRUE, gain, said, "unclear")
     nearest = min(max(gain, least), most)
     how = f"{case.name}: told {least:.2f} to {most:.2f}, one batch gains {gain:.2f}"
     return claims.judge(claims.GAIN_IS_TRUE, min(nearest / gain, gain / nearest), how)
@@ -127,9 +130,17 @@ def _judge_gain(result: Result) -> claims.Judgement:
 
 def _judge_knob(result: Result) -> claims.Judgement:
     case, before, after = result
+    gain = _measured(before, after)
+    if _is_unclear(before):
+        said = f"{case.name}: unclear, {case.knob} gains {gain:.2f}"
+        return claims.Judgement(claims.KNOB_GAINS, gain, said, "unclear")
     named = case.knob in before["verdict"]
     how = f"{case.name}: {case.knob}" + ("" if named else " is not named")
-    return claims.judge(claims.KNOB_GAINS, _measured(before, after) if named else 0.0, how)
+    return claims.judge(claims.KNOB_GAINS, gain if named else 0.0, how)
+
+
+def _is_unclear(figures: Figures) -> bool:
+    return bool(figures["verdict"].startswith("unclear"))
 
 
 def _table(results: Sequence[Result]) -> FactTable:

@@ -95,7 +95,7 @@ class ImageInput(Input):
         if options.cache != "none":
             decoded = parallel_map(_records(files, options), whole)
             kept = cached(decoded, sum(files.counted()), options)
-            images = passes.numbers.flat_map(lambda n: _cached_pass(n, kept, passes, options))
+            images = passes.numbers.flat_map(lambda n: _cached_pass(n, kept, passes))
         elif options.crop == "random":
             streams = [_stream(_numbered_pass, passes) for passes in shares]
             records = taken_in_turn(streams, share_rows)
@@ -211,13 +211,8 @@ def _numbered_pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
     return tf.data.Dataset.zip((_pass(number, passes), places))
 
 
-def _cached_pass(
-    number: tf.Tensor, images: tf.data.Dataset, passes: Passes, options: ImageInputOptions
-) -> tf.data.Dataset:
+def _cached_pass(number: tf.Tensor, images: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:
     """Decoded images of a pass, shuffled, as the cache gives them in one order in each pass."""
     # The shuffle buffer holds references to the cache's tensors, no copies.
-    window = options.shuffle_window_rows
-    if options.cache == "memory":
-        window = sum(passes.files.counted())
-    begun = passes.begun(number)
-    return seeded_shuffle(images, window, passes.seed(number, 0)).skip(begun)
+    count = sum(passes.files.counted())
+    return seeded_shuffle(images, count, passes.seed(number, 0)).skip(passes.begun(number))

@@ -1,12 +1,12 @@
 """Options of the training input, with the reason for each default. Imports no TensorFlow."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.components.errors import UsageError
 from penstock.components.readers.order import SHUFFLE_WINDOW_ROWS, block_rows_of
 from penstock.components.tfrecord.sharding import READER_PARALLELISM
 
+CACHES = ("none", "memory")
 FITS = ("crop", "stretch")
 CROPS = ("none", "random")
 
@@ -51,15 +51,13 @@ class InputOptions:
     # Each share is a stream of its own: 8 on one worker read 8 times as many files side by side.
     shares: int | None = None
 
-    caches: ClassVar[tuple[str, ...]] = ("none", "memory")
-
     def __post_init__(self) -> None:
         for name in ("batch_size", "shuffle_window_rows", "interleave_files", "prefetch_batches"):
             self._require_at_least_one(name)
         for name in ("private_threads", "ram_budget_mib", "shares"):
             if getattr(self, name) is not None:
                 self._require_at_least_one(name)
-        self._require_choice("cache", self.caches)
+        self._require_choice("cache", CACHES)
         if self.seed is not None and not -(2**63) <= self.seed < 2**63:
             raise UsageError(f"seed must be a 64-bit integer or None, got {self.seed}")
 
@@ -99,9 +97,8 @@ class ImageInputOptions(InputOptions):
             a quarter or an eighth of its size, in training and serving: for photos of 1,000 pixels
             and more, faster, in less memory, and nearer to a mean of all their pixels.
         shuffle_window_rows: Stored images that are shuffled together; training only.
-        cache: Place of decoded images after the first pass of training: `none`, `memory` or
-            `disk`. Refused if they do not fit.
-        cache_dir: Folder on a disk of this machine, for `disk`; removed when the process ends.
+        cache: `none`, or `memory`: keep decoded images after the first pass of training. Refused if
+            they do not fit.
 
     Raises:
         UsageError: A value is outside its range, or two do not go together.
@@ -120,11 +117,8 @@ class ImageInputOptions(InputOptions):
     # Images are shuffled at ingest, so that a window need only break up the order of one pass and
     # the next. 1,024 of 85 KB leave the CPU's caches, which costs 3 % of the rate, decoded 15 %.
     shuffle_window_rows: int = 256
-    cache_dir: str | None = None
     # A batch of 32 images of 299 x 299 is 8.6 MB.
     prefetch_batches: int = 4
-
-    caches: ClassVar[tuple[str, ...]] = ("none", "memory", "disk")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -141,11 +135,6 @@ class ImageInputOptions(InputOptions):
                 f"cache {self.cache!r} keeps images as they were cut once, crop 'random' cuts them "
                 "differently each time: use cache 'none', or crop 'none' and an augmentation's "
                 "shift"
-            )
-        if (self.cache == "disk") != (self.cache_dir is not None):
-            raise UsageError(
-                "cache_dir and cache 'disk' go together: a folder on a disk of this machine; "
-                f"got cache {self.cache!r} and cache_dir {self.cache_dir!r}"
             )
 
     @property

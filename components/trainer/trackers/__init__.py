@@ -1,10 +1,10 @@
-"""Experiment trackers: TensorBoard always, and MLflow or Comet if asked for, with the same data.
+"""Experiment trackers: TensorBoard always, and MLflow if asked for, with the same data.
 
     params    every option as text, such as `train.max_steps`
     metrics   `epoch_<metric>` at the end of each epoch, `utilisation/<figure>` every few seconds
     files     `training.json` and `utilisation.json`, at the end
     state     finished, failed or interrupted
 
-Keys come from the environment only: `MLFLOW_TRACKING_USERNAME`, `_PASSWORD` or `_TOKEN`, and
-`COMET_API_KEY`, as documented by the trackers.
+Keys come from the environment only, as MLflow documents: `MLFLOW_TRACKING_USERNAME`, `_PASSWORD`
+or `_TOKEN`.
 """

@@ -1,19 +1,42 @@
 """A tracker in a thread of its own, so that training never waits for it or fails with it."""
 
 import logging
+import os
 import queue
+import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from penstock.components.errors import DataError, PenstockError, counted
-from penstock.components.trainer.trackers.tracker import State, Tracker, redacted
 
 logger = logging.getLogger(__name__)
 
 # Calls queued while a server does not answer: more than an hour at one call in 5 seconds.
 _MAX_WAITING = 1000
 _MAX_CHARACTERS = 300
+_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+_LOGIN = re.compile(r"://[^/@\s]*@")
+_HIDDEN = "***"
+
+State = Literal["finished", "failed", "interrupted"]
+
+
+class Tracker(Protocol):
+    """A run in a tracker. Any exception that it raises means that the tracker failed."""
+
+    run: str  # the tracker's id, with which a resumed training continues the run
+    url: str | None  # None if the tracker has no web page
+    continued: bool  # whether the run has params and earlier epochs already
+
+    def params(self, values: Mapping[str, str]) -> None: ...
+
+    def metrics(self, values: Mapping[str, float], step: int) -> None: ...
+
+    def file(self, name: str, text: str) -> None: ...
+
+    def end(self, state: State) -> None:
+        """Closes the run; blocks until everything is sent."""
 
 
 class BackgroundTracker:
@@ -91,6 +114,14 @@ class BackgroundTracker:
                 return
             self.failure = why
         logger.warning("%s failed, training goes on without it: %s", self._name, why)
+
+
+def redacted(text: str) -> str:
+    """Redacts the tracker's keys and the logins in addresses."""
+    for name in _SECRETS:
+        if secret := os.environ.get(name):
+            text = text.replace(secret, _HIDDEN)
+    return _LOGIN.sub(f"://{_HIDDEN}@", text)
 
 
 def _wait_for(opened: "queue.Queue[Tracker | Exception]", name: str, seconds: float) -> Tracker:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunStatus
 
-from penstock.components.trainer.trackers.tracker import State, redacted
+from penstock.components.trainer.trackers.background import State, redacted
 
 _STATUS: Mapping[State, int] = {
     "finished": RunStatus.FINISHED,

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
-from penstock.components.trainer.trackers.tracker import redacted
+from penstock.components.trainer.trackers.background import redacted
 
-KINDS = ("none", "mlflow", "comet")
+KINDS = ("none", "mlflow")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,12 +13,9 @@ class TrackOptions:
     """Options of the tracker in addition to TensorBoard.
 
     Attributes:
-        kind: `none`, `mlflow` (`pip install 'penstock[mlflow]'`) or `comet`
-            (`pip install 'penstock[comet]'`).
-        experiment: MLflow's experiment or Comet's project; created if missing.
+        kind: `none` or `mlflow` (`pip install 'penstock[mlflow]'`).
+        experiment: MLflow's experiment; created if missing.
         uri: Address of MLflow's server; None takes `MLFLOW_TRACKING_URI`.
-        offline: Comet only: write an archive into `comet/` of the ModelRun, for `comet upload`,
-            instead of talking to a server.
         patience_seconds: Seconds that training waits for the tracker to open and to close; it does
             not wait in between.
 
@@ -30,7 +27,6 @@ class TrackOptions:
     kind: str = "none"
     experiment: str = "penstock"
     uri: str | None = None
-    offline: bool = False
     patience_seconds: float = 30.0
 
     def __post_init__(self) -> None:
@@ -44,8 +40,6 @@ class TrackOptions:
             )
         if self.uri is not None and self.kind != "mlflow":
             raise UsageError(f"track.uri is MLflow's, track.kind is {self.kind}")
-        if self.offline and self.kind != "comet":
-            raise UsageError(f"track.offline is Comet's, track.kind is {self.kind}")
         if self.uri is not None and redacted(self.uri) != self.uri:
             raise UsageError(
                 "track.uri has a login in it, which would be stored with the run: set "

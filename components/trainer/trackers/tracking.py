@@ -1,12 +1,11 @@
 """Logs a training to all trackers."""
 
-import functools
-import importlib
 import json
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -14,9 +13,13 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.record import EpochRecord, read_record, write_record
-from penstock.components.trainer.trackers.background import BackgroundTracker
+from penstock.components.trainer.trackers.background import (
+    BackgroundTracker,
+    State,
+    Tracker,
+    redacted,
+)
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.trackers.tracker import State, Tracker, redacted
 
 TRACKER_NAME = "tracker.json"
 _VALIDATION = "epoch_val_"
@@ -84,7 +87,7 @@ class Tracking:
     def __init__(self, options: TrackOptions, model_run_dir: str, resume_dir: str | None) -> None:
         self._options = options
         self._model_run_dir = model_run_dir
-        self._chosen = _open(options, model_run_dir, resume_dir)
+        self._chosen = _open(options, resume_dir)
         if self._chosen is not None and resume_dir is not None:
             write_tracker_record(resume_dir, self._record(self._chosen))
         self._trackers: list[Tracker] = [TensorBoard(model_run_dir)]
@@ -142,42 +145,25 @@ def read_tracker_record(directory: str | os.PathLike[str]) -> TrackerRecord | No
         raise DataError(f"{path}: not a tracker's record ({error})") from error
 
 
-def _open(
-    options: TrackOptions, model_run_dir: str, resume_dir: str | None
-) -> BackgroundTracker | None:
+def _open(options: TrackOptions, resume_dir: str | None) -> BackgroundTracker | None:
     if options.kind == "none":
         return None
     before = read_tracker_record(resume_dir) if resume_dir is not None else None
     run = before.run if before is not None and before.kind == options.kind else None
-    module = _import(options.kind)
-    if options.kind == "mlflow":
-        if options.uri is None and not os.environ.get("MLFLOW_TRACKING_URI"):
-            raise UsageError("track.kind=mlflow needs track.uri, or MLFLOW_TRACKING_URI")
-        open_tracker = functools.partial(module.MlflowTracker, options.uri, options.experiment, run)
-    else:
-        offline_dir = _offline_dir(model_run_dir) if options.offline else None
-        open_tracker = functools.partial(module.CometTracker, options.experiment, run, offline_dir)
-    return BackgroundTracker(
-        open_tracker, name=options.kind, patience_seconds=options.patience_seconds
-    )
-
-
-def _import(kind: str) -> Any:
     try:
-        return importlib.import_module(f"penstock.components.trainer.trackers.{kind}")
+        from penstock.components.trainer.trackers.mlflow import MlflowTracker
     except ImportError as error:
         raise UsageError(
-            f"track.kind={kind} needs a package that is not installed ({error.name}): "
-            f"pip install 'penstock[{kind}]'"
+            f"track.kind=mlflow needs a package that is not installed ({error.name}): "
+            "pip install 'penstock[mlflow]'"
         ) from error
-
-
-def _offline_dir(model_run_dir: str) -> str:
-    if "://" in model_run_dir:
-        raise UsageError(
-            f"track.offline needs a local folder, Comet cannot write to {model_run_dir}"
-        )
-    return posixpath.join(model_run_dir, "comet")
+    if options.uri is None and not os.environ.get("MLFLOW_TRACKING_URI"):
+        raise UsageError("track.kind=mlflow needs track.uri, or MLFLOW_TRACKING_URI")
+    return BackgroundTracker(
+        partial(MlflowTracker, options.uri, options.experiment, run),
+        name=options.kind,
+        patience_seconds=options.patience_seconds,
+    )
 
 
 def _state(error: BaseException | None) -> State:

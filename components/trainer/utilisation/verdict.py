@@ -32,9 +32,9 @@ _T = {11: 2.2, 6: 2.6, 4: 3.2, 3: 4.3, 2: 12.7}
 # Width of a normal distribution's middle half in standard deviations, and the error of its
 # median as a multiple of that of its mean.
 _MIDDLE_HALF, _MEDIAN_ERROR = 1.35, 1.25
-# Where others take more of the cores, a wait for input is as often one for a core: sleeps of 10 ms
-# then looked like a gain of 5.7 times that was none.
-_MOST_OTHERS = 0.25
+# Where others take more of the cores and few are idle, a wait for input is as often one for a core:
+# sleeps of 10 ms then looked like a gain of 5.7 times that was none.
+_MOST_OTHERS, _CROWDED = 0.25, 0.7
 # A larger wait share is given as this one: the steps themselves hardly count.
 _MOST_WAITS = 0.9999
 
@@ -102,7 +102,7 @@ def bottleneck(training: TrainingRecord, used: Utilisation | None = None) -> str
     if used.gpu_idle_share is not None:
         evidence += f"; by a profile the GPU stands still {100 * used.gpu_idle_share:.0f} % of it"
     kind, others = _kind(gain), used.others_busy_share or 0.0
-    if others > _MOST_OTHERS:
+    if others > _MOST_OTHERS and (used.machine_busy_share or 1.0) > _CROWDED:
         said = f"other processes kept {100 * others:.0f} % of the machine's cores busy"
         return f"unclear: {evidence}; {said}: train on a quieter machine to tell"
     if kind == "unclear":

@@ -1,6 +1,4 @@
-import fcntl
 import itertools
-import os
 
 import numpy as np
 import pytest
@@ -85,10 +83,9 @@ def labels_of(dataset, batches=None):
     return found
 
 
-@pytest.mark.parametrize("cache", ["none", "memory", "disk"])
-def test_a_pass_has_each_image_once_and_the_next_another_order(source, tmp_path, cache):
-    cache_dir = str(tmp_path / "cache") if cache == "disk" else None
-    chosen = options(cache=cache, cache_dir=cache_dir)
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_a_pass_has_each_image_once_and_the_next_another_order(source, cache):
+    chosen = options(cache=cache)
     batches = labels_of(Input.images(source, options=chosen).train(), 14)
     assert {len(batch) for batch in batches} == {5}
     drawn = list(itertools.chain(*batches))
@@ -476,17 +473,15 @@ def test_shards_without_records_are_refused(tmp_path):
         Input.images(write(tmp_path, []), options=options()).train()
 
 
-@pytest.mark.parametrize("cache", ["memory", "disk"])
-def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(source, tmp_path, cache):
-    cache_dir = str(tmp_path) if cache == "disk" else None
-    huge = options(height=300_000, width=300_000, cache=cache, cache_dir=cache_dir)
-    other = "'disk'" if cache == "memory" else "'memory'"
+def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(source):
+    huge = options(height=300_000, width=300_000, cache="memory")
     with pytest.raises(UsageError) as error:
         Input.images(source, options=huge).train()
     text = str(error.value)
-    assert text.startswith(f"cache '{cache}': 23 images of 300000x300000x3 take 5783.51 GiB, and ")
+    assert text.startswith("cache 'memory': 23 images of 300000x300000x3 take 5783.51 GiB, and ")
     assert text.endswith(
-        f" GiB may be taken of what is free; use cache 'none' or {other}, or smaller images"
+        " GiB may be taken of what is free; use cache 'none' or smaller images, or pack them as "
+        "pixels"
     )
 
 
@@ -498,35 +493,6 @@ def test_a_container_has_no_more_memory_than_its_limit(monkeypatch):
     assert 0 < image_input_cache.free_memory_bytes() <= 101 * 2**20
 
 
-def test_only_the_caches_of_ended_processes_are_removed(tmp_path):
-    ended, used, other = (tmp_path / n for n in ("penstock-images-a", "penstock-images-b", "mine"))
-    for folder in (ended, used, other):
-        folder.mkdir()
-        (folder / ".lock").touch()
-    with (used / ".lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        image_input_cache.remove_leftovers(str(tmp_path))
-        assert sorted(os.listdir(tmp_path)) == ["mine", "penstock-images-b"]
-
-
-def test_a_cache_that_another_training_just_makes_is_left_to_it(tmp_path):
-    (tmp_path / "penstock-images-new").mkdir()  # it has its lock in a moment
-    image_input_cache.remove_leftovers(str(tmp_path))
-    assert os.listdir(tmp_path) == ["penstock-images-new"]
-
-    own = image_input_cache._own_folder(str(tmp_path))
-    assert os.listdir(own) == [".lock"]
-    image_input_cache.remove_leftovers(str(tmp_path))
-    assert sorted(os.listdir(tmp_path)) == sorted(["penstock-images-new", own.name])
-
-
-def test_a_cache_folder_that_cannot_be_written_is_named(source, tmp_path):
-    (tmp_path / "file").touch()
-    chosen = options(cache="disk", cache_dir=str(tmp_path / "file"))
-    with pytest.raises(DataError, match=r"file: cannot be written \(File exists\); name a folder"):
-        Input.images(source, options=chosen).train()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -534,9 +500,7 @@ def test_a_cache_folder_that_cannot_be_written_is_named(source, tmp_path):
         ({"channels": 4}, "channels must be 1 or 3, got 4"),
         ({"fit": "pad"}, "fit must be one of crop, stretch, got 'pad'"),
         ({"crop": "centre"}, "crop must be one of none, random, got 'centre'"),
-        ({"cache": "gpu"}, "cache must be one of none, memory, disk, got 'gpu'"),
-        ({"cache": "disk"}, "cache_dir and cache 'disk' go together"),
-        ({"cache_dir": "/x"}, "cache_dir and cache 'disk' go together"),
+        ({"cache": "gpu"}, "cache must be one of none, memory, got 'gpu'"),
         ({"cache": "memory", "crop": "random"}, "crop 'random' cuts them differently each time"),
         ({"min_crop_area": 0.0}, "min_crop_area must be within 0..1, got 0.0"),
         ({"seed": 2**63}, "seed must be a 64-bit integer or None"),

@@ -122,7 +122,7 @@ def test_a_tracker_that_does_not_open_is_said_before_training(monkeypatch):
     released.set()
 
     def misused():
-        raise UsageError("comet needs a key")
+        raise UsageError("mlflow needs a key")
 
-    with pytest.raises(UsageError, match=r"^comet needs a key$"):
-        BackgroundTracker(misused, name="comet", patience_seconds=500)
+    with pytest.raises(UsageError, match=r"^mlflow needs a key$"):
+        BackgroundTracker(misused, name="mlflow", patience_seconds=500)

@@ -1,5 +1,6 @@
 """A real MLflow server, with SQLite, on this machine."""
 
+import json
 import os
 import signal
 import socket
@@ -132,6 +133,24 @@ def test_no_key_is_in_any_file_of_the_run_or_of_the_server(run, server, tmp_path
     ]
     assert {"training.json", "tracker.json", "mlflow.db"} <= {path.name for path in written}
     assert not [path for path in written if TOKEN.encode() in path.read_bytes()]
+
+
+def test_no_key_is_in_any_artifact_log_or_metadata_of_a_pipeline(server, tmp_path, penstock):
+    root = tmp_path / "taxi"
+    done = penstock(
+        *("run", "taxi", "--set", f"root={root}"),
+        *("--set", "train.max_steps=40", "--set", "train.steps_per_epoch=40"),
+        *("--set", "track.kind=mlflow", "--set", f"track.uri={server.uri}"),
+        env={**os.environ, "MLFLOW_TRACKING_TOKEN": TOKEN},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert TOKEN not in done.stdout + done.stderr
+    (record,) = root.glob("pipeline/Trainer/model_run/*/tracker.json")
+    assert json.loads(record.read_text())["failure"] is None
+    assert (record.parent / "utilisation.json").exists()
+    files = [path for path in root.rglob("*") if path.is_file()]
+    assert root / "metadata.sqlite" in files
+    assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
 
 
 def test_a_resumed_training_goes_on_with_its_run(run, server, tmp_path):

@@ -9,11 +9,10 @@ from penstock.components.trainer.trackers.options import TrackOptions
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "wandb"}, "track.kind must be one of none, mlflow, comet, got 'wandb'"),
+        ({"kind": "wandb"}, "track.kind must be one of none, mlflow, got 'wandb'"),
         ({"experiment": ""}, "track.experiment must not be empty"),
         ({"patience_seconds": 0}, "track.patience_seconds must be greater than 0, got 0"),
         ({"uri": "http://host"}, "track.uri is MLflow's, track.kind is none"),
-        ({"kind": "mlflow", "offline": True}, "track.offline is Comet's, track.kind is mlflow"),
         (
             {"kind": "mlflow", "uri": "https://me:planted@host/ml"},
             "track.uri has a login in it, which would be stored with the run: set "

@@ -133,11 +133,16 @@ def test_waits_are_the_least_gain():
     assert "would train 3.9 to 4.0 times as fast" in sentence
 
 
-@pytest.mark.parametrize(("others", "kind"), [(0.2, "input-bound"), (0.3, "unclear")])
-def test_other_processes_on_the_cores_leave_the_verdict_unclear(others, kind):
-    sentence = bottleneck(training(), used(cpu=0.5, others=others))
+@pytest.mark.parametrize(
+    ("others", "machine", "kind"),
+    [(0.2, 0.9, "input-bound"), (0.3, 0.9, "unclear"), (0.3, 0.6, "input-bound")],
+    ids=["a few cores taken", "all cores taken", "cores are left"],
+)
+def test_other_processes_that_leave_no_core_make_the_verdict_unclear(others, machine, kind):
+    sentence = bottleneck(training(), used(cpu=0.5, others=others, machine=machine))
     assert sentence.startswith(f"{kind}: ")
-    assert ("other processes kept 30 % of the machine's cores busy" in sentence) == (others == 0.3)
+    said = "other processes kept 30 % of the machine's cores busy" in sentence
+    assert said == (kind == "unclear")
 
 
 def test_long_evaluation_and_first_step_are_named_as_shares_of_the_run():
