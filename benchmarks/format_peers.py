@@ -373,8 +373,13 @@ def _check_pass(chosen: Contender, batches: Any, kind: str, rows: int, root: Pat
                 found["lengths"] += sum(map(len, batch["bytes"].ravel()))
             else:
                 found["lengths"] = sums["lengths"]  # it has ids
-        if found != sums:
-            raise DataError(f"a pass sums to {found}, the table to {sums}")
+        check_sums(found, sums)
+
+
+def check_sums(found: dict[str, int], sums: dict[str, int]) -> None:
+    """Raise DataError if a pass did not have every row once."""
+    if found != sums:
+        raise DataError(f"a pass sums to {found}, the table to {sums}")
 
 
 def _kind(kind: str) -> tuple[Callable[[bytes], Row], int, int]:

@@ -3,6 +3,7 @@
 penstock bench formats
 """
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from penstock.benchmarks import (
     format_peers,
     packed_images,
     questions,
+    torch_peers,
 )
 from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import packed as packed_tables
@@ -43,6 +45,8 @@ class FormatsOptions:
         images: Images of 299 x 299 decoded pixels for the peers; 0 leaves them out.
         seconds: How long each reader reads in each round.
         rounds: How often each contender runs.
+        torch_python: Python of an environment with PyTorch's readers, which are then measured too;
+            `benchmarks/torch_peers.py` says what it needs. Empty leaves them out.
     """
 
     users: int = 1_000_000
@@ -50,6 +54,7 @@ class FormatsOptions:
     images: int = 256
     seconds: float = 2.0
     rounds: int = 3
+    torch_python: str = ""
 
     def __post_init__(self) -> None:
         for name, batch in (
@@ -195,14 +200,26 @@ def _peers(options: FormatsOptions, kind: str) -> _Group:
         root = packed_tables.root_of(folder, count, unique=kind == format_peers.UNIQUE)
     else:
         root = packed_images.root_of(folder, count)
-    contenders = format_peers.CONTENDERS[kind]
-    runs = _measure_all(
-        list(contenders), options, group=kind, root=str(root), rows=count, seconds=options.seconds
+    readers = {name: one.batches for name, one in format_peers.CONTENDERS[kind].items()}
+    arguments = questions.job_arguments(
+        group=kind, root=str(root), rows=count, seconds=options.seconds
     )
+    groups = [(__file__, sys.executable, list(readers))]
+    if options.torch_python and is_table:
+        job = {"root": str(root), "rows": count, "unique": kind == format_peers.UNIQUE}
+        questions.prepare(torch_peers.__file__, job, options.torch_python)
+        readers |= {name: read for name, (read, _) in torch_peers.CONTENDERS.items()}
+        groups.append((torch_peers.__file__, options.torch_python, list(torch_peers.CONTENDERS)))
+    runs: Runs = {name: [] for name in readers}
+    for _ in range(options.rounds):
+        for script, python, names in groups:
+            contenders = [(name, arguments) for name in names]
+            for name, found in runs_in_turn(script, contenders, 1, python=python).items():
+                runs[name] += found
     title = f"Peers: {_WORK[kind]}, shuffled batches"
     read = _comparison(
         title, "rows" if is_table else "images", runs, "read",
-        lambda name: questions.first_line(contenders[name].batches),
+        lambda name: questions.first_line(readers[name]),
     )  # fmt: skip
     size = {name: some[0]["bytes"] for name, some in runs.items()}
     table = FactTable(
@@ -212,7 +229,10 @@ def _peers(options: FormatsOptions, kind: str) -> _Group:
     )
     verdicts = []
     for claim, peers in (
-        (claims.AHEAD_OF_PEERS, (format_peers.WEBDATASET, format_peers.GRAIN)),
+        (
+            claims.AHEAD_OF_PEERS,
+            (format_peers.WEBDATASET, format_peers.GRAIN, torch_peers.MDS, torch_peers.MAPPED),
+        ),
         (
             claims.AHEAD_OF_BLOCKS,
             (format_peers.GRAIN_BLOCKS, format_peers.SAVED, format_peers.PARQUET),
@@ -220,9 +240,7 @@ def _peers(options: FormatsOptions, kind: str) -> _Group:
     ):
         # Ahead of every peer is ahead of the best.
         ratios = {
-            peer: read.cpu_ratio(format_peers.PACKED, to=peer)
-            for peer in peers
-            if peer in contenders
+            peer: read.cpu_ratio(format_peers.PACKED, to=peer) for peer in peers if peer in runs
         }
         if ratios:
             best = min(ratios, key=lambda peer: ratios[peer])
@@ -255,6 +273,8 @@ def _setting(options: FormatsOptions) -> list[str]:
             f"raw bytes behind pickle, or, in blocks, {format_peers.BLOCK_ROWS:,} rows; they run "
             "in their own threads, no further processes"
         )
+    if options.torch_python:
+        lines.append(f"in a Python of their own: {torch_peers.versions(options.torch_python)}")
     return [
         *lines,
         f"medians of {options.rounds} rounds, each contender a process of its own, in turn; "

@@ -15,12 +15,17 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from penstock.components.errors import DataError
 
 # Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+# The checkout, for a Python in which Penstock is not installed.
+_ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,11 @@ def in_turn(
 
 
 def runs_in_turn(
-    script: str, contenders: Sequence[tuple[str, Sequence[str]]], rounds: int
+    script: str,
+    contenders: Sequence[tuple[str, Sequence[str]]],
+    rounds: int,
+    *,
+    python: str = sys.executable,
 ) -> dict[str, list[dict[str, Any]]]:
     """What each contender printed, all contenders in each round.
 
@@ -71,6 +80,7 @@ def runs_in_turn(
             that it prints is JSON.
         contenders: Names and their arguments.
         rounds: How often.
+        python: Of another environment than this one's.
 
     Raises:
         DataError: A contender failed.
@@ -79,18 +89,21 @@ def runs_in_turn(
     for number in range(rounds):
         for name, arguments in contenders:
             print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
-            out = run_script(script, ["--contender", name, *arguments], name)
+            out = run_script(script, ["--contender", name, *arguments], name, python)
             runs[name].append(json.loads(out.splitlines()[-1]))
     return runs
 
 
-def run_script(script: str, arguments: Sequence[str], what: str) -> str:
+def run_script(
+    script: str, arguments: Sequence[str], what: str, python: str = sys.executable
+) -> str:
     """What a process of its own prints.
 
     Raises:
         DataError: It failed.
     """
-    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True)
+    environ = os.environ if python == sys.executable else {**os.environ, "PYTHONPATH": str(_ROOT)}
+    done = subprocess.run([python, script, *arguments], capture_output=True, text=True, env=environ)
     if done.returncode < 0:
         raise DataError(
             f"{what} was ended by signal {-done.returncode}; 9 is what lack of memory does"

@@ -39,13 +39,14 @@ def need(*packages: str) -> None:
         raise UsageError(f"this question needs {', '.join(missing)}: pip install 'penstock[bench]'")
 
 
-def prepare(script: str, options: Any) -> None:
-    """Have `script` make what its contenders read.
+def prepare(script: str, options: Any, python: str = sys.executable) -> None:
+    """Have `script` make what its contenders read; `options` are a dataclass or a mapping.
 
     Raises:
         DataError: It failed.
     """
-    run_script(script, ["--prepare", json.dumps(asdict(options))], "making the data")
+    values = options if isinstance(options, dict) else asdict(options)
+    run_script(script, ["--prepare", json.dumps(values)], "making the data", python)
 
 
 def job_arguments(**job: Any) -> list[str]:

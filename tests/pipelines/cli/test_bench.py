@@ -68,7 +68,7 @@ def test_an_output_below_a_file_is_refused_before_minutes_are_spent(tmp_path):
 def warm(penstock, monkeypatch):
     """Contenders are forks of a process that has TensorFlow imported."""
 
-    def run_warm(script, arguments, what):
+    def run_warm(script, arguments, what, python=sys.executable):
         done = penstock(*arguments, script=script)
         assert done.returncode == 0, f"{what}\n{done.stderr}"
         return done.stdout

@@ -1,0 +1,172 @@
+"""PyTorch's readers of the same table: MosaicML streaming, torchdata, and Penstock's TorchRows.
+
+    penstock bench formats --torch-python ENV/bin/python
+
+They run in a Python of their own, as their packages and TFX's want other versions. It needs torch,
+mosaicml-streaming, torchdata, pyarrow, lazy-loader, psutil, google-crc32c and pyarrow-hotfix.
+"""
+
+import json
+import pickle
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from penstock.benchmarks import format_peers, questions
+from penstock.benchmarks import packed as packed_tables
+from penstock.benchmarks.format_peers import Row
+from penstock.benchmarks.harness import measure
+from penstock.benchmarks.make_once import make_once
+from penstock.benchmarks.reading import read_in_python
+
+PACKAGES = ("torch", "mosaicml-streaming", "torchdata")
+MDS, MAPPED, TORCH_ROWS = "MosaicML streaming", "torchdata, mapped rows", "packed, TorchRows"
+FOLDER = "torch"
+
+
+def prepare(job: dict[str, Any]) -> None:
+    """Write MDS shards, and a file of rows with its offsets, unless they are there."""
+    payloads = partial(format_peers.rows_of_table, job["rows"], unique=job["unique"])
+    make_once(Path(job["root"], FOLDER), lambda folder: _write(folder, payloads))
+
+
+def _write(folder: Path, payloads: Callable[[], Iterator[bytes]]) -> None:
+    import numpy as np
+    from streaming import MDSWriter
+
+    folder.mkdir(parents=True)
+    columns = {"float32": "ndarray:float32:20", "int64": "ndarray:int64:12", "bytes": "bytes"}
+    with MDSWriter(out=str(folder / "mds"), columns=columns, size_limit="16mb") as out:
+        for payload in payloads():
+            row = format_peers.row_from(payload)
+            out.write({**row, "bytes": pickle.dumps(tuple(row["bytes"]))})
+    with (folder / "rows.bin").open("wb") as file:
+        sizes = [file.write(payload) for payload in payloads()]
+    np.save(folder / "ends.npy", np.cumsum(sizes))
+
+
+def mds_batches(root: Path) -> Iterator[Row]:
+    """StreamingDataset, shuffled in blocks of 16,384 rows; arrays as its own ndarray columns."""
+    import streaming
+    from torch.utils.data import DataLoader
+
+    streaming.base.util.clean_stale_shared_memory()
+    rows = streaming.StreamingDataset(
+        local=str(root / FOLDER / "mds"),
+        shuffle=True,
+        shuffle_seed=1,
+        shuffle_block_size=format_peers.SHUFFLED_ROWS,
+        batch_size=packed_tables.BATCH_SIZE,
+    )
+
+    def stack(some: list[Row]) -> Row:
+        return _stacked([{**row, "bytes": pickle.loads(row["bytes"])} for row in some])
+
+    return _endless(DataLoader(rows, batch_size=packed_tables.BATCH_SIZE, collate_fn=stack))
+
+
+class _MappedRows:
+    """Rows of a mapped file, for loaders that ask for all rows of a batch at once."""
+
+    def __init__(self, folder: Path) -> None:
+        import numpy as np
+
+        self._data = np.memmap(folder / "rows.bin", np.uint8, "r")
+        self._ends = np.load(folder / "ends.npy")
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, row: int) -> Row:
+        begin = self._ends[row - 1] if row else 0
+        return format_peers.row_from(bytes(self._data[begin : self._ends[row]]))
+
+    def __getitems__(self, rows: list[int]) -> list[Row]:
+        return [self[row] for row in rows]
+
+
+def mapped_batches(root: Path) -> Iterator[Row]:
+    """StatefulDataLoader of rows picked at random from all of a mapped file."""
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    return _endless(
+        StatefulDataLoader(
+            _MappedRows(root / FOLDER),
+            batch_size=packed_tables.BATCH_SIZE,
+            shuffle=True,
+            collate_fn=_stacked,
+        )
+    )
+
+
+def torch_rows(root: Path) -> Iterator[Row]:
+    """`penstock.training.TorchRows` by torch's DataLoader as it comes: 40 columns by name."""
+    from torch.utils.data import DataLoader
+
+    from penstock.components.readers.rows import Rows
+    from penstock.components.readers.torch_rows import TorchRows
+
+    rows = TorchRows(Rows(root / "strings"), batch_size=packed_tables.BATCH_SIZE, seed=1)
+    return iter(DataLoader(rows, batch_size=None))
+
+
+def _stacked(some: list[Row]) -> Row:
+    import numpy as np
+    import torch
+
+    numbers = {
+        n: torch.from_numpy(np.stack([row[n] for row in some])) for n in ("float32", "int64")
+    }
+    return {**numbers, "bytes": [row["bytes"] for row in some]}
+
+
+def _endless(loader: Any) -> Iterator[Row]:
+    while True:
+        yield from loader
+
+
+CONTENDERS: dict[str, tuple[Callable[[Path], Iterator[Row]], str]] = {
+    MDS: (mds_batches, f"{FOLDER}/mds/*"),
+    MAPPED: (mapped_batches, f"{FOLDER}/*.*"),
+    TORCH_ROWS: (torch_rows, "strings/Split-train/*"),
+}
+
+
+def versions(python: str) -> str:
+    """Versions of the packages in that Python, in words."""
+    code = "from importlib.metadata import version as v; import sys; print(*map(v, sys.argv[1:]))"
+    found = subprocess.run(
+        [python, "-c", code, *PACKAGES], capture_output=True, text=True, check=True
+    )
+    return ", ".join(map(" ".join, zip(PACKAGES, found.stdout.split(), strict=True)))
+
+
+def contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
+    """Measure one reader, after a pass that has every row once."""
+    batches_of, files = CONTENDERS[name]
+    root = Path(job["root"])
+    batches = batches_of(root)
+    found = {"integers": 0, "lengths": 0}
+    for _ in range(job["rows"] // packed_tables.BATCH_SIZE):
+        for values in next(batches).values():
+            _add(values, found)
+    format_peers.check_sums(found, json.loads((root / "sums.json").read_text()))
+    read = measure(lambda: read_in_python(batches, job["seconds"]))
+    size = sum(file.stat().st_size for file in root.glob(files) if file.is_file())
+    return {"read": asdict(read), "bytes": size}
+
+
+def _add(values: Any, found: dict[str, int]) -> None:
+    if isinstance(values, list):
+        found["lengths"] += sum(
+            len(value) if isinstance(value, bytes) else sum(map(len, value)) for value in values
+        )
+    elif not values.dtype.is_floating_point:
+        found["integers"] += int(values.sum())
+
+
+if __name__ == "__main__":
+    questions.answer_child(dict, prepare, contend)
