@@ -2,6 +2,8 @@
 
 import logging
 import os
+import re
+import traceback
 from typing import Any
 
 import tensorflow_model_analysis as tfma
@@ -19,14 +21,24 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, path_utils, proto_utils
 
+from penstock.components.errors import DataError
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
 from penstock.components.evaluator.inputs import NotInBatchesError
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.records import read_records
 from penstock.components.trainer.input.files import InputFiles, find_input
 
 logger = logging.getLogger(__name__)
 
 # Runners in this process, where batches are faster than TFMA's own pipeline.
 _LOCAL_RUNNERS = {None, "DirectRunner", "FnApiRunner", "SwitchingDirectRunner"}
+
+# A feature that a model's parser needs, or the key of a label that a metric needs.
+_REQUIRED = re.compile(
+    r"Feature: (\S+) \(data type: \w+\) is required"
+    r"|no value provided for label.*?label_key: \"([^\"]+)\"",
+    re.DOTALL,
+)
 
 Artifacts = dict[str, list[types.Artifact]]
 
@@ -35,6 +47,17 @@ class Executor(executor.Executor):
     """Evaluates in batches if all of the evaluation can be, else as TFX's executor does."""
 
     def Do(  # noqa: N802, TFX's name
+        self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
+    ) -> None:
+        try:
+            self._evaluate(input_dict, output_dict, exec_properties)
+        except Exception as error:  # of TFMA, Beam or TensorFlow, whose texts name no record
+            cause = "".join(traceback.format_exception(error))
+            if fault := _without_value(_inputs(input_dict, exec_properties), cause):
+                raise DataError(fault) from error
+            raise
+
+    def _evaluate(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
         reason = self._not_plain(input_dict, exec_properties)
@@ -107,6 +130,27 @@ def _inputs(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[Inpu
         for split in splits or ["eval"]
         for uri in artifact_utils.get_split_uris(input_dict[keys.EXAMPLES_KEY], split)
     ]
+
+
+def _without_value(inputs: list[InputFiles], cause: str) -> str | None:
+    """Names the first row without the label or other feature of which `cause` complains."""
+    required = _REQUIRED.search(cause)
+    if not required:
+        return None
+    name, place = required[1] or required[2], None
+    files = [file for found in inputs for file in found.files if "://" not in file]
+    records = ((file, record) for file in files for record in read_records(file))
+    for file, (number, _, payload) in records:
+        example: Any = parse_example(payload)
+        has_value = any(kind.value for _, kind in example.context.feature[name].ListFields())
+        place = place or (None if has_value else f"{file}: record {number}")
+        # A label that no row has is one that the model makes.
+        if place and (has_value or required[1]):
+            return (
+                f"{place}: feature {name!r} has no value, which evaluation needs; fill it in, or "
+                "leave such rows out by `skip_missing` of the ingest"
+            )
+    return None
 
 
 def _models(input_dict: Artifacts, config: config_pb2.EvalConfig) -> list[EvalSharedModel]:

@@ -100,8 +100,6 @@ def open_json_lines(
     sampler = None if options.schema_file else _Sampler(len(headers), options.sample_rows)
     splitter = LineSplitter(options.max_row_bytes)
     scanned, rejected, sample = scan_files(headers, splitter, sampler, spread)
-    for row in rejected:
-        raise DataError(str(row))
     for file in scanned:
         if not file.has_data and not options.allow_empty:
             raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
@@ -109,12 +107,17 @@ def open_json_lines(
     columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
     if sample:
         columns = sample.columns(options.nested)
+    if not columns and rejected:
+        raise DataError(str(rejected[0]))
     if not columns:
         raise DataError(
             f"{listing.files[0]}: no row could be read as a JSON object, so there are no columns; "
             "expected one object a line"
         )
-    return JsonLinesSource.of("jsonl", scanned, listing, columns=columns, options=options)
+    found = tuple(rejected)
+    return JsonLinesSource.of(
+        "jsonl", scanned, listing, columns=columns, options=options, rejected_by_scan=found
+    )
 
 
 class _Sampler(Sampler[ValueSample]):

@@ -131,13 +131,16 @@ def first_record(
                 f"{file}: not a readable TFRecord ({error.message}); `penstock verify` says more"
             ) from error
         except tf.errors.InvalidArgumentError as error:
-            words = _OF_THE_OP.sub("", error.message)
-            reason = expected.format(reason=" ".join(words.split()))
-            raise DataError(f"{file}: the first record {reason}") from error
+            raise DataError(f"{file}: the first record {misfit(error, expected)}") from error
     raise DataError(
         f"no records in {files.files[0]} and {len(files.files) - 1} other shards; "
         "is the split empty?"
     )
+
+
+def misfit(error: tf.errors.InvalidArgumentError, expected: str) -> str:
+    """Returns `expected` with the error's words, without those of the op, as its `{reason}`."""
+    return expected.format(reason=" ".join(_OF_THE_OP.sub("", error.message).split()))
 
 
 def path_op(files: InputFiles) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -19,8 +19,8 @@ from penstock.components.trainer.utilisation.record import InputFacts
 if TYPE_CHECKING:
     from penstock.components.trainer.input.images import BatchFn, ImageInput, LabelFn
 
-# Attribute of a dataset with what it reads, for `damage_in`.
-_SOURCE = "penstock_source"
+# Attribute of a dataset with its `Input` and split, for `damage_in`.
+_ORIGIN = "penstock_origin"
 
 
 class Input(ABC):
@@ -154,7 +154,7 @@ class Input(ABC):
                 reads rows of its own, in batches of `batch_size` / replicas rows.
             split: The split to take from a manifest.
         """
-        return self._built(lambda: self._train(split, start, input_context))
+        return self._built(split, lambda: self._train(split, start, input_context))
 
     def eval(
         self, *, input_context: tf.distribute.InputContext | None = None, split: str = "eval"
@@ -163,7 +163,7 @@ class Input(ABC):
 
         Only the last batch may be short. Arguments are those of `train`.
         """
-        return self._built(lambda: self._eval(split, input_context))
+        return self._built(split, lambda: self._eval(split, input_context))
 
     def facts(self, *, split: str = "train") -> InputFacts:
         """Returns what training reads, and how: the evidence behind the advice of a verdict."""
@@ -203,8 +203,12 @@ class Input(ABC):
     def _columns(self, split: str) -> tuple[InputFiles, int, bool]:
         """Files, number of features read, and whether all of them have a fixed length."""
 
-    def _built(self, build: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
-        """Calls `build`, without AutoGraph if possible, and attaches the source for `damage_in`.
+    def misfit(self, split: str) -> str | None:
+        """Finds the first record that cannot be parsed, where the kind knows how."""
+        del split
+
+    def _built(self, split: str, build: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
+        """Calls `build`, without AutoGraph if possible, and attaches the origin for `damage_in`.
 
         Our own functions never branch on a tensor in Python, and to translate them would take half
         a second of CPU in each training. A user's function may.
@@ -212,20 +216,23 @@ class Input(ABC):
         if not self._has_user_code:
             build = tf.autograph.experimental.do_not_convert(build)
         dataset = build()
-        setattr(dataset, _SOURCE, self.source)
+        setattr(dataset, _ORIGIN, (self, split))
         return dataset
 
 
 def damage_in(*datasets: tf.data.Dataset | None) -> str | None:
-    """Finds the first fault in the local files of an `Input`'s datasets: file, record and offset.
+    """Finds the first fault in the local files of an `Input`'s datasets: file, record and reason.
 
     Reads every byte: call it after a failure, as tf.data's own errors name no file.
     """
     for dataset in datasets:
-        source = getattr(dataset, _SOURCE, ())
-        patterns = source if isinstance(source, list | tuple) else [f"{source}/{split_dir('*')}/*"]
+        data, split = getattr(dataset, _ORIGIN, (None, ""))
+        if data is None:
+            continue
+        is_list = isinstance(data.source, list | tuple)
+        patterns = data.source if is_list else [f"{data.source}/{split_dir('*')}/*"]
         files = sorted({file for pattern in patterns for file in tf.io.gfile.glob(str(pattern))})
         local = (file for file in files if "://" not in file)
-        if damage := find_damage(local):
+        if damage := find_damage(local) or data.misfit(split):
             return damage
     return None

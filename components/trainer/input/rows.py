@@ -15,7 +15,7 @@ training batch is full, so that a step is traced and compiled once. A seed decid
 that a training resumes at any step (see `order.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
@@ -30,6 +30,7 @@ from penstock.components.trainer.input.common import (
     apart,
     first_record,
     interleaved,
+    misfit,
     names_of,
     parallel_map,
     paths_of,
@@ -56,10 +57,11 @@ _CACHED_BLOCKS_MIXED = 64
 # with 20 columns, is a seventh of the cost of 1,024 rows.
 _PARSED_ROWS = 4096
 _PARSED_BYTES = 4 * 2**20
-# First records, of which at least one must have steps.
+# First records, of which at least one must have steps; parsed at once to find one that cannot be.
 _LOOKED_AT = 1024
 # Overhead of a string in a tensor beside its characters, at most.
 _STRING_BYTES = 24
+_MISFIT = "does not fit the spec or schema ({reason})"
 
 Parse: TypeAlias = Callable[[tf.Tensor], Any]
 
@@ -105,6 +107,19 @@ class RowInput(Input):
         fixed_length = not _varying(self._features)
         return find_input(self.source, split=split), len(self._features), fixed_length
 
+    def misfit(self, split: str) -> str | None:
+        """Finds the first record that does not fit the spec, a missing label for instance."""
+        parse, files = parser(self._spec, self._feature_lists), find_input(self.source, split=split)
+        for file, compression in zip(files.files, files.compressions, strict=True):
+            records = tf.data.TFRecordDataset(file, compression)
+            for begin, block in records.batch(_LOOKED_AT).enumerate().as_numpy_iterator():
+                try:
+                    parse(block)
+                except tf.errors.InvalidArgumentError:
+                    number, reason = _first_misfit(block, parse)
+                    return f"{file}: record {begin * _LOOKED_AT + number} {reason}"
+        return None
+
     def _open(self, split: str) -> tuple[InputFiles, Parse]:
         """The files, and the parser of their records; parses the first record as a check."""
         parsed = parser(self._spec, self._feature_lists)
@@ -118,7 +133,7 @@ class RowInput(Input):
             first_record(
                 files,
                 lambda record: parse(record[tf.newaxis]),
-                "does not fit the spec or schema ({reason})",
+                _MISFIT,
                 has_lists=self._feature_lists is not None,
             )
         except ValueError as error:  # a kind of feature where TensorFlow has none
@@ -126,6 +141,15 @@ class RowInput(Input):
         if self._feature_lists is not None:
             _require_steps(files, self._feature_lists)
         return files, parse
+
+
+def _first_misfit(records: Sequence[bytes], parse: Parse) -> tuple[int, str]:
+    for number, record in enumerate(records):
+        try:
+            parse(tf.constant([record]))
+        except tf.errors.InvalidArgumentError as error:
+            return number, misfit(error, _MISFIT)
+    raise AssertionError("records that fit alone, and not together")
 
 
 def _blocks(files: InputFiles, options: InputOptions) -> tf.data.Dataset:

@@ -18,6 +18,7 @@ from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEv
 from tfx.utils import proto_utils
 
 from penstock.components.engine.options import local_beam_args
+from penstock.components.errors import DataError
 from penstock.components.evaluator.component import BatchEvaluator, Executor
 
 CONFIG = """
@@ -42,9 +43,14 @@ def model(tmp_path_factory, save_model):
 
 
 @pytest.fixture
-def do(tmp_path, model, write_examples):
+def labels():
+    return (1, 0, 0)
+
+
+@pytest.fixture
+def do(tmp_path, model, write_examples, labels):
     """Runs the executor on three rows, two of which the model has right; gives the blessing."""
-    rows = [{"x": x, "label": label} for x, label in ((0.9, 1), (0.2, 0), (0.8, 0))]
+    rows = [{"x": x, "label": y} for x, y in zip((0.9, 0.2, 0.8), labels, strict=True)]
     write_examples(tmp_path / "examples" / "Split-eval", rows)
     examples = artifact(Examples, tmp_path / "examples")
     examples.split_names = '["eval"]'
@@ -134,3 +140,15 @@ def test_metric_unknown_in_batches_is_left_to_tfma_and_logged(do, monkeypatch, c
         "not evaluated in batches but by TFMA's own pipeline: metrics not known in batches: "
         "exact_match"
     ]
+
+
+@pytest.mark.parametrize("labels", [(1, None, 0)])
+@pytest.mark.parametrize(
+    "parsed", [{"x": (tf.float32,)}, {"x": (tf.float32,), "label": (tf.int64,)}]
+)
+def test_row_without_a_label_is_named_with_its_file(do, parsed, save_model, tmp_path):
+    folder = tmp_path / "model"
+    save_model(folder / "Format-Serving", parsed, yes=lambda f: {"outputs": f["x"][:, None]})
+    place = tmp_path / "examples" / "Split-eval" / "b.tfrecord.gz"
+    with pytest.raises(DataError, match=f"^{place}: record 0: feature 'label' has no value"):
+        do(model=[artifact(Model, folder)])

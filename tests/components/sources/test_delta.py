@@ -8,7 +8,7 @@ import re
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lake_tables import deletion_vector, write_delta
+from lake_tables import deletion_vector, read, write_delta
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.driver import input_fingerprint
@@ -21,14 +21,6 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 pytest.importorskip("deltalake")
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 DAYS = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), None]
-
-
-def read(source, parts=2):
-    runs = [source.part(run) for run in source.cut(parts)]
-    batches = [batch for part, run in runs for batch in part.read(run)]
-    assert sum(batch.rows_read for batch in batches) == source.rows
-    rows = [row for batch in batches for row in batch.table.to_pylist()]
-    return sorted(rows, key=lambda row: row["id"])
 
 
 def opened(place, **options):

@@ -6,7 +6,7 @@ import re
 
 import pyarrow as pa
 import pytest
-from lake_tables import IcebergTable
+from lake_tables import IcebergTable, read
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import IngestInput, ingest
@@ -31,14 +31,6 @@ SCHEMA = Schema(
     NestedField(3, "city", StringType(), required=False),
 )
 DAY = datetime.date(2024, 1, 1)
-
-
-def read(source, parts=2):
-    runs = [source.part(run) for run in source.cut(parts)]
-    batches = [batch for part, run in runs for batch in part.read(run)]
-    assert sum(batch.rows_read for batch in batches) == source.rows
-    rows = [row for batch in batches for row in batch.table.to_pylist()]
-    return sorted(rows, key=lambda row: row["id"])
 
 
 def ids(source):

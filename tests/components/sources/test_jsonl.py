@@ -138,9 +138,21 @@ def test_what_is_no_json_lines(write, tmp_path):
         assert message in str(error.value)
 
 
-def test_a_line_beyond_the_limit_is_refused(write):
+def test_line_beyond_the_limit_is_rejected_by_its_number(write):
+    path = write({"a": "x"}, {"a": "x" * 500}, {"a": "y"})
+    source = open_source(path, JsonLines(max_row_bytes=100))
+    assert [str(row) for row in source.rejected_by_scan] == [
+        f"{path}: line 2 (row 2): is longer than `max_row_bytes` 100; set that higher if the line "
+        "is right"
+    ]
+    rows, rejected = read(source)
+    assert [row["a"] for row in rows] == [b"x", b"y"]
+    assert rejected == [str(row) for row in source.rejected_by_scan]
+
+
+def test_only_lines_beyond_the_limit_are_refused(write):
     path = write({"a": "x" * 500})
-    with pytest.raises(DataError, match="is longer than `max_row_bytes` 100"):
+    with pytest.raises(DataError, match=r"line 1 .* is longer than `max_row_bytes` 100"):
         open_source(path, JsonLines(max_row_bytes=100))
 
 

@@ -4,6 +4,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lake_tables import read
 from pyarrow import orc
 
 from penstock.components.errors import DataError
@@ -13,12 +14,6 @@ from penstock.components.sources.options import Parquet
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
-
-
-def read(source, parts=1):
-    runs = [source.part(run) for run in source.cut(parts)]
-    batches = [batch for part, run in runs for batch in part.read(run)]
-    return [row for batch in batches for row in batch.table.to_pylist()]
 
 
 @pytest.fixture

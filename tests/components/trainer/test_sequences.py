@@ -134,6 +134,22 @@ def test_a_model_of_steps_trains_evaluates_and_serves_sequence_examples(written,
     assert [value > 0.5 for value in expected[:3]] == [True, False, True]
 
 
+@pytest.mark.parametrize("make", [example, sequence])
+def test_record_without_a_label_is_named_with_its_file(make, tmp_path):
+    is_list = make is sequence
+    rows = [make([1, 2, 7]) for _ in range(20)]
+    (rows[17].context if is_list else rows[17].features).feature["label"].Clear()
+    path = str(tmp_path / "data")
+    with tf.io.TFRecordWriter(path) as file:
+        for row in rows:
+            file.write(row.SerializeToString())
+    spec, kinds = (CONTEXT, {"feature_lists": STEPS}) if is_list else (SPEC, {})
+    build = build_recurrent if is_list else build_model
+    place = f"{path}: record 17 does not fit .*[Ff]eature:? label"
+    with pytest.raises(DataError, match=place):
+        trained(build, tmp_path, [path], spec=spec, label="label", **kinds)
+
+
 def test_packed_lists_train_the_same_model(rows, written, tmp_path):
     (tmp_path / "rows/Split-train").mkdir(parents=True)
     shutil.copy(written / "example", tmp_path / "rows/Split-train/data")
