@@ -19,6 +19,7 @@ from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, EvaluationFacts
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.training_facts import TrainingFacts
+from penstock.pipelines.runs.baseline import loss_text
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
 from penstock.pipelines.terminal.tables import human_bytes
 
@@ -81,6 +82,7 @@ def _environment() -> jinja2.Environment:
         duration=numbers.duration,
         signed=numbers.signed,
         metric=numbers.metric,
+        loss=loss_text,
         plain="{:g}".format,
         breaks=_breaks,
         bytes=human_bytes,
@@ -104,7 +106,7 @@ def _breaks(name: str) -> Markup:
 
 
 def _curves(training: TrainingFacts) -> list[Markup]:
-    """Plots each metric of training and evaluation, and the learning rate."""
+    """Plots each metric of training and evaluation, and a learning rate that changes."""
     epochs = training.record.epochs
     resumed = training.record.resumed_from
     marks = {float(resumed): "resumed"} if resumed is not None else {}
@@ -112,10 +114,10 @@ def _curves(training: TrainingFacts) -> list[Markup]:
     for i, name in enumerate(training.metrics):
         lines = [*_line("train", epochs, name), *_line("eval", epochs, f"val_{name}")]
         drawn.append(plots.line_plot(f"curve{i}", name, lines, x_label="step", marks=marks))
-    if epochs:
-        steps = [e.step for e in epochs]
-        rates = plots.Line("learning rate", steps, [e.learning_rate for e in epochs])
-        drawn.append(plots.line_plot("rate", "learning rate", [rates], x_label="step", marks=marks))
+    rates = [e.learning_rate for e in epochs]
+    if len(set(rates)) > 1:
+        line = plots.Line("learning rate", [e.step for e in epochs], rates)
+        drawn.append(plots.line_plot("rate", "learning rate", [line], x_label="step", marks=marks))
     return drawn
 
 

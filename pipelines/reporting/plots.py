@@ -222,12 +222,13 @@ def _axes(
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=inches, layout="constrained")
+        figure = Figure(figsize=inches)
         yield figure, figure.add_subplot(xlabel=x_label, ylabel=y_label)
 
 
 def _svg(figure: Any, key: str, title: str, description: str) -> Markup:
     out = io.StringIO()
+    figure.tight_layout()  # once: a layout engine costs as much as the drawing, twice
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(out, format="svg", transparent=True, metadata=nothing, dpi=160)
     return Markup(_inline(out.getvalue(), key, title, description))

@@ -27,9 +27,14 @@ class Rival:
     folds_error: float | None = None
 
     def __str__(self) -> str:
-        if self.folds is None:
-            return f"{self.name} {self.loss:.4g}"
-        return f"{self.name} {self.loss:.4g} ({self.folds:.3g} ± {self.folds_error:.1g} in folds)"
+        folds = f" ({self.in_folds} in folds)" if self.in_folds else ""
+        return f"{self.name} {loss_text(self.loss)}{folds}"
+
+    @property
+    def in_folds(self) -> str:
+        if self.folds is None or self.folds_error is None:
+            return ""
+        return f"{loss_text(self.folds, 3)} ± {loss_text(self.folds_error, 1)}"
 
 
 @dataclass(frozen=True)
@@ -75,9 +80,14 @@ class Beaten:
     def __str__(self) -> str:
         rivals = "".join(f"; {rival}" for rival in self.rivals)
         return (
-            f"{self.target}: {self.metric} {self.model:.4g}, "
-            f"{self.baseline:.4g} by always saying {self.constant}{rivals}"
+            f"{self.target}: {self.metric} {loss_text(self.model)}, "
+            f"{loss_text(self.baseline)} by always saying {self.constant}{rivals}"
         )
+
+
+def loss_text(loss: float, digits: int = 4) -> str:
+    """Returns a loss in a few digits: 450,800 instead of 4.508e+05."""
+    return f"{float(f'{loss:.{digits}g}'):,.10g}"
 
 
 def read_baseline(model_run: str | None) -> tuple[Beaten, ...]:

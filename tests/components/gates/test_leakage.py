@@ -35,6 +35,12 @@ def test_monotone_function_of_a_quantity_is_named():
     assert line.endswith("if it is known only afterwards, leave it out")
 
 
+def test_function_of_a_quantity_with_a_long_tail_is_named_by_its_ranks():
+    hourly = CHANCE.lognormal(4, 2, 2_000)
+    [line] = leaks("wage", wage=hourly * 38, loghourly=np.log(hourly))
+    assert "of the variance of ranks explained" in line
+
+
 def test_feature_that_is_known_after_the_class_is_named():
     left = CHANCE.choice([0, 1], 2_000)
     fee = np.where(left == 1, 9.5, 0.0)

@@ -72,7 +72,7 @@ def rendered(runs):
 
 
 def epoch(number, **metrics):
-    return EpochRecord(number, 10 * number, 10, metrics, 0.01, 2.0, 0.002, 0.3, 5120.0)
+    return EpochRecord(number, 10 * number, 10, metrics, 0.01 / number, 2.0, 0.002, 0.3, 5120.0)
 
 
 @pytest.fixture(scope="module")
