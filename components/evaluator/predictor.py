@@ -12,10 +12,10 @@ from tensorflow_model_analysis.api.types import EvalSharedModel
 from tensorflow_model_analysis.extractors import features_extractor, transformed_features_extractor
 from tensorflow_model_analysis.proto import config_pb2
 from tensorflow_model_analysis.utils import model_util, util
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from penstock.components.evaluator.inputs import Extracts
 from penstock.components.evaluator.slices import Coded, coded_array, coded_list
+from penstock.components.packing.rows import RowDecoder
 from penstock.components.tfrecord.sharding import MIB
 from penstock.components.trainer.input.files import InputFiles
 
@@ -100,7 +100,7 @@ class Predictor:
             step.setup()
         self._slice_names = slice_names
         self._narrowed = False
-        self._decode = _Decoder()
+        self._decoder = RowDecoder({})
         self._most_rows: int | None = None
 
     def batches(self, records: np.ndarray) -> Iterator[Predicted]:
@@ -122,7 +122,7 @@ class Predictor:
                 yield batch
 
     def _batch(self, records: np.ndarray) -> Predicted:
-        columns = self._decode(records)
+        columns = _decoded(self._decoder, records)
         extracts = {
             constants.FEATURES_KEY: util.record_batch_to_tensor_values(columns),
             constants.INPUT_KEY: records,
@@ -144,7 +144,7 @@ class Predictor:
         return batch
 
     def _narrow(self, batch: Predicted) -> None:
-        """Restricts decoding to the columns in use, once their types are known."""
+        """Restricts decoding to the columns in use: 1 us a row for two columns, 11 us for 18."""
         keys = set(self._slice_names)
         for spec in self._specs:
             keys |= {spec.label_key, spec.example_weight_key} - {""}
@@ -153,7 +153,8 @@ class Predictor:
         schema = batch.columns.schema
         if raw <= set(schema.names):
             wanted = raw | self._input_names() & set(schema.names)
-            self._decode.narrow([schema.field(name) for name in sorted(wanted)])
+            kinds = {name: _kind(schema.field(name).type.value_type) for name in wanted}
+            self._decoder = RowDecoder(kinds)
             self._narrowed = True
 
     def _input_names(self) -> set[str]:
@@ -177,51 +178,16 @@ class Predictor:
         return [found[spec.name] for spec in self._specs if spec.name in found]
 
 
-class _Decoder:
-    """Decoder of Examples to columns of lists, as in TFMA: without columns that no row has."""
-
-    def __init__(self) -> None:
-        self._decoder = ExamplesToRecordBatchDecoder(None)
-        self._wanted: dict[str, tf.DType] | None = None
-
-    def __call__(self, records: np.ndarray) -> pa.RecordBatch:
-        """Returns the columns of records, bytes objects [n]."""
-        if self._wanted is not None:
-            try:
-                return _present(_parse(records, self._wanted))
-            except tf.errors.InvalidArgumentError:
-                pass  # a feature changed its type; TFMA decodes each batch by its own types
-        decoded = self._decoder.DecodeBatch(records)
-        known, _ = features_extractor._drop_unsupported_columns_and_fetch_raw_data_column(decoded)
-        return _present(known)
-
-    def narrow(self, fields: list[pa.Field]) -> None:
-        """Restricts decoding to these columns: 1 us a row for two columns, 11 us for all 18."""
-        self._wanted = {field.name: _tensor_type(field.type.value_type) for field in fields}
+def _kind(values: pa.DataType) -> str:
+    if pa.types.is_integer(values):
+        return "INT"
+    return "FLOAT" if pa.types.is_floating(values) else "BYTES"
 
 
-def _tensor_type(kind: pa.DataType) -> tf.DType:
-    if pa.types.is_integer(kind):
-        return tf.int64
-    return tf.float32 if pa.types.is_floating(kind) else tf.string
-
-
-def _parse(records: np.ndarray, features: dict[str, tf.DType]) -> pa.RecordBatch:
-    """Parses the given features as lists; a row without one gets an empty list."""
-    spec = {
-        name: tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
-        for name, dtype in features.items()
-    }
-    ragged = tf.io.parse_example(records, spec) if spec else {}
-    lists = [
-        pa.LargeListArray.from_arrays(one.row_splits.numpy(), one.values.numpy())
-        for one in ragged.values()
-    ]
-    return pa.RecordBatch.from_arrays(lists, list(ragged))
-
-
-def _present(columns: pa.RecordBatch) -> pa.RecordBatch:
-    """Drops columns without any value, which TFMA would read as None."""
-    pairs = zip(columns.schema.names, columns.columns, strict=True)
+def _decoded(decoder: RowDecoder, records: np.ndarray) -> pa.RecordBatch:
+    """Decodes records to columns of lists, as TFMA does: without columns that no row has."""
+    decoded = decoder.decode(records.tolist(), "the Examples to evaluate")
+    known, _ = features_extractor._drop_unsupported_columns_and_fetch_raw_data_column(decoded)
+    pairs = zip(known.schema.names, known.columns, strict=True)
     held = {name: column for name, column in pairs if len(column.flatten())}
     return pa.RecordBatch.from_arrays(list(held.values()), list(held))
