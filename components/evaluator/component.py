@@ -137,15 +137,16 @@ def _without_value(inputs: list[InputFiles], cause: str) -> str | None:
     required = _REQUIRED.search(cause)
     if not required:
         return None
-    name, place = required[1] or required[2], None
+    # A label that no row has is one that the model makes.
+    name, place, is_stored = required[1] or required[2], None, bool(required[1])
     files = [file for found in inputs for file in found.files if "://" not in file]
     records = ((file, record) for file in files for record in read_records(file))
     for file, (number, _, payload) in records:
         example: Any = parse_example(payload)
         has_value = any(kind.value for _, kind in example.context.feature[name].ListFields())
         place = place or (None if has_value else f"{file}: record {number}")
-        # A label that no row has is one that the model makes.
-        if place and (has_value or required[1]):
+        is_stored = is_stored or has_value
+        if place and is_stored:
             return (
                 f"{place}: feature {name!r} has no value, which evaluation needs; fill it in, or "
                 "leave such rows out by `skip_missing` of the ingest"
