@@ -142,7 +142,7 @@ def doctor(cluster: Cluster) -> str:
 def taxi_runs(cluster: Cluster) -> str:
     """Taxi, compiled and submitted, until its model is pushed."""
     run = _run_taxi(cluster, *_FEW_STEPS)
-    ended = states(cluster.executions(_STORE))
+    ended = states(cluster.executions(_STORE), run)
     need(set(ended.values()) <= {"COMPLETE", "CACHED"}, str(ended))
     need("Pusher" in ended, f"no Pusher in {ended}")
     return f"{len(ended)} nodes; run {run[:8]}"
@@ -157,8 +157,8 @@ def _run_taxi(cluster: Cluster, *options: str) -> str:
 
 def taxi_again_is_cached(cluster: Cluster) -> str:
     """The same file again takes every node's outputs from TFX's cache."""
-    _run_taxi(cluster, *_FEW_STEPS)
-    ended = states(cluster.executions(_STORE))
+    run = _run_taxi(cluster, *_FEW_STEPS)
+    ended = states(cluster.executions(_STORE), run)
     cached = [node for node, state in ended.items() if state == "CACHED"]
     need(len(cached) >= len(ended) - 1, str(ended))
     return f"{len(cached)} of {len(ended)} nodes from the cache"
@@ -166,12 +166,13 @@ def taxi_again_is_cached(cluster: Cluster) -> str:
 
 def resolver_finds_the_blessed_model(cluster: Cluster) -> str:
     """A further training is compared with the model that an earlier run pushed."""
-    _run_taxi(cluster, "--set", "train.max_steps=60")
+    run = _run_taxi(cluster, "--set", "train.max_steps=60")
     executions = cluster.executions(_STORE)
     trained = [e for e in executions if e["node"] == "Trainer" and e["state"] == "COMPLETE"]
-    newest = [e for e in executions if e["run"] == executions[-1]["run"]]
-    (baseline,) = [e["inputs"]["baseline_model"] for e in newest if e["node"].endswith("Evaluator")]
-    need(baseline == trained[-2]["outputs"]["model"], f"compared with {baseline}")
+    earlier = [e["outputs"]["model"] for e in trained if e["run"] != run]
+    own = [e for e in executions if e["run"] == run and e["node"].endswith("Evaluator")]
+    [baseline] = [e["inputs"]["baseline_model"] for e in own]
+    need(earlier[-1:] == [baseline], f"compared with {baseline}")
     return "the Evaluator's baseline is the model of the run before"
 
 

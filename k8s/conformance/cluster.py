@@ -199,7 +199,6 @@ def _not_manifests(_: str, names: list[str]) -> list[str]:
     return [name for name in names if name in ("cluster", "conformance")]
 
 
-def states(executions: list[dict]) -> dict[str, str]:
-    """Returns the state of each node in the newest run of a store."""
-    newest = executions[-1]["run"]
-    return {e["node"]: e["state"] for e in executions if e["run"] == newest}
+def states(executions: list[dict], run: str) -> dict[str, str]:
+    """Returns the state of each node in a run of a store."""
+    return {e["node"]: e["state"] for e in executions if e["run"] == run}

@@ -44,10 +44,12 @@ TAXI = ("ShardedExampleGen", "Trainer", "BatchEvaluator", "Pusher")
 
 
 def executions(*runs):
-    """As tests/containers/print_executions.py prints them: of each run, its nodes' states."""
+    """As tests/containers/print_executions.py prints them; the last run is that of the check."""
     return [
-        {"node": node, "run": f"run-{i}", "state": state, "inputs": {}, "outputs": {}}
-        for i, states in enumerate(runs)
+        {"node": node, "run": run, "state": state, "inputs": {}, "outputs": {}}
+        for run, states in zip(
+            [*(f"run-{i}" for i in range(len(runs) - 1)), RUN], runs, strict=True
+        )
         for node, state in zip(TAXI, states, strict=True)
     ]
 
@@ -145,7 +147,7 @@ def test_submit_fails_if_the_run_failed(conformance, cluster, server):  # noqa: 
         conformance[1].taxi_runs(cluster)
 
 
-def test_cached_run_looks_at_the_newest_run_alone(conformance, cluster, server):  # noqa: F811
+def test_cached_run_looks_at_its_own_run_alone(conformance, cluster, server):  # noqa: F811
     server.answers["executions"] = executions(["COMPLETE"] * 4, ["CACHED"] * 3 + ["COMPLETE"])
     seen = conformance[1].taxi_again_is_cached(cluster)
     assert seen == "3 of 4 nodes from the cache"

@@ -1,6 +1,7 @@
 """MLMD's gRPC server in place of Google's image, over the C++ store of its Python wheel."""
 
 import sys
+import time
 from concurrent import futures
 from typing import Any
 
@@ -24,6 +25,19 @@ def _handler(store: Any, name: str) -> grpc.RpcMethodHandler:
     return grpc.unary_unary_rpc_method_handler(call)
 
 
+def _connect(config: metadata_store_pb2.ConnectionConfig) -> Any:
+    """Opens the store; waits for a database that has only been started, up to ten minutes."""
+    options = metadata_store_pb2.MigrationOptions().SerializeToString()
+    until = time.monotonic() + 600
+    while True:
+        try:
+            return pywrap.CreateMetadataStore(config.SerializeToString(), options)
+        except RuntimeError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(2)
+
+
 def serve(host: str, user: str, password: str, port: int) -> None:
     """Serves the MySQL database `metadb`; one request at a time, the store is not thread-safe."""
     config = metadata_store_pb2.ConnectionConfig(
@@ -31,9 +45,7 @@ def serve(host: str, user: str, password: str, port: int) -> None:
             host=host, port=3306, database="metadb", user=user, password=password
         )
     )
-    store = pywrap.CreateMetadataStore(
-        config.SerializeToString(), metadata_store_pb2.MigrationOptions().SerializeToString()
-    )
+    store = _connect(config)
     names = [m.name for m in SERVICE.methods if hasattr(pywrap, m.name)]
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=1))
     server.add_generic_rpc_handlers(
