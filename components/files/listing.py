@@ -27,7 +27,7 @@ EXTENSIONS = {
 }
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 # Kinds whose files may lie in folders `column=value`, which add columns; None: not known yet.
-_PARTITIONED = ("parquet", "arrow", "orc", None)
+_PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)
 _DELTA_LOG = "_delta_log"
 # Files that are looked at for advice; a folder may have millions.
 _MAX_LOOKED_AT = 1000
@@ -101,6 +101,8 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
             below = glob.iglob(os.path.join(glob.escape(pattern), "*=*", "**"), recursive=True)
             found += [p for p in below if not os.path.isdir(p) and _is_partitioned(pattern, p)]
         listing = _by_extension(_without_stray(found), kind)
+        if kind and listing.files and (left_out := _data_below(pattern, names)):
+            _LOG.warning("%s: %s", pattern, left_out)
     elif glob.has_magic(pattern):
         found = glob.glob(pattern, recursive=True)
         listing = _without_stray(path for path in found if not os.path.isdir(path))
@@ -112,7 +114,7 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         raise DataError(f"{pattern}: no such file or folder")
     if not listing.files:
         beside = f" but {', '.join(listing.ignored)}, which are not data" if listing.ignored else ""
-        advice = _advice(pattern, listing.ignored) if kind is None else "expected at least one"
+        advice = _advice(pattern, listing.ignored)
         raise DataError(f"{pattern}: no data file matches{beside}; {advice}")
     for path in listing.files:
         if not isinstance(path, RemoteFile) and not os.path.isfile(path):
@@ -134,6 +136,29 @@ def _is_partitioned(root: str, path: str) -> bool:
     return all("=" in folder[1:] and folder[0] not in "._" for folder in folders)
 
 
+def _data_below(folder: str, names: Sequence[str]) -> str | None:
+    """Says in words which folders in a folder hold data files, as they are not searched."""
+    known = tuple(one for extensions in EXTENSIONS.values() for one in extensions)
+    folders = sorted(name for name in names if "=" not in name and name[0] not in "._")
+    below = (
+        (name, file)
+        for name in folders
+        for _, _, files in os.walk(os.path.join(folder, name))
+        for file in files
+    )
+    holding = {
+        name: f"{folder}/**/*{os.path.splitext(file)[1]}"
+        for name, file in islice(below, _MAX_LOOKED_AT)
+        if COMPRESSED.sub("", file.lower()).endswith(known)
+    }
+    if not holding:
+        return None
+    return (
+        f"does not include the data files in its folders {', '.join([*holding][:4])}; to read them "
+        f"too, name them or a glob as '{next(iter(holding.values()))}'"
+    )
+
+
 def _advice(pattern: str, ignored: Sequence[str]) -> str:
     if any(path.endswith("/dataset_dict.json") for path in ignored):
         return "a data set of Hugging Face: name each folder in it, --input-split train=.../train"
@@ -143,6 +168,8 @@ def _advice(pattern: str, ignored: Sequence[str]) -> str:
         below = (os.path.join(folder, f) for folder, _, names in os.walk(pattern) for f in names)
         if any(path.lower().endswith(_IMAGES) for path in islice(below, _MAX_LOOKED_AT)):
             return "there are images below it: say --kind images"
+        if left_out := _data_below(pattern, os.listdir(pattern)):
+            return left_out
     return "expected at least one"
 
 

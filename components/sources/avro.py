@@ -31,6 +31,7 @@ from penstock.components.sources.batches import (
 )
 from penstock.components.sources.files import FileSource, ScannedFile, require_rows, spread_files
 from penstock.components.sources.options import RowFileOptions
+from penstock.components.sources.partitions import Folders, add_partitions, find_folders
 from penstock.components.sources.python_values import Row, RowConverter, row_json
 from penstock.components.sources.schema import check_layouts, read_schema
 from penstock.components.sources.spread import Spread, here
@@ -138,8 +139,10 @@ def open_avro(inputs: Sequence[str], options: Avro, spread: Spread = here) -> Av
     listing = list_files(inputs, "avro")
     files = spread_files(_inspect, listing.files, spread)
     require_rows(files, allow_empty=options.allow_empty)
-    columns = _columns(files, options)
-    return AvroSource.of("avro", files, listing, columns=columns, options=options)
+    folders = find_folders(listing.files, inputs)
+    columns = _columns(files, options, folders)
+    source = AvroSource.of("avro", files, listing, columns=columns, options=options)
+    return add_partitions(source, folders)
 
 
 def _inspect(path: str) -> AvroFile:
@@ -188,9 +191,9 @@ def _check_crc(stream: BinaryIO, block: Any) -> None:
         raise ValueError(f"the block at byte {block.offset} differs from its checksum")
 
 
-def _columns(files: Sequence[AvroFile], options: Avro) -> tuple[Column, ...]:
+def _columns(files: Sequence[AvroFile], options: Avro, folders: Folders) -> tuple[Column, ...]:
     schema = read_schema(options.schema_file)
-    check_layouts(files, schema, options)
+    check_layouts(files, schema, options, folders)
     for file in files:
         _check_units(file, [wanted.name for wanted in schema] or file.names)
     if schema:

@@ -4,21 +4,16 @@ A piece is a range of rows, of which only the groups that it touches are read. C
 the files themselves. Nested columns other than lists of plain values are rejected by name.
 """
 
-import glob
-import hashlib
 import logging
-import os
 import re
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import takewhile
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -33,8 +28,7 @@ from penstock.components.files.content import (
     open_data,
     open_unchanged,
 )
-from penstock.components.files.listing import identity, list_files
-from penstock.components.files.remote import is_remote, normal_address
+from penstock.components.files.listing import list_files
 from penstock.components.files.retry import is_transient, wait_or_give_up, waits
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.arrow_values import (
@@ -62,17 +56,14 @@ from penstock.components.sources.files import (
     require_rows,
 )
 from penstock.components.sources.options import ColumnOptions
+from penstock.components.sources.partitions import Folders, add_partitions, find_folders
 from penstock.components.sources.python_values import row_json
 from penstock.components.sources.schema import check_layouts, read_schema, shown
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.tokens import PLAIN_INTEGER
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _LOG = logging.getLogger(__name__)
 _SNIFFED_BYTES = 512
-# Hive's folder of rows without value.
-_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_INTEGER = re.compile(PLAIN_INTEGER)
 # Errors of Arrow's readers for valid files that use what they lack.
 _READER_LACKS = re.compile(
     r"not (yet )?implemented|only supports|unsupported|unrecognized type|unknown encoding"
@@ -88,8 +79,8 @@ class ColumnarFile(ScannedFile):
     schema: pa.Schema
     group_ends: tuple[int, ...]  # One past the last row of each group of rows, ascending.
     row_bytes: int = 1  # Largest mean encoded size of a row among the groups.
-    # Columns that are not in the file, each of one value: of folders `column=value`, or of a table.
-    partitions: Mapping[str, Any] = field(default_factory=dict)
+    # Columns of a table that are not in the file, each of one value.
+    constants: Mapping[str, Any] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)  # Names in the file, if others.
     deleted: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # Rows, ascending.
 
@@ -181,7 +172,7 @@ class ColumnarSource(FileSource[FileT]):
         most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
         # Encoded sizes are far below those of the values for text that repeats.
         size = BatchSize(min(FIRST_BATCH_ROWS, most))
-        stored = [name for name in file.names if name not in file.partitions]
+        stored = [name for name in file.names if name not in file.constants]
         # Without any stored column, a batch would not know its number of rows.
         names = [c.name for c in self.columns if c.name in stored] or stored[:1]
         in_file = [file.stored.get(name, name) for name in names]
@@ -214,7 +205,7 @@ class ColumnarSource(FileSource[FileT]):
             is_kept = np.isin(kept, file.deleted, invert=True)
             batch, kept = batch.filter(pa.array(is_kept)), kept[is_kept]
         rows = pa.RecordBatch.from_arrays(
-            [*batch.columns, *_constants(file, batch.num_rows)], [*names, *file.partitions]
+            [*batch.columns, *_constants(file, batch.num_rows)], [*names, *file.constants]
         )
         found = as_features(rows, self.columns, self.options.non_finite, file.path, 0)
         rejected = [replace(one, row=int(kept[one.row - 1]) + 1) for one in found.rejected]
@@ -228,7 +219,7 @@ def _select(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
 
 
 def _constants(file: ColumnarFile, rows: int) -> Iterator[pa.Array]:
-    for name, value in file.partitions.items():
+    for name, value in file.constants.items():
         arrow_type = file.type_of(name)
         if value is None:
             yield pa.nulls(rows, arrow_type)
@@ -365,78 +356,25 @@ def open_columnar(
     spread: Spread,
 ) -> SourceT:
     listing = list_files(inputs, kind)
-    files = _add_partitions(inspect_files(inspect, listing.files, spread), inputs)
-    columns = type_columns(files, options)
+    folders = find_folders(listing.files, inputs)
+    files = inspect_files(inspect, listing.files, spread)
+    columns = type_columns(files, options, folders)
     require_rows(files, allow_empty=options.allow_empty)
-    source = source_type.of(kind, files, listing, columns=columns, options=options)
-    if not any(file.partitions for file in files):
-        return source
-    # The fingerprint ignores folders that all files share.
-    content = f"{source.fingerprint} {[file.partitions for file in files]}"
-    return replace(source, fingerprint=hashlib.sha256(content.encode()).hexdigest())
+    return add_partitions(
+        source_type.of(kind, files, listing, columns=columns, options=options), folders
+    )
 
 
-def _add_partitions(files: Sequence[FileT], inputs: Sequence[str]) -> list[FileT]:
-    """Adds the columns of folders `column=value` below an input: INT if all values are, or text."""
-    root = _shared_root(inputs, {identity(file.path) for file in files})
-    found = [_partitions(identity(file.path), root) for file in files]
-    texts: dict[str, set[str | None]] = {}
-    for values in found:
-        for name, text in values.items():
-            texts.setdefault(name, set()).add(text)
-    whole = {
-        name
-        for name, seen in texts.items()
-        if all(_is_int64(text) for text in seen if text is not None)
-    }
-    added = []
-    for file, values in zip(files, found, strict=True):
-        new = {name: text for name, text in values.items() if name not in file.names}
-        schema = file.schema
-        for name in new:
-            schema = schema.append(pa.field(name, pa.int64() if name in whole else pa.string()))
-        typed = {n: int(t) if t is not None and n in whole else t for n, t in new.items()}
-        added.append(replace(file, schema=schema, partitions=typed))
-    return added
-
-
-def _is_int64(text: str) -> bool:
-    return bool(_INTEGER.fullmatch(text)) and -(2**63) <= int(text) < 2**63
-
-
-def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
-    """Returns the folders that all inputs share, of a glob those before its first wildcard."""
-    folders = []
-    for one in inputs:
-        place = normal_address(one) if is_remote(one) else os.path.abspath(one)
-        parts = place.rstrip("/").split("/")
-        if place in files:
-            parts.pop()
-        elif glob.has_magic(place):
-            parts = parts[: next(at for at, part in enumerate(parts) if glob.has_magic(part))]
-        folders.append(parts)
-    # Not strict: the shortest decides.
-    shared = takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
-    return [names[0] for names in shared]
-
-
-def _partitions(path: str, root: Sequence[str]) -> dict[str, str | None]:
-    pairs = [folder.partition("=") for folder in path.split("/")[len(root) : -1]]
-    return {
-        unquote(name): None if value == _NULL_PARTITION else unquote(value)
-        for name, equals, value in pairs
-        if equals
-    }
-
-
-def type_columns(files: Sequence[ColumnarFile], options: ColumnOptions) -> tuple[Column, ...]:
+def type_columns(
+    files: Sequence[ColumnarFile], options: ColumnOptions, folders: Folders | None = None
+) -> tuple[Column, ...]:
     """Returns the columns of the schema, or else of the first file; all files must have them.
 
     A kind or list that neither says is taken from the first file that has values. A column is text
     only if it is in all files.
     """
     schema = read_schema(options.schema_file)
-    check_layouts(files, schema, options)
+    check_layouts(files, schema, options, folders)
     columns = []
     wanted = {one.name: one for one in schema}
     for name in wanted or _kept(files, options):

@@ -7,11 +7,13 @@ more), returns `FileSource.of(...)` from its `open_<kind>`, and implements `read
 import os
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
 
 from penstock.components.errors import DataError
 from penstock.components.files.cells import ByteRange, CellStream, byte_ranges
@@ -25,6 +27,7 @@ from penstock.components.files.content import (
 )
 from penstock.components.files.listing import Listing
 from penstock.components.sources.base import Batch, Piece, Source
+from penstock.components.sources.batches import batch_of
 from penstock.components.sources.spread import Spread
 
 # A cut may move by this share of a part to a place that costs nothing: elsewhere a row must be
@@ -73,6 +76,8 @@ class FileSource(Source, Generic[FileT]):
 
     options: Any
     scanned: dict[str, FileT]  # The files that have rows, by path.
+    # Values of folders `column=value` by column, by path.
+    partitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -112,11 +117,34 @@ class FileSource(Source, Generic[FileT]):
             piece.file: self.scanned[piece.file].for_reading(piece.start, piece.end)
             for piece in pieces
         }
-        return replace(source, scanned=scanned), pieces  # type: ignore[call-arg]
+        partitions = {path: self.partitions[path] for path in scanned if path in self.partitions}
+        return replace(source, scanned=scanned, partitions=partitions), pieces  # type: ignore[call-arg]
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         for piece in pieces:
-            yield from self.read_piece(self.scanned[piece.file], piece)
+            for batch in self.read_piece(self.scanned[piece.file], piece):
+                yield self._with_partitions(batch, piece.file)
+
+    def _with_partitions(self, batch: Batch, path: str) -> Batch:
+        """Sets the columns of the file's folders; values in the file must be the same."""
+        values, arrays = self.partitions.get(path), batch.table.columns
+        if not values:
+            return batch
+        for at, column in enumerate(self.columns):
+            if column.name not in values:
+                continue
+            value = values[column.name]
+            value = value if value is None or not column.is_list else [value]
+            scalar = pa.scalar(value, column.arrow_type)
+            for other in set(map(repr, arrays[at].drop_null().to_pylist())) - {
+                repr(scalar.as_py())
+            }:
+                raise DataError(
+                    f"{path}: column {column.name!r} holds {other[:80]}, and its folder says "
+                    f"{value!r}; correct one, or name the folder itself as the input"
+                )
+            arrays[at] = pa.repeat(scalar, len(arrays[at]))
+        return replace(batch, table=batch_of(self.columns, arrays))
 
 
 class _Cuttable(Protocol):

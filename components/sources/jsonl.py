@@ -16,6 +16,7 @@ from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import RowFileOptions
+from penstock.components.sources.partitions import add_partitions, find_folders
 from penstock.components.sources.python_values import Row, RowConverter, ValueSample
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
@@ -115,9 +116,10 @@ def open_json_lines(
             "expected one object a line"
         )
     found = tuple(rejected)
-    return JsonLinesSource.of(
+    source = JsonLinesSource.of(
         "jsonl", scanned, listing, columns=columns, options=options, rejected_by_scan=found
     )
+    return add_partitions(source, find_folders(listing.files, inputs))
 
 
 class _Sampler(Sampler[ValueSample]):

@@ -201,7 +201,7 @@ def _as_listed(file: ParquetFile, listed: DataFile, snapshot: Snapshot) -> Parqu
         file,
         schema=pa.schema(fields),
         stored=stored,
-        partitions=constants,
+        constants=constants,
         deleted=np.array(listed.deleted, np.int64),
         rows=file.rows - len(listed.deleted),
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,12 +85,19 @@ def shown(names: Collection[str], limit: int = 8) -> str:
 
 
 def check_layouts(
-    files: Sequence[Any], schema: Sequence[SchemaColumn], options: ColumnOptions
+    files: Sequence[Any],
+    schema: Sequence[SchemaColumn],
+    options: ColumnOptions,
+    folders: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Compares the columns of files, in any order, with the schema's or else the first file's."""
+    """Compares the columns of files, in any order, with the schema's or else the first file's.
+
+    `folders` has the columns of a file's folders, by path.
+    """
     for file in files:
         if schema:
-            check_schema_names(file.path, file.names, schema, options.extra_columns)
+            names = dict.fromkeys((*file.names, *(folders or {}).get(file.path, ())))
+            check_schema_names(file.path, tuple(names), schema, options.extra_columns)
         else:
             _check_same_names(file, files[0], options.extra_columns)
 

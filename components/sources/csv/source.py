@@ -19,6 +19,7 @@ from penstock.components.sources.csv.splitter import CsvSplitter
 from penstock.components.sources.files import map_files
 from penstock.components.sources.infer import TypeSample
 from penstock.components.sources.options import Csv
+from penstock.components.sources.partitions import add_partitions, find_folders
 from penstock.components.sources.schema import SchemaColumn, check_layouts, read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text.blocks import RowBlock, RowPlace
@@ -64,6 +65,7 @@ class CsvSource(TextSource):
 
 def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvSource:
     listing = list_files(inputs, "csv")
+    folders = find_folders(listing.files, inputs)
     if options.delimiter is None:
         options = replace(options, delimiter=find_delimiter(listing.files[0], options.comment))
     splitter = _splitter(options, SCAN_BLOCK_BYTES)
@@ -72,7 +74,7 @@ def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvS
     headers = map_files(lambda path: read_header(path, splitter, options, known), listing.files)
     filled = [header for header in headers if header.names]
     columns = _schema_columns(schema, options) if schema else ()
-    check_layouts(filled, schema, options)
+    check_layouts(filled, schema, options, folders)
     sampler = None
     if not schema and filled:
         sampler = _Sampler(len(filled), options.sample_rows, filled[0].names, options, splitter)
@@ -83,9 +85,10 @@ def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvS
     if not columns:
         raise DataError(f"{listing.files[0]}: no file has a header, so there are no columns")
     found = tuple(rejected)
-    return CsvSource.of(
+    source = CsvSource.of(
         "csv", scanned, listing, columns=columns, options=options, rejected_by_scan=found
     )
+    return add_partitions(source, folders)
 
 
 def _splitter(options: Csv, block_bytes: int) -> CsvSplitter:

@@ -1,0 +1,122 @@
+"""Folders `column=value`, as Hive, Spark and DuckDB write them: columns of the files below them."""
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from penstock.components.errors import DataError
+from penstock.components.files.listing import identity
+from penstock.components.files.remote import is_remote, normal_address
+from penstock.components.sources.base import Column
+from penstock.components.sources.files import FileSource
+from penstock.components.sources.options import ColumnOptions
+from penstock.components.sources.schema import shown
+from penstock.components.sources.tokens import PLAIN_INTEGER, to_float32, to_int64
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+# Folders of rows without value.
+_NULLS = ("__HIVE_DEFAULT_PARTITION__", "")
+_INTEGER = re.compile(PLAIN_INTEGER)
+
+SourceT = TypeVar("SourceT", bound=FileSource[Any])
+Folders = Mapping[str, Mapping[str, str | None]]
+"""Texts by column, by path; a file outside such folders has none."""
+
+
+def find_folders(files: Sequence[str], inputs: Sequence[str]) -> Folders:
+    """Returns the columns of the folders below the one that all inputs share."""
+    root = _shared_root(inputs, {identity(path) for path in files})
+    return {path: _texts(identity(path).split("/")[len(root) : -1]) for path in files}
+
+
+def _texts(folders: Sequence[str]) -> dict[str, str | None]:
+    pairs = [folder.partition("=") for folder in folders]
+    return {
+        unquote(name): None if value in _NULLS else unquote(value)
+        for name, equals, value in pairs
+        if equals
+    }
+
+
+def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
+    """Returns the folders that all inputs share, of a glob those before its first wildcard."""
+    folders = []
+    for one in inputs:
+        place = normal_address(one) if is_remote(one) else os.path.abspath(one)
+        parts = place.rstrip("/").split("/")
+        if place in files:
+            parts.pop()
+        elif glob.has_magic(place):
+            parts = parts[: next(at for at, part in enumerate(parts) if glob.has_magic(part))]
+        folders.append(parts)
+    # Not strict: the shortest decides.
+    shared = takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
+    return [names[0] for names in shared]
+
+
+def add_partitions(source: SourceT, folders: Folders) -> SourceT:
+    """Adds the columns of folders: INT if all values are whole numbers, or else text.
+
+    A column that the schema or the files have keeps its type, and the folders' values must fit it.
+    """
+    names = dict.fromkeys(name for texts in folders.values() for name in texts)
+    options: ColumnOptions = source.options
+    columns = {column.name: column for column in source.columns}
+    for name in names:
+        texts = {of_file.get(name) for of_file in folders.values()} - {None}
+        kind = FeatureKind.INT if all(map(_is_int64, texts)) else FeatureKind.BYTES
+        if not options.schema_file:
+            _check_in_all(name, folders)
+            column = Column(name, kind, is_text=kind is FeatureKind.BYTES)
+            columns.setdefault(name, column)
+        elif name not in columns and options.extra_columns == "reject":
+            raise DataError(
+                f"{source.files[0]}: folders have {name!r}, which the schema does not name; "
+                "add to the schema, or set `extra_columns='drop'`"
+            )
+    partitions = {
+        path: {name: _typed(text, columns[name], path) for name, text in texts.items()
+               if name in columns}
+        for path, texts in folders.items()
+    }  # fmt: skip
+    if not any(partitions.values()):
+        return source
+    # The fingerprint ignores folders that all files share.
+    content = f"{source.fingerprint} {[*partitions.values()]}"
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return replace(
+        source, columns=tuple(columns.values()), partitions=partitions, fingerprint=digest
+    )
+
+
+def _check_in_all(name: str, folders: Folders) -> None:
+    outside = next((path for path, texts in folders.items() if name not in texts), None)
+    if outside:
+        inside = next(path for path, texts in folders.items() if name in texts)
+        raise DataError(
+            f"{outside}: lacks {shown([name])}, which a folder of {inside} has; move it into such "
+            "folders, or ingest the files apart"
+        )
+
+
+def _is_int64(text: str | None) -> bool:
+    return bool(_INTEGER.fullmatch(text or "")) and -(2**63) <= int(text or "") < 2**63
+
+
+def _typed(text: str | None, column: Column, path: str) -> Any:
+    if text is None or column.kind is FeatureKind.BYTES:
+        return text
+    try:
+        convert = to_int64 if column.kind is FeatureKind.INT else to_float32
+        return convert(text, "reject")
+    except ValueError as error:
+        raise DataError(
+            f"{path}: column {column.name!r} holds {column.kind.value}, and its folder "
+            f"{column.name}={text}: {error}"
+        ) from error
