@@ -16,7 +16,7 @@ from pathlib import Path
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.example_proto import has_sequences
-from penstock.components.tfrecord.manifest import MANIFEST_NAME
+from penstock.components.tfrecord.manifest import DIGESTS_NAME, MANIFEST_NAME
 from penstock.components.tfrecord.records import RecordReader, open_file, read_records
 from penstock.components.tfrecord.recovery import recover
 
@@ -41,7 +41,7 @@ _counted: dict[tuple[str, int, int, int, int], int] = {}
 class FoundFiles:
     """TFRecord files below a path, chosen by name and sorted; not opened.
 
-    `skipped` are hidden files, `_SUCCESS` and the like, and other kinds by suffix; not manifests.
+    `skipped` are hidden files, `_SUCCESS` and the like, and other suffixes; not Penstock's own.
     """
 
     files: tuple[Path, ...]
@@ -58,7 +58,8 @@ def find_tfrecords(path: str) -> FoundFiles:
         return FoundFiles((Path(path),), ())
     below = sorted(_walk(path) if os.path.isdir(path) else _expand(path))
     files = tuple(file for file in below if not _is_other(file.name))
-    skipped = tuple(f for f in below if _is_other(f.name) and f.name != MANIFEST_NAME)
+    own = (MANIFEST_NAME, DIGESTS_NAME)
+    skipped = tuple(f for f in below if _is_other(f.name) and f.name not in own)
     if not files:
         beside = f" (passed over: {', '.join(p.name for p in skipped)})" if skipped else ""
         raise DataError(f"{path}: no TFRecord file in there{beside}")
