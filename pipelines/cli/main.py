@@ -141,8 +141,8 @@ def spare_imports(command: str = "") -> None:
     """Stubs slow imports that a command never uses; only in Penstock's own process.
 
     TFX's InfraValidator imports Kubernetes' client, and that, where it is installed, a validator
-    of manifests: 2.3 s. TensorFlow imports Keras, pandas and Google's client, and without them loads and
-    runs a SavedModel: 1.4 s.
+    of manifests: 2.3 s. TensorFlow imports Keras and Google's client, Arrow imports pandas; without
+    them a SavedModel loads and runs: 1.6 s.
     """
     unused = (
         ("keras", "googleapiclient", "pandas") if command == "predict" else ("kubernetes_validate",)
