@@ -164,7 +164,7 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
     here = tf.cast(~tf.math.is_nan(stacked), tf.float32)
     turns = [2 * math.pi * tf.where(here > 0, circle, 0.0) for circle in circles]
     waves = [here * wave(turn) for turn in turns for wave in (tf.sin, tf.cos)]
-    # float32 keeps days since 1970 to the minute.
+    # float32 holds days since 1970 to three minutes.
     return tf.concat([_scaled(tf.cast(stacked, tf.float32)), *waves], axis=1)
 
 

@@ -18,7 +18,7 @@ class Target:
         name: The raw feature that the label is made from; serving does without it.
         task: `binary`, `classes` or `regression`.
         classes: The classes in words, by number; of two classes the second is the positive one.
-        label: The transformed label's name; by default the raw one's, as it is served, with `_xf`.
+        label: Name of the transformed label; by default the served name and `_xf`.
 
     Raises:
         UsageError: The classes do not go with the task.

@@ -109,7 +109,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; one line on stderr and an exit code for what is the user's to mend."""
+    """Runs the command; an error that the user can fix is one line on stderr and an exit code."""
     # Read by TensorFlow's C++ when it is loaded; what it prints at its start tells a user nothing.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")

@@ -18,8 +18,8 @@ Node: TypeAlias = pipeline_pb2.PipelineNode
 def group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Node]]:
     """Groups nodes to tasks, in topological order of the tasks.
 
-    Of nodes whose upstream nodes are done, all others come before light ones, so those meet in one
-    group. A light node that only light ones wait for comes with its first neighbour, or last.
+    Of the nodes that can run, heavy ones come first, so that light ones gather in one group. A
+    light node that no heavy one needs joins the first group with a neighbour, or comes last.
     """
     waiting = {node.node_info.id: node for node in nodes}
     groups: list[list[Node]] = []

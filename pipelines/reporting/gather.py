@@ -70,8 +70,8 @@ class Report:
 def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     """Gathers the facts of a run.
 
-    Drift is against the last of the `earlier` runs, the newest first, that was blessed, else the
-    newest, whose statistics are other ones.
+    Drift is measured from the newest blessed one of the `earlier` runs (the newest first), or from
+    the newest if none was blessed; runs that share this run's statistics do not count.
     """
     reader = _Reader(run)
     note = read_note(run)

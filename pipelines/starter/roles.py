@@ -220,7 +220,7 @@ def _written_numbers(look: ColumnLook) -> str | None:
 
 
 def _has_decimal_comma(look: ColumnLook) -> bool:
-    """Whether all texts are numbers with commas, of which one can be no separator of thousands."""
+    """Whether all texts are numbers, one of them with a comma that cannot separate thousands."""
     if look.kind is not FeatureKind.BYTES or look.date_format or look.distinct < 2:
         return False
     texts = look.texts[:_LOOKED_AT_TEXTS]

@@ -1,4 +1,4 @@
-"""Text on its way to a terminal: control characters escaped, streams that fail outlived."""
+"""Text on its way to a terminal: control characters escaped, failures of the stream survived."""
 
 import os
 from contextlib import suppress
