@@ -107,8 +107,11 @@ def _with_defaults(serve: Callable[..., Any], taken: Mapping[str, tf.TensorSpec]
 def _filled(value: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     """Returns the column, [rows] or [rows, longest]; all missing if it was not given."""
     default = tf.constant(_MISSING[value.dtype], value.dtype)
-    shape = [rows, 1][: value.shape.rank]
-    return tf.cond(tf.size(value) > 0, lambda: value, lambda: tf.fill(shape, default))
+    if value.shape.rank > 1:
+        return tf.cond(tf.size(value) > 0, lambda: value, lambda: tf.fill([rows, 1], default))
+    # Not tf.cond, whose two functions for each column are traced, saved and loaded every time.
+    left_out = tf.where(tf.size(value) > 0, 0, rows)
+    return tf.concat([value, tf.fill([left_out], default)], 0)
 
 
 def _feature(value: tf.Tensor, spec: FeatureSpec) -> Any:
