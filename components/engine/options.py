@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from penstock.components.errors import UsageError
+from penstock.components.limits import check_choices, check_numbers
 
 Runner = Literal["local", "flink", "portable", "dataflow"]
 # Field with the engine's address, which is called like Beam's own option.
@@ -59,11 +60,8 @@ class EngineOptions:
     dataflow: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.runner not in get_args(Runner):
-            choices = ", ".join(get_args(Runner))
-            raise UsageError(f"`runner` must be one of {choices}, got {self.runner!r}")
-        if self.workers < 1:
-            raise UsageError(f"`workers` must be at least 1, got {self.workers}")
+        check_choices(self, runner=get_args(Runner))
+        check_numbers(self, workers=1)
         if self.runner != "local" and self.workers != 1:
             raise UsageError(f"`workers` needs runner 'local', got {self.runner!r}")
         for runner, field in _ADDRESSES.items():

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from penstock.components.errors import UsageError
+from penstock.components.limits import check_choices, check_numbers
 from penstock.components.sources.options import KindOptions
-from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, check_quarantined_share
+from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 from penstock.components.tfrecord.sharding import COMPRESSIONS, ShardOptions, split_dir
 
 _MOST_BYTES = 255 - len(split_dir(""))  # of a folder's name
@@ -40,13 +41,8 @@ class IngestOptions:
     parquet_copy: bool = False
 
     def __post_init__(self) -> None:
-        if self.compression not in COMPRESSIONS:
-            raise UsageError(f"compression must be one of {COMPRESSIONS}, got {self.compression!r}")
-        if self.on_bad_row not in get_args(OnBadRow):
-            raise UsageError(
-                f"`on_bad_row` must be one of {get_args(OnBadRow)}, got {self.on_bad_row!r}"
-            )
-        check_quarantined_share(self.max_quarantined_share)
+        check_choices(self, compression=COMPRESSIONS, on_bad_row=get_args(OnBadRow))
+        check_numbers(self, max_quarantined_share=(0.0, 1.0))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.components.errors import UsageError
-from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, check_quarantined_share
+from penstock.components.limits import check_numbers
+from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 
 _KUBERNETES_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
@@ -45,10 +46,8 @@ class GateOptions:
     time: str | None = None
 
     def __post_init__(self) -> None:
-        check_quarantined_share(self.max_quarantined_share)
-        for name in ("max_label_share", "max_drift", "max_skew"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UsageError(f"{name} must be within 0..1, got {getattr(self, name)}")
+        shares = ("max_quarantined_share", "max_label_share", "max_drift", "max_skew")
+        check_numbers(self, **dict.fromkeys(shares, (0.0, 1.0)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +74,8 @@ class ImageRules:
     max_shared_images: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("min_side_pixels", "min_class_images"):
-            _check_least(self, name, 1)
-        for name in ("max_class_imbalance", "max_shared_images"):
-            _check_least(self, name, 0)
-        if not 0 <= self.max_duplicate_share <= 1:
-            raise UsageError(
-                f"max_duplicate_share must be within 0..1, got {self.max_duplicate_share}"
-            )
+        check_numbers(self, min_side_pixels=1, min_class_images=1, max_shared_images=0)
+        check_numbers(self, max_class_imbalance=0.0, max_duplicate_share=(0.0, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +98,7 @@ class ServingOptions:
     max_p99_ms: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_least(self, "requests", 1)
-        _check_least(self, "max_p99_ms", 0)
+        check_numbers(self, requests=1, max_p99_ms=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,10 +130,4 @@ class KServeOptions:
             value = getattr(self, option)
             if value and not _KUBERNETES_NAME.fullmatch(value):
                 raise UsageError(f"kserve.{option} must be a name in Kubernetes, got {value!r}")
-        if not 1 <= self.canary_percent <= 100:
-            raise UsageError(f"kserve.canary_percent must be 1..100, got {self.canary_percent}")
-
-
-def _check_least(options: object, name: str, least: int) -> None:
-    if (value := getattr(options, name)) < least:
-        raise UsageError(f"{name} must be at least {least}, got {value}")
+        check_numbers(self, canary_percent=(1, 100))

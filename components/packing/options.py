@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 from penstock.components.errors import UsageError
+from penstock.components.limits import check_choices, check_numbers
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
 
 OnMissing = Literal["fill", "list", "fail"]
@@ -79,17 +80,10 @@ class PackOptions:
     shards: ShardOptions = field(default_factory=ShardOptions)
 
     def __post_init__(self) -> None:
-        if self.block_rows is not None and self.block_rows < 1:
-            raise UsageError(f"`block_rows` must be at least 1, got {self.block_rows}")
+        check_numbers(self, block_rows=1, memory_mib=1)
+        check_choices(self, on_missing=get_args(OnMissing))
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"`seed` must be within 0..2^63-1, got {self.seed}")
-        if self.memory_mib < 1:
-            raise UsageError(f"`memory_mib` must be at least 1, got {self.memory_mib}")
-        if self.on_missing not in get_args(OnMissing):
-            raise UsageError(
-                f"`on_missing` must be one of {', '.join(get_args(OnMissing))}, "
-                f"got {self.on_missing!r}"
-            )
         names = [*self.ids, *(image.name for image in self.images)]
         for name in names:
             if names.count(name) > 1:

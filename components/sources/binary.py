@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.components.files.content import EMPTY_ADVICE
+from penstock.components.limits import check_numbers
 from penstock.components.sources.base import Column, Source
-from penstock.components.sources.options import check_whole
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.whole_files import (
     FILENAME,
@@ -36,7 +36,7 @@ class Binary(WholeFileOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(self, "max_mib", most=MAX_FILE_MIB)
+        check_numbers(self, max_mib=(1, MAX_FILE_MIB))
 
 
 def open_binary(inputs: Sequence[str], options: Binary, spread: Spread = here) -> Source:

@@ -5,11 +5,13 @@ numbers, flags and tuples of strings, so that they travel as JSON and are flags 
 `penstock ingest`.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
 from penstock.components.errors import UsageError
+from penstock.components.limits import check_choices, check_numbers
 from penstock.components.tfrecord.sharding import MIB
 
 TABLE_KINDS = ("csv", "parquet", "arrow", "orc", "jsonl", "avro")
@@ -135,7 +137,7 @@ class Table(Csv):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kind is not None:
-            check_one_of(self, "kind", TABLE_KINDS)
+            check_choices(self, kind=TABLE_KINDS)
 
 
 @dataclass(frozen=True)
@@ -162,30 +164,14 @@ def check_fields(options: Any, **choices: Collection[str]) -> None:
         if name == "kind" and default is not None:
             known[name] = (str(default),)
         if name in known:
-            check_one_of(options, name, known[name])
+            check_choices(options, **{name: known[name]})
         elif isinstance(default, bool):
             if not isinstance(value := getattr(options, name), bool):
                 raise UsageError(f"`{name}` must be true or false, got {value!r}")
         elif isinstance(default, int):
-            check_whole(options, name, least=min(default, 1), most=_MOST.get(name))
+            check_numbers(options, **{name: (min(default, 1), _MOST.get(name, math.inf))})
         elif isinstance(default, tuple):
             check_strings(options, name)
-
-
-def check_one_of(options: Any, name: str, choices: Collection[str]) -> None:
-    """Rejects, by UsageError, a value that is not one of the choices."""
-    value = getattr(options, name)
-    if value not in choices:
-        raise UsageError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}")
-
-
-def check_whole(options: Any, name: str, *, least: int = 1, most: int | None = None) -> None:
-    """Rejects, by UsageError, a value that is not a whole number within `least` and `most`."""
-    value = getattr(options, name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise UsageError(f"`{name}` must be a whole number of at least {least}, got {value!r}")
-    if most is not None and value > most:
-        raise UsageError(f"`{name}` must be at most {most}, got {value}")
 
 
 def check_strings(options: Any, name: str) -> None:

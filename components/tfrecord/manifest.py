@@ -15,7 +15,7 @@ from json import JSONEncoder
 from pathlib import Path
 from typing import Any
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.plain import from_record
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import COMPRESSIONS
@@ -48,12 +48,6 @@ class Shard:
 
 # Default of the largest share of rejected rows that an ingest and the gate accept.
 MAX_QUARANTINED_SHARE = 0.01
-
-
-def check_quarantined_share(share: float) -> None:
-    """Raises a UsageError if a limit on the share of rejected rows is not within 0..1."""
-    if not 0 <= share <= 1:
-        raise UsageError(f"`max_quarantined_share` must be within 0..1, got {share}")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from penstock.components.errors import UsageError, counted
+from penstock.components.errors import counted
+from penstock.components.limits import check_numbers
 
 MIB = 2**20
 SHARD_PREFIX = "data_tfrecord"
@@ -56,10 +57,7 @@ class ShardOptions:
     reading_hosts: int = 1
 
     def __post_init__(self) -> None:
-        if self.reading_hosts < 1:
-            raise UsageError(f"`reading_hosts` must be at least 1, got {self.reading_hosts}")
-        if self.shards is not None and self.shards < 1:
-            raise UsageError(f"shards must be at least 1, got {self.shards}")
+        check_numbers(self, shards=1, reading_hosts=1)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
+from penstock.components.limits import check_choices, check_numbers
 
 MODES = ("min", "max")
 SCHEDULES = ("none", "cosine")
@@ -29,16 +30,8 @@ class EarlyStop:
     min_delta: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise UsageError(
-                f"early_stop.mode must be one of {', '.join(MODES)}, got {self.mode!r}"
-            )
-        if self.patience_epochs < 1:
-            raise UsageError(
-                f"early_stop.patience_epochs must be at least 1, got {self.patience_epochs}"
-            )
-        if not self.min_delta >= 0:
-            raise UsageError(f"early_stop.min_delta must be at least 0, got {self.min_delta}")
+        check_choices(self, mode=MODES)
+        check_numbers(self, patience_epochs=1, min_delta=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,31 +99,17 @@ class TrainOptions:
     profile_steps: int = 0
 
     def __post_init__(self) -> None:
-        least = {
-            "max_steps": 1,
-            "epochs": 1,
-            "steps_per_epoch": 1,
-            "eval_steps": 1,
-            "checkpoint_every_steps": 0,
-            "keep_checkpoints": 2,
-            "steps_per_execution": 1,
-            "warmup_steps": 0,
-            "gradient_accumulation_steps": 1,
-            "profile_steps": 0,
-        }
-        for name, minimum in least.items():
-            value = getattr(self, name)
-            if value is not None and value < minimum:
-                raise UsageError(f"{name} must be at least {minimum}, got {value}")
+        check_numbers(
+            self, max_steps=1, epochs=1, steps_per_epoch=1, eval_steps=1, steps_per_execution=1,
+            checkpoint_every_steps=0, keep_checkpoints=2, warmup_steps=0,
+            gradient_accumulation_steps=1, profile_steps=0,
+        )  # fmt: skip
         if not self.collective_timeout_seconds > 0:
             raise UsageError(
                 "collective_timeout_seconds must be greater than 0, got "
                 f"{self.collective_timeout_seconds}"
             )
-        choices = {"mixed_precision": PRECISIONS, "learning_rate_schedule": SCHEDULES}
-        for name, known in choices.items():
-            if (value := getattr(self, name)) not in known:
-                raise UsageError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        check_choices(self, mixed_precision=PRECISIONS, learning_rate_schedule=SCHEDULES)
         if self.ema_momentum is not None and not 0 < self.ema_momentum < 1:
             raise UsageError(f"ema_momentum must be between 0 and 1, got {self.ema_momentum}")
         if (self.max_steps is None) == (self.epochs is None):

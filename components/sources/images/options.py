@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
-from penstock.components.sources.options import KindOptions, check_fields, check_whole
+from penstock.components.limits import check_numbers
+from penstock.components.sources.options import KindOptions, check_fields
 
 _CHOICES = {
     "layout": ("bytes", "resized", "decoded"),
@@ -75,10 +76,7 @@ class Images(KindOptions):
         if self.channels not in (1, 3):
             raise UsageError(f"`channels` must be 1 or 3, got {self.channels!r}")
         check_fields(self, **_CHOICES)
-        if self.jpeg_quality > 100:
-            raise UsageError(f"`jpeg_quality` must be within 1..100, got {self.jpeg_quality}")
-        if self.max_pixels > MOST_PIXELS:
-            raise UsageError(f"`max_pixels` must be at most {MOST_PIXELS}, got {self.max_pixels}")
+        check_numbers(self, jpeg_quality=(1, 100), max_pixels=(1, MOST_PIXELS))
         self._check_size()
         if self.labels_file is None:
             for name in ("file_column", "label_column", "text_column", "labels_variable"):
@@ -87,7 +85,7 @@ class Images(KindOptions):
 
     def _check_size(self) -> None:
         if self.size is not None:
-            check_whole(self, "size")
+            check_numbers(self, size=1)
             if self.layout == "bytes":
                 raise UsageError(
                     "`size` needs `layout='resized'` or 'decoded'; 'bytes' keeps files"

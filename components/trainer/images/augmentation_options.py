@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from penstock.components.errors import UsageError
+from penstock.components.limits import check_choices, check_numbers
 
 PLACES = ("device", "input")
 
@@ -40,13 +40,9 @@ class AugmentOptions:
     place: str = "device"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rotate_degrees <= 180:
-            raise UsageError(f"rotate_degrees must be within 0..180, got {self.rotate_degrees}")
-        for name in ("shift", "zoom", "brightness", "contrast", "saturation", "hue"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UsageError(f"{name} must be within 0..1, got {getattr(self, name)}")
-        if self.place not in PLACES:
-            raise UsageError(f"place must be one of {', '.join(PLACES)}, got {self.place!r}")
+        shares = ("shift", "zoom", "brightness", "contrast", "saturation", "hue")
+        check_numbers(self, rotate_degrees=(0.0, 180.0), **dict.fromkeys(shares, (0.0, 1.0)))
+        check_choices(self, place=PLACES)
 
     @property
     def is_any(self) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
+from penstock.components.limits import check_choices, check_numbers
 from penstock.components.readers.order import SHUFFLE_WINDOW_ROWS, block_rows_of
 from penstock.components.tfrecord.sharding import READER_PARALLELISM
 
@@ -52,12 +53,9 @@ class InputOptions:
     shares: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "shuffle_window_rows", "interleave_files", "prefetch_batches"):
-            self._require_at_least_one(name)
-        for name in ("private_threads", "ram_budget_mib", "shares"):
-            if getattr(self, name) is not None:
-                self._require_at_least_one(name)
-        self._require_choice("cache", CACHES)
+        check_numbers(self, batch_size=1, shuffle_window_rows=1, interleave_files=1)
+        check_numbers(self, prefetch_batches=1, private_threads=1, ram_budget_mib=1, shares=1)
+        check_choices(self, cache=CACHES)
         if self.seed is not None and not -(2**63) <= self.seed < 2**63:
             raise UsageError(f"seed must be a 64-bit integer or None, got {self.seed}")
 
@@ -65,17 +63,6 @@ class InputOptions:
     def block_rows(self) -> int:
         """Records that one file hands over at a time."""
         return block_rows_of(self.shuffle_window_rows, self.interleave_files)
-
-    def _require_at_least_one(self, name: str) -> None:
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise UsageError(f"{name} must be an integer of at least 1, got {value!r}")
-
-    def _require_choice(self, name: str, choices: tuple[object, ...]) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            listed = ", ".join(map(str, choices))
-            raise UsageError(f"{name} must be one of {listed}, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +109,8 @@ class ImageInputOptions(InputOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("height", "width"):
-            self._require_at_least_one(name)
-        if self.channels not in (1, 3):
-            raise UsageError(f"channels must be 1 or 3, got {self.channels!r}")
-        self._require_choice("fit", FITS)
-        self._require_choice("crop", CROPS)
+        check_numbers(self, height=1, width=1)
+        check_choices(self, channels=(1, 3), fit=FITS, crop=CROPS)
         if not 0 < self.min_crop_area <= 1:
             raise UsageError(f"min_crop_area must be within 0..1, got {self.min_crop_area}")
         if self.cache != "none" and self.crop == "random":

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
+from penstock.components.limits import check_choices
 from penstock.components.trainer.trackers.background import redacted
 
 KINDS = ("none", "mlflow")
@@ -30,8 +31,7 @@ class TrackOptions:
     patience_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UsageError(f"track.kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        check_choices(self, kind=KINDS)
         if not self.experiment:
             raise UsageError("track.experiment must not be empty")
         if not self.patience_seconds > 0:

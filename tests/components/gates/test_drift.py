@@ -80,5 +80,5 @@ def test_gate_names_drift_skew_and_imbalanced_label(usual):
 
 @pytest.mark.parametrize("name", ["max_label_share", "max_drift", "max_skew"])
 def test_gate_options_outside_0_and_1_are_refused(name):
-    with pytest.raises(UsageError, match=rf"^{name} must be within 0\.\.1, got 1\.5$"):
+    with pytest.raises(UsageError, match=rf"^`{name}` must be within 0\.\.1, got 1\.5$"):
         GateOptions(**{name: 1.5})

@@ -161,9 +161,9 @@ def test_record_without_image_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"min_side_pixels": 0}, "min_side_pixels must be at least 1, got 0"),
-        ({"max_class_imbalance": -1.0}, "max_class_imbalance must be at least 0, got -1.0"),
-        ({"max_duplicate_share": 2.0}, "max_duplicate_share must be within 0..1, got 2.0"),
+        ({"min_side_pixels": 0}, "`min_side_pixels` must be at least 1, got 0"),
+        ({"max_class_imbalance": -1.0}, "`max_class_imbalance` must be at least 0, got -1.0"),
+        ({"max_duplicate_share": 2.0}, "`max_duplicate_share` must be within 0..1, got 2.0"),
     ],
 )
 def test_image_rules_outside_their_range_are_refused(changes, message):

@@ -199,5 +199,5 @@ def test_kserve_ignores_a_model_that_was_not_pushed(tmp_path, api):
 def test_options_outside_their_range_are_refused():
     with pytest.raises(UsageError, match=r"^kserve.name must be a name in Kubernetes, got 'A b'$"):
         KServeOptions(name="A b")
-    with pytest.raises(UsageError, match=r"^kserve.canary_percent must be 1..100, got 0$"):
+    with pytest.raises(UsageError, match=r"^`canary_percent` must be within 1..100, got 0$"):
         KServeOptions(canary_percent=0)

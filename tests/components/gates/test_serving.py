@@ -109,7 +109,7 @@ def test_serving_without_rows_is_a_problem(tmp_path):
 
 
 def test_serving_options_outside_their_range_are_refused():
-    with pytest.raises(UsageError, match="requests must be at least 1, got 0"):
+    with pytest.raises(UsageError, match="`requests` must be at least 1, got 0"):
         ServingOptions(requests=0)
-    with pytest.raises(UsageError, match="max_p99_ms must be at least 0, got -1"):
+    with pytest.raises(UsageError, match="`max_p99_ms` must be at least 0, got -1"):
         ServingOptions(max_p99_ms=-1)

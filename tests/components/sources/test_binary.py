@@ -186,10 +186,10 @@ def test_the_fingerprint_follows_names_and_content(put):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_mib": 0}, "`max_mib` must be a whole number of at least 1, got 0"),
-        ({"max_mib": 1025}, "`max_mib` must be at most 1024, got 1025"),
+        ({"max_mib": 0}, "`max_mib` must be at least 1, got 0"),
+        ({"max_mib": 1025}, "`max_mib` must be within 1..1024, got 1025"),
         ({"folder_label": "yes"}, "`folder_label` must be true or false, got 'yes'"),
-        ({"shuffle_seed": -1}, "`shuffle_seed` must be a whole number of at least 0, got -1"),
+        ({"shuffle_seed": -1}, "`shuffle_seed` must be at least 0, got -1"),
         ({"kind": "text"}, "`kind` must be one of binary, got 'text'"),
     ],
 )

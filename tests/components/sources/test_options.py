@@ -22,10 +22,10 @@ from penstock.components.sources.options import Table
             "`delimiter` must be one ASCII character other than a quote, a line end or NUL, "
             "got '||'",
         ),
-        ({"sample_rows": 0}, "`sample_rows` must be a whole number of at least 1, got 0"),
+        ({"sample_rows": 0}, "`sample_rows` must be at least 1, got 0"),
         (
             {"max_row_bytes": 2**31},
-            "`max_row_bytes` must be at most 1073741824, got 2147483648",
+            "`max_row_bytes` must be within 1..1073741824, got 2147483648",
         ),
         ({"null_tokens": "NA"}, "`null_tokens` must be a list of strings, got 'NA'"),
         ({"column_names": [1]}, "`column_names` must be a list of strings, got [1]"),

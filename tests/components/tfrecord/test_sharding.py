@@ -119,7 +119,7 @@ def test_an_index_outside_is_refused(index):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"shards": 0}, "shards must be at least 1, got 0"),
+        ({"shards": 0}, "`shards` must be at least 1, got 0"),
         ({"reading_hosts": 0}, "`reading_hosts` must be at least 1, got 0"),
     ],
 )

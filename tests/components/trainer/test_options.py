@@ -9,21 +9,21 @@ from penstock.components.trainer.options import EarlyStop, TrainOptions
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
-        ({"max_steps": 9, "steps_per_epoch": 0}, "steps_per_epoch must be at least 1, got 0"),
-        ({"max_steps": 9, "eval_steps": 0}, "eval_steps must be at least 1, got 0"),
+        ({"max_steps": 0}, "`max_steps` must be at least 1, got 0"),
+        ({"max_steps": 9, "steps_per_epoch": 0}, "`steps_per_epoch` must be at least 1, got 0"),
+        ({"max_steps": 9, "eval_steps": 0}, "`eval_steps` must be at least 1, got 0"),
         (
             {"max_steps": 9, "checkpoint_every_steps": -1},
-            "checkpoint_every_steps must be at least 0, got -1",
+            "`checkpoint_every_steps` must be at least 0, got -1",
         ),
-        ({"max_steps": 9, "keep_checkpoints": 1}, "keep_checkpoints must be at least 2, got 1"),
+        ({"max_steps": 9, "keep_checkpoints": 1}, "`keep_checkpoints` must be at least 2, got 1"),
         (
             {"max_steps": 9, "steps_per_execution": 0},
-            "steps_per_execution must be at least 1, got 0",
+            "`steps_per_execution` must be at least 1, got 0",
         ),
         (
             {"max_steps": 9, "mixed_precision": True},
-            "mixed_precision must be one of none, auto, bfloat16, float16, got True",
+            "`mixed_precision` must be one of none, auto, bfloat16, float16, got True",
         ),
         ({}, "give either max_steps or epochs, got max_steps=None and epochs=None"),
         ({"max_steps": 9, "epochs": 2}, "give either max_steps or epochs, got max_steps=9"),
@@ -38,10 +38,10 @@ def test_a_value_outside_its_range_is_named(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "auto"}, "early_stop.mode must be one of min, max, got 'auto'"),
-        ({"patience_epochs": 0}, "early_stop.patience_epochs must be at least 1, got 0"),
-        ({"min_delta": -0.1}, "early_stop.min_delta must be at least 0, got -0.1"),
-        ({"min_delta": float("nan")}, "early_stop.min_delta must be at least 0, got nan"),
+        ({"mode": "auto"}, "`mode` must be one of min, max, got 'auto'"),
+        ({"patience_epochs": 0}, "`patience_epochs` must be at least 1, got 0"),
+        ({"min_delta": -0.1}, "`min_delta` must be at least 0, got -0.1"),
+        ({"min_delta": float("nan")}, "`min_delta` must be at least 0, got nan"),
     ],
 )
 def test_an_early_stop_outside_its_range_is_named(options, message):

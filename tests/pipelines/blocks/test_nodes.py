@@ -117,7 +117,7 @@ def test_drift_limit_gives_the_gate_the_statistics_blessed_last(tmp_path):
     assert (options["max_drift"], options["max_skew"]) == (0.2, 0.3)
     assert options["max_label_share"] == 0.9
     assert not gate(max_skew=0)[1]
-    with pytest.raises(UsageError, match=r"^max_skew must be within 0..1, got 2$"):
+    with pytest.raises(UsageError, match=r"^`max_skew` must be within 0..1, got 2$"):
         gate(max_skew=2)
 
 

@@ -81,13 +81,13 @@ def test_the_manifest_as_json(csv, tmp_path, penstock):
 @pytest.mark.parametrize(
     ("option", "value", "text"),
     [
-        ("--compression", "ZIP", "compression must be one of ('', 'GZIP'), got 'ZIP'"),
+        ("--compression", "ZIP", "--compression must be one of '', GZIP, got 'ZIP'"),
         (
             "--on-bad-row",
             "skip",
-            "--on-bad-row must be one of ('strict', 'quarantine'), got 'skip'",
+            "--on-bad-row must be one of strict, quarantine, got 'skip'",
         ),
-        ("--shards", "0", "shards must be at least 1, got 0"),
+        ("--shards", "0", "--shards must be at least 1, got 0"),
         ("--non-finite", "zero", "--non-finite must be one of reject, null, keep, got 'zero'"),
         ("--split", "a=0", "split 'a': N of --split NAME=N must be at least 1, got 0"),
     ],

@@ -24,12 +24,12 @@ def test_options_travel_as_json():
         ),
         ({"channels": 4}, "`channels` must be 1 or 3, got 4"),
         ({"jpeg_quality": 101}, "`jpeg_quality` must be within 1..100, got 101"),
-        ({"max_pixels": 10**9}, "`max_pixels` must be at most 178956970, got 1000000000"),
+        ({"max_pixels": 10**9}, "`max_pixels` must be within 1..178956970, got 1000000000"),
         ({"alpha": "red"}, "`alpha` must be one of white, black, drop, got 'red'"),
         ({"fit": "zoom"}, "`fit` must be one of crop, pad, stretch, shortest, got 'zoom'"),
         ({"verify": "all"}, "`verify` must be one of header, decode, got 'all'"),
         ({"text_column": "x"}, "`text_column` needs a label file; give `labels_file` as well"),
-        ({"shuffle_seed": -1}, "`shuffle_seed` must be a whole number of at least 0, got -1"),
+        ({"shuffle_seed": -1}, "`shuffle_seed` must be at least 0, got -1"),
     ],
 )
 def test_bad_values_are_named(values, message):

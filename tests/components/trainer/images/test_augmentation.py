@@ -106,10 +106,10 @@ def test_a_model_with_it_is_saved_without_its_random_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rotate_degrees": 181}, "rotate_degrees must be within 0..180, got 181"),
-        ({"shift": -0.1}, "shift must be within 0..1, got -0.1"),
-        ({"hue": 1.5}, "hue must be within 0..1, got 1.5"),
-        ({"place": "gpu"}, "place must be one of device, input, got 'gpu'"),
+        ({"rotate_degrees": 181}, "`rotate_degrees` must be within 0..180, got 181"),
+        ({"shift": -0.1}, "`shift` must be within 0..1, got -0.1"),
+        ({"hue": 1.5}, "`hue` must be within 0..1, got 1.5"),
+        ({"place": "gpu"}, "`place` must be one of device, input, got 'gpu'"),
     ],
 )
 def test_options_outside_their_range_are_refused(changes, message):

@@ -496,15 +496,15 @@ def test_a_container_has_no_more_memory_than_its_limit(monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"height": 0}, "height must be an integer of at least 1, got 0"),
-        ({"channels": 4}, "channels must be 1 or 3, got 4"),
-        ({"fit": "pad"}, "fit must be one of crop, stretch, got 'pad'"),
-        ({"crop": "centre"}, "crop must be one of none, random, got 'centre'"),
-        ({"cache": "gpu"}, "cache must be one of none, memory, got 'gpu'"),
+        ({"height": 0}, "`height` must be at least 1, got 0"),
+        ({"channels": 4}, "`channels` must be one of 1, 3, got 4"),
+        ({"fit": "pad"}, "`fit` must be one of crop, stretch, got 'pad'"),
+        ({"crop": "centre"}, "`crop` must be one of none, random, got 'centre'"),
+        ({"cache": "gpu"}, "`cache` must be one of none, memory, got 'gpu'"),
         ({"cache": "memory", "crop": "random"}, "crop 'random' cuts them differently each time"),
         ({"min_crop_area": 0.0}, "min_crop_area must be within 0..1, got 0.0"),
         ({"seed": 2**63}, "seed must be a 64-bit integer or None"),
-        ({"private_threads": 0}, "private_threads must be an integer of at least 1, got 0"),
+        ({"private_threads": 0}, "`private_threads` must be at least 1, got 0"),
     ],
 )
 def test_options_outside_their_range_are_refused(changes, message):

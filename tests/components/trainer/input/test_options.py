@@ -9,14 +9,15 @@ from penstock.components.trainer.input.options import InputOptions
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
-        ({"batch_size": 1.5}, "batch_size must be an integer of at least 1, got 1.5"),
-        ({"interleave_files": 0}, "interleave_files must be an integer of at least 1, got 0"),
-        ({"shuffle_window_rows": 0}, "shuffle_window_rows must be an integer of at least 1, got 0"),
-        ({"prefetch_batches": -1}, "prefetch_batches must be an integer of at least 1, got -1"),
-        ({"private_threads": 0}, "private_threads must be an integer of at least 1, got 0"),
-        ({"ram_budget_mib": 0}, "ram_budget_mib must be an integer of at least 1, got 0"),
-        ({"cache": "disk"}, "cache must be one of none, memory, got 'disk'"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1, got 0"),
+        ({"batch_size": None}, "`batch_size` must be a whole number, got None"),
+        ({"batch_size": 1.5}, "`batch_size` must be a whole number, got 1.5"),
+        ({"interleave_files": 0}, "`interleave_files` must be at least 1, got 0"),
+        ({"shuffle_window_rows": 0}, "`shuffle_window_rows` must be at least 1, got 0"),
+        ({"prefetch_batches": -1}, "`prefetch_batches` must be at least 1, got -1"),
+        ({"private_threads": 0}, "`private_threads` must be at least 1, got 0"),
+        ({"ram_budget_mib": 0}, "`ram_budget_mib` must be at least 1, got 0"),
+        ({"cache": "disk"}, "`cache` must be one of none, memory, got 'disk'"),
         ({"seed": 2**63}, "seed must be a 64-bit integer or None, got 9223372036854775808"),
     ],
 )

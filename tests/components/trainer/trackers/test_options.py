@@ -9,7 +9,7 @@ from penstock.components.trainer.trackers.options import TrackOptions
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "wandb"}, "track.kind must be one of none, mlflow, got 'wandb'"),
+        ({"kind": "wandb"}, "`kind` must be one of none, mlflow, got 'wandb'"),
         ({"experiment": ""}, "track.experiment must not be empty"),
         ({"patience_seconds": 0}, "track.patience_seconds must be greater than 0, got 0"),
         ({"uri": "http://host"}, "track.uri is MLflow's, track.kind is none"),
