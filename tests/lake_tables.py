@@ -95,7 +95,16 @@ class IcebergTable:
         columns = {"file_path": [f"file://{path}"] * len(rows), "pos": rows}
         return self._put(columns, partition=(), ids=False, content=1)
 
-    def _put(self, columns, *, partition, ids, content):
+    def delete_equal(self, columns):
+        """Adds a file of equality deletes: rows with these values are gone."""
+        ids = [field.field_id for field in self.table.schema().fields if field.name in columns]
+        return self._put(columns, partition=(), ids=True, content=2, equality_ids=ids)
+
+    def add_deletion_vector(self):
+        """Adds a file that says that it holds a deletion vector; its content is not one."""
+        return self._put({"pos": [0]}, partition=(), ids=False, content=1, form="PUFFIN")
+
+    def _put(self, columns, *, partition, ids, content, equality_ids=None, form="PARQUET"):
         from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
         from pyiceberg.typedef import Record
 
@@ -109,11 +118,11 @@ class IcebergTable:
         pq.write_table(table.cast(pa.schema(fields)), self.last)
         file = DataFile.from_args(
             content=DataFileContent(content), file_path=self._store(self.last),
-            file_format=FileFormat.PARQUET, partition=Record(*partition),
+            file_format=FileFormat(form), partition=Record(*partition),
             record_count=table.num_rows, file_size_in_bytes=self.last.stat().st_size,
             sort_order_id=None, column_sizes={}, value_counts={}, null_value_counts={},
             nan_value_counts={}, lower_bounds={}, upper_bounds={}, key_metadata=None,
-            split_offsets=None, equality_ids=None, spec_id=self.table.spec().spec_id,
+            split_offsets=None, equality_ids=equality_ids, spec_id=self.table.spec().spec_id,
         )  # fmt: skip
         with self.table.transaction() as change, change.update_snapshot().fast_append() as update:
             update.append_data_file(file)

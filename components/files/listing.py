@@ -1,5 +1,6 @@
 """Data files of a path, a glob or a folder; stray files beside them are left out."""
 
+import fnmatch
 import glob
 import logging
 import os
@@ -86,7 +87,7 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
             return Listing(tuple(files), ())
         if not files and not has_glob(pattern) and kind in _PARTITIONED:
             tree = find_below(pattern)
-            _check_no_table(pattern, any(f"/{_DELTA_LOG}/" in file for file in tree))
+            _check_no_table(pattern, [file.removeprefix(pattern).lstrip("/") for file in tree])
             files = [file for file in tree if _is_partitioned(pattern, file)]
         listing = _without_stray(files)
         if not has_glob(pattern):
@@ -95,7 +96,10 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         return Listing((pattern,), ())
     elif os.path.isdir(pattern):
         names = retry_local(pattern, lambda: os.listdir(pattern))
-        _check_no_table(pattern, _DELTA_LOG in names)
+        metadata = glob.iglob(os.path.join(glob.escape(pattern), "metadata", "*.metadata.json"))
+        _check_no_table(
+            pattern, [*names, *("metadata/*.metadata.json" for _ in islice(metadata, 1))]
+        )
         found = [path for name in names if not os.path.isdir(path := os.path.join(pattern, name))]
         if kind in _PARTITIONED and any("=" in name for name in names):
             below = glob.iglob(os.path.join(glob.escape(pattern), "*=*", "**"), recursive=True)
@@ -122,12 +126,16 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
     return listing
 
 
-def _check_no_table(folder: str, has_log: bool) -> None:
-    if has_log:
-        raise DataError(
-            f"{folder}: is a Delta table, whose log decides which of its files count; say "
-            "--kind delta"
-        )
+def _check_no_table(folder: str, names: Iterable[str]) -> None:
+    """Rejects, by DataError, a folder of a table whose log or metadata list its files."""
+    for name in names:
+        is_delta = name.split("/")[0] == _DELTA_LOG
+        if is_delta or fnmatch.fnmatchcase(name, "metadata/*.metadata.json"):
+            kind, lists = ("Delta", "log") if is_delta else ("Iceberg", "metadata")
+            raise DataError(
+                f"{folder}: is {'a' if is_delta else 'an'} {kind} table, whose {lists} decide "
+                f"which of its files count; say --kind {kind.lower()}"
+            )
 
 
 def _is_partitioned(root: str, path: str) -> bool:

@@ -38,7 +38,11 @@ def open_delta(inputs: Sequence[str], options: Delta, spread: Spread = here) -> 
         _load(table, place, options)
         snapshot = _snapshot(table, place)
         if options.since is not None:
-            table.load_as_version(options.since)
+            if options.since > snapshot.version:
+                raise UsageError(
+                    f"`since` {options.since} is after version {snapshot.version}, which is read"
+                )
+            _load_version(table, place, options.since)
             before = _snapshot(table, place)
     return open_snapshot("delta", place, snapshot, before, options, spread)
 
@@ -48,6 +52,11 @@ def _open(place: str) -> Any:
         from deltalake import DeltaTable
     except ImportError as error:
         raise UsageError("kind 'delta' needs deltalake: pip install \"penstock[delta]\"") from error
+    if not (is_remote(place) or os.path.isdir(os.path.join(place, "_delta_log"))):
+        what = (
+            "is no Delta table: it has no _delta_log" if os.path.isdir(place) else "no such folder"
+        )
+        raise DataError(f"{place}: {what}; name the folder that holds _delta_log")
     # Its client for S3 refuses plain http, which a test server or a store on site may speak.
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:")
     return DeltaTable(place, storage_options={"AWS_ALLOW_HTTP": str(is_plain).lower()})
@@ -65,7 +74,16 @@ def _load(table: Any, place: str, options: Delta) -> None:
     if time is not None:
         table.load_as_version(_version_at(table, place, time))
     elif options.version is not None:
-        table.load_as_version(options.version)
+        _load_version(table, place, options.version)
+
+
+def _load_version(table: Any, place: str, version: int) -> None:
+    try:
+        table.load_as_version(version)
+    except Exception as error:  # deltalake raises several types
+        latest = _open(place).version()
+        known = "the log no longer has it" if 0 <= version <= latest else f"the latest is {latest}"
+        raise DataError(f"{place}: has no version {version}: {known}") from error
 
 
 def _version_at(table: Any, place: str, time: datetime) -> int:

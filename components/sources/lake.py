@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.listing import Listing
 from penstock.components.files.remote import is_remote, remote_file
 from penstock.components.sources.columnar import type_columns
@@ -134,14 +133,16 @@ def open_snapshot(
 ) -> ParquetSource:
     """Opens the files of a snapshot, or those that were added since `before`."""
     wanted = _added(table, snapshot, before) if before else list(snapshot.files)
-    what = f"no rows were added since {options.since}" if before else "has no rows"
+    # Columns of no rows are typed by a file of the table.
+    opened = wanted or (list(snapshot.files[:1]) if options.allow_empty else [])
+    paths = map_files(located, [one.path for one in opened])
+    found = inspect_files(inspect_parquet, paths, spread) if paths else []
+    files = [_as_listed(*pair, snapshot) for pair in zip(found, opened, strict=True)]
     if not wanted:
-        raise DataError(f"{table}: {what} (version {snapshot.version})")
-    paths = map_files(located, [one.path for one in wanted])
-    found = inspect_files(inspect_parquet, paths, spread)
-    files = [_as_listed(*pair, snapshot) for pair in zip(found, wanted, strict=True)]
-    if not (options.allow_empty or any(file.rows for file in files)):
-        raise DataError(f"{table}: {what} (version {snapshot.version}); {EMPTY_ADVICE}")
+        files = [replace(file, rows=0) for file in files]
+    if not files or not (options.allow_empty or any(file.rows for file in files)):
+        what = f"no rows were added since {options.since}" if before else "has no rows"
+        raise DataError(f"{table}: {what} (version {snapshot.version}); set `allow_empty` to go on")
     source = ParquetSource.of(
         kind,
         files,

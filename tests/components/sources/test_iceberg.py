@@ -104,6 +104,22 @@ def test_positional_deletes_are_honoured(trips):
     assert ids(opened(trips.metadata, since=before)) == kept[6:]
 
 
+@pytest.mark.parametrize("kind", ["equality deletes", "a deletion vector"])
+def test_deletes_that_are_not_read_are_refused(trips, kind):
+    if kind == "equality deletes":
+        trips.delete_equal({"id": [1]})
+    else:
+        trips.add_deletion_vector()
+    with pytest.raises(DataError, match=f"{kind}.*; merge them into the data files") as error:
+        opened(trips.metadata)
+    assert "\n" not in str(error.value)
+
+
+def test_folder_of_a_table_says_its_kind(trips):
+    with pytest.raises(DataError, match=r"is an Iceberg table.* --kind iceberg"):
+        open_source(trips.metadata.rpartition("/metadata/")[0])
+
+
 def test_rows_deleted_since_a_snapshot_are_refused(trips):
     before = trips.versions[-1]
     trips.delete(trips.last, [1])
