@@ -120,7 +120,7 @@ def plan_input(source: Source, splits: SplitOptions, options: IngestOptions) -> 
         raise strict_error(source.rejected_by_scan[0])
     estimate = int(_record_bytes(source) * source.rows * splits.largest_share)
     plan = plan_shards(estimate, options.shards, rows=source.rows)
-    if plan.shards > source.most_parts:
+    if plan.shards > source.most_parts and source.rows:
         most = max(1, source.most_parts)
         plan = ShardPlan(most, f"{most}, one for each compressed file, which cannot be cut")
     return PlannedInput(source, splits, plan)

@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 EXTENSIONS = {
     "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
     "parquet": (".parquet", ".pq", ".parq"),
-    "arrow": (".arrow", ".feather"),
+    "arrow": (".arrow", ".arrows", ".feather"),
     "orc": (".orc",),
     "jsonl": (".jsonl", ".ndjson"),
     "avro": (".avro",),

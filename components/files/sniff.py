@@ -8,6 +8,9 @@ _MAGIC = (
     (b"BZh91AY&SY", "bzip2", "decompress it first (bunzip2)"),
     (b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
     (b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
+    (b"\x5d\0\0", "lzma", "decompress it first (unlzma)"),
+    (b"\x04\x22\x4d\x18", "lz4", "decompress it first (unlz4)"),
+    (b"\x1f\x9d", "a file of compress (.Z)", "decompress it first (uncompress)"),
     (PARQUET_MAGIC, "Parquet", "name it .parquet, or say `kind='parquet'`"),
     (b"PARE", "encrypted Parquet", "decrypt it and write it again"),
     (b"ARROW1\0\0", "Arrow IPC or Feather", "name it .arrow, or say `kind='arrow'`"),
@@ -44,7 +47,13 @@ _TAR_AT = 257
 # ASCII in UTF-16 has a NUL in every second byte; real text of other scripts still has many.
 _UTF16_NUL_SHARE = 0.4
 # Kinds of tables that their first bytes tell.
-_KINDS = {PARQUET_MAGIC: "parquet", b"ARROW1\0\0": "arrow", b"ORC": "orc", b"Obj\x01": "avro"}
+_KINDS = {
+    PARQUET_MAGIC: "parquet",
+    b"ARROW1\0\0": "arrow",
+    b"\xff\xff\xff\xff": "arrow",
+    b"ORC": "orc",
+    b"Obj\x01": "avro",
+}
 
 # Text has hardly any control characters but white space, backspace and escape.
 _CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"}))

@@ -78,7 +78,8 @@ def _batch(lines: Sequence[bytes], path: str, first_line: int, converter: RowCon
             rows.append(parse_line(line))
             numbers.append(number)
         except ValueError as error:
-            unread.append(_rejected(path, number, None, str(error), line))
+            column = _large_column(line) if isinstance(error, _LargeNumberError) else None
+            unread.append(_rejected(path, number, column, str(error), line))
     table, faults = converter.convert(rows)
     rejected = unread + [
         _rejected(path, numbers[at], *fault, lines[numbers[at] - first_line])
@@ -169,6 +170,18 @@ def _may_be_large(line: bytes) -> bool:
     return len(line) > _MOST_DIGITS and _MANY_DIGITS.search(line) is not None
 
 
+class _LargeNumberError(ValueError):
+    """A number beyond float64, whose column the parser does not tell."""
+
+
+def _large_column(line: bytes) -> str | None:
+    for name, value in json.loads(line).items():
+        for one in value if isinstance(value, list) else [value]:
+            if one in (math.inf, -math.inf):
+                return str(name)
+    return None
+
+
 def check_keys(row: Iterable[str]) -> None:
     """Rejects, by ValueError, keys that are not Unicode text, which cannot be column names."""
     for key in row:
@@ -181,7 +194,7 @@ def check_keys(row: Iterable[str]) -> None:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(beyond_float32(text[:_SHOWN_CHARACTERS]))
+        raise _LargeNumberError(beyond_float32(text[:_SHOWN_CHARACTERS]))
     return number
 
 

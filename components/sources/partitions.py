@@ -81,10 +81,13 @@ def add_partitions(source: SourceT, folders: Folders) -> SourceT:
                 "add to the schema, or set `extra_columns='drop'`"
             )
     partitions = {
-        path: {name: _typed(text, columns[name], path) for name, text in texts.items()
-               if name in columns}
+        path: {
+            name: _typed(text, columns[name], path, options.non_finite)
+            for name, text in texts.items()
+            if name in columns
+        }
         for path, texts in folders.items()
-    }  # fmt: skip
+    }
     if not any(partitions.values()):
         return source
     # The fingerprint ignores folders that all files share.
@@ -109,12 +112,12 @@ def _is_int64(text: str | None) -> bool:
     return bool(_INTEGER.fullmatch(text or "")) and -(2**63) <= int(text or "") < 2**63
 
 
-def _typed(text: str | None, column: Column, path: str) -> Any:
+def _typed(text: str | None, column: Column, path: str, non_finite: str) -> Any:
     if text is None or column.kind is FeatureKind.BYTES:
         return text
     try:
         convert = to_int64 if column.kind is FeatureKind.INT else to_float32
-        return convert(text, "reject")
+        return convert(text, non_finite)
     except ValueError as error:
         raise DataError(
             f"{path}: column {column.name!r} holds {column.kind.value}, and its folder "

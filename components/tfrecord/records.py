@@ -37,6 +37,7 @@ _FILE_KINDS = {
     b"(\xb5/\xfd": "Zstandard",
     b"\xfd7zXZ": "xz",
     b"\x89HDF": "HDF5",
+    b"\x93NUMPY": "a NumPy array",
     b"\x89PNG": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
 }

@@ -20,6 +20,7 @@ from penstock.components.sources.jsonl import JsonLines, check_keys, no_duplicat
 from penstock.components.sources.options import Csv
 from penstock.components.sources.python_values import RowConverter, ValueSample
 from penstock.components.sources.schema import shown
+from penstock.components.sources.tokens import NON_FINITE_ADVICE
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _FILE = ("fname", "relative_im_path", "file_name", "filename", "file", "path", "image", "id")
@@ -105,7 +106,7 @@ def _read_csv(path: str) -> LabelTable:
     for pieces in source.cut(1):
         for batch in source.read(pieces):
             if batch.rejected:
-                raise DataError(str(batch.rejected[0]))
+                raise DataError(str(batch.rejected[0]).replace(NON_FINITE_ADVICE, "; correct it"))
             batches.append(batch.table)
     table = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return LabelTable(path, "its rows", source.columns, table[0])

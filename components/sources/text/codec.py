@@ -17,6 +17,7 @@ from penstock.components.files.content import open_data
 from penstock.components.tfrecord.compression import CHUNK_BYTES, Readable
 
 _MAGIC_BYTES = 10
+_LARGE_WINDOW = "too much memory"  # of zstd's error
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 
@@ -110,10 +111,12 @@ class TextStream:
         try:
             data: bytes = self._stream.read(size)
         except _DAMAGE as error:
-            raise DataError(
-                f"{self._path}: its compressed data are damaged or cut ({short_error(error)}); "
-                "copy or write the file again"
-            ) from error
+            fault = (
+                f"damaged or cut ({short_error(error)}); copy or write the file again"
+                if _LARGE_WINDOW not in str(error)
+                else "in a window above 128 MiB (zstd --long), which is not read; compress without"
+            )
+            raise DataError(f"{self._path}: its compressed data are {fault}") from error
         return data
 
 

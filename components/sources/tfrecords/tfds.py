@@ -67,12 +67,13 @@ def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TF
         TFRecord(keep_features=options.keep_features, sample_rows=1, allow_empty=True),
         spread,
     )
-    for file in source.scanned.values():
-        if file.rows != records.get(os.path.abspath(file.path)):
+    for path in source.files:
+        rows = source.scanned[path].rows if path in source.scanned else 0
+        expected_rows = records.get(os.path.abspath(path), "nothing of it")
+        if rows != expected_rows:
             raise DataError(
-                f"{file.path}: has {file.rows} records, dataset_info.json says "
-                f"{records.get(os.path.abspath(file.path), 'nothing of it')}; prepare the dataset "
-                "again"
+                f"{path}: has {rows} records, dataset_info.json says {expected_rows}; prepare the "
+                "dataset again"
             )
     columns = tuple(_columns(info.features.get_serialized_info()))
     if options.keep_features:

@@ -113,6 +113,14 @@ def test_a_bad_row_is_named_by_its_line_in_the_text(tmp_path):
     assert (rejected.line, rejected.row, rejected.raw) == (3002, 3001, b"x")
 
 
+def test_zstd_of_a_window_above_the_limit_is_not_called_damaged(tmp_path):
+    # A frame whose window is 512 MiB, with one raw block.
+    frame = b"\x28\xb5\x2f\xfd\x00\x98" + (len(CSV) << 3 | 1).to_bytes(3, "little") + CSV
+    (tmp_path / "a.csv.zst").write_bytes(frame)
+    with pytest.raises(DataError, match=r"a\.csv\.zst: .* in a window above 128 MiB \(zstd --long"):
+        open_source(str(tmp_path / "a.csv.zst"))
+
+
 @pytest.mark.parametrize("last", [b"", b"\n"])
 @pytest.mark.parametrize("long", [b"", b'"' + b"z" * 5000])
 def test_the_end_of_a_text_is_found_whatever_is_there(tmp_path, last, long):
