@@ -1,12 +1,11 @@
 """`penstock init`: writes the package of a pipeline for the user's own data."""
 
 import os
-import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,8 +14,13 @@ from penstock.components.files.commit import check_target
 from penstock.components.files.remote import is_remote
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.options import Table
-from penstock.pipelines.cli.option_flags import errors_in_flags, flag_names
-from penstock.pipelines.config.overrides import name_and_value, yaml_value
+from penstock.pipelines.cli.option_flags import (
+    SourceOptions,
+    errors_in_flags,
+    source_flags,
+    source_option,
+)
+from penstock.pipelines.config.overrides import name_and_value
 from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.terminal.tables import as_html, console
 
@@ -29,9 +33,10 @@ if TYPE_CHECKING:
 _SHOWN_CLASSES, _SHOWN_COLUMNS = 8, 20
 # Flags of the command by the names of options in messages.
 INIT_FLAGS = {
-    **{name: f"--source {name}=" for kind in (Table, Images) for name in flag_names(kind)},
+    **source_flags(Table),
+    **source_flags(Images),
     **{"labels_file": "--labels", "label_column": "--target", "text_column": "--target"},
-    **{"drop": "--drop", "group": "--group", "kind": "--source kind="},
+    **{"drop": "--drop", "group": "--group"},
 }
 
 
@@ -65,14 +70,7 @@ def command(
         str | None,
         typer.Option(help="Column of times that divides the rows: the latest third is evaluated."),
     ] = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Option of reading the data, such as delimiter=;, as of penstock ingest; "
-            "repeatable.",
-        ),
-    ] = None,
+    source: SourceOptions = None,
 ) -> None:
     """Look at data and write a small package that trains on it.
 
@@ -89,18 +87,9 @@ def command(
             roles=dict(name_and_value("--role", text) for text in role or ()),
             group=group,
             time=time,
-            source=dict(map(_source_option, source or ())),
+            source=dict(source_option(text, Images, Table) for text in source or ()),
         )
         show_starter(run_init(name, data, options))
-
-
-def _source_option(text: str) -> tuple[str, Any]:
-    """Returns an option of the data and its value: a text as it stands, anything else as YAML."""
-    name, value = name_and_value("--source", text)
-    hints = {**typing.get_type_hints(Images), **typing.get_type_hints(Table)}
-    if hints.get(name, str) in (str, str | None):
-        return name, value
-    return name, yaml_value(value, name)
 
 
 @dataclass(frozen=True)

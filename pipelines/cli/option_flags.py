@@ -18,6 +18,7 @@ import click
 import typer
 
 from penstock.components.errors import PenstockError, UsageError
+from penstock.pipelines.config.overrides import name_and_value, yaml_value
 
 # Flags that several commands have, each declared once.
 AllowMutableTag = Annotated[
@@ -47,6 +48,13 @@ Overwrite = Annotated[
     typer.Option("--overwrite", help="Replace what is there, once the new output is complete."),
 ]
 Root = Annotated[str, typer.Option(help="Folder or mysql:// address to look up run ids in.")]
+SourceOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Option of reading the data, such as delimiter=;, as of penstock ingest; repeatable.",
+    ),
+]
 LOCAL = "http://localhost:8080"
 
 _PLAIN = re.compile(r"[\w.]+")
@@ -117,6 +125,19 @@ def flag_names(options_type: type) -> dict[str, str]:
         field.name: _flag(field.name, many=_value_type(hints[field.name])[1])
         for field in _flagged(options_type)
     }
+
+
+def source_flags(options_type: type) -> dict[str, str]:
+    return {field.name: f"--source {field.name}=" for field in fields(options_type)}
+
+
+def source_option(text: str, *types: type) -> tuple[str, Any]:
+    """Returns an option of the data and its value: a text as it stands, anything else as YAML."""
+    name, value = name_and_value("--source", text)
+    hints = [typing.get_type_hints(one).get(name, str) for one in types]
+    if all(hint in (str, str | None) for hint in hints):
+        return name, value
+    return name, yaml_value(value, name)
 
 
 def in_flags(text: str, flags: Mapping[str, str]) -> str:

@@ -11,7 +11,15 @@ import typer
 from penstock.components.errors import DataError
 from penstock.components.files.commit import check_file
 from penstock.components.files.remote import is_remote
-from penstock.pipelines.cli.option_flags import Overwrite
+from penstock.components.plain import from_plain
+from penstock.components.sources.options import Table
+from penstock.pipelines.cli.option_flags import (
+    Overwrite,
+    SourceOptions,
+    errors_in_flags,
+    source_flags,
+    source_option,
+)
 
 
 def command(
@@ -24,6 +32,7 @@ def command(
     ],
     out: Annotated[Path, typer.Option(help="Parquet file to make.")] = Path("predictions.parquet"),
     overwrite: Overwrite = False,
+    source: SourceOptions = None,
 ) -> None:
     """Predict every row of a table, or every image.
 
@@ -36,14 +45,16 @@ def command(
     for place in (model, data):
         require_place(place)
     check_file(out, overwrite=overwrite)
+    options = dict(source_option(text, Table) for text in source or ())
+    table = from_plain(Table, {"non_finite": "null", **options}) if options else None
     # TensorFlow takes seconds to import: what is wrong with the words of the command shows before.
     from penstock.pipelines.prediction.predict import predict
     from penstock.pipelines.terminal.tables import console
     from penstock.pipelines.terminal.work_progress import work_progress
 
     started = time.perf_counter()
-    with work_progress("{:,} rows".format) as on_rows:
-        rows = predict(model, data, out, overwrite=overwrite, on_rows=on_rows)
+    with errors_in_flags(source_flags(Table)), work_progress("{:,} rows".format) as on_rows:
+        rows = predict(model, data, out, source=table, overwrite=overwrite, on_rows=on_rows)
     seconds = time.perf_counter() - started
     console().print(f"{rows:,} rows predicted in {seconds:.1f} s: {out}")
 

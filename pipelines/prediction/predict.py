@@ -72,6 +72,8 @@ def predict(
             f"{target}: predictions are written as Parquet; name a file that ends in .parquet"
         )
     opened = open_model(model)
+    if opened.is_of_images and source:
+        raise UsageError("the model takes images; the options of a table do not fit them")
     if opened.is_of_images:
         tables, rows = _images(opened, data)
     else:

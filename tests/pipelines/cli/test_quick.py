@@ -90,6 +90,7 @@ ANSWERS = {
     "predict nowhere table.csv": (1, "nowhere: no such file"),
     "predict folder nowhere": (1, "nowhere: no such file"),
     "predict folder table.csv": (1, "no model"),
+    "predict folder table.csv --source delimitre=x": (2, "did you mean 'delimiter'"),
     "predict folder table.csv --out p.csv": (2, ".parquet"),
     "report nowhere --root folder": (1, "nowhere"),
 }

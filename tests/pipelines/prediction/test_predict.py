@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.serving import Served, serve_columns
+from penstock.pipelines.cli.predict import command
 from penstock.pipelines.prediction.predict import predict
 
 SPEC = {
@@ -92,6 +93,14 @@ def test_rows_that_do_not_fit_are_one_line(tmp_path, runs, header, line, message
     with pytest.raises(DataError, match=message):
         predict(str(runs), data, tmp_path / "p.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_option_of_the_table_on_the_command_line_is_used(tmp_path, runs):
+    data = rows_of(tmp_path, "a1,none,1.5,pro")
+    with pytest.raises(DataError, match="'age': 'none'"):
+        command(str(runs), data, tmp_path / "out.parquet")
+    command(str(runs), data, tmp_path / "out.parquet", source=["null_tokens=['', none]"])
+    assert pq.read_table(tmp_path / "out.parquet")["age"].to_pylist() == [None]
 
 
 def test_what_is_no_model_is_refused(tmp_path, runs):
