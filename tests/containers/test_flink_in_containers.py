@@ -16,6 +16,7 @@ from pathlib import Path
 import boto3
 import pytest
 from docker_cli import IMAGE, docker
+from free_ports import free_port
 from moto.server import ThreadedMotoServer
 
 from penstock.components.example_gen.ingest import ingest
@@ -92,7 +93,7 @@ class Flink:
 
     def __init__(self, machine, network):
         self._machine, self._network = machine, network
-        ports = [free_port(network.host) for _ in range(4)]
+        ports = [free_port() for _ in range(4)]
         jobs, rest, beam, artifacts = ports
         self.rest, self.endpoint = (network.host, rest), f"{network.host}:{beam}"
         (machine.folder / "config.yaml").write_text(
@@ -141,12 +142,6 @@ def run_apart(network, command, *options):
         *("run", "--detach", "--read-only", "--tmpfs", "/tmp", "--network", network.name),
         *(*names, *options, IMAGE, *command),
     )
-
-
-def free_port(host):
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

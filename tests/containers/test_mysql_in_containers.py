@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(1200)]
 
@@ -42,9 +43,7 @@ def server(network):
     with tempfile.TemporaryDirectory(prefix="mariadb-") as folder:
         if user:
             shutil.chown(folder, "mysql", "mysql")
-        with socket.socket() as probe:
-            probe.bind((network.host, 0))
-            found = Server(network.host, probe.getsockname()[1], secrets.token_hex(16))
+        found = Server(network.host, free_port(), secrets.token_hex(16))
         login = Path(folder, "login.sql")
         login.write_text(
             f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{found.password}';\n"

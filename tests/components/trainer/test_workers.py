@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorflow as tf
+from free_ports import free_port
 
 from penstock.components.errors import UsageError
 from penstock.components.trainer import loop, workers
@@ -41,12 +42,13 @@ def run(folder, data, make_input):
 # Forks two workers for each round. A round says of each worker at which checkpoint it sends itself
 # which signal, if at any.
 HOST = """
-    import json, os, signal, socket, sys, time
+    import json, os, signal, sys, time
     from functools import partial
     from pathlib import Path
     from tests.components.trainer import test_workers
     from tests.components.trainer.conftest import Inputs
     from tests.components.trainer.test_resume import stopper
+    from tests.free_ports import free_port
     from penstock.components.trainer.checkpoints import Checkpoints
     from penstock.components.trainer.workers import join_workers
 
@@ -75,9 +77,7 @@ HOST = """
         trained.discard_checkpoints()
 
     for number, stops in enumerate(json.loads(rounds)):
-        doors = [socket.create_server(("127.0.0.1", 0)) for _ in stops]
-        ports = [door.getsockname()[1] for door in doors]
-        [door.close() for door in doors]
+        ports = [free_port() for _ in stops]
         children = []
         for index, (step, name) in enumerate(stops):
             children.append(os.fork())
@@ -189,11 +189,6 @@ def test_three_kills_lose_no_row_and_give_none_twice(make_input, tmp_path, kind,
     )
     assert codes == [[138, -9], [-9, 138], [138, -9], [0, 0]]
     assert_as_one_worker(result, tmp_path, make_input, kind)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return door.getsockname()[1]
 
 
 def test_a_worker_that_never_comes_is_named_within_the_timeout():

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.tasks import task_engine
@@ -28,12 +29,6 @@ pytestmark = pytest.mark.ci
 RUNNERS = "apache_beam.runners"
 _PRIVATE = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 _MOUNT = 'mount -t tmpfs none "$0" && exec "$@"'
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("localhost", 0))
-        return one.getsockname()[1]
 
 
 def listens(port):

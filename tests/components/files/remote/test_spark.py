@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from free_ports import free_port
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import Split, SplitOptions
@@ -21,12 +21,6 @@ from penstock.components.tfrecord.manifest import Manifest
 
 pytestmark = pytest.mark.ci
 SPLITS = SplitOptions((Split("train", 2), Split("eval", 1)))
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @pytest.fixture

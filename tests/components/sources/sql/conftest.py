@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import sqlite3
 import subprocess
 import tempfile
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 
 from penstock.components.sources.open import open_source
 from penstock.components.sources.sql.options import Sql
@@ -102,10 +102,7 @@ def postgres_server():
         pytest.fail("PostgreSQL is not installed; install it: apt-get install postgresql")
     # Not below pytest's own folder, which only root may enter.
     folder = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = PostgresServer(Path(found[-1]).parent, folder, port, "pw-3f9c-never-shown")
+    server = PostgresServer(Path(found[-1]).parent, folder, free_port(), "pw-3f9c-never-shown")
     (folder / "password").write_text(server.password)
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres", "postgres")

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 
 from penstock.components.errors import DataError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
@@ -29,9 +29,7 @@ class Server:
 
     def __init__(self, folder):
         self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         from mlflow import MlflowClient  # half a second, which only this file needs
 

@@ -1,3 +1,4 @@
+import re
 import time
 from dataclasses import replace
 
@@ -329,7 +330,7 @@ def test_a_real_input_that_sleeps_is_told_to_work_ahead(tmp_path, toy):
     data = toy.slowed(toy.dataset(), lambda: time.sleep(0.05)).repeat()
     sentence = verdict_of(tmp_path, toy.build_model, data)
     assert sentence.startswith("input-bound: ")
-    assert "; input that costs nothing would train more than 100 times as fast; " in sentence
+    assert re.search("; input that costs nothing would train .* times as fast; ", sentence)
     assert "let the input work in parallel and ahead" in sentence
 
 
