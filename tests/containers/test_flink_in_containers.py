@@ -16,13 +16,13 @@ from pathlib import Path
 import boto3
 import pytest
 from docker_cli import IMAGE, docker
-from free_ports import free_port
 from moto.server import ThreadedMotoServer
 
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import ShardOptions
+from tests.free_ports import free_port
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
 

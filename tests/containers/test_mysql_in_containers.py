@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from free_ports import free_port
+
+from tests.free_ports import free_port
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(1200)]
 

@@ -2,8 +2,9 @@
 
 The environment variable INTERRUPT is JSON: `watch`, which places are meant; `log`, a file that gets
 a line for each; `place`, the number (from 1) or the line of the one at which to send a signal;
-`signal`, its name; `after`, seconds by which it is sent later; `script`, the script to run instead
-of `penstock`; `exchange`, whether the file system can exchange two folders in one step.
+`signal`, its name; `after`, seconds by which it is sent later, but before the call at that place
+ends; `script`, the script to run instead of `penstock`; `exchange`, whether the file system can
+exchange two folders in one step.
 """
 
 import json
@@ -18,15 +19,20 @@ SPEC = json.loads(os.environ["INTERRUPT"])
 passed = 0
 
 
-def send(after):
-    """Send the signal, in so many seconds."""
-    number = getattr(signal, SPEC["signal"])
-    if not after:
-        os.kill(os.getpid(), number)
-        return
-    timer = threading.Timer(after, lambda: os.kill(os.getpid(), number))
-    timer.daemon = True
-    timer.start()
+class Signal:
+    """The signal, which is sent once."""
+
+    def __init__(self):
+        self._to_send = threading.Lock()
+
+    def send(self):
+        if self._to_send.acquire(blocking=False):
+            os.kill(os.getpid(), getattr(signal, SPEC["signal"]))
+
+    def send_after(self, seconds):
+        timer = threading.Timer(seconds, self.send)
+        timer.daemon = True
+        timer.start()
 
 
 def watch(owner, name, say):
@@ -41,9 +47,17 @@ def watch(owner, name, say):
         passed += 1
         with open(SPEC["log"], "a") as log:
             log.write(f"{line}\n")
-        if SPEC.get("place") in (passed, line):
-            send(SPEC["after"])
-        return stock(*args, **more)
+        if SPEC.get("place") not in (passed, line):
+            return stock(*args, **more)
+        sent = Signal()
+        if not SPEC["after"]:
+            sent.send()
+        else:
+            sent.send_after(SPEC["after"])
+        try:
+            return stock(*args, **more)
+        finally:
+            sent.send()
 
     setattr(owner, name, watched)
 
@@ -71,12 +85,10 @@ def watch_renames():
 def watch_nodes():
     from tfx.orchestration.portable.launcher import Launcher
 
-    def line(moment):
-        return lambda launcher, *_: f"{launcher._pipeline_node.node_info.id} {moment}"
+    from penstock.components.trainer.epoch_loop import EpochLoop
 
-    watch(Launcher, "launch", line("begins"))
-    watch(Launcher, "_run_executor", line("works"))
-    watch(Launcher, "_publish_successful_execution", line("is done"))
+    watch(Launcher, "_run_executor", lambda node, *_: node._pipeline_node.node_info.id)
+    watch(EpochLoop, "_run_epoch", lambda loop, number, *_: f"epoch {number}")
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorflow as tf
-from free_ports import free_port
 
 from penstock.components.errors import UsageError
 from penstock.components.trainer import loop, workers
 from penstock.components.trainer.options import TrainOptions
 from tests.components.trainer.conftest import counting_model
+from tests.free_ports import free_port
 
 # 103 steps of 10 rows are 10 passes over 103 rows; three epochs.
 OPTIONS = TrainOptions(max_steps=103, steps_per_epoch=40, checkpoint_every_steps=7)

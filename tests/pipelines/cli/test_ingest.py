@@ -177,30 +177,46 @@ def test_empty_shards_of_a_small_split_are_named(tmp_path):
         assert f"split '{name}': {9 - rows} of its 9 shards are empty" in result.stdout
 
 
+# Python runs it first in each process: whichever first opens a shard to write it waits there.
+WAIT = """
+import os, sys, time
+
+def wait(event, arguments):
+    if event == "open" and "/Split-train/" in str(arguments[0]) and not os.path.exists({begun!r}):
+        os.mkdir({begun!r})
+        while True:
+            time.sleep(1)
+
+sys.addaudithook(wait)
+"""
+
+
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
-def test_an_interrupt_leaves_one_line_and_nothing_else(tmp_path, taxi_csv, number, workers):
-    (tmp_path / "in").mkdir()
-    rows = taxi_csv.read_text()
-    body = rows.partition("\n")[2]
-    (tmp_path / "in" / "big.csv").write_text(rows + body * 60)
+def test_an_interrupt_leaves_one_line_and_nothing_else(
+    tmp_path, tmp_path_factory, taxi_csv, number, workers
+):
+    hook = tmp_path_factory.mktemp("hook")
+    (hook / "sitecustomize.py").write_text(WAIT.format(begun=str(hook / "begun")))
+    paths = os.pathsep.join([str(hook), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        [PENSTOCK, "ingest", "in", "out", "--workers", str(workers)],
+        [PENSTOCK, "ingest", taxi_csv, "out", "--workers", str(workers)],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 300
-    while not list(tmp_path.glob(".out.*/.work/*/Split-train")) and time.monotonic() < deadline:
+    while not (hook / "begun").exists():
+        assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     os.killpg(process.pid, number)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     lines = [line for line in said.splitlines() if not line.startswith("WARNING:")]
     assert lines[1:] == ["penstock: interrupted; nothing was written"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_each_split_may_have_its_own_input(csv, tmp_path, penstock):

@@ -21,7 +21,6 @@ from types import SimpleNamespace
 import jsonschema
 import kubernetes_validate
 import pytest
-from free_ports import free_port
 from kubernetes import client
 from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
@@ -33,6 +32,7 @@ from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.pod import worker_job
 from penstock.pipelines.kubeflow.resources import Affinity, Gpu, Resources
 from tests.components.trainer.conftest import Data
+from tests.free_ports import free_port
 
 IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 OWNER = {

@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import pytest
-from free_ports import free_port
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.engine.tasks import task_engine
@@ -24,6 +23,7 @@ from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources import spread
 from penstock.components.tfrecord.sharding import ShardOptions
+from tests.free_ports import free_port
 
 pytestmark = pytest.mark.ci
 RUNNERS = "apache_beam.runners"

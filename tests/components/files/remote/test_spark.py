@@ -9,7 +9,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from free_ports import free_port
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import Split, SplitOptions
@@ -18,6 +17,7 @@ from penstock.components.files import store_output
 from penstock.components.sources.open import open_source
 from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.manifest import Manifest
+from tests.free_ports import free_port
 
 pytestmark = pytest.mark.ci
 SPLITS = SplitOptions((Split("train", 2), Split("eval", 1)))

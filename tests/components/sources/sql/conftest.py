@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from free_ports import free_port
 
 from penstock.components.sources.open import open_source
 from penstock.components.sources.sql.options import Sql
+from tests.free_ports import free_port
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from free_ports import free_port
 
 from penstock.components.errors import DataError
 from penstock.components.trainer.interrupt import TrainingInterruptedError
@@ -18,6 +17,7 @@ from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.trackers.tracking import TrackerRecord, read_tracker_record
+from tests.free_ports import free_port
 
 pytestmark = pytest.mark.ci
 
