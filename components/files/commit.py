@@ -92,7 +92,6 @@ def beside(target: Path) -> Iterator[Path]:
             yield folder
         finally:
             clear(folder, target)
-            lock.unlink(missing_ok=True)
 
 
 def check_target(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Path:
@@ -109,7 +108,7 @@ def check_target(target: str | os.PathLike[str], *, overwrite: bool | None = Fal
 
 def remove_abandoned(parent: Path) -> None:
     """Removes the attempts in `parent` whose process is gone."""
-    for lock in parent.glob(f".*{ATTEMPT_MARK}*{LOCK}*"):  # older versions left `.lock.new`
+    for lock in parent.glob(f".*{ATTEMPT_MARK}*{LOCK}"):
         remove_attempt(lock)
 
 

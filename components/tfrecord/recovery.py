@@ -48,7 +48,6 @@ def remove_attempt(lock: Path) -> None:
             # The lock holds the output's name; those of older versions are empty.
             name = os.fsdecode(held.read()) or folder.name.split(ATTEMPT_MARK)[0].removeprefix(".")
             clear(folder, lock.with_name(name))
-            lock.unlink(missing_ok=True)
     except (OSError, ValueError):  # in use, gone meanwhile, another user's, or not a name
         return
 
@@ -59,12 +58,14 @@ def set_aside(folder: Path, target: Path) -> None:
 
 
 def clear(folder: Path, target: Path) -> None:
-    """Removes the folder of an attempt, and puts the old output back if no new one stands."""
+    """Removes an attempt, and puts the old output back if no new one stands."""
     shutil.rmtree(folder, ignore_errors=True)
     replaced = folder.with_name(folder.name + _REPLACED)
     if replaced.exists() and not target.exists():
         replaced.rename(target)
     shutil.rmtree(replaced, ignore_errors=True)
+    if not (folder.exists() or replaced.exists()):  # else the next attempt beside it removes them
+        folder.with_name(folder.name + LOCK).unlink(missing_ok=True)
 
 
 def locked(path: Path) -> TextIO:

@@ -130,6 +130,8 @@ def main() -> None:
             sys.exit(_complain(str(error), error.exit_code))
         # Data that is cut short, of which Typer makes an Abort.
         seen = error.__cause__ if isinstance(error.__cause__, EOFError) else error
+        if isinstance(seen, ImportError) and "failed to map segment" in str(seen):
+            seen = MemoryError()
         if isinstance(seen, OSError | EOFError | MemoryError):
             sys.exit(_complain(one_line(seen) or "unexpected end of a file", 1))
         if (told := wrong_use(error)) is not None:

@@ -152,35 +152,31 @@ class RunLine:
 
 def list_runs(where: str) -> list[RunLine]:
     from penstock.pipelines.reporting.run_facts import gather_pipeline, judge
-    from penstock.pipelines.runs.metadata_store import open_reading
     from penstock.pipelines.runs.prune import folder_bytes, new_artifacts
     from penstock.pipelines.runs.run_note import read_note
-    from penstock.pipelines.runs.run_record import all_runs
-    from penstock.pipelines.runs.stores import find_stores
+    from penstock.pipelines.runs.stores import find_stores, newest_first
 
     found = []
-    for store in find_stores(where):
-        with open_reading(store) as opened:
-            for run in all_runs(opened):
-                note = read_note(run)
-                pipeline = gather_pipeline(run, note, ())
-                verdict = judge(run, pipeline, note, None)
-                states = [node.state for node in pipeline.nodes if node.tries]
-                found.append(
-                    RunLine(
-                        run.run_id,
-                        run.pipeline,
-                        run.began,
-                        run.seconds,
-                        verdict.word,
-                        verdict.sentence,
-                        states.count("cached"),
-                        len(states),
-                        sum(folder_bytes(artifact.uri) for artifact in new_artifacts(run)),
-                        str(store),
-                    )
-                )
-    return sorted(found, key=lambda run: run.began, reverse=True)
+    for store, run in newest_first(find_stores(where)):
+        note = read_note(run)
+        pipeline = gather_pipeline(run, note, ())
+        verdict = judge(run, pipeline, note, None)
+        states = [node.state for node in pipeline.nodes if node.tries]
+        found.append(
+            RunLine(
+                run.run_id,
+                run.pipeline,
+                run.began,
+                run.seconds,
+                verdict.word,
+                verdict.sentence,
+                states.count("cached"),
+                len(states),
+                sum(folder_bytes(artifact.uri) for artifact in new_artifacts(run)),
+                str(store),
+            )
+        )
+    return found
 
 
 def _tell(plan: "PrunePlan", store: str, yes: bool) -> None:

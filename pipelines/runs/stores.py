@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import merge
 from pathlib import Path
 
 from penstock.components.errors import DataError, UsageError, one_line
@@ -87,13 +88,18 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
     return sorted(found, key=lambda store: store.path)
 
 
-def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
-    """The run with an id, or an id that begins so; the newest of all where none is named."""
-    found: list[tuple[MetadataStore, RunRecord]] = []
+def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, RunRecord]]:
+    """Returns all runs; those of one store in its order, as the clocks of machines differ."""
+    by_store = []
     for store in stores:
         with open_reading(store) as opened:
-            found += [(store, run) for run in all_runs(opened)]
-    found.sort(key=lambda pair: pair[1].began, reverse=True)
+            by_store.append([(store, run) for run in all_runs(opened)])
+    return list(merge(*by_store, key=lambda pair: -pair[1].began))
+
+
+def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
+    """The run with an id, or an id that begins so; the newest of all where none is named."""
+    found = newest_first(stores)
     if what is not None:
         exact = [pair for pair in found if pair[1].run_id == what]
         matching = exact or [pair for pair in found if pair[1].run_id.startswith(what)]

@@ -1,14 +1,17 @@
+import errno
 import fcntl
 import multiprocessing
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from penstock.components.errors import UsageError
 from penstock.components.files import commit
 from penstock.components.files.commit import attempt, attempt_file, check_file, check_target
+from penstock.components.tfrecord import recovery
 from penstock.components.tfrecord.manifest import Manifest, RowAccount, Shard, write_manifest
 from penstock.components.tfrecord.recovery import set_aside
 
@@ -300,8 +303,13 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
     assert names(tmp_path) == ["other"]
 
 
-def test_locks_that_older_versions_left_are_removed(tmp_path):
-    (tmp_path / ".out.penstock-attempt-1.lock.new").write_text("")
+def test_attempt_that_cannot_be_removed_is_removed_by_the_next(tmp_path, monkeypatch):
+    with monkeypatch.context() as without_descriptors:
+        no_removal = SimpleNamespace(rmtree=lambda *_, **__: None)
+        without_descriptors.setattr(recovery, "shutil", no_removal)
+        with pytest.raises(OSError, match="Too many"), attempt(tmp_path / "out"):
+            raise OSError(errno.EMFILE, "Too many open files")
+    assert len(names(tmp_path)) == 2  # the folder and its lock
     with attempt(tmp_path / "other"):
         pass
     assert names(tmp_path) == ["other"]

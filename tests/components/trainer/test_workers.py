@@ -40,9 +40,10 @@ def run(folder, data, make_input):
 
 
 # Forks two workers for each round. A round says of each worker at which checkpoint it sends itself
-# which signal, if at any.
+# which signal, if at any. One that stops (SIGSTOP) is killed when the other has ended.
 HOST = """
     import json, os, signal, sys, time
+    from dataclasses import replace
     from functools import partial
     from pathlib import Path
     from tests.components.trainer import test_workers
@@ -76,7 +77,21 @@ HOST = """
             }))
         trained.discard_checkpoints()
 
+    def codes(children):
+        ended, stopped = {}, []
+        while len(ended) < len(children):
+            child, status = os.waitpid(-1, os.WUNTRACED)
+            if os.WIFSTOPPED(status):
+                stopped.append(child)
+            else:
+                ended[child] = os.waitstatus_to_exitcode(status)
+            if len(ended) + len(stopped) == len(children):
+                [os.kill(stopped.pop(), signal.SIGKILL) for _ in stopped[:]]
+        return [ended[child] for child in children]
+
     for number, stops in enumerate(json.loads(rounds)):
+        seconds = 60 if any(name == "SIGSTOP" for _, name in stops) else 1800
+        test_workers.OPTIONS = replace(test_workers.OPTIONS, collective_timeout_seconds=seconds)
         ports = [free_port() for _ in stops]
         children = []
         for index, (step, name) in enumerate(stops):
@@ -92,7 +107,7 @@ HOST = """
                         os._exit(1)
                     except SystemExit as end:
                         os._exit(end.code)
-        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in children]))
+        print(json.dumps(codes(children)))
 """
 
 
@@ -171,6 +186,26 @@ def test_one_of_two_workers_goes_on_alone_after_the_other_is_killed(make_input, 
     assert result["seen"] == [10] * 103
     for ours, epoch in zip(result["metrics"], one.record.epochs, strict=True):
         assert ours == pytest.approx(dict(epoch.metrics), rel=1e-6)
+
+
+@pytest.mark.faults
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_worker_ends_in_one_line_where_the_other_is_stopped(
+    make_input, tmp_path, stopped, penstock
+):
+    stops = [NOTHING, NOTHING]
+    stops[stopped] = [28, "SIGSTOP"]
+    codes, logs, result = run_rounds(
+        penstock, tmp_path, make_input, "rows", stops, [NOTHING, NOTHING]
+    )
+    assert codes[0][stopped] == -signal.SIGKILL
+    assert codes[0][1 - stopped] == 138
+    last = logs[0][1 - stopped].splitlines()[-1]
+    assert last.startswith(f"penstock: worker {1 - stopped} of 2 stops")
+    assert codes[1] == [0, 0]
+    assert result["resumed"] >= 21
+    assert_as_one_worker(result, tmp_path, make_input, "rows")
 
 
 @pytest.mark.ci

@@ -3,11 +3,13 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import apache_beam as beam
+import psutil
 import pytest
 import tensorflow as tf
 import tensorflow_model_analysis as tfma
@@ -405,6 +407,24 @@ def test_fork_that_returns_from_the_code_of_a_node_does_not_go_on_with_the_run(n
     [written] = nodes.root.glob("pipeline/Fork/model/*/child")
     _, status = os.waitpid(int(written.read_text()), 0)
     assert os.waitstatus_to_exitcode(status) == 1
+
+
+@component
+def LeaveProcess(model: OutputArtifact[Model]):  # noqa: N802
+    left = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    Path(model.uri, "process").write_text(str(left.pid))
+
+
+def test_process_that_outlives_the_code_of_a_node_holds_neither_the_run_nor_its_folder(nodes):
+    nodes.run(LeaveProcess())
+    [written] = nodes.root.glob("pipeline/LeaveProcess/model/*/process")
+    left = psutil.Process(int(written.read_text()))
+    try:
+        nodes.run(LeaveProcess())
+        assert left.is_running()
+    finally:
+        left.kill()
+        left.wait()
 
 
 @component
