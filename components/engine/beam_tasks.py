@@ -1,7 +1,7 @@
 """Tasks as elements of a Beam pipeline, by way of three files in a place that all workers see.
 
-    .work/3f8a01c2/plan      the tasks one after the other; each has what it reads, and no more
-    .work/3f8a01c2/stopped   there when an error in the data stopped a task: others need not begin
+    .work/3f8a01c2/plan      the tasks one after the other, each with its part of the input
+    .work/3f8a01c2/stopped   exists once a task met an error in the data: no other task begins
     .work/3f8a01c2/results   the results of all tasks
 
 An element is a range of bytes of the plan, later the results of its tasks: never rows, and never a

@@ -95,7 +95,7 @@ def beside(target: Path) -> Iterator[Path]:
 
 
 def check_target(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Path:
-    """Returns the absolute path of an output folder that can be written; of a link's target."""
+    """Returns the absolute path of a writable output folder, a link replaced by its target."""
     _refuse_address(target)
     _refuse_place(target)
     path = Path(os.path.abspath(target))

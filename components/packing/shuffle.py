@@ -21,7 +21,7 @@ CHUNK_SHARE = 4
 
 
 class RowSorter:
-    """Takes all rows of a shard, then returns them in order; `folder` gets what does not fit."""
+    """Takes all rows of a shard, then returns them in order; uses `folder` beyond its memory."""
 
     def __init__(self, folder: Path, rows: int, *, memory_bytes: int) -> None:
         self._folder = folder

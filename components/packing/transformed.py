@@ -19,8 +19,8 @@ from penstock.components.tfrecord.sharding import MIB
 
 # More rows at a time cost no less CPU; their tensors take memory.
 _BATCH_ROWS = 8192
-# The first rows of a shard tell the size of a transformed row: that of an image that is decoded is
-# hundreds of times that of its record.
+# The size of a transformed row is measured on the first rows of a shard: a decoded image takes
+# hundreds of times the bytes of its record.
 _FIRST_ROWS = 256
 _OUTPUT_BYTES = 64 * MIB
 

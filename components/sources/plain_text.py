@@ -52,8 +52,8 @@ class Text(WholeFileOptions):
 
     Attributes:
         unit: Content of a row: a `line`, or a `document`, which is a whole file.
-        encoding: Python's name of the files' encoding, in which ASCII is ASCII. A line or document
-            that is not valid in it is rejected. Rows hold UTF-8.
+        encoding: Python's name of the files' encoding, such as `cp1252`; ASCII must have the same
+            bytes in it. A line or document that is not valid in it is rejected. Rows hold UTF-8.
         skip_blank: Whether to skip (and count) lines of white space.
         max_row_bytes: A longer line or document is rejected; bounds the memory of a row.
         allow_empty: Whether to skip a file without text instead of stopping; a document then
@@ -90,7 +90,7 @@ def _normal_encoding(name: str) -> str:
         ) from None
     if not is_fit:
         raise UsageError(
-            f"`encoding` must be one in which ASCII is ASCII, as utf-8 or cp1252, got {name!r}; "
+            f"`encoding` must leave ASCII bytes as they are, as utf-8 or cp1252, got {name!r}; "
             "convert the files: iconv -t UTF-8"
         )
     return "utf-8" if usual == "utf-8-sig" else usual

@@ -95,7 +95,7 @@ class Input(ABC):
             source: The folder, or `[FOLDER/Split-NAME/*]`.
             options: Batch size, shuffling and speed. The window is rounded up to whole blocks.
             label: See `rows`.
-            columns: Features to read besides the label; None reads all. Costs what these cost.
+            columns: Features to read besides the label; None reads all. Others take no time.
             stacked: Whether to leave the columns of a type together. Saves the handling of many
                 small tensors where there are many columns.
         """

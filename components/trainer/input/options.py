@@ -96,7 +96,7 @@ class ImageInputOptions(InputOptions):
     channels: int = 3
     fit: str = "crop"
     crop: str = "none"
-    # TensorFlow's own Inception and ResNet training crops from 8 % up; more keeps the subject.
+    # TensorFlow's own Inception and ResNet training takes 8 %; more keeps the subject in the crop.
     min_crop_area: float = 0.35
     # From 4,000 x 3,000 to 299 it takes 0.7 of the CPU time, from 1,600 x 1,200 0.9; where no image
     # is large enough, the choice costs 5 to 10 %.

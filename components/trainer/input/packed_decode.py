@@ -13,7 +13,7 @@ import tensorflow as tf
 from penstock.components.packing.layout import VALUES, PackedColumn, PackedLayout, Section
 
 _LIST_DTYPES = {"INT": tf.int64, "FLOAT": tf.float32}
-# The byte strings that the cells of some rows are numbers of.
+# Byte strings that the cells of the rows are indices of.
 WORDS = "words"
 # The byte strings of the rows, by plain slot.
 TEXTS = "texts"

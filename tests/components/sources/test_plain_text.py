@@ -228,7 +228,7 @@ def test_a_file_that_changes_meanwhile_is_named(write, read_out):
         ({"unit": "word"}, "`unit` must be one of line, document, got 'word'"),
         ({"encoding": "utf-99"}, "`encoding` must be one that Python knows, as utf-8 or cp1252, "
          "got 'utf-99'"),
-        ({"encoding": "utf-16"}, "`encoding` must be one in which ASCII is ASCII, as utf-8 or "
+        ({"encoding": "utf-16"}, "`encoding` must leave ASCII bytes as they are, as utf-8 or "
          "cp1252, got 'utf-16'; convert the files: iconv -t UTF-8"),
         ({"encoding": "rot13"}, "`encoding` must be one that Python knows, as utf-8 or cp1252, "
          "got 'rot13'"),
@@ -254,7 +254,7 @@ def test_an_encodings_other_names_are_equal():
 )  # fmt: skip
 def test_an_encoding_with_escapes_is_refused(encoding):
     """An escape may stand for a line end, and then two lines would be three."""
-    with pytest.raises(UsageError, match="must be one in which ASCII is ASCII"):
+    with pytest.raises(UsageError, match="must leave ASCII bytes as they are"):
         Text(encoding=encoding)
 
 
