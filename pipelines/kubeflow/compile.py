@@ -13,11 +13,11 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.pipelines.config.registry import PIPELINES, find_pipeline, pipeline_path
 from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
+from penstock.pipelines.kubeflow.ir import change_texts
 from penstock.pipelines.kubeflow.names import pipeline_name
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import Plan, plan_ir
-from penstock.pipelines.kubeflow.proto_texts import change_texts
 from penstock.pipelines.kubeflow.recipe import ROOT, Recipe, build_ir, run_options
 from penstock.pipelines.kubeflow.refusals import check_paths
 from penstock.pipelines.kubeflow.user_packages import find_package

@@ -59,7 +59,6 @@ def check_image(image: str, allow_mutable_tag: bool) -> None:
 
 
 def check_yaml(out: Path) -> None:
-    """Raises UsageError for a file name that Kubeflow does not read."""
     if out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
 

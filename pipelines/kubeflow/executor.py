@@ -49,7 +49,6 @@ class ExecutorInput:
         )
 
     def input_path(self, name: str) -> Path | None:
-        """Returns the path of an input artifact, or None if it was not given."""
         return local_path(self.artifacts[name]["uri"]) if name in self.artifacts else None
 
     def output_path(self, name: str) -> Path:
@@ -59,7 +58,6 @@ class ExecutorInput:
         return path
 
     def write_parameter(self, name: str, text: str) -> None:
-        """Writes the value of an output parameter."""
         write_text(self.outputs["parameters"][name]["outputFile"], text)
 
     def write_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> None:
@@ -80,7 +78,6 @@ class ExecutorInput:
 
 
 def local_path(uri: str) -> Path:
-    """Returns the path of an artifact in a container."""
     for scheme, folder in _MOUNTED.items():
         if uri.startswith(scheme):
             return Path(folder + uri.removeprefix(scheme))

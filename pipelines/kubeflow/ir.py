@@ -7,11 +7,11 @@ Files of installed packages that it names are written as `python-package://NAME/
 import base64
 import lzma
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from posixpath import dirname
 from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf import any_pb2, json_format, symbol_database
 from google.protobuf.message import DecodeError, Message
 from tfx.dsl.compiler import compiler, constants
 from tfx.dsl.io import fileio
@@ -21,7 +21,6 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.pipelines.kubeflow.package_paths import find_packages, mark_packages
-from penstock.pipelines.kubeflow.proto_texts import change_texts, walk
 
 # The parameters that TFX itself gives each run; all others are the user's.
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
@@ -56,7 +55,6 @@ def nodes(ir: pipeline_pb2.Pipeline) -> list[pipeline_pb2.PipelineNode]:
 
 
 def find_node(ir: pipeline_pb2.Pipeline, node_id: str) -> pipeline_pb2.PipelineNode:
-    """Returns the node of that id; UsageError if there is none."""
     ids = {node.node_info.id: node for node in nodes(ir)}
     if node_id not in ids:
         raise UsageError(f"the pipeline has no node {node_id!r}; choices: {', '.join(ids)}")
@@ -194,3 +192,46 @@ def _restore_falsy_defaults(node: pipeline_pb2.PipelineNode, pipeline: Pipeline)
             parameter = node.parameters.parameters[key].runtime_parameter
             kinds = {int: "int_value", float: "double_value", str: "string_value"}
             setattr(parameter.default_value, kinds[type(value.default)], value.default)
+
+
+def walk(message: Message) -> Iterator[Message]:
+    """Yields a message and all messages within it, but leaves `Any` packed."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            many = value.values() if is_map(field) else value
+            for item in [many] if isinstance(many, Message) else many:
+                if isinstance(item, Message):
+                    yield from walk(item)
+
+
+def is_map(field: Any) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def change_texts(message: Message, change: Callable[[str], str]) -> None:
+    """Changes every text of a message in place; JSON counts as one text."""
+    for one in walk(message):
+        if isinstance(one, any_pb2.Any):
+            if (inner := unpack_any(one)) is not None:
+                change_texts(inner, change)
+                one.Pack(inner, deterministic=True)
+            continue
+        for field, value in one.ListFields():
+            if isinstance(value, str):
+                setattr(one, field.name, change(value))
+            elif is_map(field) or field.type == field.TYPE_STRING:
+                for key, item in list(value.items() if is_map(field) else enumerate(value)):
+                    if isinstance(item, str):
+                        value[key] = change(item)
+
+
+def unpack_any(message: any_pb2.Any) -> Message | None:
+    """Returns the message in an `Any`, or None if its type is not known here."""
+    name = message.type_url.rsplit("/", 1)[-1]
+    try:
+        inner: Message = symbol_database.Default().GetSymbol(name)()
+        message.Unpack(inner)
+    except (KeyError, DecodeError):
+        return None
+    return inner

@@ -53,7 +53,6 @@ def _names(
 
 
 def pipeline_name(name: str) -> str:
-    """Returns a pipeline name of `[a-z0-9-]`."""
     return _dashed(name)[:_MAX_PIPELINE_CHARS].strip("-") or "pipeline"
 
 

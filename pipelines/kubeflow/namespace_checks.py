@@ -44,7 +44,6 @@ class Target:
 
     @property
     def core(self) -> client.CoreV1Api:
-        """Client of Kubernetes' core objects."""
         return client.CoreV1Api(self.api)
 
 

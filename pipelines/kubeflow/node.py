@@ -34,8 +34,6 @@ from penstock.pipelines.terminal.failures import NodeFailedError, brief
 
 
 class State(Enum):
-    """Outcome of a node that did not fail."""
-
     DONE = "done"
     CACHED = "served from the cache"
     SKIPPED = "skipped by its condition"

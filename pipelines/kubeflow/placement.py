@@ -119,7 +119,6 @@ class Placement:
                 raise UsageError(f"image_paths must be absolute paths, got {path!r}")
 
     def resources_of(self, node_id: str) -> Resources:
-        """Returns the resources of a node."""
         changes = self.nodes.get(node_id, {})
         if not isinstance(changes, dict):
             raise UsageError(f"nodes.{node_id}: expected a group of options, got {changes!r}")
@@ -144,7 +143,6 @@ class Placement:
                 )
 
     def root_of(self, pipeline: str) -> str:
-        """Returns the root of a pipeline's artifacts."""
         return f"{self.pipeline_root.rstrip('/')}/{pipeline}"
 
     def check_on_volume(self, name: str, path: str) -> None:
@@ -178,7 +176,6 @@ def check_data(config: Any, placement: Placement) -> None:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Returns whether a path is a folder or lies within it."""
     return f"{os.path.normpath(path)}/".startswith(f"{folder.rstrip('/')}/")
 
 

@@ -19,7 +19,6 @@ from penstock.pipelines.config.overrides import load_overrides
 from penstock.pipelines.config.registry import PipelineFactory, find_pipeline
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.package_paths import find_packages, mark_packages
-from penstock.pipelines.kubeflow.proto_texts import change_texts
 
 ROOT = "root"
 # Options that are parameters of a run where a config has them and its `parameters` names no others.
@@ -64,7 +63,7 @@ class Recipe:
         ir, stand_in = build_ir(find_pipeline(self.pipeline, self.changes), self._tree(values))
         if self.root is not None:
             root = self.root
-            change_texts(ir, lambda text: text.replace(stand_in, root))
+            irs.change_texts(ir, lambda text: text.replace(stand_in, root))
         return ir
 
     def _tree(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from penstock.components.files.secrets import secret_kind
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement, is_below
-from penstock.pipelines.kubeflow.proto_texts import is_map, unpack_any
 
 # An absolute path at the start of a text, or as a value within one.
 _PATH = re.compile(r"(?:^|file://|[\s=,@'\"])(/[^\s,'\"@]+)")
@@ -101,12 +100,12 @@ def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[Text]:
 def _of_message(message: Message, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(message, any_pb2.Any):
         # The bytes if the type is not known here.
-        yield from _of_value(unpack_any(message) or message.value, path)
+        yield from _of_value(irs.unpack_any(message) or message.value, path)
         return
     if isinstance(message, pipeline_pb2.RuntimeParameter):
         path = _join(path, message.name)
     for field, value in message.ListFields():
-        if is_map(field):
+        if irs.is_map(field):
             for key, item in value.items():
                 yield from _of_value(item, _join(path, str(key)))
         elif field.type in _WITH_TEXTS:

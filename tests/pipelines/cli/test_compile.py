@@ -12,8 +12,8 @@ from penstock.components.errors import UsageError
 from penstock.components.plain import override
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow import proto_texts
 from penstock.pipelines.kubeflow.compile import compile_pipeline
+from penstock.pipelines.kubeflow.ir import change_texts
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement, check_data
 from penstock.pipelines.kubeflow.resources import Volume
@@ -34,7 +34,7 @@ def compiled(out, changes=None, placement=Placement()):  # noqa: B008  # frozen
 
 def texts(message):
     found = []
-    proto_texts.change_texts(message, lambda text: found.append(text) or text)
+    change_texts(message, lambda text: found.append(text) or text)
     return found
 
 
