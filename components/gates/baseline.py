@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tfx import types
-from tfx.components.evaluator import constants
 from tfx.dsl.compiler import constants as runs
 from tfx.dsl.components.common.resolver import ResolverStrategy
 
@@ -17,6 +16,8 @@ EXAMPLES = "examples"
 MODEL = "model"
 MODEL_BLESSING = "model_blessing"
 STATISTICS = "statistics"
+# As `tfx.components.evaluator.constants` has them; importing those imports TensorFlow, 5 s of CPU.
+BLESSED, CURRENT_MODEL_ID, BLESSED_VALUE = "blessed", "current_model_id", 1
 
 Artifacts = dict[str, list[types.Artifact]]
 
@@ -93,8 +94,8 @@ def _latest(
     """
     others = {one.id: one for one in input_dict[key] if one.id not in own}
     for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda one: one.id, reverse=True):
-        blessed = blessing.get_int_custom_property(constants.ARTIFACT_PROPERTY_BLESSED_KEY)
-        for found in meant_by(blessing) if blessed == constants.BLESSED_VALUE else ():
+        blessed = blessing.get_int_custom_property(BLESSED)
+        for found in meant_by(blessing) if blessed == BLESSED_VALUE else ():
             if found in others:
                 return {**input_dict, key: [others[found]], MODEL_BLESSING: [blessing]}
     return {**input_dict, key: [], MODEL_BLESSING: []}
@@ -105,7 +106,7 @@ def _ids(artifacts: list[types.Artifact]) -> set[int]:
 
 
 def _model_id(blessing: types.Artifact) -> list[int]:
-    return [blessing.get_int_custom_property(constants.ARTIFACT_PROPERTY_CURRENT_MODEL_ID_KEY)]
+    return [blessing.get_int_custom_property(CURRENT_MODEL_ID)]
 
 
 def _made_from(store: Any, artifact_id: int) -> set[int]:
