@@ -10,7 +10,7 @@ Only the counts of distinct values are not TFDV's own (`distinct_values.py`).
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,12 @@ from tfx_bsl.arrow.table_util import RecordBatchTake
 from tfx_bsl.statistics.merge_util import merge_dataset_feature_statistics
 
 from penstock.components.batches.distinct_values import DistinctValues
-from penstock.components.batches.shards import merge_in_groups
+from penstock.components.batches.shards import (
+    ShardTask,
+    merge_in_groups,
+    read_batches,
+    read_sequences,
+)
 
 # An accumulator of each generator, by slice key; the key is None without slices.
 Accumulators = dict[str | None, list[Any]]
@@ -72,6 +77,26 @@ def make_plan(options: StatsOptions) -> Plan:
         generator.setup()
     slicers = _slicers(options)[0]
     return Plan(options, generators, [slicing_util.default_slicer, *slicers] if slicers else [])
+
+
+@dataclass(frozen=True)
+class SummarizeShard:
+    """Accumulates a shard; picklable, and worker processes import no TFX for it."""
+
+    options: str  # of TFDV, as JSON
+    sequences: bool
+
+    @property
+    def plan(self) -> Plan:
+        return _plan(self.options)
+
+    def __call__(self, task: ShardTask) -> Accumulators:
+        return add(self.plan, (read_sequences if self.sequences else read_batches)(task))
+
+
+@lru_cache(1)
+def _plan(options: str) -> Plan:
+    return make_plan(StatsOptions.from_json(options))
 
 
 def _generators(options: StatsOptions) -> list[Any]:

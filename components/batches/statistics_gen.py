@@ -2,8 +2,8 @@
 
 import logging
 import os
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from tensorflow_data_validation import StatsOptions
@@ -16,20 +16,12 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, stats_utils
 
-from penstock.components.batches.shards import (
-    ShardTask,
-    read_batches,
-    read_sequences,
-    run_shards,
-    shard_tasks,
-)
+from penstock.components.batches.shards import run_shards, shard_tasks
 from penstock.components.batches.statistics import (
     Accumulators,
-    Plan,
-    add,
+    SummarizeShard,
     estimated_features,
     extract,
-    make_plan,
     merge,
     not_in_batches,
 )
@@ -43,25 +35,6 @@ FALLBACK_PROPERTY = "not_in_batches"
 ESTIMATED_PROPERTY = "estimated_features"
 
 Artifacts = dict[str, list[types.Artifact]]
-
-
-@dataclass(frozen=True)
-class _Work:
-    options: str  # of TFDV, as JSON
-    sequences: bool
-
-    @property
-    def plan(self) -> Plan:
-        return _plan(self.options)
-
-    def __call__(self, task: ShardTask) -> Accumulators:
-        read = read_sequences if self.sequences else read_batches
-        return add(self.plan, read(task))
-
-
-@lru_cache(1)
-def _plan(options: str) -> Plan:
-    return make_plan(StatsOptions.from_json(options))
 
 
 class Executor(executor.Executor):
@@ -91,28 +64,37 @@ class Executor(executor.Executor):
             raise ValueError(f"no splits to compute statistics of in {examples.uri}")
         _describe(statistics, examples, splits, options)
         is_sequence = examples_utils.get_payload_format(examples) == _SEQUENCES
-        work = _Work(options.to_json(), is_sequence)
-        estimated = [name for s in splits for name in self._compute(work, s, examples, statistics)]
-        names = json_utils.dumps(sorted(set(estimated)))
-        statistics.set_string_custom_property(ESTIMATED_PROPERTY, names)
-
-    def _compute(
-        self, work: _Work, split: str, examples: types.Artifact, statistics: types.Artifact
-    ) -> list[str]:
+        work = SummarizeShard(options.to_json(), is_sequence)
+        tasks = {split: shard_tasks(examples.uri, split) for split in splits}
+        # All splits at once, since each start of processes takes as long as a million rows.
         parts = run_shards(
             work,
-            shard_tasks(examples.uri, split),
+            [task for of_split in tasks.values() for task in of_split],
             engine=node_engine(self._make_beam_pipeline),
             output=statistics.uri,
         )
-        found = merge(work.plan, parts)
-        folder = artifact_utils.get_split_uri([statistics], split)
-        path = os.path.join(folder, executor.DEFAULT_FILE_NAME)
-        io_utils.write_bytes_file(path, extract(work.plan, found).SerializeToString())
-        estimated = estimated_features(work.plan, found)
-        if estimated:
-            logger.info("top values and uniques are estimates: %s", ", ".join(estimated))
-        return estimated
+        estimated = [
+            name
+            for split, of_split in tasks.items()
+            for name in _write(work, islice(parts, len(of_split)), split, statistics)
+        ]
+        next(parts, None)  # ends the processes
+        names = json_utils.dumps(sorted(set(estimated)))
+        statistics.set_string_custom_property(ESTIMATED_PROPERTY, names)
+
+
+def _write(
+    work: SummarizeShard, parts: Iterable[Accumulators], split: str, statistics: types.Artifact
+) -> list[str]:
+    """Writes the statistics of a split; returns the features with estimates."""
+    found = merge(work.plan, parts)
+    folder = artifact_utils.get_split_uri([statistics], split)
+    path = os.path.join(folder, executor.DEFAULT_FILE_NAME)
+    io_utils.write_bytes_file(path, extract(work.plan, found).SerializeToString())
+    estimated = estimated_features(work.plan, found)
+    if estimated:
+        logger.info("top values and uniques are estimates: %s", ", ".join(estimated))
+    return estimated
 
 
 _SEQUENCES = example_gen_pb2.FORMAT_TF_SEQUENCE_EXAMPLE

@@ -20,7 +20,7 @@ def taxi_rows(tmp_path_factory, taxi_csv):
     return folder / "rows"
 
 
-def mixed_rows(count=2400):
+def mixed_rows(count=1200):
     """Multivalent, missing, empty, not UTF-8, NaN, infinite, large and categorical values."""
     rng = np.random.default_rng(1)
     odd = [1.0, float("nan"), float("inf"), -float("inf")]
@@ -47,7 +47,7 @@ def mixed_rows(count=2400):
         yield example(**row)
 
 
-def wide_rows(count=2000):
+def wide_rows(count=1000):
     """40 columns: 15 floats, 15 ints, 10 texts."""
     rng = np.random.default_rng(2)
     for _ in range(count):
@@ -57,7 +57,7 @@ def wide_rows(count=2000):
         yield example(**floats, **ints, **texts)
 
 
-def sequence_rows(count=1200):
+def sequence_rows(count=600):
     """SequenceExamples with up to three steps of two texts."""
     rng = np.random.default_rng(3)
     for i in range(count):

@@ -46,35 +46,34 @@ sparse_feature { name: "s" index_feature { name: "index" } value_feature { name:
 weighted_feature {
   name: "w" feature { step: "many_ints" } weight_feature { step: "many_floats" }
 }"""
-BY_TYPE = slices('slicing_specs { feature_keys: "payment_type" }')
-BY_VALUE = slices(
-    'slicing_specs { feature_keys: "payment_type" feature_values {'
-    ' key: "trip_start_day" value: "3" } }'
+BY_TYPE_AND_VALUE = slices(
+    'slicing_specs { feature_keys: "payment_type" } slicing_specs { feature_keys: "payment_type"'
+    ' feature_values { key: "trip_start_day" value: "3" } }'
 )
 BY_ID = slices('slicing_specs { feature_keys: "id" }')
-CROSS = [CrossFeatureStatsGenerator(feature_crosses=[("fare", "tips")], sample_rate=1.0)]
+# A pipeline of TFDV's takes seconds to be made: options that do not touch each other share one.
 CASES = {
     "taxi": ("taxi", {}),
-    "taxi schema": ("taxi", {"schema": schema('feature { name: "company" type: BYTES }')}),
-    "taxi weight": ("taxi", {"weight_feature": "trip_miles"}),
-    "taxi slices": ("taxi", {"slicing_config": BY_TYPE}),
-    "taxi slices by value": ("taxi", {"slicing_config": BY_VALUE}),
-    "taxi allowlist": ("taxi", {"feature_allowlist": ["fare", "company"]}),
-    "taxi sketch": ("taxi", {"use_sketch_based_topk_uniques": True}),
-    "taxi buckets": (
+    "taxi options": (
         "taxi",
         {
+            "schema": schema('feature { name: "company" type: BYTES }'),
+            "feature_allowlist": ["fare", "tips", "company", "payment_type"],
             "num_top_values": 5,
             "num_rank_histogram_buckets": 7,
             "num_quantiles_histogram_buckets": 3,
             "frequency_threshold": 50,
+            "generators": [
+                CrossFeatureStatsGenerator(feature_crosses=[("fare", "tips")], sample_rate=1.0)
+            ],
         },
     ),
-    "taxi cross": ("taxi", {"generators": CROSS}),
+    "taxi weight": ("taxi", {"weight_feature": "trip_miles"}),
+    "taxi slices": ("taxi", {"slicing_config": BY_TYPE_AND_VALUE}),
+    "taxi sketch": ("taxi", {"use_sketch_based_topk_uniques": True}),
     "mixed": ("mixed", {}),
-    "mixed categories": ("mixed", {"schema": schema(CATEGORIES)}),
+    "mixed schema": ("mixed", {"schema": schema(CATEGORIES + OF_TWO_FEATURES)}),
     "mixed weight": ("mixed", {"weight_feature": "weight", "schema": schema(CATEGORIES)}),
-    "mixed sparse": ("mixed", {"schema": schema(OF_TWO_FEATURES)}),
     "wide": ("wide", {}),
     "sequences": ("sequences", {}),
     "sequences slices": ("sequences", {"slicing_config": BY_ID}),
