@@ -18,6 +18,7 @@ from penstock.components.gates.options import (
     KServeOptions,
     ServingOptions,
 )
+from penstock.components.limits import check_numbers
 from penstock.components.packing.options import PackOptions
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.options import Table
@@ -155,8 +156,7 @@ class PipelineConfig:
     parameters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.last_spans < 1:
-            raise UsageError(f"last_spans must be 1 or more, got {self.last_spans}")
+        check_numbers(self, last_spans=1)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from penstock.components.errors import UsageError
+from penstock.components.limits import check_numbers
 from penstock.components.plain import from_plain, override
 from penstock.pipelines.config.overrides import load_overrides
 from penstock.pipelines.kubeflow.package_paths import mark_packages
@@ -104,8 +105,7 @@ class Placement:
             self.resources_of(str(node_id))
         if self.run_as_user < 1:
             raise UsageError(f"run_as_user must be 1 or more, not root, got {self.run_as_user}")
-        if self.workers < 1:
-            raise UsageError(f"workers must be 1 or more, got {self.workers}")
+        check_numbers(self, workers=1)
         if self.queue is not None:
             check_object_name("queue", self.queue)
         for name in self.image_pull_secrets:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from kubernetes.utils.quantity import parse_quantity
 
 from penstock.components.errors import UsageError
+from penstock.components.limits import check_numbers
 
 _CPU = re.compile(r"^(\d+|\d*\.\d+|\d+m)$")
 _MEMORY = re.compile(r"^\d+(Ki|Mi|Gi|Ti|K|M|G|T|)$")
@@ -47,8 +48,7 @@ class Resources:
             request, limit = getattr(self, f"{kind}_request"), getattr(self, f"{kind}_limit")
             if parse_quantity(request) > parse_quantity(limit):
                 raise UsageError(f"{kind}_request {request} is above {kind}_limit {limit}")
-        if self.timeout_seconds is not None and self.timeout_seconds < 1:
-            raise UsageError(f"timeout_seconds must be 1 or more, got {self.timeout_seconds}")
+        check_numbers(self, timeout_seconds=1)
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,12 @@ class Retry:
     total_seconds: int = 30 * 24 * 3600
 
     def __post_init__(self) -> None:
-        if self.times < 0:
-            raise UsageError(f"retry.times must be 0 or more, got {self.times}")
+        check_numbers(self, times=0, factor=1)
         if not 0 < self.wait_seconds < self.total_seconds:
             raise UsageError(
                 "retry needs 0 < wait_seconds < total_seconds, "
                 f"got {self.wait_seconds} and {self.total_seconds}"
             )
-        if self.factor < 1:
-            raise UsageError(f"retry.factor must be 1 or more, got {self.factor}")
 
 
 @dataclass(frozen=True)
@@ -193,8 +190,7 @@ class Gpu:
 
     def __post_init__(self) -> None:
         _match(_KEY, self.resource, "gpu.resource", "a resource like nvidia.com/gpu")
-        if self.count < 1:
-            raise UsageError(f"gpu.count must be 1 or more, got {self.count}; or leave gpu out")
+        check_numbers(self, count=1)
         check_texts("gpu.node_selector", self.node_selector)
 
     def is_for(self, node_id: str, component: str) -> bool:

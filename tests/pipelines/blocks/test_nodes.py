@@ -132,7 +132,7 @@ def test_kserve_without_storage_is_refused(tmp_path):
 
 
 def test_options_outside_their_range_are_refused():
-    with pytest.raises(UsageError, match=r"^last_spans must be 1 or more, got 0$"):
+    with pytest.raises(UsageError, match=r"^`last_spans` must be at least 1, got 0$"):
         replace(TaxiConfig(), last_spans=0)
 
 

@@ -75,7 +75,7 @@ def test_the_gpu_is_for_trainers_or_for_the_nodes_named():
         ("pod_annotations: {a/b: yes}", "pod_annotations: quote the value of a/b, True"),
         ("pod_labels: {a: 1}", "pod_labels: quote the value of a, 1"),
         ("image_paths: [data]", "image_paths must be absolute paths, got 'data'"),
-        ("gpu: {count: 0}", "gpu.count must be 1 or more, got 0"),
+        ("gpu: {count: 0}", "gpu: `count` must be at least 1, got 0"),
         ("gpu: {node_selector: {a: true}}", "gpu.node_selector: quote the value of a, True"),
         ("gpu: {tolerations: [{operator: Equal}]}", "operator Equal needs a value"),
         ("gpu: {tolerations: [{effect: Never}]}", "must be one of NoSchedule"),
@@ -83,7 +83,10 @@ def test_the_gpu_is_for_trainers_or_for_the_nodes_named():
         # Argo 3.5 to 4.0 reads a factor by intstr.Int32, and fails the node of another.
         ("retry: {factor: 1.5}", "retry.factor: expected a whole number, got 1.5"),
         ("retry: {max_wait_seconds: 600}", "retry.max_wait_seconds: no such option"),
-        ("nodes: {a: {timeout_seconds: 0}}", "timeout_seconds must be 1 or more, got 0"),
+        (
+            "nodes: {a: {timeout_seconds: 0}}",
+            "nodes.a: `timeout_seconds` must be at least 1, got 0",
+        ),
         ("affinity: [{key: zone}]", "affinity of zone: In and NotIn need values"),
         ("secret_env: {My_S: {a: B}}", "secret_env.My_S must be a name of a Kubernetes object"),
         ("secret_env: {db: A}", "secret_env.db: expected KEY: VARIABLE for each key, got 'A'"),
