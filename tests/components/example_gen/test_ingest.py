@@ -1,10 +1,9 @@
 import json
-import multiprocessing
 import os
 import pickle
-import resource
 import shutil
-import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -243,34 +242,40 @@ def test_no_more_shards_than_rows(tmp_path):
     assert [shard.rows for shard in asked.shards] == [1, 1]
 
 
-def _slow_ingest(source, output):
-    from penstock.components.example_gen import shard_task
+# For a process of its own: a fork of this one may wait for ever for a lock of one of its threads.
+INGEST = """
+import resource, sys, time
+from pathlib import Path
+from penstock.components.example_gen import shard_task
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import (
+    IngestInput, IngestOptions, Split, SplitOptions)
+from penstock.components.tfrecord.sharding import ShardOptions
 
-    write = shard_task._write_small
+write = shard_task._write_small
 
-    def slow(*args):
-        places = write(*args)
+def stall(*args):
+    write(*args)
+    while True:
         time.sleep(1000)
-        return places
 
-    shard_task._write_small = slow
-    run(source, output)
+{first}
+job = IngestInput(sys.argv[1], splits=SplitOptions((Split("all"),)))
+ingest([job], Path(sys.argv[2]), IngestOptions(shards=ShardOptions(shards=3)))
+"""
+STALLED = INGEST.format(first="shard_task._write_small = stall")
+LIMITED = INGEST.format(first="resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))")
 
 
 @pytest.mark.faults
 def test_killed_and_run_again_gives_the_digest_of_a_clean_run(tmp_path, taxi_csv):
     clean = run(taxi_csv, tmp_path / "clean")
-    process = multiprocessing.get_context("fork").Process(
-        target=_slow_ingest, args=(taxi_csv, tmp_path / "out")
-    )
-    process.start()
-    deadline = time.monotonic() + 300
-    while (
-        not list(tmp_path.glob(".out.*/.work/*/Split-all/.data*")) and time.monotonic() < deadline
-    ):
+    process = subprocess.Popen([sys.executable, "-c", STALLED, taxi_csv, tmp_path / "out"])
+    while not list(tmp_path.glob(".out.*/.work/*/Split-all/.data*")):
+        assert process.poll() is None
         time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
+    process.kill()
+    process.wait()
     assert not (tmp_path / "out").exists()
     assert len(list(tmp_path.glob(".out.*"))) == 2
     again = run(taxi_csv, tmp_path / "out")
@@ -315,28 +320,13 @@ def test_the_plan_sees_all_of_the_input(tmp_path):
     assert planned.plan.reason == "8 for about 62.3 MiB: the reader interleaves 8 files"
 
 
-def _ingest_on_a_small_disk(source, output, said):
-    # Stands for a full disk, which needs a file system of its own.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-    try:
-        run(source, output, workers=1)
-    except DataError as error:
-        said.put(str(error))
-
-
 @pytest.mark.faults
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, taxi_csv):
-    context = multiprocessing.get_context("fork")
-    said = context.SimpleQueue()
-    process = context.Process(
-        target=_ingest_on_a_small_disk, args=(taxi_csv, tmp_path / "out", said)
-    )
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-    text = said.get()
+    command = [sys.executable, "-c", LIMITED, taxi_csv, tmp_path / "out"]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    text = done.stderr.splitlines()[-1]
+    assert text.startswith("penstock.components.errors.DataError: ")
     assert text.endswith("Split-all/data_tfrecord-00000-of-00003: File too large")
-    assert "\n" not in text
     assert os.listdir(tmp_path) == []
 
 

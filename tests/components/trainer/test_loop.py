@@ -280,7 +280,8 @@ def test_a_checkpoint_that_was_never_finished_is_no_checkpoint(run):
 
 
 def test_training_data_that_ends_is_refused(run, toy):
-    with pytest.raises(UsageError, match="train_data ended after step 4: it must be endless"):
+    # Steps are counted by call into TensorFlow, which on a slow machine has fewer.
+    with pytest.raises(UsageError, match=r"train_data ended after step \d+: it must be endless"):
         run(train_data=toy.dataset(), steps_per_epoch=100)
 
 
