@@ -116,13 +116,11 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
     measures = [("errors of a constant avoided" if is_class else "variance explained", y)]
     if not is_class:  # the tail of exp(y) hides in bins that y has of its own
         measures.append(("variance of ranks explained", np.unique(y, return_inverse=True)[1]))
-    alone = set()
     for name in features:
         bins = _binned(_numbers(table[name])) if _is_number(table[name]) else _codes(table[name])
         for (what, values), least in zip(measures, (_MIN_SHARE, _MIN_RANK_SHARE), strict=False):
             share = _explained(bins, values, is_class=is_class)
             if share >= least:
-                alone.add(name)
                 yield Leak(
                     f"{name} alone gives {label} away ({share:.1%} of the {what}); if it is known "
                     "only afterwards, leave it out",
@@ -132,7 +130,7 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
                 break
     if is_class:
         return
-    names = [n for n in features if n not in alone and _is_number(table[n])][:_MOST_PAIRED]
+    names = [n for n in features if _is_number(table[n])][:_MOST_PAIRED]
     for (a, b), sign, share in _pairs(table, names, y):
         yield Leak(
             f"{a} {sign} {b} gives {label} away ({share:.1%} of the variance explained); leave "

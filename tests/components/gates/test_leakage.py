@@ -59,6 +59,13 @@ def test_pair_that_makes_up_a_quantity_is_named(sign, combined):
     assert f"casual {sign} registered gives bikers away (100.0% of" in "\n".join(found)
 
 
+def test_pair_of_which_one_gives_the_quantity_away_alone_is_named_too():
+    reading, maths = CHANCE.normal(size=2_000), 0.15 * CHANCE.normal(size=2_000)
+    alone, pair = leaks("score", score=reading + maths, reading=reading, maths=maths)
+    assert alone.startswith("reading alone gives score away")
+    assert pair.startswith("reading + maths gives score away")
+
+
 def test_good_features_are_no_leaks():
     x = CHANCE.normal(size=2_000)
     assert leaks("y", y=x + CHANCE.normal(size=2_000), x=x) == []
