@@ -131,7 +131,9 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
     if is_class:
         return
     names = [n for n in features if _is_number(table[n])][:_MOST_PAIRED]
-    for (a, b), sign, share in _pairs(table, names, y):
+    # Of the signs of a pair the one that explains most.
+    found = {pair: how for pair, *how in sorted(_pairs(table, names, y), key=lambda one: one[2])}
+    for (a, b), (sign, share) in found.items():
         yield Leak(
             f"{a} {sign} {b} gives {label} away ({share:.1%} of the variance explained); leave "
             "one out",
