@@ -22,6 +22,7 @@ from penstock.pipelines.reporting.histograms import (
 )
 
 STATISTICS_FILE = "FeatureStats.pb"
+_NO_TEXT = "__BYTES_VALUE__"  # TFDV's word for bytes that are not UTF-8
 _TOP_VALUES = 5
 # TFDV's name of the count of all values beyond the top 20.
 _Feature = statistics_pb2.FeatureNameStatistics
@@ -159,7 +160,11 @@ def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
         # TFDV's own count of missing leaves out rows without the parent feature.
         missing=max(0, rows - present(feature)),
         distinct=int(texts.unique) if kind == "string_stats" else None,
-        top=[Bar(top.value, top.frequency) for top in texts.top_values[:_TOP_VALUES]],
+        top=[
+            Bar(top.value, top.frequency)
+            for top in texts.top_values[:_TOP_VALUES]
+            if top.value != _NO_TEXT
+        ],
         numbers=_numbers(feature) if kind == "num_stats" else {},
         bars=bars,
     )
