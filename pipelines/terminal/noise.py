@@ -68,7 +68,8 @@ def noise_to_log() -> Iterator[Noise]:
 
 def _turn_to(log: Path) -> None:
     _flush()
-    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    # At exit the folder of a run may be gone.
+    descriptor = os.open(log if log.exists() else os.devnull, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)

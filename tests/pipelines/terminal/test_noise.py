@@ -43,3 +43,13 @@ def test_only_what_is_meant_for_the_screen_gets_there(tmp_path):
 
 def test_without_a_place_to_keep_it_the_noise_is_gone():
     assert run().stderr == "for the person\n"
+
+
+def test_log_that_is_gone_at_the_end_is_no_error(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", CODE + "temporary.unlink()", str(tmp_path / "log")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Traceback" not in done.stderr
