@@ -105,7 +105,8 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
             below = glob.iglob(os.path.join(glob.escape(pattern), "*=*", "**"), recursive=True)
             found += [p for p in below if not os.path.isdir(p) and _is_partitioned(pattern, p)]
         listing = _by_extension(_without_stray(found), kind)
-        if kind and listing.files and (left_out := _data_below(pattern, names)):
+        plain = [name for name in names if "=" not in name]
+        if kind and listing.files and (left_out := _data_below(pattern, plain)):
             _LOG.warning("%s: %s", pattern, left_out)
     elif glob.has_magic(pattern):
         found = glob.glob(pattern, recursive=True)
@@ -147,7 +148,7 @@ def _is_partitioned(root: str, path: str) -> bool:
 def _data_below(folder: str, names: Sequence[str]) -> str | None:
     """Says in words which folders in a folder hold data files, as they are not searched."""
     known = tuple(one for extensions in EXTENSIONS.values() for one in extensions)
-    folders = sorted(name for name in names if "=" not in name and name[0] not in "._")
+    folders = sorted(name for name in names if name[0] not in "._")
     below = (
         (name, file)
         for name in folders

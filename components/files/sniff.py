@@ -37,6 +37,9 @@ _MAGIC = (
         for version in (2, 3, 4, 5)
     ),
     (b"version https://git-lfs", "a Git LFS pointer", "fetch the file: git lfs pull"),
+    (b"<stata_dta>", "Stata", "export it as Parquet, by pandas.read_stata"),
+    (b"r\x02\x01\0", "Stata", "export it as Parquet, by pandas.read_stata"),
+    (b"r\x01\x01\0", "Stata", "export it as Parquet, by pandas.read_stata"),
     (b"%PDF-", "a PDF", "export the table as CSV"),
     (b"\xff\xfe\x00\x00", "UTF-32", "convert it: iconv -f UTF-32 -t UTF-8"),
     (b"\xff\xfe", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
@@ -72,7 +75,7 @@ def not_text(head: bytes) -> str | None:
     if problem := _container(head):
         return problem
     start = head.lstrip()[:15].lower()
-    if start.startswith((b"<!doctype html", b"<html", b"<?xml")):
+    if start.startswith((b"<!doctype html", b"<html", b"<table", b"<?xml")):
         return "looks like HTML or XML, perhaps an error page; download the data again"
     if start.startswith(b"[") and start[1:].lstrip().startswith(b"{"):
         return "looks like one JSON array; write an object a line, as `jq -c '.[]'` does"

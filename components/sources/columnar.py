@@ -307,6 +307,10 @@ def opening(path: str, what: str) -> Iterator[None]:
     """Turns Arrow's errors in the block into a `DataError` that names the file."""
     try:
         yield
+    except (pa.ArrowException, OSError) as error:  # Some are RuntimeErrors, too.
+        if lacks := _reader_lacks(error):
+            raise DataError(f"{path}: {lacks} again") from error
+        raise DataError(f"{path}: damaged {what} ({short_error(error)})") from error
     except RuntimeError as error:
         if "extension" not in str(error):
             raise
@@ -314,10 +318,6 @@ def opening(path: str, what: str) -> Iterator[None]:
             f"{path}: a column has a pickled Python extension type, which could run any code and "
             "is not read (CVE-2023-47248); write the column with a plain type"
         ) from error
-    except (pa.ArrowException, OSError) as error:
-        if lacks := _reader_lacks(error):
-            raise DataError(f"{path}: {lacks} again") from error
-        raise DataError(f"{path}: damaged {what} ({short_error(error)})") from error
 
 
 def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Content, bytes]:
@@ -399,10 +399,15 @@ def _kept(files: Sequence[ColumnarFile], options: ColumnOptions) -> list[str]:
     if options.extra_columns == "reject":
         return names
     held = [name for name in names if all(feature_type(file.type_of(name)) for file in files)]
-    if 0 < len(held) < len(names):
+    if not held:
+        raise DataError(
+            f"{files[0].path}: no feature can hold any of its columns ({shown(names)}); flatten "
+            "them into columns of numbers, text or lists of those"
+        )
+    if len(held) < len(names):
         left_out = shown([name for name in names if name not in held])
         _LOG.warning("%s: left out %s, which no feature can hold", files[0].path, left_out)
-    return held or names
+    return held
 
 
 def _check_units(name: str, files: Sequence[ColumnarFile]) -> None:

@@ -121,5 +121,6 @@ def _typed(text: str | None, column: Column, path: str, non_finite: str) -> Any:
     except ValueError as error:
         raise DataError(
             f"{path}: column {column.name!r} holds {column.kind.value}, and its folder "
-            f"{column.name}={text}: {error}"
+            f"{column.name}={text}: {error}; leave it out of the files, give a schema, or name the "
+            "folder itself as the input"
         ) from error

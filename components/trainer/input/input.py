@@ -206,6 +206,7 @@ class Input(ABC):
     def misfit(self, split: str) -> str | None:
         """Finds the first record that cannot be parsed, where the kind knows how."""
         del split
+        return None
 
     def _built(self, split: str, build: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
         """Calls `build`, without AutoGraph if possible, and attaches the origin for `damage_in`.

@@ -164,7 +164,9 @@ def test_nested_columns_are_left_out_on_request(write, read_out, caplog):
     options = Table(extra_columns="drop")
     assert read_out(open_source(path, options)).rows == [[1]]
     assert caplog.messages == [f"{path}: left out 'deep', which no feature can hold"]
-    with pytest.raises(DataError, match="column 'deep' has type struct"):
+    with pytest.raises(
+        DataError, match=r"no feature can hold any of its columns \('deep'\); flatten"
+    ):
         open_source(write({"deep": pa.array([{"b": 1}])}), options)
 
 
@@ -255,6 +257,17 @@ def test_drift_between_files_is_named(write, tmp_path, read_out):
     )
     write({"a": pa.array([1]), "c": pa.array(["x"])}, "d/3.parquet")
     assert refusal(folder).startswith("3.parquet: lacks 'b' and has 'c' besides; expected")
+
+
+def test_file_of_a_type_that_the_reader_lacks_is_not_called_damaged(monkeypatch):
+    path = str(Path(__file__).parent / "corpus" / "polars-2.1.0-plain.parquet")
+
+    def lacks(*args, **options):
+        raise pa.ArrowNotImplementedError("Integers with more than 64 bits not implemented")
+
+    monkeypatch.setattr(pq, "ParquetFile", lacks)
+    with pytest.raises(DataError, match=r"cannot be read by pyarrow .* more than 64 bits"):
+        open_source(path)
 
 
 def test_a_column_that_only_a_later_file_has_is_dropped_on_request(write, tmp_path, read_out):
