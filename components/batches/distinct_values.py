@@ -90,7 +90,6 @@ class EstimatedCounts:
             sketch.AddValues(values, pc.cast(counts, pa.float32()).combine_chunks())
 
     def merge(self, other: "EstimatedCounts") -> None:
-        """Adds the values of another."""
         self.distinct.Merge(other.distinct)
         for mine, others in zip(self.top, other.top, strict=True):
             mine.Merge(others)
@@ -122,11 +121,9 @@ class DistinctValues(CombinerStatsGenerator):
         self._most = max(options.num_top_values, options.num_rank_histogram_buckets)
 
     def create_accumulator(self) -> Accumulator:
-        """Returns the counts of no rows."""
         return {}
 
     def add_input(self, accumulator: Accumulator, batch: pa.RecordBatch) -> Accumulator:
-        """Adds the values of a batch to the counts of their features."""
         for path, column, weights in arrow_util.enumerate_arrays(
             batch, example_weight_map=self._weights, enumerate_leaves_only=True
         ):
@@ -162,7 +159,6 @@ class DistinctValues(CombinerStatsGenerator):
         return accumulator
 
     def merge_accumulators(self, accumulators: Iterable[Accumulator]) -> Accumulator:
-        """Returns the counts of all accumulators together."""
         result: Accumulator = {}
         for accumulator in accumulators:
             for path, counts in accumulator.items():
@@ -176,7 +172,6 @@ class DistinctValues(CombinerStatsGenerator):
         return self.compact(result)
 
     def estimated(self, accumulator: Accumulator) -> set[str]:
-        """Returns the names of the features with estimated counts."""
         return {str(p) for p, counts in accumulator.items() if isinstance(counts, EstimatedCounts)}
 
     def extract_output(self, accumulator: Accumulator) -> DatasetFeatureStatistics:

@@ -68,7 +68,6 @@ def not_in_batches(options: StatsOptions) -> str | None:
 
 
 def make_plan(options: StatsOptions) -> Plan:
-    """Returns the plan of options that `not_in_batches` accepts."""
     generators = [
         DistinctValues(options) if isinstance(one, TopKUniquesStatsGenerator) else one
         for one in _generators(options)
@@ -120,7 +119,6 @@ def _slicers(options: StatsOptions) -> tuple[list[Callable[..., Any]], list[str]
 
 
 def add(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Accumulators:
-    """Returns accumulators of all rows of the batches."""
     found: Accumulators = {}
     for batch in batches:
         for key, rows in _slices(plan, batch):
@@ -134,7 +132,6 @@ def add(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Accumulators:
 
 
 def merge(plan: Plan, parts: Iterable[Accumulators]) -> Accumulators:
-    """Returns the accumulators of all parts together."""
     return merge_in_groups(parts, partial(_merged, plan))
 
 
@@ -168,7 +165,6 @@ def extract(plan: Plan, found: Accumulators) -> DatasetFeatureStatisticsList:
 
 
 def estimated_features(plan: Plan, found: Accumulators) -> list[str]:
-    """Returns the features with more distinct values than are counted exactly, sorted."""
     names = set()
     for accumulators in found.values():
         for generator, accumulator in zip(plan.generators, accumulators, strict=True):

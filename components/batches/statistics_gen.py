@@ -43,7 +43,6 @@ class Executor(executor.Executor):
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        """Writes the statistics of each split that is not excluded."""
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
         statistics = artifact_utils.get_single_instance(output_dict[keys.STATISTICS_KEY])
         options = _stats_options(input_dict, exec_properties)

@@ -32,7 +32,6 @@ class Executor(executor.Executor):
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        """Writes the TransformGraph, and transformed Examples if there is an output for them."""
         reason = _not_plain(input_dict, output_dict, exec_properties)
         if reason is None:
             self._log_startup(input_dict, output_dict, exec_properties)

@@ -242,7 +242,6 @@ def _array(data: Buffer, section: Section, start: int, rows: int) -> npt.NDArray
 
 
 def example_values(example: bytes) -> list[bytes]:
-    """Decodes what `encode_values` wrote; an empty list for no bytes."""
     if not example:
         return []
     message: Any = parse_example(example)
