@@ -46,7 +46,7 @@ class TensorBoard:
 
     def __init__(self, log_dir: str) -> None:
         self.run = log_dir
-        self.url = None
+        self.url: str | None = None
         self._train = tf.summary.create_file_writer(posixpath.join(log_dir, "train"))
         self._validation = tf.summary.create_file_writer(posixpath.join(log_dir, "validation"))
 
