@@ -200,7 +200,9 @@ def _peers(options: FormatsOptions, kind: str) -> _Group:
         root = packed_tables.root_of(folder, count, unique=kind == format_peers.UNIQUE)
     else:
         root = packed_images.root_of(folder, count)
-    readers = {name: one.batches for name, one in format_peers.CONTENDERS[kind].items()}
+    readers: dict[str, object] = {
+        n: one.batches for n, one in format_peers.CONTENDERS[kind].items()
+    }
     arguments = questions.job_arguments(
         group=kind, root=str(root), rows=count, seconds=options.seconds
     )

@@ -132,7 +132,8 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
         return
     names = [n for n in features if _is_number(table[n])][:_MOST_PAIRED]
     # Of the signs of a pair the one that explains most.
-    found = {pair: how for pair, *how in sorted(_pairs(table, names, y), key=lambda one: one[2])}
+    pairs = sorted(_pairs(table, names, y), key=lambda one: one[2])
+    found = {pair: (sign, share) for pair, sign, share in pairs}
     for (a, b), (sign, share) in found.items():
         yield Leak(
             f"{a} {sign} {b} gives {label} away ({share:.1%} of the variance explained); leave "
