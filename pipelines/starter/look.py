@@ -37,6 +37,8 @@ _LOOKED_AT_FILES = 10_000
 _MIN_SIDE, _MAX_SIDE = 8, 96
 # NaN and infinity in a table count as missing.
 _NO_NAN = {"non_finite": "null"}
+# Rows with a value of a column that each split must have one of: of fewer, a split may get none.
+_MIN_PRESENT = 20
 _MAX_LIST = 2**31 - 1  # more than one value: a list of any length
 
 
@@ -232,7 +234,7 @@ def schema_text(look: TableLook) -> str:
         target = targets.get(column.name)
         feature.value_count.max = _MAX_LIST if column.is_list else 1
         if target is None:
-            feature.presence.min_count = 1 if column.present else 0
+            feature.presence.min_count = int(column.present >= _MIN_PRESENT)
             continue
         feature.presence.min_fraction, feature.presence.min_count = 1.0, 1
         if target.classes and kind is FeatureKind.BYTES:

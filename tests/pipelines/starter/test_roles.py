@@ -143,6 +143,13 @@ def test_schema_has_types_and_class_domains(tmp_path):
     assert (y.int_domain.min, y.int_domain.max) == (0, 1)
 
 
+def test_column_of_a_few_values_need_not_be_in_each_split(tmp_path):
+    columns = {"x": lambda i: i / 2, "rare": lambda i: i if i == 3 else "", "y": lambda i: i % 2}
+    look = look_at(table(tmp_path, **columns), StarterOptions(targets=("y",)))
+    features = parse_schema(schema_text(look), "schema.pbtxt").feature
+    assert {f.name: f.presence.min_count for f in features} == {"x": 1, "rare": 0, "y": 1}
+
+
 def test_table_without_target_is_refused(tmp_path):
     with pytest.raises(UsageError, match="a table needs --target, the column to predict"):
         look_at(table(tmp_path, x=lambda i: i), StarterOptions())
