@@ -53,6 +53,9 @@ _KNOWN_FORMS = {
         r"\bhttps://(?:hooks\.slack\.com/(?:services|workflows)/[\w/-]{8,}"
         r"|(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d+/[\w-]{8,})"
     ),
+    "a token of a service": re.compile(
+        r"\b(?:dckr_pat_|shpat_|hvs\.|dop_v1_|glsa_|lin_api_|sq0csp-|ATATT3)[\w-]{20,}"
+    ),
     "a GitHub token": re.compile(r"\b(?:gh[opsur]_[0-9A-Za-z]{36,}|github_pat_\w{22,})"),
     "a GitLab token": re.compile(r"\bglpat-[\w-]{20,}"),
     "a Slack token": re.compile(r"\bxox[abprs]-[0-9A-Za-z-]{10,}"),
@@ -79,6 +82,8 @@ _LOGINS = (
 _COMMANDS = (
     re.compile(r"\bcurl\b[^\n]*?\s(?:-u|--user)[ =]*['\"]?[^\s:'\"]+:([^\s'\"]+)"),
     re.compile(r"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n]*?\s-p([^\s'\"]+)"),
+    re.compile(r"\b(?:sshpass|docker\s+login)\b[^\n]*?\s-p\s*([^\s'\"]+)"),
+    re.compile(r"\bredis-cli\b[^\n]*?\s-a\s*([^\s'\"]+)"),
 )
 # Secret keys of AWS have no form but 40 characters of base64 in random order: more than 4.4 bits
 # each by their own frequencies, where paths and words have about 4 and hex digests at most 4.
