@@ -93,7 +93,7 @@ def cluster(folder: Path, jars: Path) -> Iterator[list[subprocess.Popen[bytes]]]
                 time.sleep(1)
             yield started
         finally:
-            for process in started:
+            for process in (one for one in started if one.poll() is None):
                 for child in psutil.Process(process.pid).children(recursive=True):
                     child.kill()
                 process.kill()
