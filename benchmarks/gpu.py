@@ -58,6 +58,7 @@ STEP_OPTIONS: tuple[dict[str, Any], ...] = (
     {"mixed_precision": "bfloat16"},
     {"xla": True},
     {"prefetch_to_device": False},
+    {"gpu_memory_growth": False},
     {"steps_per_execution": 1},
     {"steps_per_execution": 10},
 )
@@ -144,7 +145,8 @@ def _comparison(group: Group, results: Results) -> Comparison:
 def _facts(group: Group, results: Results) -> FactTable:
     headers = (
         *("Contender", "Step, ms", "On a batch on the device, ms", "Of its speed, %"),
-        *("Device idle by the profile, %", "Busy by NVML, %", "Host waits, %", "Verdict"),
+        *("Device idle by the profile, %", "Busy by NVML, %", "Host waits, %"),
+        *("GPU memory, MiB", "Verdict"),
     )
 
     def percent(share: float | None) -> float | str:
@@ -155,6 +157,7 @@ def _facts(group: Group, results: Results) -> FactTable:
             *(name, round(r["step_ms"], 3), round(r["limit_ms"], 3)),
             percent(r["limit_ms"] / r["step_ms"]),
             *(percent(r[key]) for key in ("gpu_idle_share", "gpu_busy_share", "wait_share")),
+            "-" if r["gpu_memory_mib"] is None else round(r["gpu_memory_mib"]),
             r["verdict"],
         )
         for name, r in results.items()

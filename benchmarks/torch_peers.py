@@ -34,7 +34,6 @@ def prepare(job: dict[str, Any]) -> None:
 
 
 def _write(folder: Path, payloads: Callable[[], Iterator[bytes]]) -> None:
-    import numpy as np
     from streaming import MDSWriter
 
     folder.mkdir(parents=True)
@@ -43,8 +42,15 @@ def _write(folder: Path, payloads: Callable[[], Iterator[bytes]]) -> None:
         for payload in payloads():
             row = format_peers.row_from(payload)
             out.write({**row, "bytes": pickle.dumps(tuple(row["bytes"]))})
+    write_mapped(folder, payloads())
+
+
+def write_mapped(folder: Path, payloads: Iterator[bytes]) -> None:
+    """All rows in one file, and where each ends."""
+    import numpy as np
+
     with (folder / "rows.bin").open("wb") as file:
-        sizes = [file.write(payload) for payload in payloads()]
+        sizes = [file.write(payload) for payload in payloads]
     np.save(folder / "ends.npy", np.cumsum(sizes))
 
 
@@ -68,7 +74,7 @@ def mds_batches(root: Path) -> Iterator[Row]:
     return _endless(DataLoader(rows, batch_size=packed_tables.BATCH_SIZE, collate_fn=stack))
 
 
-class _MappedRows:
+class MappedRows:
     """Rows of a mapped file, for loaders that ask for all rows of a batch at once."""
 
     def __init__(self, folder: Path) -> None:
@@ -94,7 +100,7 @@ def mapped_batches(root: Path) -> Iterator[Row]:
 
     return _endless(
         StatefulDataLoader(
-            _MappedRows(root / FOLDER),
+            MappedRows(root / FOLDER),
             batch_size=packed_tables.BATCH_SIZE,
             shuffle=True,
             collate_fn=_stacked,
@@ -160,10 +166,10 @@ def contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add(values: Any, found: dict[str, int]) -> None:
-    if isinstance(values, list):
-        found["lengths"] += sum(
-            len(value) if isinstance(value, bytes) else sum(map(len, value)) for value in values
-        )
+    if isinstance(values, list):  # the texts of each row
+        found["lengths"] += sum(len(text) for texts in values for text in texts)
+    elif values.dtype == object:  # the texts of a column
+        found["lengths"] += sum(map(len, values))
     elif not values.dtype.is_floating_point:
         found["integers"] += int(values.sum())
 

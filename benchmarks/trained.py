@@ -95,6 +95,7 @@ def train_for(
         "peak_mib": peak_mib_now(),
         "gpu_busy_share": used.gpu_busy_share,
         "gpu_idle_share": used.gpu_idle_share,
+        "gpu_memory_mib": max((max(gpu.memory_mib) for gpu in used.machine.gpus), default=None),
         "first_step_seconds": trained.record.first_step_seconds,
         "verdict": bottleneck(trained.record, used),
     }

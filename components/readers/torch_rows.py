@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.errors import UsageError
@@ -19,9 +20,10 @@ except ImportError:  # refused when a dataset is made
 class TorchRows(IterableDataset):
     """Endless shuffled batches of rows, for `DataLoader(TorchRows(...), batch_size=None)`.
 
-    A batch is a dict of arrays by column, which the loader turns into tensors; byte strings and
-    lists of any length are Python lists. Batches and their order are those of `Rows.batches` with
-    the same options, for any `num_workers` of the loader; each pass has each row once.
+    A batch is a dict of arrays by column. The loader turns numbers into tensors; byte strings and
+    lists of any length stay NumPy arrays of objects. Batches and their order are those of
+    `Rows.batches` with the same options, for any `num_workers` of the loader; each pass has each
+    row once.
 
     Args:
         rows: Rows to read.
@@ -90,10 +92,11 @@ class TorchRows(IterableDataset):
         self._start = state["start"]
 
 
-def _values(column: pa.Array) -> Any:
+def _values(column: pa.Array) -> npt.NDArray[Any]:
     kind = column.type
     if pa.types.is_fixed_size_list(kind) and not pa.types.is_binary(kind.value_type):
-        return np.array(column.flatten()).reshape(len(column), kind.list_size)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return np.array(column)
-    return column.to_pylist()
+        return _values(column.flatten()).reshape(len(column), kind.list_size)
+    found = column.to_numpy(zero_copy_only=False)
+    # PyTorch takes writable numbers over as they are, and leaves arrays of objects alone; of a list
+    # it would look at each text, 8 us a row of eight.
+    return found if found.dtype == object else np.array(found)

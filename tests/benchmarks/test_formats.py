@@ -1,6 +1,12 @@
 import pytest
 
-from penstock.benchmarks import format_files, format_messages, format_peers, made_table
+from penstock.benchmarks import (
+    format_files,
+    format_messages,
+    format_peers,
+    made_table,
+    torch_peers,
+)
 from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import packed as packed_tables
 from penstock.components.errors import DataError
@@ -98,3 +104,13 @@ def test_a_peer_that_lost_a_row_is_found_out(table, tmp_path):
     format_peers.make_peers(root, iter(lost))
     with pytest.raises(DataError, match=r"^a pass sums to .*, the table to "):
         format_peers.reader_of(format_peers.WEBDATASET, format_peers.TABLE, root, ROWS)
+
+
+def test_rows_of_a_mapped_file_are_those_of_the_table(tmp_path):
+    payloads = list(format_peers.rows_of_table(100))
+    torch_peers.write_mapped(tmp_path, iter(payloads))
+    rows = torch_peers.MappedRows(tmp_path)
+    assert len(rows) == 100
+    for number, row in zip((99, 0, 41), rows.__getitems__([99, 0, 41]), strict=True):
+        expected = format_peers.row_from(payloads[number])
+        assert all((row[name] == expected[name]).all() for name in expected)

@@ -43,6 +43,8 @@ torch.manual_seed(0)
 batches = list(DataLoader(Rows(sys.argv[1]), batch_size=50, shuffle=True, num_workers=2))
 for name in ("id", "x"):
     found[name] = [value for batch in batches for value in batch[name].tolist()]
+first = next(iter(DataLoader(make(), batch_size=None)))
+found["texts"] = [first["id"].tolist(), str(first["name"].dtype), b",".join(first["name"]).decode()]
 print(json.dumps(found))
 """
 
@@ -110,3 +112,9 @@ def test_a_loader_shuffles_rows_by_number(found):
     assert sorted(found["id"]) == list(range(1000))
     assert found["id"] != sorted(found["id"])
     assert found["x"] == [row / 4 for row in found["id"]]
+
+
+def test_texts_stay_an_array_of_byte_strings(found):
+    ids, kind, texts = found["texts"]
+    assert kind == "object"
+    assert texts.split(",") == [f"name {row}" for row in ids]
