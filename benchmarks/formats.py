@@ -200,7 +200,7 @@ def _peers(options: FormatsOptions, kind: str) -> _Group:
         root = packed_tables.root_of(folder, count, unique=kind == format_peers.UNIQUE)
     else:
         root = packed_images.root_of(folder, count)
-    readers: dict[str, object] = {
+    readers: dict[str, Callable[..., Any]] = {
         n: one.batches for n, one in format_peers.CONTENDERS[kind].items()
     }
     arguments = questions.job_arguments(
