@@ -4,7 +4,6 @@ In: a blessed model. Out: a new version in the serving folder, which appears onc
 been read back. A model server never sees half a version, and serves the model pushed last.
 """
 
-import hashlib
 import os
 import shutil
 import time
@@ -17,16 +16,13 @@ from typing import Any
 from tfx import types
 from tfx.components.pusher import component, executor
 from tfx.dsl.components.base import executor_spec
-from tfx.dsl.io import fileio
 from tfx.proto import pusher_pb2
 from tfx.types import artifact_utils, standard_component_specs
 from tfx.utils import io_utils, proto_utils
 
 from penstock.components.errors import DataError
 from penstock.components.files.commit import attempt
-from penstock.components.files.content import hash_file
-
-DIGEST_PROPERTY = "pushed_sha256"
+from penstock.components.gates.served_model import DIGEST_PROPERTY, folder_digest, newest_version
 
 
 class Executor(executor.Executor):
@@ -96,43 +92,6 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
             f"{version}: the model cannot be pushed ({_reason(error)}); nothing of it remains"
         ) from error
     return version, digest
-
-
-def check_served(pushed: types.Artifact) -> None:
-    """Raises a DataError unless a pushed model is the serving folder's newest version, unaltered.
-
-    Without a version, as of TFX's own Pusher, nothing is checked.
-    """
-    place = pushed.get_string_custom_property("pushed_destination")
-    version = pushed.get_string_custom_property("pushed_version")
-    if not version.isdecimal() or os.path.basename(place) != version:
-        return
-    if not fileio.isdir(place):
-        raise DataError(f"{place}: the pushed model is gone")
-    newest = newest_version(os.path.dirname(place))
-    if newest is not None and newest.name != version:
-        raise DataError(f"{place}: was pushed, but {newest.name} is the newest version there")
-    digest = pushed.get_string_custom_property(DIGEST_PROPERTY)
-    if digest and "://" not in place and folder_digest(place) != digest:
-        raise DataError(f"{place}: the pushed model was altered")
-
-
-def newest_version(serving: str) -> Path | None:
-    """Returns the version that a model server loads, the largest number; None without any."""
-    names = fileio.listdir(serving) if fileio.isdir(serving) else []
-    versions = [name.rstrip("/") for name in names]
-    numbers = [name for name in versions if name.isdecimal()]
-    return Path(serving, max(numbers, key=int)) if numbers else None
-
-
-def folder_digest(folder: str) -> str:
-    """Returns a digest (hex) of the relative paths and contents of all files in a folder."""
-    total = hashlib.sha256()
-    root = Path(folder)
-    for file in sorted(path for path in root.rglob("*") if path.is_file()):
-        name = file.relative_to(root).as_posix().encode()
-        total.update(name + b"\0" + hash_file(str(file)).sha256)
-    return total.hexdigest()
 
 
 def _flush(file: Path) -> None:

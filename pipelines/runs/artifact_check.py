@@ -15,6 +15,7 @@ from tfx.orchestration.portable import cache_utils, inputs_utils
 from tfx.orchestration.portable.input_resolution import exceptions
 
 from penstock.components.errors import DataError
+from penstock.components.gates.served_model import check_served
 from penstock.components.tfrecord.checked import check_folder
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 from penstock.pipelines.runs.row_check import rows_held, states_rows
@@ -74,8 +75,6 @@ def _check_examples(artifacts: _Artifacts) -> None:
 
 def _check_pushed(artifacts: _Artifacts) -> None:
     for artifact in _of_type(artifacts, "PushedModel"):
-        from penstock.components.gates.pusher import check_served  # imports TensorFlow
-
         check_served(artifact)
 
 

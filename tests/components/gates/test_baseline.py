@@ -107,7 +107,7 @@ def test_resolvers_do_not_import_tensorflow_in_a_cached_pod():
         "import sys; from penstock.pipelines.kubeflow import light_launcher\n"
         "with light_launcher.without_tensorflow():\n"
         "    import penstock.pipelines.kubeflow.node\n"
-        "import penstock.components.gates.baseline\n"
+        "import penstock.components.gates.baseline, penstock.components.gates.served_model\n"
         "assert not {'tensorflow', 'tfx.components'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

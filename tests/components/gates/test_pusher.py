@@ -10,7 +10,8 @@ from tfx.types.standard_artifacts import PushedModel
 
 from penstock.components.errors import DataError
 from penstock.components.gates import pusher
-from penstock.components.gates.pusher import check_served, folder_digest, publish
+from penstock.components.gates.pusher import publish
+from penstock.components.gates.served_model import check_served, folder_digest
 
 
 def model(folder, text="a model"):
