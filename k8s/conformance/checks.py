@@ -287,7 +287,8 @@ def jobset_trains(cluster: Cluster) -> str:
 def _trains_with_workers(cluster: Cluster, more: str) -> str:
     cluster.install("single-node", namespace=cluster.namespace, components=("workers",))
     file = cluster.compile(
-        *("taxi", "--set", f"train.max_steps={int(time.time()) % 1000 + 100}"),
+        *("taxi", "--set", f"train.max_steps={int(time.time()) % 100 + 100}"),
+        *("--set", "input.cache=none"),  # taxi's cache in memory is for one worker
         placement=_PLACEMENT + "workers: 2\n" + more,
     )
     run, text = cluster.submit(file)
