@@ -79,6 +79,12 @@ def short_error(error: BaseException, limit: int = 200) -> str:
     return " ".join(str(error).split())[:limit] or type(error).__name__
 
 
+def graph_cause(message: str) -> str:
+    """Extracts the cause from TensorFlow's message with the graph's traceback and a node name."""
+    lines = [line.strip() for line in message.splitlines()]
+    return [line for line in lines if line and not line.startswith("[[")][-1]
+
+
 def counted(number: float, noun: str) -> str:
     """Formats a count: `no faults`, `1 fault`, `1,234 faults`, `1.5 cores`."""
     amount = f"{round(number, 2):,}".removesuffix(".0") if number else "no"

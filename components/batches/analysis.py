@@ -41,7 +41,7 @@ from penstock.components.batches.analyzers import (
     summed,
 )
 from penstock.components.batches.shards import ShardTask, merge_in_groups
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, graph_cause
 from penstock.components.packing.rows import read_payloads
 
 PreprocessingFn = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -172,7 +172,7 @@ class _PhaseWork:
                 batch = {key: value.numpy() for key, value in self._inputs(records).items()}
             except tf.errors.InvalidArgumentError as error:
                 where = f"{task.file}, rows {read:,} and on"
-                raise DataError(f"{where}: {error.message.splitlines()[0]}") from error
+                raise DataError(f"{where}: {graph_cause(error.message)}") from error
             pairs = zip(self.accumulating, found, strict=True)
             found = [one.add(accumulator, batch) for one, accumulator in pairs]
             read += len(records)

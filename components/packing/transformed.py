@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, graph_cause
 from penstock.components.packing.rows import Kinds, read_payloads
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB
@@ -45,7 +45,7 @@ class TransformedRows:
                     batch = apply(some)
                 except tf.errors.InvalidArgumentError as error:
                     where = f"{file}, rows {read:,} and on"
-                    raise DataError(f"{where}: {error.message.splitlines()[0]}") from error
+                    raise DataError(f"{where}: {graph_cause(error.message)}") from error
                 yield batch
                 read += len(some)
                 fitting = _OUTPUT_BYTES * len(some) // max(batch.nbytes, 1)

@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from penstock.components import activity
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, graph_cause
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
 from penstock.components.trainer.input.input import damage_in
@@ -314,7 +314,7 @@ def _run(
     ) as error:
         if "IteratorGetNext" not in str(error):
             raise
-        cause = _data_error(error.message) or damage_in(*data) or _cause(error.message)
+        cause = _data_error(error.message) or damage_in(*data) or graph_cause(error.message)
         raise DataError(f"the input cannot be read after step {loop.step}: {cause}") from error
 
 
@@ -341,9 +341,3 @@ def _data_error(message: str) -> str | None:
     """Extracts the text of a DataError that the input raised in Python."""
     found = re.search(r"\bDataError: (.+)", message)
     return found and found[1]
-
-
-def _cause(message: str) -> str:
-    """Extracts the cause from a message with the graph's traceback and a node name."""
-    lines = [line.strip() for line in message.splitlines()]
-    return [line for line in lines if line and not line.startswith("[[")][-1]

@@ -110,9 +110,10 @@ def test_a_graph_to_apply_must_be_given():
         Pack(channel_utils.as_channel([Examples()]), apply_graph=True)
 
 
-def test_a_row_that_does_not_fit_the_graph_is_placed(graph, tmp_path):
-    folder = write_shards(tmp_path / "rows", [example(k=[b"k"])], shards=1)
-    with pytest.raises(DataError, match=r"data-00000-of-00001\.gz, rows 0 and on: .*x"):
+@pytest.mark.parametrize("row", [{}, {"x": [b"text"]}])
+def test_a_row_that_does_not_fit_the_graph_is_placed(row, graph, tmp_path):
+    folder = write_shards(tmp_path / "rows", [example(k=[b"k"], **row)], shards=1)
+    with pytest.raises(DataError, match=r"data-00000-of-00001\.gz, rows 0 and on: .*: x\b"):
         pack(str(folder), tmp_path / "out", read=TransformedRows(graph))
 
 
