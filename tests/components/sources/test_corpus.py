@@ -6,16 +6,17 @@ import pytest
 
 from penstock.components.errors import DataError
 from penstock.components.sources.open import open_source
+from penstock.components.sources.options import Parquet
 
 CORPUS = Path(__file__).parent / "corpus"
-PLAIN = sorted([*CORPUS.glob("*plain.*"), *CORPUS.glob("duckdb*.parquet")])
+PLAIN = sorted([*CORPUS.glob("*plain.*"), *CORPUS.glob("duckdb*[dy].parquet")])
 # What pyarrow 10, of the Python 3.10 set, cannot read and newer ones can.
 NEW = [*CORPUS.glob("pyarrow-*-[dfs]*.parquet"), *CORPUS.glob("polars*.arrow")]
 MICROSECONDS_A_DAY = 86_400_000_000
 
 
-def read(path):
-    source = open_source(str(path))
+def read(path, options=None):
+    source = open_source(str(path), options)
     return [
         row
         for run in source.cut(3)
@@ -77,3 +78,12 @@ def test_encrypted_parquet_is_said_to_be_encrypted(name):
         DataError, match="is encrypted, and no keys are read; decrypt it and write it again"
     ):
         read(path)
+
+
+def test_an_interval_of_duckdb_is_refused_and_not_read_as_bytes():
+    [path] = CORPUS.glob("duckdb-*-interval.parquet")
+    with pytest.raises(
+        DataError, match=r"column 'late' has type month_day_nano_interval, which no feature"
+    ):
+        read(path)
+    assert read(path, Parquet(extra_columns="drop")) == [{"id": 1}]

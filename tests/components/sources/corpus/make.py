@@ -54,6 +54,8 @@ def by_each_writer():
     for compression in ("snappy", "zstd"):
         target = path(f"duckdb-{duckdb.__version__}", f"{compression}.parquet")
         duckdb.sql(f"COPY (SELECT * FROM frame) TO '{target}' (COMPRESSION {compression})")
+    interval = path(f"duckdb-{duckdb.__version__}", "interval.parquet")
+    duckdb.sql(f"COPY (SELECT 1 AS id, INTERVAL 1 DAY AS late) TO '{interval}'")
     table = pa.Table.from_pandas(frame)
     pq.write_table(table, path(ARROW, "plain.parquet"))
     feather.write_feather(table, path(ARROW, "plain.feather"))
