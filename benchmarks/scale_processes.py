@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,15 @@ def prepare(folder: Path, times: int) -> int:
     import penstock
     from penstock.components.example_gen.options import IngestOptions
     from penstock.components.tfrecord.sharding import ShardOptions
+    from penstock.sources import Table
 
     rows = write_trips(folder / "trips.csv", times)
+    schema = folder / "schema" / "schema.pbtxt"
+    schema.parent.mkdir()
+    schema.write_text((files("penstock.schemas.taxi") / schema.name).read_text())
     options = IngestOptions(shards=ShardOptions(shards=SHARDS))
-    penstock.ingest(str(folder / "trips.csv"), folder / "rows", options=options)
+    source = Table(schema_file=str(schema))
+    penstock.ingest(str(folder / "trips.csv"), folder / "rows", source=source, options=options)
     analyze(folder, folder / "graph", 1)
     return rows
 
@@ -55,16 +60,15 @@ def analyze(folder: Path, output: Path, workers: int) -> None:
 
     from penstock.components.batches.transform import Executor
 
-    with as_file(files("penstock.schemas.taxi")) as schema:
-        _do(
-            Executor,
-            workers,
-            {"examples": [_examples(folder)], "schema": [_artifact(Schema, schema)]},
-            {"transform_graph": [_artifact(TransformGraph, output)]},
-            preprocessing_fn="penstock.pipelines.taxi.preprocessing.preprocessing_fn",
-            disable_statistics=1,
-            custom_config="null",
-        )
+    _do(
+        Executor,
+        workers,
+        {"examples": [_examples(folder)], "schema": [_artifact(Schema, folder / "schema")]},
+        {"transform_graph": [_artifact(TransformGraph, output)]},
+        preprocessing_fn="penstock.pipelines.taxi.preprocessing.preprocessing_fn",
+        disable_statistics=1,
+        custom_config="null",
+    )
 
 
 def pack(folder: Path, output: Path, workers: int) -> None:
