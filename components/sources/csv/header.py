@@ -83,13 +83,13 @@ def _after_comments(head: bytes, start: int, comment: bytes) -> int:
 
 
 def find_delimiter(path: str, comment: str | None) -> str:
-    """Returns a comma, or the most frequent other delimiter of a first row without one."""
+    """Returns a comma if the first row has one, unless it has more tabs; else what it has most."""
     head, _ = read_head(path, _HEAD_BYTES)
     head = head.removeprefix(BOM)
     if comment:
         head = head[_after_comments(head, 0, comment.encode()) :]
     row = head.lstrip(b"\r\n").split(b"\n", 1)[0]
-    if b"," in row:
+    if row.count(b",") > 0 and row.count(b",") >= row.count(b"\t"):
         return ","
     return max(_DELIMITERS, key=lambda one: row.count(one.encode()))
 

@@ -385,6 +385,12 @@ def test_headers_that_name_no_columns(write, header, message):
     assert refusal(write(f"\n{header}\n1,2\n")) == f"data.csv: line 2: {message}"
 
 
+def test_more_tabs_than_commas_make_the_tab_the_delimiter(write, read_out):
+    path = write("1\tSmith, J.\t2\n3\tDoe, A.\t4\n")
+    source = open_source(path, Table(column_names=("id", "name", "points")))
+    assert read_out(source).rows == [[1, b"Smith, J.", 2], [3, b"Doe, A.", 4]]
+
+
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 def test_a_delimiter_is_found_in_a_header_without_commas(write, read_out, delimiter):
     file = write(f"\na b{delimiter}c\n1{delimiter}2,5\n")
