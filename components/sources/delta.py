@@ -12,30 +12,24 @@ import numpy as np
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.content import open_data
 from penstock.components.files.remote import is_remote, normal_address
-from penstock.components.sources.lake import (
-    DataFile,
-    Delta,
-    LakeColumn,
-    Snapshot,
-    errors_named,
-    located,
-    open_snapshot,
-    table_place,
-)
+from penstock.components.sources import lake
 from penstock.components.sources.parquet import ParquetSource
 from penstock.components.sources.spread import Spread, here
 
 _PARTITION = "partition."
 
 
-def open_delta(inputs: Sequence[str], options: Delta, spread: Spread = here) -> ParquetSource:
+def open_delta(inputs: Sequence[str], options: lake.Delta, spread: Spread = here) -> ParquetSource:
     """Opens a version of a table, or the rows that were added since another."""
-    place = table_place(inputs, "delta")
+    place = lake.table_place(inputs, "delta")
     place = normal_address(place) if is_remote(place) else os.path.realpath(place)
     before = None
-    with errors_named(place, _explain):
-        table = _open(place)
-        _load(table, place, options)
+    with lake.errors_named(place, _explain):
+        table, version = _open(place), options.version
+        if time := options.time():
+            version = _version_at(table, place, time)
+        if version is not None:
+            _load_version(table, place, version)
         snapshot = _snapshot(table, place)
         if options.since is not None:
             if options.since > snapshot.version:
@@ -44,7 +38,7 @@ def open_delta(inputs: Sequence[str], options: Delta, spread: Spread = here) -> 
                 )
             _load_version(table, place, options.since)
             before = _snapshot(table, place)
-    return open_snapshot("delta", place, snapshot, before, options, spread)
+    return lake.open_snapshot("delta", place, snapshot, before, options, spread)
 
 
 def _open(place: str) -> Any:
@@ -67,14 +61,6 @@ def _explain(error: Exception) -> str:
         f"cannot be read as a Delta table ({short_error(error)}); name the folder that holds "
         "_delta_log, and a version that the log still has"
     )
-
-
-def _load(table: Any, place: str, options: Delta) -> None:
-    time = options.time()
-    if time is not None:
-        table.load_as_version(_version_at(table, place, time))
-    elif options.version is not None:
-        _load_version(table, place, options.version)
 
 
 def _load_version(table: Any, place: str, version: int) -> None:
@@ -104,7 +90,7 @@ def _version_at(table: Any, place: str, time: datetime) -> int:
 def _written(place: str, version: int) -> int:
     """Returns when a version was written, in ms, as the log says."""
     try:
-        with open_data(located(f"{place}/_delta_log/{version:020d}.json")) as log:
+        with open_data(lake.located(f"{place}/_delta_log/{version:020d}.json")) as log:
             infos = [json.loads(line).get("commitInfo", {}) for line in log if line.strip()]
     except DataError:
         infos = []
@@ -117,9 +103,9 @@ def _written(place: str, version: int) -> int:
     )
 
 
-def _snapshot(table: Any, place: str) -> Snapshot:
+def _snapshot(table: Any, place: str) -> lake.Snapshot:
     columns = [
-        LakeColumn(
+        lake.LakeColumn(
             one["name"],
             str(one["type"]),
             # Files of a table with column mapping have other names.
@@ -135,7 +121,7 @@ def _snapshot(table: Any, place: str) -> Snapshot:
         partitions = zip(names, next(values), strict=True) if values else ()
         whole = unquote(path) if "://" in path else f"{place}/{unquote(path)}"
         files.append(
-            DataFile(
+            lake.DataFile(
                 whole,
                 {name.removeprefix(_PARTITION): value for name, value in partitions},
                 deleted.pop(whole, ()),
@@ -143,7 +129,7 @@ def _snapshot(table: Any, place: str) -> Snapshot:
         )
     if deleted:
         raise DataError(f"{place}: has deletion vectors of {next(iter(deleted))}, no file of it")
-    return Snapshot(table.version(), table.metadata().id, columns, files)
+    return lake.Snapshot(table.version(), table.metadata().id, columns, files)
 
 
 def _values(batch: Any, name: str) -> list[Any]:

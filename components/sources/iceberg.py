@@ -8,16 +8,7 @@ from typing import Any, BinaryIO
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.content import look, open_data
 from penstock.components.files.remote import is_remote
-from penstock.components.sources.lake import (
-    DataFile,
-    Iceberg,
-    LakeColumn,
-    Snapshot,
-    errors_named,
-    located,
-    open_snapshot,
-    table_place,
-)
+from penstock.components.sources import lake
 from penstock.components.sources.parquet import ParquetSource, open_reader
 from penstock.components.sources.spread import Spread, here
 
@@ -35,10 +26,12 @@ _HOW_TO_NAME = (
 _MERGE = "merge them into the data files, in Spark by CALL system.rewrite_data_files(...)"
 
 
-def open_iceberg(inputs: Sequence[str], options: Iceberg, spread: Spread = here) -> ParquetSource:
+def open_iceberg(
+    inputs: Sequence[str], options: lake.Iceberg, spread: Spread = here
+) -> ParquetSource:
     """Opens a snapshot of a table, or the rows that were added since another."""
-    place = table_place(inputs, "iceberg")
-    with errors_named(place, _explain):
+    place = lake.table_place(inputs, "iceberg")
+    with lake.errors_named(place, _explain):
         table = _load(place)
         chosen, schema = _chosen(table, options), table.schema()
         if options.version is not None or options.as_of is not None:
@@ -46,9 +39,8 @@ def open_iceberg(inputs: Sequence[str], options: Iceberg, spread: Spread = here)
         snapshot = _snapshot(table, chosen, schema)
         before = None
         if options.since is not None:
-            since = _known(table, table.snapshot_by_id(options.since))
-            before = _snapshot(table, since, schema)
-    return open_snapshot("iceberg", place, snapshot, before, options, spread)
+            before = _snapshot(table, _known(table, table.snapshot_by_id(options.since)), schema)
+    return lake.open_snapshot("iceberg", place, snapshot, before, options, spread)
 
 
 def _explain(error: Exception) -> str:
@@ -75,14 +67,14 @@ class PenstockFileIO(FileIO):
 
 class _Input(InputFile):
     def __len__(self) -> int:
-        return look(located(self.location))[0]
+        return look(lake.located(self.location))[0]
 
     def exists(self) -> bool:
         return True  # `open` names a file that is missing.
 
     def open(self, seekable: bool = True) -> BinaryIO:
         del seekable
-        return open_data(located(self.location))
+        return open_data(lake.located(self.location))
 
 
 def _load(place: str) -> Any:
@@ -96,7 +88,7 @@ def _load(place: str) -> Any:
     return load_catalog(catalog, **ours).load_table(name)
 
 
-def _chosen(table: Any, options: Iceberg) -> Any:
+def _chosen(table: Any, options: lake.Iceberg) -> Any:
     if options.version is not None:
         chosen = table.snapshot_by_id(options.version)
     elif time := options.time():
@@ -114,16 +106,17 @@ def _known(table: Any, snapshot: Any) -> Any:
     return snapshot
 
 
-def _snapshot(table: Any, chosen: Any, schema: Any) -> Snapshot:
+def _snapshot(table: Any, chosen: Any, schema: Any) -> lake.Snapshot:
     mapping = table.name_mapping() or ()
     ids = {name: one.field_id for one in mapping for name in one.names if one.field_id is not None}
-    columns = [LakeColumn(one.name, _type(one), one.field_id) for one in schema.fields]
+    columns = [
+        lake.LakeColumn(one.name, str(one.field_type).replace(" ", ""), one.field_id)
+        for one in schema.fields
+    ]
     names = {one.field_id: one.name for one in schema.fields}
     specs, files, positions = table.specs(), [], cache(_positions)
     for task in table.scan(snapshot_id=chosen.snapshot_id).plan_files():
-        form = _format(task.file)
-        if form != "PARQUET":
-            raise DataError(f"{task.file.file_path}: is {form}, expected Parquet")
+        _require_parquet(task.file, "write it as Parquet")
         spec = specs[task.file.spec_id].fields
         partitions = {
             names[field.source_id]: task.file.partition[at]
@@ -132,32 +125,25 @@ def _snapshot(table: Any, chosen: Any, schema: Any) -> Snapshot:
         }
         path, deleted = task.file.file_path, set[int]()
         for file in task.delete_files:
-            _check_deletes(file)
+            _require_parquet(file, f"such deletes are not read: {_MERGE}")
             deleted.update(positions(file.file_path).get(path, ()))
-        files.append(DataFile(path, partitions, tuple(sorted(deleted))))
+        files.append(lake.DataFile(path, partitions, tuple(sorted(deleted))))
     files.sort(key=lambda file: file.path)
-    return Snapshot(chosen.snapshot_id, str(table.metadata.table_uuid), columns, files, ids)
+    return lake.Snapshot(chosen.snapshot_id, str(table.metadata.table_uuid), columns, files, ids)
 
 
-def _type(field: Any) -> str:
-    return str(field.field_type).replace(" ", "")
-
-
-def _check_deletes(file: Any) -> None:
-    if _format(file) != "PARQUET":
-        raise DataError(f"{file.file_path}: is a deletion vector ({_format(file)}); {_MERGE}")
+def _require_parquet(file: Any, remedy: str) -> None:
+    # A string, or an enum, which Python 3.11 and later print with its type.
+    form = str(getattr(file.file_format, "value", file.file_format)).upper()
+    if form != "PARQUET":
+        raise DataError(f"{file.file_path}: is {form}, expected Parquet; {remedy}")
 
 
 def _positions(delete_file: str) -> Mapping[str, Sequence[int]]:
     """Returns the deleted rows, from 0, of each data file that a file of deletes names."""
-    with open_reader(located(delete_file)) as reader:
+    with open_reader(lake.located(delete_file)) as reader:
         rows = reader.read(columns=["file_path", "pos"]).to_pydict()
     found: dict[str, list[int]] = {}
     for path, row in zip(rows["file_path"], rows["pos"], strict=True):
         found.setdefault(path, []).append(row)
     return found
-
-
-def _format(file: Any) -> str:
-    """`PARQUET`, ...: a string, or an enum, which Python 3.11 and later print with its type."""
-    return str(getattr(file.file_format, "value", file.file_format)).upper()
