@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 OPTION = re.compile(r"`([a-z]\w+)(?:=[^`]+)?`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w-])")
 # Flags of other programs.
-OTHERS = {"--glob", "--user", "--from-literal", "--audience", "--logdir"}
+OTHERS = {"--glob", "--long", "--user", "--from-literal", "--audience", "--logdir"}
 # Errors of functions that have no command, and of nodes.
 _IN_PYTHON = {
     "components/example_gen/spark_writer.py",
