@@ -175,7 +175,11 @@ class _LargeNumberError(ValueError):
 
 
 def _large_column(line: bytes) -> str | None:
-    for name, value in json.loads(line).items():
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):  # the fault stands after the number
+        return None
+    for name, value in row.items() if isinstance(row, dict) else ():
         for one in value if isinstance(value, list) else [value]:
             if one in (math.inf, -math.inf):
                 return str(name)

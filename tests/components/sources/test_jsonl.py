@@ -215,6 +215,13 @@ def test_a_number_beyond_float64_is_not_taken_for_infinity(write, non_finite):
     ]
 
 
+@pytest.mark.parametrize("line", ["[1e999]", "1e999", '{"x": 1e999, "y": ', '{"x": {"y": 1e999}}'])
+def test_a_number_beyond_float64_outside_any_column_is_rejected(write, line):
+    rows, [rejected] = read(open_source(write('{"x": 0.5}', line)))
+    assert rows == [{"x": 0.5}]
+    assert rejected.startswith("a.jsonl: line 2 (row 2): 1e999 is beyond float32")
+
+
 def test_a_whole_float_that_may_be_rounded_is_no_integer(write):
     path = write('{"i": 1}', '{"i": 2}', '{"i": 9007199254740991.0}', '{"i": 9007199254740993.0}',
                  '{"i": -9007199254740992.0}')  # fmt: skip
