@@ -5,14 +5,19 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
+import pyarrow as pa
+from pyarrow import types
+
 from penstock.components.errors import DataError
 from penstock.components.files.listing import identity
 from penstock.components.files.remote import is_remote, normal_address
+from penstock.components.sources.arrow_values import to_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.files import FileSource
 from penstock.components.sources.options import ColumnOptions
@@ -82,7 +87,7 @@ def add_partitions(source: SourceT, folders: Folders) -> SourceT:
             )
     partitions = {
         path: {
-            name: _typed(text, columns[name], path, options.non_finite)
+            name: _typed(text, columns[name], path, source)
             for name, text in texts.items()
             if name in columns
         }
@@ -108,13 +113,31 @@ def _check_in_all(name: str, folders: Folders) -> None:
         )
 
 
+def _stored_type(source: FileSource[Any], path: str, name: str) -> pa.DataType | None:
+    """Returns the type of a date, a time or a truth value in a file of Arrow's types."""
+    file = source.scanned.get(path)
+    if not isinstance(schema := getattr(file, "schema", None), pa.Schema):
+        return None
+    at = schema.get_field_index(name)
+    found = schema.types[at] if at >= 0 else None
+    is_word = found is not None and (types.is_temporal(found) or types.is_boolean(found))
+    return found if is_word else None
+
+
 def _is_int64(text: str | None) -> bool:
     return bool(_INTEGER.fullmatch(text or "")) and -(2**63) <= int(text or "") < 2**63
 
 
-def _typed(text: str | None, column: Column, path: str, non_finite: str) -> Any:
+def _typed(text: str | None, column: Column, path: str, source: FileSource[Any]) -> Any:
     if text is None or column.kind is FeatureKind.BYTES:
         return text
+    non_finite = source.options.non_finite
+    if (stored := _stored_type(source, path, column.name)) is not None:
+        with suppress(pa.ArrowException):  # a date, a time or a truth value, as in the file
+            array = pa.array([text])
+            if types.is_date(stored):  # pyarrow 10 casts text to no date
+                array = array.cast(pa.timestamp("us"))
+            return to_feature(array.cast(stored), column, non_finite)[0][0].as_py()
     try:
         convert = to_int64 if column.kind is FeatureKind.INT else to_float32
         return convert(text, non_finite)

@@ -1,5 +1,7 @@
 """Folders `column=value`, as Spark, pandas and DuckDB write them, are columns."""
 
+import datetime
+
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -147,6 +149,30 @@ def test_folder_that_differs_from_the_column_is_refused(tmp_path, suffix):
         write_table(tmp_path / f"year={year}" / f"a.{suffix}", year=[2023])
     file = tmp_path / "year=2024" / f"a.{suffix}"
     with pytest.raises(DataError, match=f"{file}: column 'year' holds 2023, .* folder says 2024"):
+        read(open_source(str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["2023-12-31", "2024-01-01"], [datetime.date(2023, 12, 31), datetime.date(2024, 1, 1)]),
+        (
+            ["2023-12-31 10%3A00%3A00", "2024-01-01"],
+            [datetime.datetime(2023, 12, 31, 10), datetime.datetime(2024, 1, 1)],
+        ),
+        (["false", "true"], [False, True]),
+    ],
+)
+def test_folder_may_say_a_date_or_truth_value_as_text_that_the_files_hold(tmp_path, texts, values):
+    for text, value in zip(texts, values, strict=True):
+        (tmp_path / f"at={text}").mkdir()
+        table = pa.table({"x": [1], "at": [value]})
+        pq.write_table(table, tmp_path / f"at={text}" / "a.parquet")
+    in_files = read(open_source([str(path) for path in tmp_path.glob("*/*.parquet")]))
+    alone = [read(open_source(str(tmp_path / f"at={text}")))[0] for text in texts]
+    assert sorted(in_files, key=lambda row: row["at"]) == alone
+    pq.write_table(pa.table({"x": [1], "at": [values[0]]}), tmp_path / f"at={texts[1]}/a.parquet")
+    with pytest.raises(DataError, match=r"column 'at' holds .*, and its folder says"):
         read(open_source(str(tmp_path)))
 
 
