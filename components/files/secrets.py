@@ -82,8 +82,10 @@ _LOGINS = (
 _COMMANDS = (
     re.compile(r"\bcurl\b[^\n]*?\s(?:-u|--user)[ =]*['\"]?[^\s:'\"]+:([^\s'\"]+)"),
     re.compile(r"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n]*?\s-p([^\s'\"]+)"),
-    re.compile(r"\b(?:sshpass|docker\s+login)\b[^\n]*?\s-p\s*([^\s'\"]+)"),
-    re.compile(r"\bredis-cli\b[^\n]*?\s-a\s*([^\s'\"]+)"),
+    # Of these commands themselves: `-p 22` after `sshpass -e ssh` or a `;` is no password.
+    re.compile(r"\bsshpass\s+(?:-v\s+)?-p\s*['\"]?([^\s'\"]+)"),
+    re.compile(r"\bdocker\s+login\b[^\n;|&]*?\s-p\s*['\"]?([^\s'\"]+)"),
+    re.compile(r"\bredis-cli\b[^\n;|&]*?\s-a\s*['\"]?([^\s'\"]+)"),
 )
 # Secret keys of AWS have no form but 40 characters of base64 in random order: more than 4.4 bits
 # each by their own frequencies, where paths and words have about 4 and hex digests at most 4.
