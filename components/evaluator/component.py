@@ -52,8 +52,10 @@ class Executor(executor.Executor):
         try:
             self._evaluate(input_dict, output_dict, exec_properties)
         except Exception as error:  # of TFMA, Beam or TensorFlow, whose texts name no record
-            cause = "".join(traceback.format_exception(error))
-            if fault := _without_value(_inputs(input_dict, exec_properties), cause):
+            required = _REQUIRED.search("".join(traceback.format_exception(error)))
+            if required is None:
+                raise
+            if fault := _without_value(_inputs(input_dict, exec_properties), required):
                 raise DataError(fault) from error
             raise
 
@@ -132,11 +134,8 @@ def _inputs(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[Inpu
     ]
 
 
-def _without_value(inputs: list[InputFiles], cause: str) -> str | None:
-    """Names the first row without the label or other feature of which `cause` complains."""
-    required = _REQUIRED.search(cause)
-    if not required:
-        return None
+def _without_value(inputs: list[InputFiles], required: re.Match[str]) -> str | None:
+    """Names the first row without the label or other feature of which an error complains."""
     # A label that no row has is one that the model makes.
     name, place, is_stored = required[1] or required[2], None, bool(required[1])
     files = [file for found in inputs for file in found.files if "://" not in file]

@@ -19,6 +19,7 @@ from tfx.utils import proto_utils
 
 from penstock.components.engine.options import local_beam_args
 from penstock.components.errors import DataError
+from penstock.components.evaluator import component
 from penstock.components.evaluator.component import BatchEvaluator, Executor
 
 CONFIG = """
@@ -140,6 +141,16 @@ def test_metric_unknown_in_batches_is_left_to_tfma_and_logged(do, monkeypatch, c
         "not evaluated in batches but by TFMA's own pipeline: metrics not known in batches: "
         "exact_match"
     ]
+
+
+def test_another_error_is_not_hidden_by_one_of_looking_for_its_row(do, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("of the model")
+
+    monkeypatch.setattr(Executor, "_evaluate", fail)
+    monkeypatch.setattr(component, "find_input", lambda *_, **__: 1 / 0)
+    with pytest.raises(RuntimeError, match="of the model"):
+        do()
 
 
 @pytest.mark.parametrize("labels", [(1, None, 0)])
