@@ -45,8 +45,9 @@ def command(
     for place in (model, data):
         require_place(place)
     check_file(out, overwrite=overwrite)
-    options = dict(source_option(text, Table) for text in source or ())
-    table = from_plain(Table, {"non_finite": "null", **options}) if options else None
+    with errors_in_flags(source_flags(Table)):
+        options = dict(source_option(text, Table) for text in source or ())
+        table = from_plain(Table, {"non_finite": "null", **options}) if options else None
     # TensorFlow takes seconds to import: what is wrong with the words of the command shows before.
     from penstock.pipelines.prediction.predict import predict
     from penstock.pipelines.terminal.tables import console

@@ -55,7 +55,7 @@ def command(
 
     Example: penstock submit taxi.yaml --host http://localhost:8080 --wait
     """
-    if schedule and wait:
+    if schedule is not None and wait:
         raise UsageError("--wait follows one run; leave it out with --schedule")
     # kfp takes a second to import; --help does not need it.
     with needs_kubeflow():

@@ -42,7 +42,7 @@ def submit(
     Runs of a schedule never overlap. After a pause or a long run KFP makes up for the last missed
     run only: a run takes the newest span anyway.
     """
-    cron = schedule and check_cron(schedule)
+    cron = None if schedule is None else check_cron(schedule)
     file = read_compiled_file(path)
     arguments = file.arguments(parameters)
     client = connect(host, namespace)

@@ -85,6 +85,12 @@ def test_cron_has_five_fields(text):
         check_cron(text)
 
 
+def test_schedule_of_an_empty_variable_starts_no_run(server, file):
+    with pytest.raises(UsageError, match="--schedule takes the five fields of cron"):
+        call("submit", file, "--host", server.host, "--schedule", "")
+    assert not server.schedules
+
+
 def test_wait_with_schedule_is_refused(server, file):
     with pytest.raises(UsageError, match="--wait follows one run"):
         call("submit", file, "--host", server.host, "--schedule", "0 3 * * *", "--wait")

@@ -101,6 +101,8 @@ def test_option_of_the_table_on_the_command_line_is_used(tmp_path, runs):
         command(str(runs), data, tmp_path / "out.parquet")
     command(str(runs), data, tmp_path / "out.parquet", source=["null_tokens=['', none]"])
     assert pq.read_table(tmp_path / "out.parquet")["age"].to_pylist() == [None]
+    with pytest.raises(UsageError, match=r"^--source delimiter=\.\.\. must be one ASCII"):
+        command(str(runs), data, tmp_path / "two.parquet", source=["delimiter=ab"])
 
 
 def test_what_is_no_model_is_refused(tmp_path, runs):
