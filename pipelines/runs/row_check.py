@@ -11,6 +11,7 @@ training read, an evaluation by its example count. So stock TFX nodes are held t
 
 import hashlib
 import json
+import math
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,12 +137,13 @@ def _compared(read: ByName, written: ByName, reasons: "_Reasons") -> NodeRows:
         written = dict(zip(read, written.values(), strict=True))
     found = {}
     for split, rows in read.items():
-        if written.get(split, 0) == rows:
+        made = written.get(split, 0)
+        if made == rows:
             continue
-        found[split] = reasons.of(split)
+        found[split] = reasons.of(split, rows, made)
         if not found[split]:
             raise DataError(
-                f"split {split!r}: {written.get(split, 0):,} rows came out of {rows:,} that went "
+                f"split {split!r}: {made:,} rows came out of {rows:,} that went "
                 "in, and nothing says why; run it again. If the node leaves rows out on purpose, "
                 f"set the custom property {REASON_NAME!r} of its output, or of its custom_config, "
                 "to the reason"
@@ -156,8 +158,8 @@ class _Reasons:
         self._options = options
         self._artifacts = artifacts
 
-    def of(self, split: str) -> str:
-        """Returns the reason for a split, or the empty text."""
+    def of(self, split: str, read: int, written: int) -> str:
+        """Returns the reason for the rows of a split, or the empty text."""
         stated = [a.custom_properties[REASON_NAME].string_value for a in self._artifacts
                   if REASON_NAME in a.custom_properties]  # fmt: skip
         stated.append(str(self._mapping("custom_config").get(REASON_NAME, "")))
@@ -168,7 +170,7 @@ class _Reasons:
         rate = self._mapping("sample_rate_by_split").get(
             split, self._mapping("stats_options_json").get("_sample_rate")
         )
-        if rate is not None and rate < 1:
+        if rate is not None and rate < 1 and _may_be_sample(read, written, rate):
             return f"a sample of {rate:g}"
         transformed = self._mapping("splits_config").get("transform")
         packed = self._mapping("options").get("splits")
@@ -187,6 +189,12 @@ class _Reasons:
             return json.loads(self._options.get(name) or "{}") or {}
         except (TypeError, ValueError):
             return {}
+
+
+def _may_be_sample(read: int, written: int, rate: float) -> bool:
+    """TFDV keeps or drops whole batches: within six standard deviations for the largest ones."""
+    spread = 6 * math.sqrt(rate * (1 - rate) * read * _SAMPLED_AT_ONCE) + _SAMPLED_AT_ONCE
+    return written <= read and abs(written - rate * read) <= spread
 
 
 def _splits_of(option: str, default: str) -> Callable[[ByName, Mapping[str, Any]], dict[str, int]]:
@@ -239,6 +247,7 @@ def _evaluated_rows(uri: str) -> dict[str, int]:
 
 
 _EXAMPLES = "Examples"
+_SAMPLED_AT_ONCE = 1000  # rows of a batch at most, in TFX as in `BatchStatisticsGen`
 _GRAPH = "TransformGraph"
 # By type of artifact: how its rows are counted, which of the rows read it should have, and why the
 # ledger lacks it where it has no count.
