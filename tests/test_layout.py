@@ -150,3 +150,11 @@ def test_files_that_are_no_python_are_package_data():
         if file.is_file() and file.suffix not in (".py", ".pyc")
     }
     assert there | {ROOT / "penstock/py.typed", *(ROOT / "penstock").glob("*.pyi")} == shipped
+
+
+def test_no_text_has_marks_of_a_merge_conflict():
+    folders = (*FOLDERS, "benchmarks", "docs", "k8s", "tests")
+    texts = [*ROOT.glob("*.md"), *(path for name in folders for path in (ROOT / name).rglob("*"))]
+    marks = re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
+    assert len(texts) > 500
+    assert not [path for path in texts if path.is_file() and marks.search(path.read_bytes())]
