@@ -7,8 +7,12 @@ The command line prints a `PenstockError` on stderr without a traceback and exit
 import difflib
 import errno
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+# Lines of TensorFlow's messages: empty, a node's name, the end of several errors.
+_NO_CAUSE = re.compile(r"$|\[\[|\d+ (?:successful operations|derived errors ignored)\.$")
 
 
 class PenstockError(Exception):
@@ -82,7 +86,7 @@ def short_error(error: BaseException, limit: int = 200) -> str:
 def graph_cause(message: str) -> str:
     """Extracts the cause from TensorFlow's message with the graph's traceback and a node name."""
     lines = [line.strip() for line in message.splitlines()]
-    return [line for line in lines if line and not line.startswith("[[")][-1]
+    return next((line for line in reversed(lines) if not _NO_CAUSE.match(line)), message)
 
 
 def counted(number: float, noun: str) -> str:

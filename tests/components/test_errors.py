@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from penstock.components.errors import counted, one_line
+from penstock.components.errors import counted, graph_cause, one_line
 
 
 def test_counted():
@@ -23,3 +23,16 @@ def test_one_line_of_a_system_error_names_path_reason_and_remedy(number, remedy)
     reason = os.strerror(number)
     assert one_line(OSError(number, reason, "/data/a")) == f"/data/a: {reason}{remedy}"
     assert one_line(OSError(number, reason)) == f"{reason}{remedy}"
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("Graph execution error:\n\nkey: x is missing\n\t [[{{node p}}]] [Op:f]", "key: x"),
+        ("2 root error(s) found.\n  (0) bad x\n\t [[p]]\n  (1) bad x\n\t [[q]]\n"
+         "0 successful operations.\n0 derived errors ignored.", "(1) bad x"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_cause_in_a_graph_is_no_name_and_no_count(message, cause):
+    assert graph_cause(message).startswith(cause)
