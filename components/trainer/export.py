@@ -3,6 +3,7 @@
 import os
 import posixpath
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 import keras
@@ -75,7 +76,7 @@ and the label where the records have it; only with `transform` |
     module = _tracked(model)
     before_model: Prepare = prepare or (lambda features: features)
     if transform is not None:
-        graph = module.transform = TransformGraph(transform)
+        graph = module.transform = transform_graph(transform)
         raw_spec = transform.raw_feature_spec()
         labels = names_of(label, raw_spec)
         saved = {
@@ -134,6 +135,12 @@ class TransformGraph(tf.Module):
             for name in loader._structured_inputs
             if not loader._get_fetches_keys(loader._get_feeds([name])) >= set(outputs)
         }
+
+
+@lru_cache(1)
+def transform_graph(transform: Any) -> TransformGraph:
+    """Returns the graph of a `tft.TFTransformOutput`, one for all signatures of a model."""
+    return TransformGraph(transform)
 
 
 class _WithoutOptimizer(tf.train.TrackableView):

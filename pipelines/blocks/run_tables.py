@@ -11,7 +11,7 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components.plain import from_plain
 from penstock.components.tfrecord.feature_spec import feature_spec
-from penstock.components.trainer.export import TransformGraph, export_model
+from penstock.components.trainer.export import export_model, transform_graph
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.served_columns import SERVE_COLUMNS
@@ -120,7 +120,7 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
     if trained is None:
         return
     raw = data.transform.raw_feature_spec()
-    graph = TransformGraph(data.transform)
+    graph = transform_graph(data.transform)
     used = graph.needed_for(data.features) - {target.name for target in targets}
     columns = serve_columns(
         trained.model,

@@ -62,6 +62,7 @@ def train_and_compare(
         keras.utils.set_random_seed(seed)
     # A tracker does not change the training, so a run may go on with another one.
     training = {name: value for name, value in config.items() if name != "track"}
+    eval_rows = eval_input.eval()
     trained = train(
         warm_started(
             build_model,
@@ -70,7 +71,7 @@ def train_and_compare(
             partly=fn_args.base_model is not None,
         ),
         train_input.train,
-        eval_input.eval(),
+        eval_rows,
         options=from_plain(TrainOptions, config["train"]),
         model_run_dir=fn_args.model_run_dir,
         resume_dir=resume_dir(
@@ -83,7 +84,7 @@ def train_and_compare(
     if not trained.is_chief:
         return None
     compared = compare_with_baseline(
-        trained.model, eval_input.eval(), targets, train_input.eval() if is_table else None
+        trained.model, eval_rows, targets, train_input.eval() if is_table else None
     )
     write_baseline(fn_args.model_run_dir, compared)
     for one in compared:
