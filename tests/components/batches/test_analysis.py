@@ -20,6 +20,7 @@ from tfx_bsl.public import tfxio
 from penstock.components.batches.analysis import analyze
 from penstock.components.batches.analyzers import NotInBatchesError
 from penstock.components.batches.shards import shard_tasks
+from penstock.recipes import category_ids, image_classes, scaled_numbers, word_counts
 
 FIXED = "presence { min_fraction: 1 } shape { dim { size: %d } }"
 SCHEMA = text_format.Parse(
@@ -90,10 +91,10 @@ def vocabularies(i):
     tft.vocabulary(i["words"], store_frequency=True, vocab_filename="stored")
     reserved = tft.vocabulary(i["k"], vocab_filename="res", reserved_tokens=[b"[PAD]", b"key3"])
     return {
-        "k": vocabulary(i["k"], "k"),
+        "k": vocabulary(i["k"], "all"),
         "w": tft.compute_and_apply_vocabulary(i["words"], top_k=50, num_oov_buckets=3),
         "f": vocabulary(i["words"], "often", frequency_threshold=9),
-        "n": vocabulary(i["n"], "n", top_k=20),
+        "n": vocabulary(i["n"], "top", top_k=20),
         "fs": vocabulary(i["words"], "shuffled", fingerprint_shuffle=True),
         "wk": vocabulary(i["k"], "weighted", weights=tf.abs(i["x"])),
         "res": tft.apply_vocabulary(i["k"], reserved),
@@ -118,6 +119,25 @@ def per_key(i):
         "b": tft.bucketize_per_key(x, k, 4),
         "file": tft.scale_to_z_score_per_key(x, k, key_vocabulary_filename="keys"),
         "count": x + tf.cast(tft.count_per_key(k)[1][0], tf.float32),
+    }
+
+
+def penguins(i):
+    """As TFX's penguin example."""
+    return {"x": tft.scale_to_z_score(i["x"]), "n": tft.scale_to_z_score(i["n"]), "l": i["label"]}
+
+
+def images(i):
+    """As Penstock's digits."""
+    return image_classes(i, image="k", label="label")
+
+
+def tables(i):
+    """As the packages of `penstock init`."""
+    return {
+        "numbers": scaled_numbers(i, ["x", "y", "n"]),
+        "categories": category_ids(i, {"k": 5, "n": 9}),
+        "words": word_counts(i, {"k": 8}),
     }
 
 
@@ -199,14 +219,27 @@ def approximate(i):
     return {"a": tft.apply_vocabulary(i["k"], found)}
 
 
-FUNCTIONS = [moments, quantiles, vocabularies, two_phases, per_key, no_analyzer]
+FUNCTIONS = [moments, quantiles, vocabularies, two_phases, per_key, penguins, images, tables]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_graph_equals_that_of_tft(function, folder, tmp_path):
-    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
-    in_batches(function, folder, ours)
-    by_beam(function, folder, theirs)
+def analyzed(i):
+    """All functions in one graph: a pipeline each takes most of its time to be made."""
+    found = {f.__name__: f(i) for f in FUNCTIONS}
+    return {f"{name}_{key}": x for name, outputs in found.items() for key, x in outputs.items()}
+
+
+@pytest.fixture(scope="module", params=[analyzed, no_analyzer], ids=lambda f: f.__name__)
+def graphs(request, folder, tmp_path_factory):
+    """Folders of a graph made in batches and of one by TFT's own pipeline."""
+    made = tmp_path_factory.mktemp("graphs")
+    ours, theirs = str(made / "ours"), str(made / "theirs")
+    in_batches(request.param, folder, ours)
+    by_beam(request.param, folder, theirs)
+    return ours, theirs
+
+
+def test_files_of_a_graph_equal_those_of_tft(graphs):
+    ours, theirs = graphs
     assert sorted(os.listdir(ours)) == ["metadata", *sorted(os.listdir(theirs))]
     assert_equal_files(files_of(ours), files_of(theirs))
     named = sorted(os.listdir(f"{theirs}/transformed_metadata"))
@@ -217,7 +250,10 @@ def test_graph_equals_that_of_tft(function, folder, tmp_path):
             open(f"{theirs}/transformed_metadata/{name}") as other,
         ):
             assert mine.read() == other.read()
-    mine, other = outputs(ours, folder), outputs(theirs, folder)
+
+
+def test_outputs_of_a_graph_equal_those_of_tft(graphs, folder):
+    mine, other = (outputs(graph, folder) for graph in graphs)
     assert mine.keys() == other.keys()
     for name, values in other.items():
         assert_equal_values(mine[name], values, name)

@@ -13,6 +13,7 @@ from tfx.components import Transform
 from tfx.components.transform import executor as stock
 from tfx.components.util import examples_utils
 from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
+from tfx.examples.chicago_taxi_pipeline import taxi_utils_native_keras
 from tfx.proto import example_gen_pb2, transform_pb2
 from tfx.types import Channel
 from tfx.types.standard_artifacts import Examples, Schema, TransformGraph
@@ -21,8 +22,15 @@ from tfx.utils import proto_utils
 from penstock.components.batches.transform import BatchTransform, Executor
 from penstock.components.engine.options import local_beam_args
 from penstock.components.tfrecord.checked import checked_manifest
+from penstock.pipelines.taxi.preprocessing import preprocessing_fn
 
 FUNCTION = "penstock.pipelines.taxi.preprocessing.preprocessing_fn"
+
+
+def tfx_and_ours(inputs):
+    """TFX's taxi example and Penstock's."""
+    theirs = taxi_utils_native_keras.preprocessing_fn(inputs)
+    return {**preprocessing_fn(inputs), **{f"tfx_{name}": x for name, x in theirs.items()}}
 
 
 def artifact(kind, path):
@@ -31,11 +39,10 @@ def artifact(kind, path):
     return made
 
 
-@pytest.fixture
-def do(tmp_path, taxi_rows):
+@pytest.fixture(scope="module")
+def do(tmp_path_factory, taxi_rows):
     """Runs an executor; gives the artifacts of the graph and of the transformed Examples."""
-    schema = tmp_path / "schema"
-    schema.mkdir()
+    schema = tmp_path_factory.mktemp("schema")
     curated = files("penstock.schemas.taxi") / "schema.pbtxt"
     (schema / "schema.pbtxt").write_text(curated.read_text())
 
@@ -44,7 +51,7 @@ def do(tmp_path, taxi_rows):
         for examples in raw:
             examples.split_names = '["train", "eval"]'
             examples_utils.set_payload_format(examples, example_gen_pb2.FORMAT_TF_EXAMPLE)
-        folder = tmp_path / f"{executor.__module__}-{workers}"
+        folder = tmp_path_factory.mktemp("out")
         graph = artifact(TransformGraph, folder / "graph")
         transformed = [artifact(Examples, folder / "examples")]
         outputs = {"transform_graph": [graph], "transformed_examples": transformed}
@@ -62,6 +69,12 @@ def do(tmp_path, taxi_rows):
         return graph, outputs["transformed_examples"]
 
     return run
+
+
+@pytest.fixture(scope="module")
+def done(do):
+    """The artifacts of a run in one process."""
+    return do(Executor)
 
 
 def rows(graph, examples, split):
@@ -101,7 +114,9 @@ def test_the_node_is_a_transform_to_all_others():
 
 
 def test_graph_and_examples_equal_those_of_tfx(do):
-    (ours, [mine]), (theirs, [others]) = do(Executor), do(stock.Executor)
+    (ours, [mine]), (theirs, [others]) = (
+        do(executor, function=f"{__name__}.tfx_and_ours") for executor in (Executor, stock.Executor)
+    )
     assert ours.get_string_custom_property("not_in_batches") == ""
     assert sorted(json.loads(mine.split_names)) == sorted(json.loads(others.split_names))
     for name in ("transformed_metadata/schema.pbtxt", "metadata/schema.pbtxt"):
@@ -120,8 +135,8 @@ def test_graph_and_examples_equal_those_of_tfx(do):
             np.testing.assert_allclose(found[key], values, rtol=1e-5, atol=1e-5, err_msg=key)
 
 
-def test_transformed_examples_have_a_manifest_with_all_rows(do, taxi_rows):
-    _, [transformed] = do(Executor)
+def test_transformed_examples_have_a_manifest_with_all_rows(done, taxi_rows):
+    _, [transformed] = done
     manifest, raw = checked_manifest(transformed.uri), checked_manifest(taxi_rows)
     assert transformed.get_string_custom_property("manifest_sha256") == manifest.sha256
     assert {s: [x.rows for x in shards] for s, shards in manifest.splits.items()} == {
@@ -129,8 +144,9 @@ def test_transformed_examples_have_a_manifest_with_all_rows(do, taxi_rows):
     }
 
 
-def test_two_processes_give_the_bytes_of_one(do):
-    (_, [one]), (_, [two]) = do(Executor), do(Executor, workers=2)
+def test_two_processes_give_the_bytes_of_one(do, done):
+    _, [one] = done
+    _, [two] = do(Executor, workers=2)
     assert checked_manifest(one.uri) == checked_manifest(two.uri)
 
 
