@@ -20,7 +20,7 @@ from penstock.components.sources.partitions import add_partitions, find_folders
 from penstock.components.sources.python_values import Row, RowConverter, ValueSample
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.text.blocks import RowBlock, RowPlace
+from penstock.components.sources.text.blocks import RowBlock, RowPlace, too_long
 from penstock.components.sources.text.lines import LineSplitter, line_header
 from penstock.components.sources.text.scan import MIN_SAMPLED_ROWS, Header, Sampler, scan_files
 from penstock.components.sources.text.source import TextSource
@@ -64,14 +64,22 @@ class JsonLinesSource(TextSource):
         lines = block.data.removesuffix(b"\n").split(b"\n")
         for at in range(0, len(lines), MAX_BATCH_ROWS):
             some = lines[at : at + MAX_BATCH_ROWS]
-            yield _batch(some, place.file, place.line + at, converter)
+            first = RowPlace(place.file, place.line + at, place.line + at)
+            yield _batch(some, first, converter, self.options.max_row_bytes)
 
 
-def _batch(lines: Sequence[bytes], path: str, first_line: int, converter: RowConverter) -> Batch:
+def _batch(
+    lines: Sequence[bytes], place: RowPlace, converter: RowConverter, max_row_bytes: int
+) -> Batch:
+    path = place.file
     rows: list[Row] = []
     numbers: list[int] = []
     unread: list[RejectedRow] = []
-    for number, line in enumerate(lines, first_line):
+    for number, line in enumerate(lines, place.line):
+        # The splitter lets lines pass that a block holds as a whole, which depends on its start.
+        if len(line) > max_row_bytes and len(raw := line.removesuffix(b"\r")) > max_row_bytes:
+            unread.append(too_long(RowPlace(path, number, number), raw, max_row_bytes))
+            continue
         if not line.strip():
             continue
         try:
@@ -82,7 +90,7 @@ def _batch(lines: Sequence[bytes], path: str, first_line: int, converter: RowCon
             unread.append(_rejected(path, number, column, str(error), line))
     table, faults = converter.convert(rows)
     rejected = unread + [
-        _rejected(path, numbers[at], *fault, lines[numbers[at] - first_line])
+        _rejected(path, numbers[at], *fault, lines[numbers[at] - place.line])
         for at, fault in faults.items()
     ]
     rejected.sort(key=lambda row: row.line)

@@ -150,6 +150,17 @@ def test_line_beyond_the_limit_is_rejected_by_its_number(write):
     assert rejected == [str(row) for row in source.rejected_by_scan]
 
 
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_every_line_beyond_the_limit_is_rejected_in_any_number_of_parts(write, parts):
+    path = write(*({"a": "x" * (500 if at % 4 == 1 else 5)} for at in range(40)))
+    source = open_source(path, JsonLines(max_row_bytes=100))
+    batches = [batch for run in source.cut(parts) for batch in source.read(run)]
+    assert sum(batch.table.num_rows for batch in batches) == 30
+    rejected = [row for batch in batches for row in batch.rejected]
+    assert [row.line for row in rejected] == [*range(2, 41, 4)]
+    assert {row.reason.split(";")[0] for row in rejected} == {"is longer than `max_row_bytes` 100"}
+
+
 def test_only_lines_beyond_the_limit_are_refused(write):
     path = write({"a": "x" * 500})
     with pytest.raises(DataError, match=r"line 1 .* is longer than `max_row_bytes` 100"):
