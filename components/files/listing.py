@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.components.errors import DataError, UsageError, counted
-from penstock.components.files.remote import RemoteFile, find_below, find_files, has_glob, is_remote
+from penstock.components.files.remote import (
+    RemoteFile,
+    find_below,
+    find_files,
+    has_glob,
+    is_remote,
+    list_folder,
+    normal_address,
+)
 from penstock.components.files.retry import retry_local
 from penstock.components.tfrecord.recovery import recover
 
@@ -85,10 +93,13 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         files, is_one = find_files(pattern)
         if is_one:
             return Listing(tuple(files), ())
-        if not files and not has_glob(pattern) and kind in _PARTITIONED:
-            tree = find_below(pattern)
-            _check_no_table(pattern, [file.removeprefix(pattern).lstrip("/") for file in tree])
-            files = [file for file in tree if _is_partitioned(pattern, file)]
+        if not has_glob(pattern) and kind in _PARTITIONED:
+            _, folders = list_folder(pattern)
+            _check_no_table(pattern, folders)
+            if not files or any("=" in name for name in folders):
+                place, tree = normal_address(pattern).rstrip("/"), find_below(pattern)
+                _check_no_table(pattern, [file.removeprefix(f"{place}/") for file in tree])
+                files = [*files, *(file for file in tree if _is_partitioned(place, file))]
         listing = _without_stray(files)
         if not has_glob(pattern):
             listing = _by_extension(listing, kind)
@@ -132,11 +143,13 @@ def _check_no_table(folder: str, names: Iterable[str]) -> None:
     for name in names:
         is_delta = name.split("/")[0] == _DELTA_LOG
         if is_delta or fnmatch.fnmatchcase(name, "metadata/*.metadata.json"):
-            kind, lists = ("Delta", "log") if is_delta else ("Iceberg", "metadata")
-            raise DataError(
-                f"{folder}: is {'a' if is_delta else 'an'} {kind} table, whose {lists} decide "
-                f"which of its files count; say --kind {kind.lower()}"
+            table = (
+                "a Delta table, whose log decides"
+                if is_delta
+                else "an Iceberg table, whose metadata decide"
             )
+            kind = "delta" if is_delta else "iceberg"
+            raise DataError(f"{folder}: is {table} which of its files count; say --kind {kind}")
 
 
 def _is_partitioned(root: str, path: str) -> bool:

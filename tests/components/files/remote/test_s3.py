@@ -66,6 +66,22 @@ def test_compressed_text_and_partitions(s3, read_out, tmp_path):
         s3.put_object(Bucket="bucket", Key=key, Body=(tmp_path / "x.parquet").read_bytes())
     source = open_source("s3a://bucket/trips/year=*/*.parquet")
     assert read_out(source).rows == [[1, 2023], [1, 2024]]
+    s3.put_object(Bucket="bucket", Key="trips/_SUCCESS", Body=b"")  # of Spark
+    for place in ("s3a://bucket/trips", "s3://bucket/trips/"):
+        assert read_out(open_source(place)).rows == [[1, 2023], [1, 2024]]
+    s3.put_object(
+        Bucket="bucket", Key="trips/y.parquet", Body=(tmp_path / "x.parquet").read_bytes()
+    )
+    assert "trips/y.parquet: lacks 'year'" in data_error(lambda: open_source("s3://bucket/trips"))
+
+
+@pytest.mark.parametrize("partition_by", [[], ["day"]])
+def test_a_delta_table_is_not_read_as_a_folder_of_files(s3, tmp_path, partition_by):
+    write_delta(tmp_path / "t", {"id": [1, 2], "day": ["x", "y"]}, partition_by=partition_by)
+    for path in (tmp_path / "t").rglob("*.*"):
+        s3.upload_file(str(path), "bucket", f"{path.relative_to(tmp_path)}")
+    for place in ("s3a://bucket/t", "s3://bucket/t/"):
+        assert "is a Delta table, whose log decides" in data_error(lambda: open_source(place))  # noqa: B023
 
 
 def test_a_delta_table_is_read_by_its_log(s3, read_out, tmp_path):
