@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.remote import (
@@ -23,6 +24,8 @@ from penstock.components.files.retry import retry_local
 from penstock.components.tfrecord.recovery import recover
 
 _LOG = logging.getLogger(__name__)
+
+PathT = TypeVar("PathT", bound=str)
 
 # Kinds that are known by a file's suffix; other kinds must be named.
 EXTENSIONS = {
@@ -99,7 +102,7 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
             if not files or any("=" in name for name in folders):
                 place, tree = normal_address(pattern).rstrip("/"), find_below(pattern)
                 _check_no_table(pattern, [file.removeprefix(f"{place}/") for file in tree])
-                files = [*files, *(file for file in tree if _is_partitioned(place, file))]
+                files = [*files, *_partitioned(place, tree, kind)]
         listing = _without_stray(files)
         if not has_glob(pattern):
             listing = _by_extension(listing, kind)
@@ -114,7 +117,8 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         found = [path for name in names if not os.path.isdir(path := os.path.join(pattern, name))]
         if kind in _PARTITIONED and any("=" in name for name in names):
             below = glob.iglob(os.path.join(glob.escape(pattern), "*=*", "**"), recursive=True)
-            found += [p for p in below if not os.path.isdir(p) and _is_partitioned(pattern, p)]
+            files_below = [path for path in below if not os.path.isdir(path)]
+            found += _partitioned(pattern, files_below, kind)
         listing = _by_extension(_without_stray(found), kind)
         plain = [name for name in names if "=" not in name]
         if kind and listing.files and (left_out := _data_below(pattern, plain)):
@@ -152,15 +156,30 @@ def _check_no_table(folder: str, names: Iterable[str]) -> None:
             raise DataError(f"{folder}: is {table} which of its files count; say --kind {kind}")
 
 
-def _is_partitioned(root: str, path: str) -> bool:
-    """Returns whether all folders of a file below the root are `column=value`."""
-    folders = os.path.dirname(path[len(root) :].lstrip("/")).split("/")
-    return all("=" in folder[1:] and folder[0] not in "._" for folder in folders)
+def _partitioned(root: str, paths: Sequence[PathT], kind: str | None) -> list[PathT]:
+    """Returns the files all of whose folders below the root are `column=value`."""
+    found, left_out = [], []
+    for path in paths:
+        folders = os.path.dirname(path[len(root) :].lstrip("/")).split("/")
+        if all("=" in folder[1:] and folder[0] not in "._" for folder in folders):
+            found.append(path)
+        elif "=" in folders[0] and not any(one.startswith((".", "_")) for one in folders):
+            left_out += [path] if _is_data(path) else []
+    if kind and left_out:
+        _LOG.warning(
+            "%s: left out %s in folders that are not column=value, such as %s",
+            root, counted(len(left_out), "data file"), left_out[0],
+        )  # fmt: skip
+    return found
+
+
+def _is_data(path: str) -> bool:
+    known = tuple(one for extensions in EXTENSIONS.values() for one in extensions)
+    return COMPRESSED.sub("", path.lower()).endswith(known)
 
 
 def _data_below(folder: str, names: Sequence[str]) -> str | None:
     """Says in words which folders in a folder hold data files, as they are not searched."""
-    known = tuple(one for extensions in EXTENSIONS.values() for one in extensions)
     folders = sorted(name for name in names if name[0] not in "._")
     below = (
         (name, file)
@@ -171,7 +190,7 @@ def _data_below(folder: str, names: Sequence[str]) -> str | None:
     holding = {
         name: f"{folder}/**/*{os.path.splitext(file)[1]}"
         for name, file in islice(below, _MAX_LOOKED_AT)
-        if COMPRESSED.sub("", file.lower()).endswith(known)
+        if _is_data(file)
     }
     if not holding:
         return None

@@ -121,7 +121,7 @@ def test_folder_without_a_value_is_no_value(tmp_path, folder):
 
 
 def write_table(path, **columns):
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame({"fare": [1.5], **columns})
     if path.suffix == ".parquet":
         frame.to_parquet(path)
@@ -205,3 +205,12 @@ def test_folders_beside_data_files_are_named(tmp_path, caplog):
     )
     with pytest.raises(DataError, match=r"no data file matches; .* in its folders data"):
         open_source(str(tmp_path))
+
+
+def test_data_files_deeper_than_partitions_are_named_once(tmp_path, caplog):
+    for name in ("a.csv", "more/b.csv", "more/c.csv", "_temporary/d.csv", ".e/f.csv"):
+        write_table(tmp_path / "year=2024" / name)
+    assert open_source(str(tmp_path)).rows == 1
+    [message] = caplog.messages
+    assert "left out 2 data files in folders that are not column=value" in message
+    assert message.startswith(f"{tmp_path}: ")
