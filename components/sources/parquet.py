@@ -157,8 +157,8 @@ def _wide_columns(metadata: pq.FileMetaData) -> tuple[str, ...]:
 def _with_intervals(schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
     """Types Parquet's intervals as such; Arrow reads their 12 bytes as if they were data."""
     for leaf in map(metadata.schema.column, range(metadata.num_columns)):
-        if leaf.converted_type == "INTERVAL" and "." not in leaf.path:
-            at = schema.get_field_index(leaf.path)
+        at = schema.get_field_index(leaf.path)  # -1 within a list or a struct
+        if at >= 0 and leaf.converted_type == "INTERVAL":
             schema = schema.set(at, pa.field(leaf.path, pa.month_day_nano_interval()))
     return schema
 

@@ -146,7 +146,7 @@ def _message_type(name: str) -> Any:
         from tensorflow_model_analysis.proto import metrics_for_slice_pb2, validation_result_pb2
     finally:
         if is_hidden:
-            del sys.modules[package]
+            del sys.modules[package], sys.modules[f"{package}.proto"]
     return getattr(metrics_for_slice_pb2, name, None) or getattr(validation_result_pb2, name)
 
 

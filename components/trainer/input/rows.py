@@ -15,7 +15,7 @@ training batch is full, so that a step is traced and compiled once. A seed decid
 that a training resumes at any step (see `order.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
@@ -116,8 +116,8 @@ class RowInput(Input):
                 try:
                     parse(block)
                 except tf.errors.InvalidArgumentError:
-                    number, reason = _first_misfit(block, parse)
-                    return f"{file}: record {begin * _LOOKED_AT + number} {reason}"
+                    for number, reason in _misfits(block, parse):
+                        return f"{file}: record {begin * _LOOKED_AT + number} {reason}"
         return None
 
     def _open(self, split: str) -> tuple[InputFiles, Parse]:
@@ -143,13 +143,12 @@ class RowInput(Input):
         return files, parse
 
 
-def _first_misfit(records: Sequence[bytes], parse: Parse) -> tuple[int, str]:
+def _misfits(records: Sequence[bytes], parse: Parse) -> Iterator[tuple[int, str]]:
     for number, record in enumerate(records):
         try:
             parse(tf.constant([record]))
         except tf.errors.InvalidArgumentError as error:
-            return number, misfit(error, _MISFIT)
-    raise AssertionError("records that fit alone, and not together")
+            yield number, misfit(error, _MISFIT)
 
 
 def _blocks(files: InputFiles, options: InputOptions) -> tf.data.Dataset:
