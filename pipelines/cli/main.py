@@ -143,12 +143,10 @@ def spare_imports(command: str = "") -> None:
     """Stubs slow imports that a command never uses; only in Penstock's own process.
 
     TFX's InfraValidator imports Kubernetes' client, and that, where it is installed, a validator
-    of manifests: 2.3 s. TensorFlow imports Keras and Google's client, Arrow imports pandas; without
-    them a SavedModel loads and runs: 1.6 s.
+    of manifests: 2.3 s. TensorFlow imports Keras and Google's client, without which it loads and
+    runs a SavedModel: 1.4 s.
     """
-    unused = (
-        ("keras", "googleapiclient", "pandas") if command == "predict" else ("kubernetes_validate",)
-    )
+    unused = ("keras", "googleapiclient") if command == "predict" else ("kubernetes_validate",)
     for name in unused:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     # Collecting garbage among a million objects of libraries takes 1.2 s of a run's imports.

@@ -143,7 +143,13 @@ def _message_type(name: str) -> Any:
         sys.modules[package] = ModuleType(package)
         sys.modules[package].__path__ = list((spec and spec.submodule_search_locations) or ())
     try:
-        from tensorflow_model_analysis.proto import metrics_for_slice_pb2, validation_result_pb2
+        # The first two are parts of the others, which on Python 3.13 do not import them.
+        from google.protobuf import wrappers_pb2  # noqa: F401
+        from tensorflow_model_analysis.proto import (
+            config_pb2,  # noqa: F401
+            metrics_for_slice_pb2,
+            validation_result_pb2,
+        )
     finally:
         if is_hidden:
             del sys.modules[package], sys.modules[f"{package}.proto"]
