@@ -145,15 +145,13 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
 def _check_no_table(folder: str, names: Iterable[str]) -> None:
     """Rejects, by DataError, a folder of a table whose log or metadata list its files."""
     for name in names:
-        is_delta = name.split("/")[0] == _DELTA_LOG
-        if is_delta or fnmatch.fnmatchcase(name, "metadata/*.metadata.json"):
-            table = (
-                "a Delta table, whose log decides"
-                if is_delta
-                else "an Iceberg table, whose metadata decide"
-            )
-            kind = "delta" if is_delta else "iceberg"
-            raise DataError(f"{folder}: is {table} which of its files count; say --kind {kind}")
+        if name.split("/")[0] == _DELTA_LOG:
+            kind, table = "delta", "a Delta table, whose log decides"
+        elif fnmatch.fnmatchcase(name, "metadata/*.metadata.json"):
+            kind, table = "iceberg", "an Iceberg table, whose metadata decide"
+        else:
+            continue
+        raise DataError(f"{folder}: is {table} which of its files count; say --kind {kind}")
 
 
 def _partitioned(root: str, paths: Sequence[PathT], kind: str | None) -> list[PathT]:

@@ -152,7 +152,8 @@ def _message_type(name: str) -> Any:
         )
     finally:
         if is_hidden:
-            del sys.modules[package], sys.modules[f"{package}.proto"]
+            del sys.modules[package]
+            sys.modules.pop(f"{package}.proto", None)  # the real package binds its own
     return getattr(metrics_for_slice_pb2, name, None) or getattr(validation_result_pb2, name)
 
 
