@@ -48,8 +48,6 @@ class InspectedFile:
 
 @dataclass(frozen=True)
 class InspectReport:
-    """Result of an inspection."""
-
     path: str
     files: tuple[InspectedFile, ...]
     skipped: tuple[str, ...]
@@ -64,17 +62,14 @@ class InspectReport:
 
     @property
     def records_looked_at(self) -> int:
-        """Number of parsed records, from which `payloads` and `features` come."""
         return sum(self.payloads.values())
 
     @property
     def records(self) -> int:
-        """Number of records in all files; an estimate unless `is_exact`."""
         return sum(file.records for file in self.files)
 
     @property
     def is_exact(self) -> bool:
-        """Whether every file was counted to its end."""
         return all(file.is_exact for file in self.files)
 
     @property
@@ -83,7 +78,6 @@ class InspectReport:
         return self.set_faults + tuple(file.fault for file in self.files if file.fault)
 
     def to_json(self) -> str:
-        """The report as one JSON object."""
         totals = {name: getattr(self, name) for name in ("records", "is_exact", "faults")}
         return json.dumps({**asdict(self), **totals}, indent=1)
 

@@ -57,7 +57,6 @@ class VerifyReport:
 
     @property
     def bytes(self) -> int:
-        """Sizes of all files on disk."""
         return sum(file.bytes for file in self.files)
 
     def to_json(self) -> str:

@@ -100,7 +100,6 @@ class EngineOptions:
         return getattr(self, _ADDRESSES[self.runner]) if self.runner in _ADDRESSES else ""
 
     def beam_args(self) -> list[str]:
-        """Returns Beam's arguments, for a pipeline's `beam_pipeline_args`."""
         if self.runner == "local":
             return local_beam_args(self.workers)
         if self.runner == "dataflow":

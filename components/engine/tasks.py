@@ -62,7 +62,6 @@ class WithOneLineErrors(Generic[Task, Result]):
     work: Callable[[Task], Result]
 
     def __call__(self, task: Task) -> Result:
-        """Does a task; DataError in place of OSError and MemoryError."""
         try:
             return self.work(task)
         except (OSError, TriesFailedError, MemoryError) as error:

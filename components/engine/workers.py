@@ -35,7 +35,6 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
     _process: psutil.Process | None = None
 
     def start_worker(self) -> None:
-        """Starts the process and a thread that waits for its end."""
         self.worker = SubprocessSdkWorker(
             # TensorFlow in it would take the memory of the GPUs.
             b"CUDA_VISIBLE_DEVICES=-1 " + self._worker_command_line,

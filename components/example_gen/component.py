@@ -23,8 +23,6 @@ from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
-    """Ingests into the `examples` artifact."""
-
     def Do(  # noqa: N802, TFX's name
         self,
         input_dict: dict[str, list[types.Artifact]],

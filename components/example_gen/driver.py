@@ -107,7 +107,6 @@ class ContentDriver(driver.FileBasedDriver):
         range_config: range_config_pb2.RangeConfig | None = None,
         input_base_uri: str | None = None,
     ) -> input_processor.InputProcessor:
-        """Finder of spans: by the names of files, or by the placeholders of a query."""
         if input_base_uri is None or scheme_of(input_base_uri) is None:
             return super().get_input_processor(splits, range_config, input_base_uri)
         if any(has_span(split.pattern) for split in splits):

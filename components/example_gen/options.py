@@ -47,8 +47,6 @@ class IngestOptions:
 
 @dataclass(frozen=True)
 class Split:
-    """A split and its share of the hash buckets."""
-
     name: str
     hash_buckets: int = 1
 
@@ -94,8 +92,6 @@ class SplitOptions:
 
 @dataclass(frozen=True)
 class IngestInput:
-    """Data of one source, and the splits that its rows go to."""
-
     data: str | Sequence[str]  # files, a glob, a folder or an address
     source: KindOptions | None = None  # None recognizes the kind by file names and contents
     splits: SplitOptions = field(default_factory=SplitOptions)

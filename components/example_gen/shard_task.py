@@ -40,8 +40,6 @@ WriteBatch = Callable[[Batch, SplitOptions, Sequence[ShardWriter]], SplitIndices
 
 @dataclass(frozen=True)
 class ShardTask:
-    """Task of writing one shard of each split."""
-
     number: int  # among all tasks of an ingest
     source: Source
     splits: SplitOptions
@@ -52,8 +50,6 @@ class ShardTask:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """Result of a task."""
-
     shards: dict[str, Shard]
     read: int  # rows, blank ones included
     quarantined: int
@@ -76,8 +72,6 @@ def write_examples(
 
 @dataclass(frozen=True)
 class WriteShards:
-    """Does `ShardTask`s, in any process."""
-
     output: Output
     options: IngestOptions
     write: WriteBatch = write_examples

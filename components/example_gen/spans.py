@@ -40,7 +40,6 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
     """Finds the newest span and version at an address, which TFX's own file systems do not list."""
 
     def resolve_span_and_version(self) -> tuple[int, int | None]:
-        """Returns the newest span, or that of the range, and its newest version."""
         if scheme_of(self._input_base_uri) in _NOT_LISTED:
             raise UsageError(
                 f"{self._input_base_uri}: spans are found on paths and at s3, gs and hdfs "

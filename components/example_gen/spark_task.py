@@ -33,8 +33,6 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparkRows(Source):
-    """Source of the rows of one partition."""
-
     names: tuple[str, ...]  # Spark has numbers, as it reads dots as paths
     steps: tuple[StepColumn, ...]  # feature lists
     by: str | None  # column whose values are the splits; None takes the splits of the task

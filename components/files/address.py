@@ -21,7 +21,6 @@ _PARAMETERS_BEGIN = re.compile(r"[?#;]")
 
 
 def scheme_of(text: str) -> str | None:
-    """Returns the scheme of an address as clients name it (`s3` for `s3a`); None for a path."""
     found = _ADDRESS.match(text)
     return _OTHER_NAMES.get(found[1].lower(), found[1].lower()) if found else None
 

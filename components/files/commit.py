@@ -107,7 +107,6 @@ def check_target(target: str | os.PathLike[str], *, overwrite: bool | None = Fal
 
 
 def remove_abandoned(parent: Path) -> None:
-    """Removes the attempts in `parent` whose process is gone."""
     for lock in parent.glob(f".*{ATTEMPT_MARK}*{LOCK}"):
         remove_attempt(lock)
 

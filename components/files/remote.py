@@ -105,7 +105,6 @@ def find_matches(pattern: str) -> list[RemoteFile]:
 
 
 def find_names(pattern: str) -> list[str]:
-    """Returns the addresses of the files and folders that match a glob, sorted."""
     pattern = normal_address(pattern)
     given = ask(pattern, "glob", detail=True).values()
     return sorted(_address(pattern, info).rstrip("/") for info in given)
@@ -122,7 +121,6 @@ def list_folder(address: str) -> tuple[list[RemoteFile], list[str]]:
 
 
 def find_below(folder: str) -> list[RemoteFile]:
-    """Returns all files below a folder, sorted."""
     folder = normal_address(folder)
     return _files(folder, ask(folder, "find", detail=True).values())
 
@@ -185,7 +183,6 @@ def _file(address: str, info: dict[str, Any]) -> RemoteFile:
 
 
 def _refuse_page(address: str, info: dict[str, Any]) -> None:
-    """Refuses a page that is served instead of the data: a login, an index, an error."""
     name = address.partition("?")[0].lower()
     if info.get("mimetype") == "text/html" and not name.endswith((".html", ".htm")):
         raise DataError(

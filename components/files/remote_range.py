@@ -25,7 +25,6 @@ def open_parts(file: RemoteFile) -> io.BufferedReader:
 
 
 def read_part(file: RemoteFile, start: int, end: int) -> bytes:
-    """Returns the bytes of a file from `start` up to `end`; DataError if it has changed."""
     return retry_remote(file, partial(_read_once, file, start, end))
 
 

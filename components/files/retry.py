@@ -146,7 +146,6 @@ def retry_remote(address: str, call: Callable[[], T], doing: str = "read") -> T:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Returns the HTTP status in a client's error, or None if it has none."""
     error = _origin(error)
     response = getattr(error, "response", None)  # botocore
     if isinstance(response, dict):

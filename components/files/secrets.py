@@ -145,7 +145,6 @@ def _masked(text: str) -> str:
 
 
 def _places(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the places of secrets, none of which overlap."""
     taken = 0
     for begin, end in sorted(_matches(text), key=lambda place: (place[0], -place[1])):
         if begin >= taken:

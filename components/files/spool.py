@@ -168,7 +168,6 @@ async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
 
 
 def _has_length_or_chunks(answer: Any) -> bool:
-    """Whether an incomplete answer can be recognized."""
     is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
     return is_chunked or answer.content_length is not None
 
@@ -212,7 +211,6 @@ def _remove(folder: Path, owner: int, lock: object) -> None:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Removes the folders of processes that were killed."""
     for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
         try:
             with lock.open("r+") as held:

@@ -199,7 +199,6 @@ def _last_claim(names: dict[str, RemoteFile]) -> str | None:
 
 
 def _claim(address: str, names: dict[str, RemoteFile]) -> _StoreOutput:
-    """Claims an address; exactly one of several processes succeeds."""
     last = _last_claim(names)
     if last is not None:
         _wait_until_dead(names[last])

@@ -15,8 +15,6 @@ DATA_SET = "the data set"
 
 @dataclass(frozen=True)
 class Anomaly:
-    """One anomaly of one split."""
-
     split: str
     # `DATA_SET` for the data set as a whole.
     feature: str

@@ -38,7 +38,6 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
     """
 
     def resolve_artifacts(self, store: object, input_dict: Artifacts) -> Artifacts:
-        """Returns one model and its blessing, or empty lists if there is no other."""
         return _latest(input_dict, MODEL, _model_id, _ids(input_dict[CANDIDATE]))
 
 
@@ -58,7 +57,6 @@ class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
     """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
-        """Returns one model and its blessing, or empty lists if there is no other."""
         given = _ids(input_dict[EXAMPLES])
         own = {m.id for m in input_dict[MODEL] if given <= _made_from(store, m.id)}
         return _latest(input_dict, MODEL, _model_id, own)
@@ -77,7 +75,6 @@ class LatestBlessedStatisticsStrategy(ResolverStrategy):
     """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
-        """Returns one statistics artifact and its blessing, or empty lists if there is no other."""
         own = _ids(input_dict[CANDIDATE])
         return _latest(input_dict, STATISTICS, lambda one: _of_same_run(store, one), own)
 

@@ -28,8 +28,6 @@ _PAIR = np.dtype([("key", np.uint64), ("label", np.int64)])
 
 @dataclass
 class SplitImages:
-    """The images of one split."""
-
     images: int = 0
     # Size of all encoded images.
     bytes: int = 0

@@ -90,7 +90,6 @@ def find_leaks(
 
 
 def leak_lines(folder: str, splits: Sequence[str], options: GateOptions) -> list[str]:
-    """Returns the signs of leakage in splits of an Examples folder, one line each."""
     if options.leakage == "off":
         return []
     found = find_leaks(
@@ -232,7 +231,6 @@ def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterat
 
 
 def _digests(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns a hash of each row's codes, uint64."""
     found = np.zeros(len(columns[0]) if columns else 0, np.uint64)
     for codes in columns:
         # Products modulo 2^64, whose overflow is the point.

@@ -33,7 +33,6 @@ def check_served(pushed: types.Artifact) -> None:
 
 
 def newest_version(serving: str) -> Path | None:
-    """Returns the version that a model server loads, the largest number; None without any."""
     names = fileio.listdir(serving) if fileio.isdir(serving) else []
     versions = [name.rstrip("/") for name in names]
     numbers = [name for name in versions if name.isdecimal()]

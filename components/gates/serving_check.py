@@ -35,8 +35,6 @@ WARM_UP_REQUESTS = 3
 
 @dataclass(frozen=True)
 class ServingReport:
-    """Result of loading and querying a model."""
-
     # Reasons why the model cannot be served, one line each; empty if it can.
     problems: tuple[str, ...]
     signatures: tuple[str, ...] = ()

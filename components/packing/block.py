@@ -77,7 +77,6 @@ class Block:
 
 
 def encode_block(block: Block, layout: PackedLayout) -> bytes:
-    """Encodes a block with the layout's sections, dtypes and widths as a record."""
     sections, slots = dict(block.sections), sorted(block.plain)
     dictionary = encode_values(block.dictionary) if len(block.dictionary) else b""
     texts = [dictionary, np.array(slots, _SLOT_DTYPE).tobytes()]

@@ -30,8 +30,6 @@ class StatedColumn:
 
 @dataclass
 class ColumnFacts:
-    """Facts about one column."""
-
     # first task, row and split of each kind
     kinds: dict[str, tuple[int, int, str]] = field(default_factory=dict)
     # rows by number of values, without rows that have none
@@ -61,15 +59,12 @@ class ColumnFacts:
 
 @dataclass
 class Facts:
-    """Facts about the rows that tasks have read."""
-
     rows: int = 0
     columns: dict[str, ColumnFacts] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     pass_seconds: float = 0.0  # estimated CPU time of a training pass to read and decode the rows
 
     def add(self, batch: pa.RecordBatch, options: PackOptions, task: int, split: str) -> None:
-        """Adds a batch of rows in the form of `without_lists`."""
         place = (task, self.rows, split_dir(split))
         self.rows += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):

@@ -31,8 +31,6 @@ def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
 
 
 class ImageDecoder:
-    """Decoder of one column of images of one shape: height, width, channels."""
-
     def __init__(self, column: ImageColumn, shape: tuple[int, ...]) -> None:
         self._column = column
         self._shape = shape

@@ -71,8 +71,6 @@ _ITEM_BYTES = {"int64": 8, "float32": 4, "uint8": 1, "int32": 4, "cell": 4, "lis
 
 @dataclass(frozen=True)
 class PackedColumn:
-    """A feature of the rows."""
-
     name: str
     kind: str
     storage: str  # one of `STORAGES`; see the table above
@@ -149,7 +147,6 @@ class PackedLayout:
         return [*offsets, end - FRAME_HEADER_BYTES]
 
     def record_bytes(self, rows: int, text_bytes: int = 0) -> int:
-        """Returns the size of a block in the file, with its frame."""
         size = FRAME_HEADER_BYTES + self.section_offsets(rows)[-1] + text_bytes + FOOTER_BYTES
         return -(-size // self.alignment) * self.alignment
 
@@ -175,7 +172,6 @@ class PackedLayout:
 
     @cached_property
     def slots(self) -> dict[str, range]:
-        """Slots of the cells of each column that has any."""
         found, first = {}, 0
         for section in self.sections:
             for column in section.columns if section.name == "cell" else ():

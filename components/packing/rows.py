@@ -52,7 +52,6 @@ class RowSplit:
 
 
 def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
-    """Finds the splits of an Examples folder written by Penstock or TFX; by default all splits."""
     remote = _remote_files(folder)
     root = Path(folder if remote else local_folder(folder))
     recover(root)
@@ -175,7 +174,6 @@ def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
 
 @functools.lru_cache(4)
 def row_decoder(kinds: Kinds) -> "RowDecoder":
-    """Returns the decoder of features with these names and kinds; one for a process."""
     return RowDecoder(dict(kinds))
 
 

@@ -37,7 +37,6 @@ class BlockMaker:
         return sum(image.take_cpu_seconds() for image in self._images.values())
 
     def block(self, batch: pa.RecordBatch) -> Block:
-        """Returns the block of rows, given as `RowSorter` returns them."""
         rows = batch.num_rows
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         dictionary = pa.array([], pa.binary())

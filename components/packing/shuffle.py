@@ -32,7 +32,6 @@ class RowSorter:
         self.rows = 0
 
     def add(self, places: Numbers, batch: pa.RecordBatch) -> None:
-        """Takes rows in the form of `without_lists`, and their positions."""
         self._waiting.add(places, batch)
         self.rows += batch.num_rows
         share = CHUNK_SHARE if self._parts else 1

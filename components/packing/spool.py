@@ -48,7 +48,6 @@ def ingest_packed(
     overwrite: bool = False,
     on_planned: OnPlanned = lambda planned: None,
 ) -> Manifest:
-    """Packs the rows of sources, with the account of an ingest."""
     options = options or IngestOptions()
     if options.compression or options.parquet_copy:
         raise UsageError("packed records have neither `compression` nor `parquet_copy`")

@@ -63,8 +63,6 @@ Parts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PackPlan:
-    """Plan that all tasks of a packing share."""
-
     options: PackOptions
     stated: Mapping[str, StatedColumn] | None  # None takes columns and shapes from the rows
     kinds: Kinds  # name and kind of each feature to read; empty reads all
@@ -79,8 +77,6 @@ class PackPlan:
 
 @dataclass(frozen=True)
 class ReadTask:
-    """A shard of rows to read."""
-
     number: int  # index among all reading tasks
     split: str
     file: str

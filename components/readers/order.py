@@ -53,8 +53,6 @@ def block_rows_of(window_rows: int, files: int = READER_PARALLELISM) -> int:
 
 @dataclass(frozen=True)
 class PassPlan:
-    """The part of a pass to read."""
-
     lanes: Lanes  # pieces of files; the lane whose turn it is comes first
     window: int = 0  # number of the first window in its pass
     ahead: int = 0  # rows of the stream before that window, less than a block: to be left out
@@ -63,8 +61,6 @@ class PassPlan:
 
 @dataclass(frozen=True)
 class Order:
-    """The order of the rows of one share."""
-
     seed: int  # 64 bits
     file_bytes: Sequence[int]
     lanes: int  # files that are read side by side; at least 1

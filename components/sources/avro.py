@@ -91,7 +91,6 @@ class AvroFile(ScannedFile):
         return list(self.types)
 
     def read_rows(self, start: int, end: int) -> Iterator[Row]:
-        """Yields the rows from `start` up to `end`, counted from 0."""
         block = bisect_right(self.block_ends, start)
         row = self.block_ends[block - 1] if block else 0
         with open_unchanged(self.path, self.content) as stream:
@@ -115,8 +114,6 @@ class AvroFile(ScannedFile):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AvroSource(FileSource[AvroFile]):
-    """Avro files, opened, checked and typed."""
-
     options: Avro
 
     def read_piece(self, file: AvroFile, piece: Piece) -> Iterator[Batch]:

@@ -126,7 +126,6 @@ class Source(ABC):
         """Returns `parts` contiguous runs of about equal size, in order; some may be empty."""
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple["Source", tuple[Piece, ...]]:
-        """Returns the source and the pieces to pickle for the worker of one run."""
         return replace(self, files=(), ignored=(), rejected_by_scan=(), notes=()), pieces
 
     @abstractmethod

@@ -108,11 +108,9 @@ class ColumnarFile(ScannedFile):
         return feature
 
     def is_text(self, name: str) -> bool:
-        """Returns whether a column's values, if any, are UTF-8 text."""
         return holds_text(self.type_of(name)) or pa.types.is_null(self.type_of(name))
 
     def check_fits(self, column: Column, expected_by: str) -> None:
-        """Rejects, by DataError, a column of another type than `column` has."""
         self.feature(column.name)
         arrow_type = self.type_of(column.name)
         if not fits(column, arrow_type):
@@ -135,8 +133,6 @@ class BatchSize:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnarSource(FileSource[FileT]):
-    """Files of Arrow columns, opened, checked and typed."""
-
     options: ColumnOptions
 
     @abstractmethod
@@ -332,7 +328,6 @@ def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Conte
 
 
 def slices(batch: pa.RecordBatch, size: BatchSize) -> Iterator[pa.RecordBatch]:
-    """Yields a batch in parts of `size.rows` rows."""
     at = 0
     while at < batch.num_rows:
         some = batch.slice(at, size.rows)
@@ -341,7 +336,6 @@ def slices(batch: pa.RecordBatch, size: BatchSize) -> Iterator[pa.RecordBatch]:
 
 
 def check_duplicates(path: str, schema: pa.Schema) -> None:
-    """Rejects, by DataError, a file with two columns of one name."""
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")

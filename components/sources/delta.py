@@ -20,7 +20,6 @@ _PARTITION = "partition."
 
 
 def open_delta(inputs: Sequence[str], options: lake.Delta, spread: Spread = here) -> ParquetSource:
-    """Opens a version of a table, or the rows that were added since another."""
     place = lake.table_place(inputs, "delta")
     place = normal_address(place) if is_remote(place) else os.path.realpath(place)
     before = None
@@ -137,7 +136,6 @@ def _values(batch: Any, name: str) -> list[Any]:
 
 
 def _deleted(table: Any) -> dict[str, tuple[int, ...]]:
-    """Returns the rows of each file that its deletion vector leaves out."""
     found = {}
     if "deletionVectors" in (table.protocol().reader_features or ()):
         for batch in table.deletion_vectors():

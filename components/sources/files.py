@@ -50,8 +50,6 @@ class RowStart(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScannedFile:
-    """A file after its scan."""
-
     path: str
     content: Content
     rows: int  # Blank ones included.
@@ -72,8 +70,6 @@ SourceT = TypeVar("SourceT", bound="FileSource[Any]")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileSource(Source, Generic[FileT]):
-    """Scanned and typed files of one kind."""
-
     options: Any
     scanned: dict[str, FileT]  # The files that have rows, by path.
     # Values of folders `column=value` by column, by path.

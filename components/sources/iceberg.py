@@ -29,7 +29,6 @@ _MERGE = "merge them into the data files, in Spark by CALL system.rewrite_data_f
 def open_iceberg(
     inputs: Sequence[str], options: lake.Iceberg, spread: Spread = here
 ) -> ParquetSource:
-    """Opens a snapshot of a table, or the rows that were added since another."""
     place = lake.table_place(inputs, "iceberg")
     with lake.errors_named(place, _explain):
         table = _load(place)
@@ -53,15 +52,12 @@ class PenstockFileIO(FileIO):
     """Opens metadata as data files are opened: with retries, and the same credentials."""
 
     def new_input(self, location: str) -> "_Input":
-        """Returns the file at a path or an address."""
         return _Input(location)
 
     def new_output(self, location: str) -> Any:
-        """Refuses: tables are only read."""
         raise UsageError(f"{location}: tables of Iceberg are only read")
 
     def delete(self, location: Any) -> None:
-        """Refuses: tables are only read."""
         self.new_output(location)
 
 

@@ -99,7 +99,6 @@ class TypeSample:
             self._count(name)
 
     def tallies(self) -> dict[str, Tally]:
-        """Returns the tally of each column so far."""
         for name in list(self._waiting):
             self._count(name)
         return self._tallies

@@ -51,8 +51,6 @@ class JsonLines(RowFileOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JsonLinesSource(TextSource):
-    """Files of JSON Lines, scanned and typed; rows are parsed when they are read."""
-
     options: JsonLines
 
     @property
@@ -220,7 +218,6 @@ def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def check_head(head: bytes) -> str | None:
-    """Returns the fault in the first bytes of a file of JSON Lines, if any."""
     start = head.removeprefix(codecs.BOM_UTF8).lstrip()
     if start.startswith(b"["):
         return (

@@ -52,7 +52,6 @@ KINDS = {
 
 
 def find_kind(name: str) -> Kind:
-    """Returns the kind of that name; UsageError with all names if there is none."""
     if name not in KINDS:
         raise UsageError(f"`kind` must be one of {', '.join(KINDS)}, got {name!r}")
     return KINDS[name]

@@ -96,8 +96,6 @@ class LakeColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version of a table."""
-
     version: int
     identity: str  # Equal for all versions of a table.
     columns: Sequence[LakeColumn]
@@ -131,7 +129,6 @@ def open_snapshot(
     options: LakeOptions,
     spread: Spread,
 ) -> ParquetSource:
-    """Opens the files of a snapshot, or those that were added since `before`."""
     wanted = _added(table, snapshot, before) if before else list(snapshot.files)
     # Columns of no rows are typed by a file of the table.
     opened = wanted or (list(snapshot.files[:1]) if options.allow_empty else [])

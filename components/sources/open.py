@@ -35,7 +35,6 @@ def open_source(
 
 
 def _kind_of(files: Sequence[str]) -> str:
-    """Returns the only kind of all files, by extension or else by their first bytes."""
     by_kind: dict[str, str] = {}
     for path in files:
         by_kind.setdefault(_kind_of_file(path), path)

@@ -41,16 +41,12 @@ _WRAPPED_US, _WRAPPED_NS = divmod(2**64, 1000)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParquetFile(ColumnarFile):
-    """A Parquet file."""
-
     int96: tuple[str, ...]  # Columns whose timestamps may not fit nanoseconds.
     by_arrow: bool  # Whether Arrow wrote the file.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParquetSource(ColumnarSource[ParquetFile]):
-    """Parquet files, opened, checked and typed."""
-
     def read_groups(
         self, file: ParquetFile, groups: Sequence[int], names: Sequence[str], size: BatchSize
     ) -> Iterator[pa.RecordBatch]:

@@ -98,8 +98,6 @@ def _normal_encoding(name: str) -> str:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LineSource(TextSource):
-    """Scanned files of lines; `names` has their paths below the input."""
-
     options: Text
     names: Mapping[str, str]
 

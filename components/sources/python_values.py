@@ -68,7 +68,6 @@ def is_nested(value: object) -> bool:
 
 
 def nested_as_json(value: object) -> object:
-    """Returns a nested value as JSON text, any other unchanged."""
     if not is_nested(value):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=_json_text)

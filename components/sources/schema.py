@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SchemaColumn:
-    """A feature of the schema."""
-
     name: str
     kind: FeatureKind
     is_list: bool | None  # None if the schema does not say.
@@ -44,7 +42,6 @@ def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
 
 
 def read_schema_text(path: str) -> str:
-    """Returns the text of a `schema.pbtxt`; DataError if it is missing or not text."""
     try:
         return Path(local_path(path)).read_text(encoding="utf-8")
     except FileNotFoundError as error:

@@ -28,23 +28,19 @@ _SHOWN_CHARACTERS = 40
 
 
 def show(text: str) -> str:
-    """Returns `text` quoted and cut for a message."""
     cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
     return repr(cut)
 
 
 def is_plain_number(text: str) -> bool:
-    """Returns whether `text` is a plain number, NaN or infinity."""
     return _PLAIN.fullmatch(text.strip(SPACES)) is not None
 
 
 def beyond_int64(shown: str) -> str:
-    """Returns the reason for rejecting an integer beyond int64."""
     return f"{shown} is beyond int64; as BYTES it would be kept"
 
 
 def beyond_float32(shown: str) -> str:
-    """Returns the reason for rejecting a finite number beyond float32."""
     return f"{shown} is beyond float32 (3.4e38); as BYTES it would be kept"
 
 

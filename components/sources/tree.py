@@ -27,8 +27,6 @@ STRAY = re.compile(
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file that may be data."""
-
     path: str  # A path, or a `RemoteFile`.
     name: str  # Its path below the input folder, with `/`.
 
@@ -114,7 +112,6 @@ class _Folder:
         self._below: dict[str, bool] = {}
 
     def match(self, pattern: str) -> Iterator[FoundFile]:
-        """Yields the files that a glob matches, and those of folders that it matches."""
         walked: set[str] = set()
         for path in (one.rstrip("/") for one in sorted(glob.iglob(pattern, recursive=True))):
             parent, name = os.path.split(path)
@@ -135,7 +132,6 @@ class _Folder:
                 yield from self._entry(path, name, is_link=os.path.islink(path))
 
     def walk(self, folder: str) -> Iterator[FoundFile]:
-        """Yields all files of a folder and of those below it."""
         pending = [folder]
         while pending:
             for entry in _entries(pending.pop()):

@@ -78,7 +78,6 @@ class RejectedFile(RejectedRow):
 
 
 def rejected_file(path: str, reason: str, raw: bytes = b"") -> RejectedFile:
-    """Returns the rejected row of a file, with its first bytes."""
     return RejectedFile(path, 1, 0, None, reason, raw)
 
 
@@ -103,7 +102,6 @@ class FileList(ScannedFile):
         rejected: Sequence[RejectedRow],
         **fields: Any,
     ) -> "ListT":
-        """Returns the list of scanned files; `fields` are attributes of a subclass."""
         sizes = np.array([one.size for one in contents], np.int64)
         return cls(
             content=Content(b"", int(sizes.sum()), 0),
@@ -151,7 +149,6 @@ class Rows:
         return len(self.places) + len(self.rejected) + self.blank
 
     def add(self, at: int, content: bytes, facts: Any = None) -> None:
-        """Adds the row of a file."""
         self.contents.append(content)
         self.size += len(content)
         self.facts.append(facts)

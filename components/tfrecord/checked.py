@@ -119,7 +119,6 @@ def require_stamp(path: str | os.PathLike[str], stamp: tuple[int, int]) -> None:
 
 
 def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
-    """Returns the scope of each manifest that covers a path."""
     name = os.fspath(path)
     recover(name)
     if glob.has_magic(name) and not os.path.lexists(name):
@@ -137,7 +136,6 @@ def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
 
 
 def check_scope(scope: Scope) -> None:
-    """Raises a DataError for the first shard that differs from the manifest."""
     for fault in shard_faults(scope):
         raise DataError(fault)
 
@@ -184,7 +182,6 @@ class _Digests:
             self._known = {file: (state, digest) for file, (state, digest) in known.items()}
 
     def of(self, file: str) -> str:
-        """Returns the sha256 (hex) of a file; DataError if it cannot be read."""
         path = self._root / file
         try:
             with path.open("rb", buffering=0) as content:
@@ -245,12 +242,10 @@ def missing(place: object, shard: Shard) -> str:
 
 
 def leftover(file: Path) -> str:
-    """Returns the message about a file among the shards that the manifest does not list."""
     return f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
 
 
 def altered(place: object, digest: str, shard: Shard) -> str:
-    """Returns the message about a shard whose content has another sha256 (hex)."""
     return (
         f"{place}: sha256 {digest[:16]}..., the manifest says {shard.sha256[:16]}...; "
         "the content was altered, write it again"

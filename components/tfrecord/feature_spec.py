@@ -68,7 +68,6 @@ def feature_spec(
 
 
 def read_schema(path: str | os.PathLike[str]) -> schema_pb2.Schema:
-    """Reads a `schema.pbtxt`; DataError if it is missing or not a schema."""
     try:
         with tf.io.gfile.GFile(os.fspath(path)) as file:
             text = file.read()
@@ -117,7 +116,6 @@ def _fixed_shape(feature: schema_pb2.Feature) -> list[int] | None:
 def _ragged_spec(
     values: schema_pb2.Feature, name: str, kind: schema_pb2.TensorRepresentation.RaggedTensor
 ) -> tuple[str, tf.io.RaggedFeature]:
-    """Name and specification of a ragged feature."""
     parts = tuple(
         tf.io.RaggedFeature.RowLengths(part.row_length)
         if part.HasField("row_length")

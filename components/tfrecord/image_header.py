@@ -20,7 +20,6 @@ class ImageHeader(NamedTuple):
 
 
 def image_header(data: bytes) -> ImageHeader | None:
-    """Returns the header of an image; None for other bytes or a cut header."""
     try:
         if data.startswith(b"\xff\xd8\xff"):
             return _jpeg(data)

@@ -84,8 +84,6 @@ class ManifestColumn:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything that a reader needs to trust a set of shards."""
-
     splits: Mapping[str, Sequence[Shard]]
     columns: Sequence[ManifestColumn]
     schema_sha256: str
@@ -147,7 +145,6 @@ class Manifest:
 
     @property
     def sha256(self) -> str:
-        """Digest (hex) of the file `manifest.json`."""
         digest = hashlib.sha256()
         for part in self.json_parts():
             digest.update(part.encode())

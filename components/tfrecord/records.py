@@ -251,13 +251,11 @@ class RecordReader:
 
 
 def read_records(path: str | os.PathLike[str]) -> Iterator[Record]:
-    """Yields the records of a file, compressed or not; a DataError names the damaged one."""
     with open_file(path) as file:
         yield from RecordReader(file, str(path)).records()
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Opens a regular file, unbuffered; DataError if it cannot be read."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
             raise DataError(f"{path}: not a regular file; a pipe or a device is not read")

@@ -18,7 +18,6 @@ _UNUSED_STAGES = frozenset(
 
 
 def parse_schema(text: str, path: str) -> schema_pb2.Schema:
-    """Parses the text of the `schema.pbtxt` at `path`; DataError if it is not a schema."""
     try:
         return text_format.Parse(text, schema_pb2.Schema())
     except text_format.ParseError as error:

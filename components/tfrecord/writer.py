@@ -40,7 +40,6 @@ Pieces = Sequence[Buffer]
 
 
 def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns the records, no nulls and less than 2 GiB in all, each with its frame."""
     lengths = pc.binary_length(records).to_numpy(zero_copy_only=False).astype("<u8")
     headers = pa.array([_header(n) for n in lengths.tolist()], pa.binary())
     # Several times faster than to_pylist, which makes an Arrow scalar of each value first.
@@ -69,7 +68,6 @@ def encode_large(batch: pa.RecordBatch) -> list[Pieces]:
 
 
 def frame_large(records: Sequence[Pieces]) -> list[Pieces]:
-    """Returns the records in pieces, each with its frame."""
     framed: list[Pieces] = []
     for record in records:
         crc = functools.reduce(google_crc32c.extend, record, 0)
@@ -108,19 +106,16 @@ class ShardWriter:
         self._bytes = 0
 
     def write(self, framed: pa.BinaryArray) -> None:
-        """Appends records that `frame_records` framed."""
         if len(framed) == 0:
             return
         self._rows += len(framed)
         self._append([_contiguous(framed)])
 
     def write_large(self, framed: Sequence[Pieces]) -> None:
-        """Appends records that `frame_large` framed, without copying them."""
         self._rows += len(framed)
         self._append([piece for record in framed for piece in record])
 
     def write_rows(self, rows: int, data: Buffer) -> None:
-        """Appends the bytes of rows that are not records."""
         self._rows += rows
         self._append([data])
 

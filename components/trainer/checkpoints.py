@@ -124,7 +124,6 @@ class Checkpoints:
         return None
 
     def at(self, step: int) -> Saved:
-        """Returns the checkpoint from which the chief resumes."""
         try:
             return _read_whole(self._path(step))
         except _DAMAGED as error:
@@ -143,7 +142,6 @@ class Checkpoints:
             ) from error
 
     def model_values(self, step: int) -> list[np.ndarray]:
-        """Returns the values of the model's variables in a checkpoint, or their moving averages."""
         path = self._path(step)
         try:
             reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))

@@ -293,8 +293,6 @@ def _run(
     on_epoch: OnEpoch | None,
     data: tuple[tf.data.Dataset | None, ...],
 ) -> str:
-    """Runs the loop, logs each epoch, and reports errors of the input in one line."""
-
     def tell(record: EpochRecord) -> None:
         activity.tell(str(record), is_milestone=True)
         tracking.epoch(record)
@@ -338,6 +336,5 @@ def _batch_rows(
 
 
 def _data_error(message: str) -> str | None:
-    """Extracts the text of a DataError that the input raised in Python."""
     found = re.search(r"\bDataError: (.+)", message)
     return found and found[1]

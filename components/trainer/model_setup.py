@@ -48,7 +48,6 @@ def prefetches_to_device(option: bool | None, data: Sequence[tf.data.Dataset | N
 def make_model(
     build_model: BuildModel, *, strategy: tf.distribute.Strategy, mixed_precision: str
 ) -> keras.Model:
-    """Calls `build_model` under the strategy and the precision policy."""
     if keras.backend.backend() != "tensorflow":
         raise UsageError(
             f"Keras runs on {keras.backend.backend()}, TFX needs tensorflow: "
@@ -107,7 +106,6 @@ def check_features(model: keras.Model, data: tf.data.Dataset) -> None:
 
 
 def check_numbers(data: tf.data.Dataset, option: str) -> None:
-    """Refuses data with strings, which stay on the host."""
     if strings := _text_features(data):
         raise UsageError(
             f"{option} needs inputs that are all numbers, {', '.join(strings)} is text: "

@@ -52,7 +52,6 @@ def averages(model: keras.Model) -> dict[int, Any]:
 
 
 def take_averages(model: keras.Model) -> None:
-    """Give the weights the values of their averages, where there are any."""
     found = averages(model)
     for variable in model.trainable_variables:
         if id(variable) in found:

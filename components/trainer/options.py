@@ -122,7 +122,6 @@ class TrainOptions:
 
     @property
     def total_steps(self) -> int:
-        """Steps in all, if nothing stops training before."""
         if self.max_steps is not None:
             return self.max_steps
         assert self.epochs is not None
@@ -131,5 +130,4 @@ class TrainOptions:
 
     @property
     def epoch_steps(self) -> int:
-        """Steps an epoch."""
         return min(self.steps_per_epoch or self.total_steps, self.total_steps)

@@ -16,8 +16,6 @@ RECORD_VERSION = 1
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch."""
-
     epoch: int
     step: int  # steps in all at the end of the epoch
     steps: int  # including those before a resumption; the metrics cover them
@@ -64,7 +62,6 @@ class TrainingRecord:
 
     @property
     def examples_per_second(self) -> float | None:
-        """Rows per second over all steady seconds."""
         return _weighted([(e.examples_per_second, e.seconds) for e in self.epochs])
 
     @property
@@ -122,7 +119,6 @@ def best_epoch(epochs: Sequence[EpochRecord], rule: EarlyStop) -> EpochRecord | 
 
 
 def should_stop(epochs: Sequence[EpochRecord], rule: EarlyStop) -> bool:
-    """Whether `patience_epochs` have passed since the best epoch."""
     best = best_epoch(epochs, rule)
     since = epochs[-1].epoch - best.epoch if best else len(epochs)
     return since >= rule.patience_epochs
@@ -140,7 +136,6 @@ def write_record(path: str, text: str) -> None:
 
 
 def read_record(path: str) -> str:
-    """Reads the text of a record of a ModelRun; raises DataError if it is missing."""
     import tensorflow as tf
 
     try:

@@ -35,7 +35,6 @@ def column_name(feature: str) -> str:
 
 
 def features_by_column_name(features: Iterable[str]) -> dict[str, str]:
-    """Returns the raw features by their names in the signature."""
     names = {feature: column_name(feature) for feature in features}
     first: dict[str, str] = {}
     for feature, name in names.items():

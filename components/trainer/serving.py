@@ -115,7 +115,6 @@ def _filled(value: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 
 
 def _feature(value: tf.Tensor, spec: FeatureSpec) -> Any:
-    """Converts a column to the parser's form: ragged, sparse, or dense with the default."""
     if value.dtype == tf.float32:
         missing = tf.math.is_nan(value)
     else:

@@ -91,12 +91,10 @@ class Steps:
         return self._call(self._repeat, batch, steps)
 
     def eval_batches(self) -> Any:
-        """Returns an iterator over the evaluation data from its beginning."""
         assert self._eval_data is not None
         return iter(self._eval_data)
 
     def evaluate(self, batches: Any, steps: int) -> int:
-        """Runs up to `steps` evaluation steps; fewer if the data ended."""
         return int(self._evaluate(batches, tf.constant(steps)))
 
     def _call(self, loop: Any, data: Any, steps: int) -> tuple[np.ndarray, CallTimes]:

@@ -79,7 +79,6 @@ class _Isolation:
         return take_rows(batch_of(columns, arrays), good)
 
     def _convert(self, column: Column, values: pa.Array | None, kept: np.ndarray) -> pa.Array:
-        """Converts one column's values (binary [kept]), null where one is at fault."""
         if values is None:
             return pa.nulls(len(kept), column.arrow_type)
         if column.kind is FeatureKind.BYTES:

@@ -36,8 +36,6 @@ READ_BLOCK_BYTES = 4 * MIB
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CsvSource(TextSource):
-    """Files of delimited text, opened, checked and typed."""
-
     options: Csv
 
     @property
@@ -118,8 +116,6 @@ def _check_rows(files: Sequence[TextFile], options: Csv) -> None:
 
 @dataclass(frozen=True)
 class _Sampler(Sampler[TypeSample]):
-    """Counts the classes of the values of the columns `names`."""
-
     names: tuple[str, ...]
     options: Csv
     splitter: CsvSplitter

@@ -99,7 +99,6 @@ class CsvSplitter(Splitter):
                 window = min(2 * window, self._max_row_bytes)
 
     def first_row(self, data: bytes, *, last: bool) -> RowBlock | None:
-        """Returns the first row of `data`; None if it goes on beyond its end (never if `last`)."""
         blocks = self._walker.walk(data, 0, offset=0, stretch=1, last=last)
         return blocks[0] if blocks else None
 
@@ -194,5 +193,4 @@ def _skip_line(stream: Readable, start: int, end: int, path: str) -> tuple[int, 
 
 
 def _last_line_end(buffer: bytes) -> int:
-    """Returns one past the last certain line end; 0 if there is none."""
     return buffer.rfind(b"\n") + 1 or buffer.rfind(b"\r", 0, len(buffer) - 1) + 1

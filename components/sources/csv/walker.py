@@ -26,8 +26,6 @@ class _Row(NamedTuple):
 
 
 class RowWalker:
-    """Finds rows and fields of text with the given delimiter."""
-
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter.encode()
         self._field_end = re.compile(b"[" + re.escape(self._delimiter) + b"\r\n]")
@@ -52,7 +50,6 @@ class RowWalker:
         return [_block(text, offset, list(run)) for _, run in runs]
 
     def fields(self, row: bytes) -> list[bytes]:
-        """Returns the fields of a row that is not broken, unquoted, without the line end."""
         fields, start = [], 0
         while True:
             end = self._field(row, start, last=True)
@@ -63,7 +60,6 @@ class RowWalker:
             start = end + 1
 
     def _row(self, text: bytes, start: int, *, last: bool) -> _Row | None:
-        """Returns the row at `start`; None if it goes on beyond the text."""
         position = start
         while True:
             end = self._field(text, position, last=last)

@@ -26,8 +26,6 @@ Names = Sequence[str]
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels of images, in the order of the images."""
-
     columns: tuple[Column, ...]  # `image/class/label`, `image/class/text` if known, further ones.
     rows: pa.RecordBatch  # Null if an image has no label.
     unlabelled: tuple[int, ...]  # Indices of images.

@@ -33,8 +33,6 @@ Branch = Mapping[str, object]
 
 @dataclass(frozen=True)
 class LabelTable:
-    """The rows of a label file."""
-
     path: str
     origin: str  # Part of the file that was taken, for a report.
     columns: tuple[Column, ...]
@@ -43,7 +41,6 @@ class LabelTable:
     first_class: int = 0  # Number of the first of them: 1 as MATLAB counts, or 0.
 
     def values(self, name: str) -> list:
-        """Returns the values of a column as Python objects."""
         return self.rows.column(self.rows.schema.get_field_index(name)).to_pylist()
 
 
@@ -199,7 +196,6 @@ def type_rows(rows: Sequence[Branch], path: str) -> tuple[tuple[Column, ...], pa
 
 
 def find_file_column(names: Collection[str], wanted: str | None) -> str | None:
-    """Returns the column that names the image, if there is one."""
     if wanted is not None:
         return wanted if wanted in names else None
     return _first_of(_FILE, names)

@@ -43,7 +43,6 @@ READABLE = "JPEG, PNG, GIF, BMP or WebP"
 
 
 def format_by_extension(path: str) -> str | None:
-    """Returns the format that a file's extension promises, if any."""
     return _BY_EXTENSION.get(os.path.splitext(path)[1].lower())
 
 

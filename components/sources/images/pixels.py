@@ -49,7 +49,6 @@ class StoredImage(NamedTuple):
 
 
 def store(data: bytes, path: str, options: Images) -> StoredImage:
-    """Returns the image to store, from the bytes and name of a file."""
     seen = probe(data, path, options)
     if options.layout == "bytes":
         return _as_bytes(data, seen, options)

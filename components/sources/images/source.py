@@ -82,7 +82,6 @@ class ImageSource(WholeFileSource[ImageList]):
 
     @property
     def labels(self) -> pa.RecordBatch:
-        """Label and further columns of the label file, a row an image."""
         (files,) = self.scanned.values()
         return files.labels
 

@@ -45,7 +45,6 @@ def spark_feature(type_name: str) -> tuple[FeatureKind, bool] | None:
 
 
 def spark_column(name: str, type_name: str) -> Column:
-    """Returns the feature that holds a column; UsageError if no feature can."""
     feature = spark_feature(type_name)
     if type_name.lower() == "vector":
         raise UsageError(

@@ -54,7 +54,6 @@ def shown_address(url: URL) -> str:
 
 
 def read_login(credentials_file: str | None, environment: Mapping[str, str] = os.environ) -> Login:
-    """Returns the login from the file, whose text no error repeats, or the environment."""
     if credentials_file is None:
         return Login(environment.get(USER_VARIABLE), environment.get(PASSWORD_VARIABLE))
     try:

@@ -134,7 +134,6 @@ class Database:
         return count, keys, (total % 2**128).to_bytes(16, "big")
 
     def counts(self, statements: Statements, connection: Connection) -> tuple[int, int]:
-        """Returns the numbers of rows and of rows with a key."""
         count, keys = connection.execute(statements.counts()).one()
         return count, keys
 

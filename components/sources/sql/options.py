@@ -54,5 +54,4 @@ class Sql(ColumnOptions):
         return bound
 
     def with_query(self, query: str) -> "Sql":
-        """Returns the options for another query, as that of an input split."""
         return replace(self, query=query, table=None)

@@ -40,8 +40,6 @@ _FETCH_ROWS = 256
 
 @dataclass(frozen=True)
 class SqlPlan:
-    """Plan of a query."""
-
     key: str
     key_as_text: bool  # See `Statements`.
     names: tuple[str, ...]
@@ -60,7 +58,6 @@ class SqlPlan:
         return self.keyed_rows if row <= self.keyed_rows else self.rows
 
     def keys_of(self, start: int, end: int) -> KeyRange:
-        """Returns the keys of a range of rows between boundaries."""
         return KeyRange(self.boundaries[start] if start else None, self.boundaries.get(end))
 
 
@@ -112,7 +109,6 @@ def make_plan(database: Database, options: Sql, connection: Connection) -> SqlPl
 def _sampled(
     connection: Connection, selects: Sequence[Select], names: Sequence[str], sample_rows: int
 ) -> list[Feature]:
-    """Infers the types of the columns from an equal share of rows of each statement."""
     sample = ValueSample()
     share = -(-sample_rows // len(selects))
     for select in selects:

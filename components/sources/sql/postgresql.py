@@ -47,8 +47,6 @@ _SETTINGS = (
 
 
 class PostgresDatabase(Database):
-    """A database of a PostgreSQL server."""
-
     mark_needs_connection = True
     tells_case = True
 
@@ -56,7 +54,6 @@ class PostgresDatabase(Database):
         return {key: value for key, value in _DEADLINES.items() if key not in self.url.query}
 
     def connect(self) -> Connection:
-        """Returns a connection that loads values as features need them."""
         connection = super().connect()
         adapters = connection.connection.driver_connection.adapters  # type: ignore[union-attr]
         for name, loader in _LOADERS.items():

@@ -22,7 +22,6 @@ _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""
 
 
 def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
-    """Binds the parameters of a query; UsageError if one is missing or unknown."""
     # A comment at the end of the query must not swallow our SQL after it.
     clause = text(_END.sub("", query) + "\n")
     wanted = set(clause._bindparams)

@@ -32,8 +32,6 @@ class RowPlace(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Whole rows of a file."""
-
     offset: int  # Byte of the file at which `data` begins.
     data: bytes  # Bytes of the rows, line ends included.
     rows: int  # Blank ones included.

@@ -96,7 +96,6 @@ class TextStream:
 
     @property
     def at_end(self) -> bool:
-        """Whether all of it was read."""
         return not self._ahead
 
     def read(self, size: int, /) -> bytes:

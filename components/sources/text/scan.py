@@ -50,8 +50,6 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextFile(ScannedFile):
-    """A scanned file of rows of text."""
-
     names: tuple[str, ...]  # Names of its columns, in its order, if it has any.
     data_start: int  # First byte of the text after the header.
     data_end: int
@@ -65,7 +63,6 @@ class TextFile(ScannedFile):
         return self.data_end - self.data_start
 
     def for_reading(self, start: int, end: int) -> "TextFile":
-        """Returns the file without its checkpoints, which only cutting takes."""
         return replace(self, checkpoints=self.checkpoints[:0])
 
 

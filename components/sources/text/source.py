@@ -22,7 +22,6 @@ class TextSource(FileSource[TextFile]):
 
     @property
     def most_parts(self) -> int:
-        """Number of files if all are compressed, else of rows."""
         files = self.scanned.values()
         return len(files) if all(file.is_compressed for file in files) else self.rows
 

@@ -64,7 +64,6 @@ class FeatureSample:
         return tuple(self._column(name) for name in sorted(self._kinds))
 
     def step_kinds(self) -> dict[str, FeatureKind]:
-        """Returns the kind of most steps of each feature list."""
         return {name: kinds.most_common(1)[0][0] for name, kinds in self._steps.items() if kinds}
 
     def _column(self, name: str) -> Column:
@@ -180,7 +179,6 @@ def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[
 def require_columns(
     columns: Sequence[Column], names: Sequence[str], where: str
 ) -> tuple[Column, ...]:
-    """Returns the columns of these names; DataError with all names if one is missing."""
     by_name = {column.name: column for column in columns}
     for name in names:
         if name not in by_name:

@@ -71,14 +71,11 @@ class TFRecord(KindOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TFRecordFile(ScannedFile):
-    """A scanned TFRecord file."""
-
     compression: str  # `""`, `"GZIP"` or `"ZLIB"`.
     checkpoints: tuple[int, ...]  # First byte of every 256th record; none if compressed.
     sequences: int = 0  # Number of records that are SequenceExamples with a list.
 
     def read(self, start: int, end: int) -> Iterator[Record]:
-        """Yields the records from `start` up to `end`, counted from 0."""
         number = offset = 0
         if self.checkpoints:
             at = start // _RECORDS_A_CHECKPOINT

@@ -90,7 +90,6 @@ def _tfds() -> Any:
 
 
 def _prepared_folder(name: str, options: Tfds) -> str:
-    """Returns the folder of a data set by name, prepared if need be and `prepare` allows."""
     tfds = _tfds()
     try:
         builder = tfds.builder(name, data_dir=options.data_dir)

@@ -60,11 +60,9 @@ class ApplicationBase(keras.layers.Layer):
         self.network.trainable = trainable
 
     def call(self, images: Any, training: bool | None = None) -> Any:
-        """See the class."""
         return self.network(self._scale(images), training=training and self.network.trainable)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the shape of the vectors for a shape of images."""
         return (input_shape[0], *self.network.output_shape[1:])
 
 

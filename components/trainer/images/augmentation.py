@@ -36,19 +36,16 @@ class Augmentation(keras.layers.Layer):
         self.changes = [*_moves(options, seed), *_colours(options, seed, channels)]
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Builds all changes."""
         for change in self.changes:
             change.build(input_shape)
 
     def call(self, images: Any, training: bool | None = None) -> Any:
-        """See the class."""
         if training:
             for change in self.changes:
                 images = change(images, training=True)
         return images
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the input shape."""
         return input_shape
 
 

@@ -46,5 +46,4 @@ class AugmentOptions:
 
     @property
     def is_any(self) -> bool:
-        """Whether any change is on."""
         return any(getattr(self, field.name) for field in fields(self) if field.name != "place")

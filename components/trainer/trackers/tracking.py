@@ -133,7 +133,6 @@ def write_tracker_record(directory: str | os.PathLike[str], record: TrackerRecor
 
 
 def read_tracker_record(directory: str | os.PathLike[str]) -> TrackerRecord | None:
-    """Reads the `tracker.json` of a folder, if any; raises DataError if it is damaged."""
     path = posixpath.join(os.fspath(directory), TRACKER_NAME)
     try:
         text = read_record(path)

@@ -12,8 +12,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One look at one GPU."""
-
     busy_share: float  # 0..1, share of the last 1/6 to 1 s with a running kernel
     memory_mib: float  # memory in use by all processes
 

@@ -23,8 +23,6 @@ LIVE_SECONDS = 5.0
 
 
 class Meter:
-    """Gathers what a training takes, from its monitor's beginning on."""
-
     def __init__(self, monitor: Monitor, input_facts: InputFacts | None = None) -> None:
         self._monitor = monitor
         self._input = input_facts
@@ -116,5 +114,4 @@ class Meter:
 
 
 def _own_seconds() -> float:
-    """CPU seconds of this process and of its processes that have ended."""
     return sum(os.times()[:4])

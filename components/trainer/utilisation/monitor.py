@@ -27,8 +27,6 @@ _GPU_COLUMNS = 2  # busy_share, memory_mib
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample; units as in `MachineSeries`."""
-
     seconds: float
     process_cores: float
     memory_mib: float

@@ -120,8 +120,6 @@ class InputFacts:
 
 @dataclass(frozen=True)
 class Utilisation:
-    """Time and hardware used by a run."""
-
     cores: float  # within the container's quota
     memory_limit_mib: float  # within the container's limit
     free_memory_mib: float | None  # minimum over all samples

@@ -81,8 +81,6 @@ class Durations:
 
 
 class DurationCounter:
-    """Counts durations into the bins of `Durations`."""
-
     def __init__(self) -> None:
         self._counts = np.zeros(len(_UPPER), np.int64)
 

@@ -38,8 +38,6 @@ def call_times(
 
 
 class StepClock:
-    """Sums of the calls of an epoch."""
-
     def __init__(self) -> None:
         self._step_seconds: list[float] = []
         self.seconds = 0.0
