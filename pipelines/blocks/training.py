@@ -37,8 +37,9 @@ from penstock.pipelines.runs.baseline import (
     Rival,
 )
 
-# The comparison is accurate to well below a percent; more rows would cost a second evaluation.
-_MAX_ROWS = 200_000
+# The difference of two losses is accurate to well below a percent of them; more rows would cost a
+# second evaluation.
+_MAX_ROWS = 50_000
 _MAX_FOLDED_ROWS = 2_000
 _LEAST = 1e-7  # Keras clips probabilities there
 
@@ -51,9 +52,11 @@ def train_and_compare(
     eval_input: Input,
     *,
     seed: int | None,
-    is_table: bool = False,
+    fitting_input: Input | None = None,
 ) -> Trained | None:
     """Trains a model as `custom_config` says and compares it with simpler ones.
+
+    These are a constant, and models fitted on the rows of `fitting_input`, if it is given.
 
     Returns None on a worker that is not the chief.
     """
@@ -84,7 +87,7 @@ def train_and_compare(
     if not trained.is_chief:
         return None
     compared = compare_with_baseline(
-        trained.model, eval_rows, targets, train_input.eval() if is_table else None
+        trained.model, eval_rows, targets, fitting_input.eval() if fitting_input else None
     )
     write_baseline(fn_args.model_run_dir, compared)
     for one in compared:

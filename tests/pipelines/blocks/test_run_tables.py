@@ -1,0 +1,30 @@
+import tensorflow as tf
+from tfx.components.trainer.fn_args_utils import FnArgs
+
+from penstock.pipelines.blocks.run_tables import TableData
+from penstock.pipelines.blocks.target import Target
+
+
+def test_only_training_reads_batches_of_the_options_size(tmp_path, monkeypatch):
+    column = tf.io.FixedLenFeature([1], tf.int64)
+    monkeypatch.setattr(TableData, "_spec", {"x": column, "y_xf": column})
+    path = str(tmp_path / "rows")
+    with tf.io.TFRecordWriter(path) as writer:
+        for number in range(30):
+            value = tf.train.Feature(int64_list=tf.train.Int64List(value=[number % 3]))
+            features = tf.train.Features(feature={"x": value, "y_xf": value})
+            writer.write(tf.train.Example(features=features).SerializeToString())
+    args = FnArgs(
+        train_files=[path],
+        eval_files=[path],
+        custom_config={"input": {"batch_size": 7, "seed": 1}, "pack": False},
+    )
+    data = TableData(args, (Target("y", "classes", classes=("a", "b", "c")),))
+    sizes = {
+        "train": data.train_input.train().take(1),
+        "fitting": data.fitting_input.eval(),
+        "eval": data.eval_input.eval(),
+    }
+    found = {name: [len(label) for _, label in batches] for name, batches in sizes.items()}
+    assert found == {"train": [7], "fitting": [30], "eval": [30]}
+    assert data.labels["y_xf"].class_counts == (10, 10, 10)
