@@ -18,7 +18,7 @@ _INFLATION = 5.0
 # Share of the free memory that a cache may take; windows and buffers need the rest.
 _CACHE_SHARE = 0.5
 _MANY_COLUMNS = 20
-# `penstock pack` prints its own; of 131,072 rows of 40 columns 1.7 to 2.3.
+# Of 131,072 rows of 40 columns 1.7 to 2.3.
 _PACKING_PASSES = 2
 _MOST = 2
 
