@@ -5,9 +5,10 @@ Damage that only a decoder meets (bytes altered between header and end mark) is 
 if other decoders go on: chunk order, checksums, header (https://www.w3.org/TR/png-3/#5Chunks).
 """
 
+import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -31,6 +32,12 @@ _SIGNATURE_BYTES = 8
 _HAS_ALPHA = {4, 6}
 _GRAY = {0, 4}
 _PALETTE = 3
+# An optional chunk begins with a small letter.
+_OPTIONAL = rb"( [a-z][A-Za-z]{3})*"
+_PALETTE_ORDER, _ORDER = (
+    re.compile(rb"IHDR%b( PLTE%b)%b( IDAT)+%b IEND" % (_OPTIONAL, _OPTIONAL, times, _OPTIONAL))
+    for times in (b"", b"?")
+)
 _BITS = {0: {1, 2, 4, 8, 16}, 2: {8, 16}, 3: {1, 2, 4, 8}, 4: {8, 16}, 6: {8, 16}}
 
 
@@ -129,21 +136,19 @@ def _probe_jpeg(data: bytes) -> tuple[int, bool]:
 
 
 def _probe_png(data: bytes, options: Images) -> tuple[int, bool]:
-    try:
-        chunks = _read_chunks(data)
-        if chunks is not None and options.verify == "decode":
-            _check_png_pixels(data)
-    except _PngError as error:
-        raise UnfitFileError(f"damaged PNG: {error}; copy or write it again") from error
-    if chunks is None:
+    chunks = list(_chunks(data))
+    problem = _header_problem(chunks[0]) if chunks else None
+    if not problem and (not chunks or chunks[-1].kind != b"IEND"):
         raise UnfitFileError("truncated PNG: its last chunk is missing; copy it again")
-    is_gray, has_alpha, turned = chunks
-    is_plain = turned == UPRIGHT and not has_alpha
-    return (1 if is_gray else 3) if is_plain else 0, is_plain
-
-
-class _PngError(Exception):
-    """Reason why libpng does not decode a PNG."""
+    problem = problem or _order_problem(chunks)
+    if not problem and options.verify == "decode" and not _is_inflated(chunks):
+        problem = "its pixels end early"
+    if problem:
+        raise UnfitFileError(f"damaged PNG: {problem}; copy or write it again")
+    colour, by_kind = chunks[0].data[9], {chunk.kind: chunk.data for chunk in chunks}
+    has_alpha = colour in _HAS_ALPHA or b"tRNS" in by_kind
+    is_plain = not has_alpha and orientation(bytes(by_kind.get(b"eXIf", b""))) == UPRIGHT
+    return (1 if colour in _GRAY else 3) if is_plain else 0, is_plain
 
 
 class _Chunk(NamedTuple):
@@ -152,83 +157,49 @@ class _Chunk(NamedTuple):
     is_sound: bool  # Whether its checksum is right.
 
 
-def _read_chunks(data: bytes) -> tuple[bool, bool, int] | None:
-    """Returns whether a PNG is gray and whether it has alpha, and its orientation; None if cut."""
-    chunks = _chunks(data)
-    header = next(chunks, None)
-    if header is None:
-        return None
-    colour = _check_header(header)
-    has_alpha, turned, before = colour in _HAS_ALPHA, UPRIGHT, header.kind
-    seen: set[bytes] = set()
-    for kind, body, is_sound in chunks:
-        if not kind.isalpha() or not kind.isascii():
-            raise _PngError(f"a chunk is called {kind!r}")
-        is_critical = kind in (b"IDAT", b"IEND") or (kind == b"PLTE" and colour == _PALETTE)
-        if is_critical and not is_sound:
-            raise _PngError(f"the checksum of {kind.decode()} is wrong")
-        _check_order(kind, body, seen, before, has_palette=colour == _PALETTE)
-        if kind == b"IEND":
-            return colour in _GRAY, has_alpha, turned
-        if kind == b"tRNS":
-            has_alpha = True
-        elif kind == b"eXIf":
-            turned = orientation(bytes(body))
-        seen.add(kind)
-        before = kind
-    return None
-
-
-def _check_png_pixels(data: bytes) -> None:
-    """Decompresses the pixels up to their checksum, without which Pillow would go on."""
-    inflating = zlib.decompressobj()
-    with suppress(zlib.error):  # Pillow names it.
-        for chunk in _chunks(data):
-            if chunk.kind == b"IDAT":
-                inflating.decompress(chunk.data)
-        if not inflating.eof:
-            raise _PngError("its pixels end early")
-
-
 def _chunks(data: bytes) -> Iterator[_Chunk]:
-    at, view = _SIGNATURE_BYTES, memoryview(data)
-    while at + 12 <= len(data):
+    """Yields the chunks up to the last one; fewer if the file is cut."""
+    at, view, kind = _SIGNATURE_BYTES, memoryview(data), b""
+    while at + 12 <= len(data) and kind != b"IEND":
         size, kind = struct.unpack_from(">I4s", data, at)
         end = at + 12 + size
         if end > len(data):
             return
         stored = int.from_bytes(view[end - 4 : end], "big")
-        is_sound = zlib.crc32(view[at + 4 : end - 4]) == stored
-        yield _Chunk(kind, view[at + 8 : end - 4], is_sound)
+        yield _Chunk(kind, view[at + 8 : end - 4], zlib.crc32(view[at + 4 : end - 4]) == stored)
         at = end
 
 
-def _check_header(header: _Chunk) -> int:
+def _header_problem(header: _Chunk) -> str | None:
     if header.kind != b"IHDR" or len(header.data) != 13:
-        raise _PngError("its header is not one")
+        return "its header is not one"
     bits, colour, compression, filtering, interlace = header.data[8:]
-    if bits not in _BITS.get(colour, ()) or compression or filtering or interlace > 1:
-        raise _PngError("its header has invalid values")
-    if not header.is_sound:
-        raise _PngError("the checksum of its header is wrong")
-    return colour
+    is_valid = bits in _BITS.get(colour, ()) and not (compression or filtering or interlace > 1)
+    return None if is_valid else "its header has invalid values"
 
 
-def _check_order(
-    kind: bytes, body: memoryview, seen: set[bytes], before: bytes, *, has_palette: bool
-) -> None:
-    if kind == b"PLTE":
-        if kind in seen or (has_palette and b"IDAT" in seen):
-            raise _PngError("its palette appears twice, or after the pixels")
-        if has_palette and (len(body) % 3 or not 3 <= len(body) <= 768):
-            raise _PngError(f"its palette has {len(body)} bytes")
-    elif kind == b"IDAT":
-        if has_palette and b"PLTE" not in seen:
-            raise _PngError("its palette is missing")
-        if kind in seen and before != kind:
-            raise _PngError("its pixels are in parts with something between them")
-    elif kind == b"IEND":
-        if b"IDAT" not in seen:
-            raise _PngError("it has no pixels")
-    elif kind[0] & 0x20 == 0:  # A capital: must not be skipped.
-        raise _PngError(f"it has a second header or the unknown chunk {kind.decode()}")
+def _order_problem(chunks: Sequence[_Chunk]) -> str | None:
+    has_palette = chunks[0].data[9] == _PALETTE
+    for kind, data, is_sound in chunks:
+        is_needed = kind != b"PLTE" or has_palette
+        if kind[:1].isupper() and is_needed and not is_sound:
+            return f"the checksum of {kind.decode(errors='replace')} is wrong"
+        if kind == b"PLTE" and has_palette and (len(data) % 3 or not 3 <= len(data) <= 768):
+            return f"its palette has {len(data)} bytes"
+    kinds = b" ".join(chunk.kind for chunk in chunks)
+    if (_PALETTE_ORDER if has_palette else _ORDER).fullmatch(kinds):
+        return None
+    what = "a palette" if has_palette else "chunks"
+    short = re.sub(rb"(IDAT )+", b"IDAT ", kinds)[:200].decode(errors="replace")
+    return f"libpng does not read {what} in this order: {short}"
+
+
+def _is_inflated(chunks: Sequence[_Chunk]) -> bool:
+    """Whether the pixels go on to their checksum, without which Pillow would go on."""
+    inflating = zlib.decompressobj()
+    with suppress(zlib.error):  # Pillow names it.
+        for chunk in chunks:
+            if chunk.kind == b"IDAT":
+                inflating.decompress(chunk.data)
+        return inflating.eof
+    return True
