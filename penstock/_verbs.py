@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.pipelines.cli.shard_tables import Inspection
     from penstock.pipelines.kubeflow.placement import Placement
     from penstock.pipelines.kubeflow.plan import Plan
-    from penstock.pipelines.runs.summary import RunSummary
+    from penstock.pipelines.reporting.summary import RunSummary
 
 
 def ingest(

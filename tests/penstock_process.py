@@ -29,7 +29,7 @@ WARM = (
     "penstock.pipelines.local.runner",
     "penstock.pipelines.reporting.write",
     "penstock.pipelines.reporting.page",
-    "penstock.pipelines.runs.summary_text",
+    "penstock.pipelines.reporting.summary",
     "penstock.pipelines.taxi.pipeline",
     "penstock.pipelines.taxi.run_fn",
     "penstock.pipelines.digits.pipeline",

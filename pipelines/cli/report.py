@@ -69,6 +69,8 @@ def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overw
     with noise_to_log():
         places = [locate(run, root) for run in runs or (None,)]
         last = places[-1]
+        from penstock.pipelines.reporting.gather import gather
+
         if len(places) == 1:
             from penstock.pipelines.reporting.write import card_file, write_report
 
@@ -77,10 +79,9 @@ def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overw
             else:
                 for suffix in (".html", ".json"):
                     check_file(card_file(out, suffix), overwrite=overwrite)
-            write_report(last.run, last.earlier, out)
+            write_report(gather(last.run, last.earlier), out)
             return out
         from penstock.pipelines.reporting.compare import compare
-        from penstock.pipelines.reporting.gather import gather
         from penstock.pipelines.reporting.page import render_comparison
         from penstock.pipelines.reporting.write import COMPARISON_NAME, write_page
 

@@ -27,7 +27,8 @@ from penstock.pipelines.terminal.progress import Progress, make_progress
 if TYPE_CHECKING:
     from tfx.orchestration.pipeline import Pipeline
 
-    from penstock.pipelines.runs.summary import RunSummary
+    from penstock.pipelines.reporting.gather import Report
+    from penstock.pipelines.reporting.summary import RunSummary
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def command(
     if as_json:
         typer.echo(summary.to_json(), nl=False)
         return
-    from penstock.pipelines.runs.summary_text import show_summary
+    from penstock.pipelines.reporting.summary import show_summary
 
     show_summary(summary)
 
@@ -99,9 +100,9 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
     from penstock.pipelines.kubeflow.refusals import check_no_secrets
     from penstock.pipelines.local.run_folder import metadata_file
     from penstock.pipelines.local.runner import run_locally
+    from penstock.pipelines.reporting.summary import summarize
     from penstock.pipelines.reporting.write import report_run
     from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
-    from penstock.pipelines.runs.summary import collect
 
     file = metadata_file(pipeline.metadata_connection_config)
     folder = file.parent
@@ -109,19 +110,22 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
     progress.log(str(noise.log))
     began = time.time()
 
-    def report(store: Any, error: str = "") -> str:
-        return report_run(store, pipeline, factory.config, folder, since=began, error=error)
+    def report(error: str = "") -> tuple["Report | None", str]:
+        with open_store(SqliteStore(str(file))) as handle:
+            return report_run(
+                handle.store, pipeline, factory.config, folder, since=began, error=error
+            )
 
     try:
         run_locally(pipeline, progress, check=check_no_secrets)
     except NodeFailedError as error:
         logger.exception("the run failed")
-        with open_store(SqliteStore(str(file))) as handle:
-            written = report(handle.store, str(error))
+        _, written = report(str(error))
         raise type(error)(f"{error}\n  report: {written}\n  log: {noise.log}") from error
-    with open_store(SqliteStore(str(file))) as handle:
-        written = report(handle.store)
-        return replace(collect(handle.store, pipeline.pipeline_name), report=written)
+    facts, written = report()
+    if facts is None:
+        raise DataError(f"the run is done, and its report {written}; log: {noise.log}")
+    return summarize(facts, written)
 
 
 def _make(name: str, factory: PipelineFactory) -> "Pipeline":

@@ -93,7 +93,6 @@ class EvaluationFacts:
     calibration: Sequence[CalibrationPoint]
     decisions: Sequence[Decision] = ()
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
-    beaten: Sequence[Beaten] = ()
     closer: Sequence[CloserFacts] = ()
 
     def decision_at(self, threshold: float) -> Decision:
@@ -131,7 +130,6 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
         _calibration(buckets),
         _decisions(buckets),
         {} if _is_weighted(uri) else _intervals(result, closer),
-        baseline,
         closer,
     )
 

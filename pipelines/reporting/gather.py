@@ -30,7 +30,7 @@ from penstock.pipelines.reporting.schema_facts import (
     schema_rows,
 )
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
-from penstock.pipelines.runs.baseline import read_baseline
+from penstock.pipelines.runs.baseline import Beaten, read_baseline
 from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
 from penstock.pipelines.runs.run_note import read_note
 from penstock.pipelines.runs.run_record import RunRecord, is_set, leakage
@@ -56,6 +56,7 @@ class Report:
     anomalies: Sequence[AnomalyFacts] | None
     images: ImageFacts | None
     training: TrainingFacts | None
+    baseline: Sequence[Beaten]
     evaluation: EvaluationFacts | None
     model: ModelFacts | None
     request: Request | None
@@ -104,6 +105,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         ),
         images=reader.read("Examples", "images", gather_images) if data else None,
         training=reader.read("ModelRun", "the training", gather_training),
+        baseline=baseline,
         evaluation=evaluation,
         model=model,
         request=reader.attempt("a request", lambda: _request(model, examples)),

@@ -3,7 +3,6 @@
 import json
 import logging
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from penstock.pipelines.reporting.model_card import ModelCard
 from penstock.pipelines.reporting.page import render_card, render_report
 from penstock.pipelines.runs.evaluation_result import OVERALL
 from penstock.pipelines.runs.run_note import take_note, this_command, write_note
-from penstock.pipelines.runs.run_record import RunRecord, all_runs
+from penstock.pipelines.runs.run_record import all_runs
 from penstock.pipelines.runs.stores import report_name
 from penstock.pipelines.terminal.failures import reason
 
@@ -28,9 +27,8 @@ COMPARISON_NAME = "comparison.html"
 _REPORT, _CARD = "report", "model_card"
 
 
-def write_report(run: RunRecord, earlier: Sequence[RunRecord], out: Path) -> None:
+def write_report(report: Report, out: Path) -> None:
     """Writes the page of a run and, if it trained a model, its model card beside."""
-    report = gather(run, earlier)
     write_page(render_report(report), out)
     if report.model is not None:
         card = card_facts(report)
@@ -125,23 +123,25 @@ def _evaluation(report: Report) -> dict[str, Any] | None:
 
 def report_run(
     store: Any, pipeline: Any, config: Any, folder: Path, *, since: float, error: str = ""
-) -> str:
+) -> tuple[Report | None, str]:
     """Records and reports, in a folder, the run that this process began at `since`.
 
-    Returns:
-        Path of the report, or the reason why there is none.
+    Returns the facts of the run, None if they cannot be gathered, and the path of the report, or
+    the reason why there is none.
     """
+    facts = None
     try:
         name = pipeline.pipeline_name
         newest = next((run for run in all_runs(store) if run.pipeline == name), None)
         if newest is None or newest.began < since - _CLOCK_SECONDS:
-            return "not written: no node began"
+            return None, "not written: no node began"
         write_note(store, newest.run_id, take_note(this_command(), config, pipeline, error=error))
         run, *earlier = [run for run in all_runs(store) if run.pipeline == name]
+        facts = gather(run, earlier)
         metadata = metadata_file(pipeline.metadata_connection_config)
         path = folder / report_name(str(metadata), name)
-        write_report(run, earlier, path)
+        write_report(facts, path)
     except Exception as failure:
         logger.exception("the report failed")
-        return f"not written: {reason(failure)}"
-    return str(path)
+        return facts, f"not written: {reason(failure)}"
+    return facts, str(path)

@@ -95,14 +95,6 @@ def leakage(run: RunRecord) -> tuple[str, ...]:
     return ()
 
 
-def latest_run(store: Any, pipeline: str) -> RunRecord:
-    """The newest run of `pipeline` in an `ml_metadata.MetadataStore`; DataError without any."""
-    for run in all_runs(store):
-        if run.pipeline == pipeline:
-            return run
-    raise DataError(f"the metadata store has no run of pipeline {pipeline!r}")
-
-
 def all_runs(store: Any) -> Iterator[RunRecord]:
     """All runs of all pipelines in an open `ml_metadata.MetadataStore`, the newest first."""
     contexts = store.get_contexts_by_type(_RUN_CONTEXT)

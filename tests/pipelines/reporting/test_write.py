@@ -43,7 +43,7 @@ def test_the_note_has_what_the_store_does_not_know(runs, tmp_path):
     runs.node("run-1", "Gen", "done")
     runs.node("run-1", "Gate", "failed")
     whole = make(Gen=(), Gate=("Gen",), Trainer=("Gate",))
-    written = report_run(
+    _, written = report_run(
         runs.store, whole, Config(), tmp_path, since=0, error="node 'Gate' failed: x"
     )
     assert written == str(tmp_path / "report.html")
@@ -61,7 +61,7 @@ def test_a_report_beside_metadata_of_another_name_has_the_pipelines(runs, tmp_pa
     runs.node("run-1", "Gen", "done")
     pipeline = make(Gen=())
     pipeline.metadata_connection_config.sqlite.filename_uri = "runs/mine.sqlite"
-    written = report_run(runs.store, pipeline, None, tmp_path, since=0)
+    _, written = report_run(runs.store, pipeline, None, tmp_path, since=0)
     assert written == str(tmp_path / "hand-report.html")
     assert (tmp_path / "hand-report.html").exists()
 
@@ -69,7 +69,7 @@ def test_a_report_beside_metadata_of_another_name_has_the_pipelines(runs, tmp_pa
 def test_a_report_that_fails_is_one_line_and_no_error(runs, tmp_path):
     runs.node("run-1", "Gen", "done")
     (tmp_path / "report.html").mkdir()
-    written = report_run(runs.store, make(Gen=()), None, tmp_path, since=0)
+    _, written = report_run(runs.store, make(Gen=()), None, tmp_path, since=0)
     assert written == (
         f"not written: {tmp_path}/report.html: the report cannot be written (Is a directory)"
     )
@@ -79,7 +79,7 @@ def test_a_report_that_fails_is_one_line_and_no_error(runs, tmp_path):
 def test_a_run_of_before_is_not_taken_for_this_one(runs, tmp_path):
     runs.node("run-1", "Gen", "done")
     began = runs.newest()[0].began
-    written = report_run(
+    _, written = report_run(
         runs.store, make(Gen=()), None, tmp_path, since=began + 60, error="no disk"
     )
     assert written == "not written: no node began"

@@ -39,7 +39,7 @@ from penstock.pipelines.local.runner import run_locally
 from penstock.pipelines.runs import row_check
 from penstock.pipelines.runs.ledger import ROWS_PROPERTY, rows_of
 from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
-from penstock.pipelines.runs.run_record import latest_run, plain_properties
+from penstock.pipelines.runs.run_record import all_runs, plain_properties
 from penstock.pipelines.terminal.failures import NodeFailedError
 from penstock.pipelines.terminal.progress import Progress
 
@@ -135,7 +135,7 @@ class Nodes:
     def stated(self):
         """The rows that each node of the newest run states, by node and output."""
         with open_store(SqliteStore(str(self.root / "metadata.sqlite"))) as handle:
-            run = latest_run(handle.store, "rows")
+            run = next(all_runs(handle.store))
         return {
             (node.node, artifact.type): rows
             for node in run.nodes

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from penstock.components.trainer.record import TrainingRecord
+from penstock.pipelines.reporting.gather import gather
+from penstock.pipelines.reporting.summary import RunSummary, show_summary, summarize
 from penstock.pipelines.runs.evaluation_result import EvaluationResult
-from penstock.pipelines.runs.summary import RunSummary, collect
-from penstock.pipelines.runs.summary_text import show_summary
 
 LIMIT = (
     "input-bound: 64 % of each 2.40 ms step waits for input (427,000 examples/s); input that never "
@@ -60,6 +60,6 @@ def test_a_model_that_cannot_be_served_is_told(runs, capsys):
     (runs.folder / "check").mkdir()
     report = {"problems": ["row 0 fails: no table", "p99 of an answer is 9.0 ms"]}
     (runs.folder / "check" / "serving_check.json").write_text(json.dumps(report))
-    show_summary(collect(runs.store, runs.pipeline))
+    show_summary(summarize(gather(*runs.newest())))
     told = "pushed      no: cannot be served: row 0 fails: no table; p99 of an answer is 9.0 ms"
     assert told in capsys.readouterr().out.splitlines()

@@ -1,27 +1,103 @@
-"""A run's summary for a person: what went in, what came out, and where to look closer."""
+"""Summary of a run in a few lines: what went in, what came out, and where to look closer."""
 
+import json
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 from rich.console import Console
 
 from penstock.components.errors import counted
+from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.trainer.record import TrainingRecord
+from penstock.pipelines.reporting.gather import Report
+from penstock.pipelines.runs.baseline import Beaten
 from penstock.pipelines.runs.evaluation_result import (
     EXAMPLE_COUNT,
     MIN_SLICE_EXAMPLES,
     OVERALL,
     EvaluationResult,
 )
-from penstock.pipelines.runs.ledger import ledger_lines
+from penstock.pipelines.runs.ledger import LedgerEntry, ledger_lines, ledger_of
+from penstock.pipelines.runs.run_record import is_set, plain_properties, serving_problems
 from penstock.pipelines.runs.slices import MISSING
-from penstock.pipelines.runs.summary import RunSummary
-from penstock.pipelines.terminal.tables import console, print_table
+from penstock.pipelines.terminal.tables import as_html, console, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
 _INDENT = 12  # what a line says begins there, after its name
 _WIDTH = 100
 _WORST_SLICES = 3
+
+
+@dataclass(frozen=True)
+class NodeSummary:
+    """A node's id, what became of it, and how long it took."""
+
+    node: str
+    state: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run, as far as it came: None stands where a node did not run, or is not there."""
+
+    pipeline: str
+    run_id: str
+    nodes: tuple[NodeSummary, ...]
+    examples: str | None
+    data: Manifest | None  # None where another ExampleGen wrote them
+    anomalies: tuple[str, ...] | None
+    training: TrainingRecord | None
+    bottleneck: str | None
+    evaluation: EvaluationResult | None
+    blessed: bool | None
+    model: str | None
+    pushed: str | None
+    serving_problems: tuple[str, ...] = ()
+    report: str | None = None  # path of the page, or why there is none
+    log: str | None = None
+    baseline: tuple[Beaten, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
+    leakage: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """All of it as one JSON object; shards are left to the manifest."""
+        raw = asdict(self)
+        if raw["data"]:
+            raw["data"].pop("splits")
+        return json.dumps(raw, indent=1) + "\n"
+
+    def _repr_html_(self) -> str:
+        return as_html(lambda out: show_summary(self, out))
+
+
+def summarize(facts: Report, report: str | None = None) -> RunSummary:
+    """Returns the summary of a run whose page is at `report`."""
+    run = facts.run
+    uris = {a.type: a.uri for node in reversed(run.nodes) for a in reversed(node.outputs)}
+    pushed, blessing = run.artifact("PushedModel"), run.artifact("ModelBlessing")
+    found = facts.anomalies
+    texts = (f"{a.split}: {a.feature}: {a.text}" for a in (one.anomaly for one in found or ()))
+    return RunSummary(
+        pipeline=run.pipeline,
+        run_id=run.run_id,
+        nodes=tuple(NodeSummary(node.node, node.state, node.seconds) for node in run.nodes),
+        examples=uris.get("Examples"),
+        data=facts.data.manifest if facts.data else None,
+        anomalies=None if found is None else tuple(texts),
+        training=facts.training.record if facts.training else None,
+        bottleneck=facts.training.bottleneck if facts.training else None,
+        evaluation=facts.evaluation.result if facts.evaluation else None,
+        blessed=is_set(blessing, "blessed") if blessing else None,
+        model=uris.get("Model"),
+        pushed=plain_properties(pushed).get("pushed_destination") or None if pushed else None,
+        serving_problems=serving_problems(run),
+        report=report,
+        baseline=tuple(facts.baseline),
+        ledger=ledger_of(run),
+        leakage=tuple(facts.leakage),
+    )
 
 
 def show_summary(summary: RunSummary, out: Console | None = None) -> None:
