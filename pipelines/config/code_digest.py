@@ -2,8 +2,8 @@
 
 TFX's key of a node that is given a function by dotted path holds the path, not the code, so
 an edited `preprocessing_fn` is served from the cache. This digest covers the source of the
-function's module and, transitively, of the modules that it imports from the same package, from
-Penstock, and from anywhere outside the Python environment, such as the working directory.
+function's module and, transitively, of the modules that it imports from the same package and from
+anywhere outside the Python environment, such as the working directory. Penstock counts as a whole.
 """
 
 import ast
@@ -20,7 +20,7 @@ from pathlib import Path
 import penstock
 from penstock.components.errors import UsageError
 
-FACE = "penstock"
+_PENSTOCK = "penstock"
 
 
 def code_digest(function: str) -> str:
@@ -28,9 +28,6 @@ def code_digest(function: str) -> str:
 
     Other modules that are installed in the environment count by nothing: their versions
     belong to it.
-
-    Raises:
-        UsageError: There is no such module.
     """
     digest = hashlib.sha256()
     for name, source in sorted(modules_behind(function).items()):
@@ -42,36 +39,24 @@ def modules_behind(function: str) -> dict[str, bytes]:
     """The sources of all modules that count, by name, none of them run; UsageError if none."""
     module = function.rpartition(".")[0]
     sources: dict[str, bytes] = {}
-    _collect(module, {module.partition(".")[0], FACE}, sources)
+    _collect(module, module.partition(".")[0], sources)
     return sources
 
 
 @functools.cache
-def face_modules(face: str = FACE) -> dict[str, str]:
-    """The module that defines each name of `penstock` or of one of its public submodules.
-
-    Read from the stub, since the names are loaded lazily.
-    """
-    folder = Path(penstock.__file__).parent
-    stub = folder / f"{'__init__' if face == FACE else face.removeprefix(f'{FACE}.')}.pyi"
-    return {
-        alias.name: f"{FACE}.{node.module}"
-        for node in ast.parse(stub.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-    }
+def _penstock() -> bytes:
+    digest = hashlib.sha256()
+    for room in ("components", "pipelines"):  # links in a checkout, which `glob` does not follow
+        for file in sorted(Path(penstock.__file__).parent.joinpath(room).resolve().rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.digest()
 
 
-@functools.cache
-def faces() -> tuple[str, ...]:
-    """`penstock` and its public submodules, each with a stub."""
-    folder = Path(penstock.__file__).parent
-    rooms = sorted(path.stem for path in folder.glob("*.pyi") if path.stem != "__init__")
-    return (FACE, *(f"{FACE}.{room}" for room in rooms))
-
-
-def _collect(module: str, roots: set[str], sources: dict[str, bytes]) -> None:
+def _collect(module: str, own: str, sources: dict[str, bytes]) -> None:
     if module in sources:
+        return
+    if module.partition(".")[0] == _PENSTOCK:
+        sources[_PENSTOCK] = _penstock()
         return
     spec = _find(module)
     if spec is None:
@@ -81,11 +66,12 @@ def _collect(module: str, roots: set[str], sources: dict[str, bytes]) -> None:
     source = Path(spec.origin).read_bytes()
     sources[module] = source
     if spec.parent and spec.parent != module:
-        _collect(spec.parent, roots, sources)  # to import a module runs its package first
+        _collect(spec.parent, own, sources)  # to import a module runs its package first
     for name in _imported_names(source, module, spec.submodule_search_locations is not None):
         root = name.partition(".")[0]
-        if (root in roots or _is_outside_environment(root)) and _find(name) is not None:
-            _collect(name, roots, sources)
+        counts = root == own or _is_outside_environment(root)
+        if root == _PENSTOCK or (counts and _find(name) is not None):
+            _collect(name, own, sources)
 
 
 def _is_outside_environment(package: str) -> bool:
@@ -94,11 +80,8 @@ def _is_outside_environment(package: str) -> bool:
         return False
     # Without a location: built in, or a namespace package, which has folders instead.
     places = [spec.origin] if spec.has_location else spec.submodule_search_locations
-    return bool(places) and not any(in_environment(place or "") for place in places or ())
-
-
-def in_environment(path: str) -> bool:
-    return os.path.realpath(path).startswith(_installed())
+    found = [os.path.realpath(place or "") for place in places or ()]
+    return bool(found) and not any(place.startswith(_installed()) for place in found)
 
 
 @functools.cache
@@ -129,33 +112,12 @@ def _imported_names(source: bytes, module: str, is_package: bool) -> tuple[str, 
 
 def _names(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
     """Names that may be modules: for `from a.b import c` both `a.b` and `a.b.c`."""
-    used: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = _absolute(node, module, is_package)
-            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-            if base in faces():
-                defined = face_modules(base)
-                yield from (defined[a.name] for a in node.names if a.name in defined)
-        else:
-            continue
-        yield from names
-        used |= {name for name in names if name.partition(".")[0] == FACE}
-    if used & set(faces()):
-        yield from _face_attributes(tree)
-
-
-def _face_attributes(tree: ast.Module) -> Iterator[str]:
-    """Modules of the public names that stand behind a dot, as in `penstock.training.train`.
-
-    Which variable the name is read from is not followed: a module too many costs a cache hit at
-    most.
-    """
-    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for face in faces():
-        yield from (module for name, module in face_modules(face).items() if name in attributes)
+            yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
 
 
 def _absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:

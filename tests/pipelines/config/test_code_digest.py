@@ -1,8 +1,10 @@
+import hashlib
 import sys
 
 import pytest
 
 from penstock.components.errors import UsageError
+from penstock.pipelines.config import code_digest as digests
 from penstock.pipelines.config.code_digest import code_digest, modules_behind
 
 
@@ -59,22 +61,30 @@ def test_code_digest_ignores_other_modules_and_dates(package):
     assert "shop_digest.preprocessing" not in sys.modules
 
 
-def test_code_digest_covers_penstock(package):
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from penstock.training import train\n",
+        "import penstock.training as t\n",
+        "def late():\n    import penstock\n",
+    ],
+)
+def test_code_digest_covers_penstock_as_a_whole(package, use, monkeypatch):
     before = code_digest(FUNCTION)
-    file = package / "features.py"
-    file.write_text(file.read_text() + "from penstock.components.trainer.loop import train\n")
-    with_trainer = code_digest(FUNCTION)
-    file.write_text(file.read_text().replace("loop import train", "export import export_model"))
-    assert len({before, with_trainer, code_digest(FUNCTION)}) == 3
+    (package / "features.py").write_text(use)
+    assert "penstock" in modules_behind(FUNCTION)
+    with_penstock = code_digest(FUNCTION)
+    monkeypatch.setattr(digests, "_penstock", lambda: b"another version")
+    assert len({before, with_penstock, code_digest(FUNCTION)}) == 3
 
 
-def test_code_digest_of_taxi_model_ignores_its_pipeline():
-    from penstock.pipelines.config.code_digest import modules_behind
-
+def test_code_digest_of_penstocks_own_pipeline_is_that_of_penstock():
     behind = modules_behind("penstock.pipelines.taxi.run_fn.run_fn")
-    taxi = {name for name in behind if name.startswith("penstock.pipelines.taxi.")}
-    assert taxi == {f"penstock.pipelines.taxi.{name}" for name in ("features", "model", "run_fn")}
-    assert "penstock.components.trainer.loop" in behind
+    assert list(behind) == ["penstock"]
+
+
+def test_digest_of_penstock_reads_its_modules():
+    assert digests._penstock() != hashlib.sha256().digest()
 
 
 def test_code_digest_unknown_module_is_named():
@@ -92,17 +102,3 @@ def test_code_digest_covers_sibling_modules(tmp_path, monkeypatch):
     before = code_digest(function)
     features.write_text("SIZE = 4\n")
     assert code_digest(function) != before
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        "from penstock.training import train\n",
-        "from penstock import training\ntraining.train\n",
-        "import penstock\npenstock.training.train\n",
-        "import penstock.training as t\nt.train\n",
-    ],
-)
-def test_code_digest_follows_public_names(package, use):
-    (package / "features.py").write_text(use)
-    assert "penstock.components.trainer.loop" in modules_behind(FUNCTION)
