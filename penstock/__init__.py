@@ -1,8 +1,8 @@
 """TFX components that turn outside data into sharded TFRecords and pushed models.
 
 The top level has the commands as functions, `Rows` and the errors. The rest is in public
-submodules: `sources`, `nodes`, `training`, `recipes` and `kubeflow`. What is in none of them is
-private. Names load on first use: `import penstock` alone imports no TensorFlow.
+submodules: `sources`, `nodes`, `training`, `recipes` and `kubeflow`. All other names are private.
+Names load on first use: `import penstock` alone imports no TensorFlow.
 """
 
 import lazy_loader

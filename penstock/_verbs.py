@@ -1,4 +1,4 @@
-"""Commands as functions, for scripts and notebooks, which show what they return."""
+"""Commands as functions, for scripts and notebooks; a notebook shows their return value."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def ingest(
     """Turns outside data into an Examples folder, which appears complete or not at all.
 
     Args:
-        data: Files, a glob, a folder or an address; one or several.
+        data: A file, a glob, a folder or an address; or a list of them.
         output: Folder to make, or an address, `s3://` or `gs://`.
-        source: Options of the kind of data, such as `Table` or `Images`; by default the names and
-            contents of the files decide.
+        source: Options of the kind of data, such as `Table` or `Images`; by default the kind
+            follows from names and contents of the files.
         splits: The splits and their shares; two thirds `train` and one third `eval` by default.
         options: Shards, compression, rejected rows.
-        packing: Writes packed records for training, with these options, instead of Examples.
+        packing: Options of packed records; if given, writes packed records instead of Examples.
         workers: Number of processes on this machine.
-        engine: An engine elsewhere, such as Flink.
+        engine: Beam runner and its options, such as Flink; by default processes on this machine.
         overwrite: Replace `output` once the new one is complete.
 
     Returns:
@@ -81,15 +81,15 @@ def pack(
     engine: EngineOptions | None = None,
     overwrite: bool = False,
 ) -> Manifest:
-    """Turns row Examples into packed, shuffled records that training reads many times as fast.
+    """Turns row Examples into packed, shuffled records, which training reads many times faster.
 
     Args:
-        examples: Folder or address of row Examples, Penstock's or any that TFX wrote.
+        examples: Folder or address of row Examples that Penstock or TFX wrote.
         output: Folder to make, or an address, `s3://` or `gs://`.
         options: Options of packing.
-        schema: A schema.pbtxt that decides columns and shapes; by default the rows do.
+        schema: A schema.pbtxt with columns and shapes; by default they follow from the rows.
         workers: Number of processes on this machine.
-        engine: An engine elsewhere, such as Flink.
+        engine: Beam runner and its options, such as Flink; by default processes on this machine.
         overwrite: Replace `output` once the new one is complete.
 
     Returns:
@@ -143,7 +143,7 @@ def init(
         The written package and the properties of the data.
 
     Raises:
-        DataError: There is nothing to learn from; states the reason.
+        DataError: The data has nothing to learn from; the message says why.
         UsageError: The folder exists, its name is taken, or an option does not fit the data.
     """
     from penstock.pipelines.cli.init import run_init
@@ -165,16 +165,16 @@ def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> I
     """Inspect a TFRecord file, a folder of them, or those that match a glob.
 
     Args:
-        path: TFRecord file, folder or glob.
-        samples: Distinct values of each feature to show.
-        max_records: Records to parse, spread over the files from their beginnings, 64 MiB of
-            them at most; None parses and counts all.
+        path: A TFRecord file, a folder of them, or a glob.
+        samples: Number of distinct values to show of each feature.
+        max_records: Most records to parse, taken from the beginning of each file, and at most 64
+            MiB; None parses and counts all records.
 
     Returns:
-        Files, the layout of the first record, and what each feature holds.
+        The files, the layout of the first record, and type, counts and samples of each feature.
 
     Raises:
-        DataError: There is no TFRecord file there.
+        DataError: No TFRecord file is at `path`.
     """
     from penstock.components.doctor.inspect import inspect as look_into
     from penstock.pipelines.cli.shard_tables import Inspection
@@ -188,21 +188,21 @@ def report(
     root: str = "runs",
     overwrite: bool = False,
 ) -> ReportPage:
-    """Write one self-contained HTML page about a run of any TFX pipeline, or several compared.
+    """Write one self-contained HTML page that shows a run of any TFX pipeline, or compares runs.
 
     Args:
-        *runs: Each a run's folder, metadata file or id; by default the newest. Two to four are
-            compared: what changed, and what it did.
-        out: The page; by default `report.html` beside the metadata.
-        root: Folder in which run ids are looked for.
-        overwrite: Replace what stands at `out`.
+        *runs: Folder, metadata file or id of each run; by default the newest run. Two to four runs
+            are compared: what changed, and its effect on the metrics.
+        out: File of the page; by default `report.html` beside the metadata.
+        root: Folder in which run ids are searched.
+        overwrite: Replace a file at `out`.
 
     Returns:
-        The page, a path that a notebook shows.
+        Path of the page; a notebook shows the page itself.
 
     Raises:
-        UsageError: There is no such run, they are more than four, or `out` is taken.
-        DataError: The metadata cannot be read, or the page not be written.
+        UsageError: A run does not exist, more than four are given, or `out` exists.
+        DataError: The metadata cannot be read, or the page cannot be written.
     """
     from penstock.pipelines.cli.report import ReportPage, write_report_page
 
@@ -211,20 +211,20 @@ def report(
 
 
 def run(pipeline: str = ".", options: Mapping[str, Any] | None = None) -> RunSummary:
-    """Run a pipeline on this machine, what its nodes print in a log beside its metadata.
+    """Run a pipeline on this machine; the output of its nodes goes to a log beside its metadata.
 
     Args:
-        pipeline: `taxi`, `digits`, a dotted path as `my_package.pipeline:create_pipeline`, or
+        pipeline: `taxi`, `digits`, or a dotted path such as `my_package.pipeline:create_pipeline`;
             by default the pipeline of the package in the working directory.
-        options: Changes to its config by name, as `--set` and `--config` give them; nested
-            options are mappings: `{"root": "runs/mine", "train": {"max_steps": 80}}`.
+        options: Config options to change, by name; nested options are mappings: `{"root":
+            "runs/mine", "train": {"max_steps": 80}}`.
 
     Returns:
-        What went in and what came out.
+        Summary of the run: rows read, metrics, and the pushed model.
 
     Raises:
-        UsageError: There is no such pipeline or option.
-        DataError: A node failed, and why; or another run is active in the same root.
+        UsageError: The pipeline or an option does not exist.
+        DataError: A node failed, with the reason; or another run is active in the same root.
     """
     from penstock.pipelines.cli.run import run_quietly
 
@@ -250,7 +250,7 @@ def compile(
         placement: Placement of the nodes and their resources.
         options: As in `run`.
         allow_mutable_tag: Take an image by tag, which may change between two runs.
-        overwrite: Replace what stands at `output`.
+        overwrite: Replace a file at `output`.
 
     Returns:
         The tasks of the file.

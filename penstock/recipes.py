@@ -1,4 +1,4 @@
-"""Whole pipelines and their parts: DAGs, configs, models and preprocessing for tables and images.
+"""Complete pipelines and their parts: DAGs, configs, models, preprocessing of tables and images.
 
 The names and the modules that define them are in `recipes.pyi`; each is loaded on first use.
 """

@@ -1,1 +1,1 @@
-"""Pipelines, one folder a use case, and the ways to run them."""
+"""Pipelines, one folder per use case, and the ways to run them."""

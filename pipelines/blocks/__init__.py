@@ -1,1 +1,1 @@
-"""The parts that all pipelines share, one a module: each can be read and replaced by itself."""
+"""Parts that all pipelines share, one module each; each can be read and replaced alone."""

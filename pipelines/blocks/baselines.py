@@ -1,7 +1,7 @@
-"""Linear models and boosted trees on a table's transformed rows, to hold a network against.
+"""Linear models and boosted trees on a table's transformed rows, as baselines of a network.
 
 In: the features and labels of both splits as arrays. Out: predictions of the evaluation rows. They
-get what the network gets: floats as numbers, whole numbers as categories.
+get the same inputs as the network: floats are numbers, whole numbers are categories.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ import numpy as np
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.runs.baseline import LINEAR, TREES
 
-# They take some 2 s of CPU for trees and 0.3 s for a linear model; twice as many rows 4.
+# With so many rows, trees take about 2 s of CPU and a linear model 0.3 s; with twice as many 4 s.
 MAX_ROWS = 50_000
 _MAX_TREE_VALUES = 4_000_000
 _FOLDS = 5
@@ -24,10 +24,10 @@ Arrays = Mapping[str, np.ndarray]
 def predict_baselines(
     train: Arrays, y: np.ndarray, evaluated: Arrays, target: Target
 ) -> dict[str, np.ndarray]:
-    """Returns each baseline's predictions: float64 [rows, classes], or [rows] of a regression.
+    """Returns each baseline's predictions: float64 [rows, classes], or [rows] for a regression.
 
-    Empty if the training labels have one value, there are few rows, or no feature
-    is a number or a category.
+    Returns no baselines if all training labels are equal, if there are fewer than 20 rows, or if no
+    feature is a number or a category.
     """
     names = [name for name in train if train[name].dtype.kind in "fiu" and train[name].ndim == 2]
     if not names or len(np.unique(y)) < 2 or len(y) < _MIN_ROWS:
@@ -37,7 +37,8 @@ def predict_baselines(
     numbers, categories = (
         (_flat(train, names, kinds), _flat(evaluated, names, kinds)) for kinds in ("f", "iu")
     )
-    # Threads of OpenMP spin while they wait: on a busy machine two cost ten times the CPU of one.
+    # OpenMP threads spin while they wait: on a busy machine, two threads take ten times the CPU of
+    # one.
     with threadpool_limits(1):
         return {
             LINEAR: _linear(numbers, categories, y, target),
@@ -48,7 +49,7 @@ def predict_baselines(
 def cross_validated(
     features: Arrays, y: np.ndarray, target: Target
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-    """Yields the rows of each of five folds, and predictions of them by fits on the others."""
+    """Yields the rows of each of five folds, and predictions by models fitted on the other four."""
     fold = np.random.default_rng(0).permutation(len(y)) % _FOLDS
     for number in range(_FOLDS):
         rows, others = fold == number, fold != number
@@ -63,7 +64,7 @@ def _flat(features: Arrays, names: list[str], kinds: str) -> np.ndarray:
     return np.concatenate(parts, axis=1) if parts else np.zeros((rows, 0), np.float32)
 
 
-Pair = tuple[np.ndarray, np.ndarray]  # of the training and of the evaluation rows
+Pair = tuple[np.ndarray, np.ndarray]  # (training rows, evaluation rows)
 
 
 def _linear(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np.ndarray:
@@ -94,11 +95,11 @@ def _trees(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np
     first = max(1, _MAX_TREE_VALUES // x.shape[1])
     is_quantity = target.task == "regression"
     kind = HistGradientBoostingRegressor if is_quantity else HistGradientBoostingClassifier
-    # Rows are set aside by class, which takes two of each.
+    # The stratified split for early stopping needs two rows of each class.
     counts = np.unique(y, return_counts=True)[1]
     can_stop = is_quantity or (counts.min() > 1 and len(counts) < 0.2 * len(y[:first]))
-    # Of eight settings the best on 20 of the tables of docs/real_tables.md; ids in their order, by
-    # frequency, were better than as categories.
+    # The best of eight settings on 20 tables of docs/real_tables.md. Ids ordered by frequency gave
+    # better models as numbers than as categories.
     model = kind(
         learning_rate=0.05,
         max_iter=300 if can_stop else 50,
@@ -111,7 +112,7 @@ def _trees(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np
 
 
 def _of_all_classes(model: Any, rows: Any, target: Target) -> np.ndarray:
-    """Returns probabilities of all classes; 0 of one that the training rows lack."""
+    """Returns probabilities of all classes; a class without training rows gets 0."""
     found = np.zeros((rows.shape[0], len(target.classes)))
     found[:, model.classes_.astype(np.int64)] = model.predict_proba(rows)
     return found

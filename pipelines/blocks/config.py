@@ -34,7 +34,7 @@ class TableModelOptions:
     """The wide and deep model of a table.
 
     Attributes:
-        embedding_size: Dimensions of a category's embedding in the deep part.
+        embedding_size: Dimensions of the embedding of a category in the deep part.
         hidden_units: Sizes of the deep part's layers.
         dropout: Share of each layer that training drops; 0 to below 1.
         learning_rate: Learning rate of Adam.
@@ -58,13 +58,14 @@ class ImageModelOptions:
 
     Attributes:
         application: Network of `keras.applications`, such as `MobileNetV2`; None is the small one.
-        weights: File of the application's weights without its top; None begins at random.
+        weights: File of the application's weights without its top; None starts from random weights.
         train_base: Whether training changes the application too, not only the top.
         filters: Filters of each stage of the small network; each stage halves the image.
         hidden_units: Size of the last hidden layer of both networks; 0 leaves it out.
-        dropout: Share of the features that training drops before it; 0 to below 1.
+        dropout: Share of the features, and of the last hidden layer, that training drops; 0 to
+            below 1.
         learning_rate: Learning rate of Adam.
-        class_weights: Whether all classes count equally in the loss, see `TableModelOptions`.
+        class_weights: Whether all classes count equally in the loss; see `TableModelOptions`.
     """
 
     application: str | None = None
@@ -99,9 +100,9 @@ class EvaluationOptions:
     """Conditions for pushing a model; metrics are named as in `blocks.evaluation.METRICS`.
 
     Attributes:
-        thresholds: Threshold by metric over all rows: least accuracy, or largest error.
-        max_worsening: Largest worsening by metric against the last blessed model.
-        slice_thresholds: Threshold by metric of every slice.
+        thresholds: Threshold of each metric over all rows: least accuracy, or largest error.
+        max_worsening: Largest worsening of each metric against the last blessed model.
+        slice_thresholds: Threshold of each metric in every slice.
         slices: Raw features whose values define slices.
     """
 
@@ -117,25 +118,25 @@ class PipelineConfig:
 
     Attributes:
         root: Folder of the runs: metadata, artifacts and pushed models.
-        pipeline_root: Folder or gs:// address of the artifacts; None is below `root`.
+        pipeline_root: Folder or gs:// address of the artifacts; None uses a folder below `root`.
         schema: Path of a curated schema.pbtxt; None infers one from the data.
         ingest: Shards, compression and rejected rows.
-        gate: Limits that the data must keep; its labels are in addition to the targets, and it lets
-            through as many quarantined rows as `ingest`.
-        engine: Engine of the Beam work of all nodes.
+        gate: Limits of the data. The targets are added to its labels, and its limit of quarantined
+            rows is at least that of `ingest`.
+        engine: Beam runner of all nodes.
         train: Length of the training.
         track: Experiment tracker beside TensorBoard.
-        last_spans: Number of newest spans of data to train on; earlier spans come from earlier
-            runs.
-        start_from: Initial weights: `blessed` for the latest blessed model that was trained on
-            other data, where shapes agree; or the path of a SavedModel of `export_model` or of a
-            `.keras` file, whose shapes must agree; None begins at random.
+        last_spans: Number of newest spans to train on; the older ones of these were ingested by
+            earlier runs.
+        start_from: Initial weights: `blessed` takes those with equal shapes from the latest blessed
+            model that was trained on other data; a path names a SavedModel of `export_model` or a
+            `.keras` file, whose shapes must all be equal; None starts from random weights.
         serving: Requests that a model must answer before it is pushed.
         kserve: KServe service that gets a pushed model as its next revision.
-        must_beat: Baseline that a model must be better than on the evaluation rows, or the run
-            stops: the best constant, a linear model or boosted trees; None compares only.
-        model_card: Facts about the model that only its authors know, for the report.
-        parameters: Options that a run on Kubeflow may change, by dotted name; empty for the data,
+        must_beat: Baseline that the model must beat on the evaluation rows, or the run stops: the
+            best constant, a linear model or boosted trees; None only reports the comparison.
+        model_card: Statements about the model that only its authors can make, for the report.
+        parameters: Dotted names of options that a run on Kubeflow may change; by default the data,
             the training's steps, batch size and learning rate, and the evaluation's thresholds.
     """
 
@@ -167,8 +168,9 @@ class TableConfig(PipelineConfig):
         data: Files of the table, a glob or a folder. If its name has `{SPAN}`, or `{YYYY}`, `{MM}`
             and `{DD}`, each run reads the newest span, and the newest `{VERSION}` of it.
         source: Options of the file format; its schema is `schema`.
-        group: Column of texts or whole numbers whose rows stay in one split; None splits rows.
-        time: Column by which rows are divided: those from `ingest.split_at` on are evaluated.
+        group: Column of texts or whole numbers; rows with equal values go to the same split. None
+            splits row by row.
+        time: Column of times that splits the rows: those from `ingest.split_at` on are evaluated.
         pack: Whether training reads packed records instead of transformed Examples.
         packing: Options of packing.
         input: Options of the training input.

@@ -1,4 +1,4 @@
-"""Metrics and thresholds of each task: targets in, an EvalConfig for the Evaluator out."""
+"""Metrics and thresholds of each task: turns targets into an EvalConfig for the Evaluator."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ _LOWER_IS_BETTER = (
 
 
 def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> config_pb2.EvalConfig:
-    """Returns the metrics of each target, overall and by slice, and the blessing's thresholds.
+    """Returns metrics of each target, overall and by slice, and thresholds of the blessing.
 
     Args:
         targets: Targets of the model.
@@ -33,7 +33,7 @@ def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> config
             there are several targets.
 
     Raises:
-        UsageError: There is no such metric; lists them.
+        UsageError: A metric does not exist; the message lists the metrics.
     """
     bounds = (options.thresholds, options.max_worsening, options.slice_thresholds)
     known = {name for target in targets for name in _names(target, targets).values()}

@@ -1,4 +1,4 @@
-"""Facts of labels: batches of labels in, mean, deviation and class counts out."""
+"""Computes mean, deviation and class counts from batches of labels."""
 
 import math
 from collections.abc import Iterable
@@ -29,13 +29,13 @@ class LabelFacts:
 
     @property
     def class_weights(self) -> list[float]:
-        """Weight of each class that makes all count equally, 1 on average; 0 without rows."""
+        """Loss weights by which all classes count equally, 1 on average; 0 without rows."""
         present = sum(count > 0 for count in self.class_counts)
         return [self.rows / (present * count) if count else 0.0 for count in self.class_counts]
 
     @property
     def baseline_loss(self) -> float:
-        """Loss of the best constant: cross-entropy of the class shares, or variance."""
+        """Loss of the best constant: entropy of the class shares, or variance of the labels."""
         if not self.class_counts:
             return self.deviation**2
         shares = [count / self.rows for count in self.class_counts if count]
@@ -49,7 +49,7 @@ class LabelTally:
         self._rows, self._mean, self._squares = 0, 0.0, 0.0
 
     def add(self, labels: Any) -> None:
-        """Adds a batch of any shape; DataError if a label is no class number, or not finite."""
+        """Adds a batch of any shape; DataError if a label is not finite or no class number."""
         values = np.asarray(labels).reshape(-1)
         target = self._target
         if not np.isfinite(values).all():
@@ -69,7 +69,7 @@ class LabelTally:
         return LabelFacts(self._rows, self._mean, deviation, tuple(self._counts.tolist()))
 
     def _merge(self, values: np.ndarray) -> None:
-        """Chan's update of mean and squares: exact where the mean is far from 0."""
+        """Chan's update of mean and squared deviations; stays accurate with a mean far from 0."""
         if not len(values):
             return
         rows = self._rows + len(values)

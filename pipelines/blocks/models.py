@@ -37,17 +37,17 @@ def table_model(
     numbers: int,
     categories: Sequence[int] = (),
 ) -> keras.Model:
-    """Returns a compiled wide and deep model: a weight per category, and a small network.
+    """Returns a compiled wide and deep model: one weight per category, and a small network.
 
     Inputs: `numbers_xf` float32 [batch, numbers] and `categories_xf` int64 [batch, categories],
     each only if it has columns.
 
     Args:
         targets: Targets of the model.
-        labels: Facts of each target's labels, which scale the output and weigh the classes.
+        labels: Facts of each target's labels, for the scale of the output and the class weights.
         options: Sizes and learning rate.
         numbers: Columns of `numbers_xf`.
-        categories: Ids of each column of `categories_xf`, see `category_sizes`.
+        categories: Number of ids of each column of `categories_xf`, see `category_sizes`.
     """
     inputs, wide, deep = {}, [], []
     if numbers:
@@ -55,7 +55,7 @@ def table_model(
         deep.append(inputs[NUMBERS_XF])
     if categories:
         inputs[CATEGORIES_XF] = keras.Input((len(categories),), name=CATEGORIES_XF, dtype="int64")
-        # One table for all columns: each column's ids get rows of their own.
+        # One embedding table for all columns; each column has its own range of rows.
         first_row = [0, *itertools.accumulate(categories[:-1])]
         rows = inputs[CATEGORIES_XF] + keras.ops.convert_to_tensor(first_row, dtype="int64")
         ids = sum(categories)
@@ -86,7 +86,7 @@ def image_model(
         targets: Targets of the model.
         options: Options of the network.
         images: Size of the images.
-        augment: Random changes in the training step; none outside training.
+        augment: Random changes of the images; applied in training only.
         labels: Facts of the labels, for class weights and regressions.
     """
     shape = (images.height, images.width, images.channels)
@@ -116,7 +116,8 @@ def _compiled(
     losses, metrics = {}, {}
     for target in targets:
         facts = labels.get(target.label)
-        # A regression goes by its label's variance always, classes by their shares where asked.
+        # The loss of a regression is always scaled by the label's variance; class weights are
+        # optional.
         is_used = facts is not None and (options.class_weights or not facts.class_counts)
         losses[target.label] = _loss(target, facts if is_used else None)
         metrics[target.label] = _metrics(target)
@@ -130,11 +131,11 @@ def _compiled(
 
 
 def _head(seen: Any, target: Target, facts: LabelFacts | None) -> Any:
-    # float32 whatever the policy: a probability in 16 bits is too coarse for the loss.
+    # float32 under any precision policy: probabilities in 16 bits are too coarse for the loss.
     activation = {"binary": "sigmoid", "classes": "softmax"}.get(target.task)
     output = keras.layers.Dense(target.outputs, activation=activation, dtype="float32")(seen)
     if target.task == "regression" and facts is not None:
-        # The network works at mean 0 and variance 1, as its inputs do.
+        # The network predicts the label at mean 0 and variance 1, the scale of its inputs.
         output = keras.layers.Rescaling(facts.deviation or 1.0, facts.mean, dtype="float32")(output)
     return output
 
@@ -144,7 +145,7 @@ def _loss(target: Target, facts: LabelFacts | None) -> Any:
     if facts is None:
         return name
     if target.task == "regression":
-        # In units of the label's variance: targets of other units weigh alike beside it.
+        # In units of the label's variance, so that targets in different units have similar weight.
         scale = 1.0 / (facts.deviation or 1.0) ** 2
         return lambda y, p: scale * keras.losses.mean_squared_error(y, p)
     weights = keras.ops.convert_to_tensor(facts.class_weights, "float32")
@@ -175,7 +176,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def _application(seen: Any, options: ImageModelOptions, shape: tuple[int, int, int]) -> Any:
-    """Returns features of a network of `keras.applications`; gray becomes three equal channels."""
+    """Returns features of a network of `keras.applications`; repeats a gray channel three times."""
     height, width, channels = shape
     if channels == 1:
         seen = keras.layers.Concatenate()([seen, seen, seen])
@@ -197,7 +198,8 @@ def _small(seen: Any, options: ImageModelOptions) -> Any:
     for filters in options.filters:
         for _ in range(2):
             seen = layers.Conv2D(filters, 3, padding="same", use_bias=False)(seen)
-            # Keras' 0.99 forgets its start after hundreds of steps: more than small data gets.
+            # With Keras' default of 0.99 the averages need hundreds of steps, more than small data
+            # gets.
             seen = layers.BatchNormalization(momentum=0.9, synchronized=shared)(seen)
             seen = layers.Activation("relu")(seen)
         seen = layers.MaxPooling2D(padding="same")(seen)

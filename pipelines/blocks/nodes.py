@@ -1,4 +1,4 @@
-"""Nodes of pipelines: readers of tables and images, the image gate, resolvers of earlier runs."""
+"""Nodes of pipelines: readers of tables and images, the image gate, resolvers."""
 
 import os
 from dataclasses import replace
@@ -23,7 +23,7 @@ from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 
 
 def table_examples(config: TableConfig) -> ShardedExampleGen:
-    """Reads `config.data`, see `TableConfig`, by `config.schema` if there is one."""
+    """Returns the ExampleGen of `config.data`, with the types of `config.schema` if it is set."""
     folder, pattern = config.data, "*"
     if has_span(folder):
         folder, pattern = split_span_address(folder)
@@ -40,19 +40,19 @@ def table_examples(config: TableConfig) -> ShardedExampleGen:
 
 
 def image_examples(config: ImageConfig) -> ShardedExampleGen:
-    """Reads `config.data`; see `image_splits`."""
+    """Returns the ExampleGen of `config.data`, with the splits of `image_splits`."""
     return ShardedExampleGen(
         config.data, output_config=image_splits(), source=config.source, ingest=config.ingest
     )
 
 
 def image_splits() -> example_gen_pb2.Output:
-    """Returns splits that equal images share, so that none is both trained on and evaluated."""
+    """Returns splits that keep equal images together: no image is both trained on and evaluated."""
     return _splits(image_features.ENCODED)
 
 
 def _splits(feature: str) -> example_gen_pb2.Output:
-    """Two train rows to one eval row; rows with equal values of a feature share their split."""
+    """Returns splits train and eval, 2 to 1; rows with equal `feature` go to the same split."""
     splits = [
         example_gen_pb2.SplitConfig.Split(name=split.name, hash_buckets=split.hash_buckets)
         for split in SplitOptions.splits
@@ -63,12 +63,12 @@ def _splits(feature: str) -> example_gen_pb2.Output:
 
 
 def image_gate(config: ImageConfig, example_gen: BaseNode) -> BaseNode:
-    """verdict: String; stops the run where the images are unfit, by `config.checks`."""
+    """Returns the gate, with output `verdict`, that holds the images to `config.checks`."""
     return ImageGate(examples=example_gen.outputs["examples"], options=config.checks)
 
 
 def last_spans(example_gen: BaseNode, count: int) -> Resolver:
-    """Resolves `examples`: Examples of the newest `count` spans, this run's included."""
+    """Returns a resolver of `examples`: Examples of the newest `count` spans, with this run's."""
     rolling = range_config_pb2.RollingRange(num_spans=count)
     spans = Resolver(
         strategy_class=LatestSpansStrategy,
@@ -80,17 +80,17 @@ def last_spans(example_gen: BaseNode, count: int) -> Resolver:
 
 
 def base_model(examples: BaseChannel) -> Resolver:
-    """Resolves `model`: the latest blessed one that was trained on other Examples, if any."""
+    """Returns a resolver of `model`: the latest blessed model trained on other Examples."""
     return _blessed(LatestBlessedOfOtherDataStrategy, examples=examples).with_id("BaseModel")
 
 
 def baseline(candidate: BaseChannel) -> Resolver:
-    """Resolves `model`, `model_blessing`: the latest blessed ones of earlier runs, if any."""
+    """Returns a resolver of `model`, `model_blessing`: the latest blessed model of earlier runs."""
     return _blessed(LatestOtherBlessedModelStrategy, candidate=candidate).with_id("Baseline")
 
 
 def baseline_statistics(candidate: BaseChannel) -> Resolver:
-    """Resolves `statistics`: those of the run that blessed a model last, if any."""
+    """Returns a resolver of `statistics`: those of the latest run that blessed a model."""
     return Resolver(
         strategy_class=LatestBlessedStatisticsStrategy,
         statistics=Channel(type=ExampleStatistics),

@@ -1,4 +1,4 @@
-"""The DAG of all pipelines: raw data in, a pushed model out, from the parts that differ."""
+"""The DAG of all pipelines, from raw data to a pushed model; what differs is an argument."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -47,7 +47,7 @@ def training_pipeline(
     materialize: bool = True,
     run_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
-    """The whole pipeline; each node's outputs are in the line above it.
+    """Returns the whole pipeline. The comment above each node names its outputs.
 
     Args:
         name: Name of the pipeline in the metadata and on Kubeflow.
@@ -57,12 +57,13 @@ def training_pipeline(
         preprocessing_fn: Dotted path of the function that Transform runs.
         run_fn: Dotted path of the function that the Trainer runs.
         eval_config: Metrics and thresholds of the Evaluator, from `eval_config`.
-        left_out: Raw features that the model does not get; the gate looks for no leakage in them.
+        left_out: Raw features that the model does not get; the gate does not check them for
+            leakage.
         gates: Further nodes, before Transform, that stop the run if the data is unfit.
         packing: Options of packed training records; None trains from rows.
-        materialize: Whether the Trainer reads transformed Examples; it reads raw ones otherwise,
-            such as images.
-        run_options: Entries of `custom_config` for `run_fn`, in addition to the config's options.
+        materialize: Whether the Trainer reads transformed Examples; otherwise it reads raw ones, as
+            for images.
+        run_options: Entries of `custom_config` for `run_fn`, besides the config's options.
     """
     root = run_root(config)
     examples = example_gen.outputs["examples"]
@@ -78,10 +79,10 @@ def training_pipeline(
     # ExampleAnomalies of each split
     example_validator = ExampleValidator(statistics=statistics, schema=schema)
 
-    # ExampleStatistics of the run that blessed a model last
+    # ExampleStatistics of the latest run that blessed a model
     before = [baseline_statistics(statistics)] if config.gate.max_drift < 1 else []
 
-    # verdict: String; stops the run where the data is unfit
+    # verdict: String; the gate stops the run if the data is unfit
     gate = ValidationGate(
         statistics=statistics,
         anomalies=example_validator.outputs["anomalies"],
@@ -92,7 +93,8 @@ def training_pipeline(
     for other in gates:
         other.add_upstream_node(gate)
 
-    # Examples of the spans to train on; what comes before and after goes by the newest
+    # Examples of the spans to train on; nodes other than Transform, Pack and Trainer read the
+    # newest span
     spans = [last_spans(example_gen, config.last_spans)] if config.last_spans > 1 else []
     span_examples = spans[0].outputs["examples"] if spans else examples
 
@@ -106,7 +108,7 @@ def training_pipeline(
     ).with_id("Transform")
     transform.add_upstream_nodes([gate, *gates])
 
-    # Examples of the Trainer: transformed, or raw; or packed records of either
+    # Examples that the Trainer reads: transformed, raw, or packed from either
     training_examples = span_examples
     pack = []
     if packing is not None:
@@ -118,7 +120,7 @@ def training_pipeline(
     elif materialize:
         training_examples = transform.outputs["transformed_examples"]
 
-    # Model: its weights are where the training begins
+    # Model that gives the initial weights
     base = [base_model(training_examples)] if config.start_from == _BLESSED else []
 
     # Model; ModelRun with training.json, baseline.json and TensorBoard logs
@@ -139,7 +141,7 @@ def training_pipeline(
     )
     model = trainer.outputs["model"]
 
-    # Model, ModelBlessing: the latest blessed that is not this run's
+    # Model, ModelBlessing: the latest blessed model of an earlier run
     blessed_before = baseline(model)
 
     # ModelEvaluation; ModelBlessing
@@ -203,7 +205,8 @@ def _gate_options(
         left_out=tuple(dict.fromkeys([*left_out, *limits.left_out])),
         group=limits.group or getattr(config, "group", None),
         time=limits.time or getattr(config, "time", None),
-        # The ingest has stopped at its own limit; a lower one here would refuse what it let pass.
+        # The ingest has a limit of its own; a lower one here would stop a run that the ingest let
+        # pass.
         max_quarantined_share=max(
             limits.max_quarantined_share, config.ingest.max_quarantined_share
         ),
@@ -235,6 +238,6 @@ def _training_options(config: PipelineConfig) -> dict[str, Any]:
     options: dict[str, Any] = {n: asdict(getattr(config, n)) for n in names if hasattr(config, n)}
     options["must_beat"] = config.must_beat
     base = None if config.start_from == _BLESSED else config.start_from
-    # The digest makes a training with other weights at the same path another training.
+    # With the digest, new weights at the same path are another training: no resume, no cache.
     digest = weights_digest(base) if base else ""
     return {**options, "start_from": base, "start_from_weights": digest}

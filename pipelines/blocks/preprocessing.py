@@ -1,8 +1,8 @@
-"""Parts of a `preprocessing_fn`: raw columns in, tensors for a model out.
+"""Parts of a `preprocessing_fn`: they turn raw columns into tensors for a model.
 
 Each takes the raw features of `preprocessing_fn` and names of columns, and returns one tensor of
-all of them: an analyzer of twenty stacked columns costs as much as one of a single column. Missing
-values are no error: numbers get the mean, and a flag in a column of its own.
+all these columns: an analyzer of twenty stacked columns costs as much as an analyzer of one column.
+Missing values are no error: a missing number becomes the mean, and another column marks it.
 """
 
 import math
@@ -19,11 +19,11 @@ Column: TypeAlias = "tf.Tensor | tf.SparseTensor"
 Columns: TypeAlias = Mapping[str, Column]
 
 NUMBERS_XF = "numbers_xf"
-"""float32 [batch, numbers]: what `table_model` takes as it is."""
+"""Input of `table_model` that it uses directly: float32 [batch, numbers]."""
 CATEGORIES_XF = "categories_xf"
-"""int64 [batch, categories]: what it gives an embedding each."""
+"""Input of `table_model` whose columns each get an embedding: int64 [batch, categories]."""
 
-# A category's ids: 0 is no value, 1 what the vocabulary does not have, then the vocabulary.
+# Ids of a category: 0 no value, 1 a value outside the vocabulary, 2 and up the vocabulary.
 _NO_VALUE, _UNKNOWN, _FIRST = 0, 1, 2
 
 _TRUE = ("1", "t", "true", "y", "yes", "on")
@@ -45,26 +45,26 @@ _NAMED_DATES = {
 _READABLE = {"ymd": "1970-01-01", "bdy": "Jan 1 1970", "dby": "1 Jan 1970"}
 _TICKS_A_DAY = {"days": 1, "seconds": 86_400, "microseconds": 86_400_000_000}
 DATE_FORMATS = (*_DATE_TEXTS, *_NAMED_DATES, *_TICKS_A_DAY)
-"""Text by the order of year, month and day; or whole numbers since 1970-01-01."""
+"""Order of year, month and day in a text; or the unit of whole numbers since 1970-01-01."""
 
 
 def dense_column(column: Column, default: object = None) -> tf.Tensor:
-    """[batch, 1]; `default`, else 0 or the empty string, where a row has no value."""
+    """Returns [batch, 1]; a row without a value gets `default`, or 0 or the empty string."""
     if not isinstance(column, tf.SparseTensor):
         return tf.reshape(column, [-1, 1])
     if default is None:
         default = "" if column.dtype == tf.string else 0
-    # A record's feature may hold an empty list: the sparse tensor is then 0 columns wide.
+    # If all records of a batch hold empty lists, the sparse tensor is 0 columns wide.
     one_column = tf.SparseTensor(column.indices, column.values, [column.dense_shape[0], 1])
     return tf.ensure_shape(tf.sparse.to_dense(one_column, default), [None, 1])
 
 
 def table_inputs(*, numbers: Sequence[tf.Tensor], categories: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The inputs of `table_model`: all numbers side by side, and the categories.
+    """Returns the inputs of `table_model`: all numbers in one tensor, and the categories.
 
     Args:
-        numbers: float32 [batch, n] each, from the functions below; those of no columns fall away.
-        categories: int64 [batch, n], from `category_ids`; falls away where n is 0.
+        numbers: Tensors of the functions below, float32 [batch, n]; those with n = 0 are left out.
+        categories: int64 [batch, n], from `category_ids`; left out if n = 0.
     """
     wide = [part for part in numbers if part.shape[1]]
     inputs = {NUMBERS_XF: tf.concat(wide, axis=1)} if wide else {}
@@ -72,10 +72,10 @@ def table_inputs(*, numbers: Sequence[tf.Tensor], categories: tf.Tensor) -> dict
 
 
 def scaled_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
-    """Numbers at mean 0 and variance 1, and whether each is missing; the mean where it is.
+    """Scales numbers to mean 0 and variance 1, and marks missing ones, which get the mean.
 
     Returns:
-        float32 [batch, 2 * len(names)]: first the numbers, then 1.0 where there was none.
+        float32 [batch, 2 * len(names)]: first the numbers, then 1.0 for each missing one.
     """
     if not names:
         return _nothing(inputs, tf.float32)
@@ -83,10 +83,10 @@ def scaled_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
 
 
 def comma_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
-    """Texts of numbers with a decimal comma, such as `1.234,5`, scaled as by `scaled_numbers`.
+    """Parses texts of numbers with a decimal comma, such as `1.234,5`; scales as `scaled_numbers`.
 
     Returns:
-        float32 [batch, 2 * len(names)]; what is no number counts as missing.
+        float32 [batch, 2 * len(names)]; a text that is no number counts as missing.
     """
     if not names:
         return _nothing(inputs, tf.float32)
@@ -99,7 +99,7 @@ def comma_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
 
 
 def word_counts(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
-    """Texts as hashed counts of their words and pairs of words, on a logarithmic scale.
+    """Counts words and pairs of words of texts in hash buckets; returns log(1 + count).
 
     Args:
         inputs: Raw features by name.
@@ -126,11 +126,11 @@ def _word_counts(column: Column, size: int) -> tf.Tensor:
 
 
 def boolean_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
-    """Texts such as `true`, `no`, `1`, or numbers, as 1.0 and 0.0; and whether each is missing.
+    """Turns texts (`true`, `no`, `1`) or numbers into 1.0 or 0.0, and marks missing values.
 
     Returns:
-        float32 [batch, 2 * len(names)]: first the values, 0.5 where there is none, then 1.0 where
-        there was none.
+        float32 [batch, 2 * len(names)]: first the values, 0.5 for a missing one, then 1.0 for each
+        missing one.
     """
     if not names:
         return _nothing(inputs, tf.float32)
@@ -140,40 +140,40 @@ def boolean_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
 
 
 def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
-    """Dates taken apart: the day on a scale; month, weekday and time of day each as a circle.
+    """Splits dates into the day, scaled, and month, weekday and time of day as points on circles.
 
     Args:
         inputs: Raw features by name.
-        formats: Each column's format, one of `DATE_FORMATS`. Text may have a time of day behind
-            the date; what cannot be read counts as missing.
+        formats: Format of each column, one of `DATE_FORMATS`. A text may have a time of day after
+            the date; a text that is no date counts as missing.
 
     Returns:
-        float32 [batch, 8 * len(formats)]: the days at mean 0 and variance 1, whether each is
-        missing, then sine and cosine of month, weekday and time of day.
+        float32 [batch, 8 * len(formats)]: the days at mean 0 and variance 1, 1.0 for each missing
+        date, then sine and cosine of month, weekday and time of day.
     """
     if not formats:
         return _nothing(inputs, tf.float32)
     days = [_days(inputs[name], format_) for name, format_ in formats.items()]
-    stacked = tf.concat(days, axis=1)  # float64 [batch, dates], NaN where there is none
+    stacked = tf.concat(days, axis=1)  # float64 [batch, dates], NaN without a date
     whole = tf.floor(tf.where(tf.math.is_nan(stacked), tf.zeros_like(stacked), stacked))
     circles = [
         (_month(tf.cast(whole, tf.int64)) - 1.0) / 12.0,
-        tf.cast(tf.math.floormod(whole + 4.0, 7.0), tf.float32) / 7.0,  # 1970-01-01: a Thursday
+        tf.cast(tf.math.floormod(whole + 4.0, 7.0), tf.float32) / 7.0,  # 1970-01-01 was a Thursday
         tf.cast(stacked - whole, tf.float32),
     ]
     here = tf.cast(~tf.math.is_nan(stacked), tf.float32)
     turns = [2 * math.pi * tf.where(here > 0, circle, 0.0) for circle in circles]
     waves = [here * wave(turn) for turn in turns for wave in (tf.sin, tf.cos)]
-    # float32 holds days since 1970 to three minutes.
+    # float32 holds days since 1970 with a precision of three minutes.
     return tf.concat([_scaled(tf.cast(stacked, tf.float32)), *waves], axis=1)
 
 
 def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
-    """Texts or whole numbers as ids: 0 no value, 1 a rare or unknown one, then by frequency.
+    """Turns texts or whole numbers into ids: 0 no value, 1 rare or unknown, then by frequency.
 
     Args:
         inputs: Raw features by name.
-        sizes: For each column, how many of its most frequent values get an id of their own.
+        sizes: Number of the most frequent values of each column that get an id of their own.
 
     Returns:
         int64 [batch, len(sizes)]; the ids of a column are below `category_sizes(sizes)`.
@@ -189,7 +189,7 @@ def category_sizes(sizes: Mapping[str, int]) -> list[int]:
 
 
 def target_labels(inputs: Columns, targets: Iterable[Target]) -> dict[str, tf.Tensor]:
-    """The label of each target, by its transformed name: the class's number, or the value."""
+    """Returns the label of each target by its transformed name: number of the class, or value."""
     return {
         target.label: class_ids(inputs[target.name], target.classes)
         if target.classes
@@ -199,7 +199,7 @@ def target_labels(inputs: Columns, targets: Iterable[Target]) -> dict[str, tf.Te
 
 
 def class_ids(label: Column, classes: Iterable[str]) -> tf.Tensor:
-    """int64 [batch, 1]: the number of the class by its name; -1 if unknown."""
+    """Returns int64 [batch, 1]: the number of the class with this name; -1 if unknown."""
     words = list(classes)
     table = tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(words, list(range(len(words))), tf.string, tf.int64), -1
@@ -208,7 +208,7 @@ def class_ids(label: Column, classes: Iterable[str]) -> tf.Tensor:
 
 
 def label_values(label: Column) -> tf.Tensor:
-    """float32 [batch, 1]: the label of a regression."""
+    """Returns float32 [batch, 1]: the label of a regression."""
     return tf.cast(dense_column(label), tf.float32)
 
 
@@ -220,7 +220,7 @@ def _nothing(inputs: Columns, dtype: tf.DType) -> tf.Tensor:
 
 
 def _scaled(values: tf.Tensor) -> tf.Tensor:
-    """float32 [batch, 2n] of [batch, n] with NaN, which no analyzer counts."""
+    """Returns float32 [batch, 2n]: scaled values, 0 for NaN; then 1.0 for each NaN."""
     missing = tf.math.is_nan(values)
     scaled = tft.scale_to_z_score(values, elementwise=True)
     return tf.concat(
@@ -229,7 +229,7 @@ def _scaled(values: tf.Tensor) -> tf.Tensor:
 
 
 def _number(column: Column) -> tf.Tensor:
-    """float32 [batch, 1], NaN where there is no value."""
+    """Returns float32 [batch, 1]; NaN without a value."""
     if isinstance(column, tf.SparseTensor):
         column = tf.SparseTensor(
             column.indices, tf.cast(column.values, tf.float32), column.dense_shape
@@ -250,7 +250,7 @@ def _boolean(column: Column) -> tf.Tensor:
 
 
 def _text(column: Column) -> tf.Tensor:
-    """String [batch, 1], empty where there is no value."""
+    """Returns string [batch, 1]; empty without a value."""
     if column.dtype == tf.string:
         return dense_column(column)
     if isinstance(column, tf.SparseTensor):
@@ -262,11 +262,11 @@ def _text(column: Column) -> tf.Tensor:
 def _ids(column: Column, name: str, size: int) -> tf.Tensor:
     texts = _text(column)
     ranks = tft.compute_and_apply_vocabulary(
-        # Without the rows that have no value: they are no category.
+        # Rows without a value are left out: a missing value is no category.
         tf.sparse.from_dense(texts),
         top_k=size,
         default_value=_UNKNOWN - _FIRST,
-        # The name of a file, and of a scope of TensorFlow.
+        # The name becomes that of a file and of a TensorFlow scope, which allow few characters.
         vocab_filename=column_name(name),
     )
     shifted = tf.SparseTensor(ranks.indices, ranks.values + _FIRST, ranks.dense_shape)
@@ -274,7 +274,7 @@ def _ids(column: Column, name: str, size: int) -> tf.Tensor:
 
 
 def _days(column: Column, format_: str) -> tf.Tensor:
-    """float64 [batch, 1]: days since 1970-01-01; NaN where there is no date."""
+    """Returns float64 [batch, 1]: days since 1970-01-01; NaN without a date."""
     if format_ in _TICKS_A_DAY:
         least = tf.int64.min
         ticks = dense_column(column, least)
@@ -283,7 +283,8 @@ def _days(column: Column, format_: str) -> tf.Tensor:
     pattern, order = {**_DATE_TEXTS, **_NAMED_DATES}[format_]
     texts = dense_column(column)
     readable = tf.strings.regex_full_match(texts, pattern)
-    # A date that can be read in place of what cannot, which is then left out.
+    # Unreadable texts are replaced by a readable date, so that parsing works; they become NaN
+    # below.
     texts = tf.where(readable, texts, tf.constant(_READABLE.get(format_, "01-01-1970")))
     if format_ in _NAMED_DATES:
         name = tf.strings.lower(tf.strings.regex_replace(texts, pattern, rf"\{order[1]}"))
@@ -299,13 +300,16 @@ def _days(column: Column, format_: str) -> tf.Tensor:
 
 
 def _group(texts: tf.Tensor, pattern: str, group: int) -> tf.Tensor:
-    """int64: a group of the pattern, 0 where it is empty."""
+    """Returns a group of the pattern as int64; 0 if it is empty."""
     digits = tf.strings.regex_replace(texts, pattern, rf"0\{group}")
     return tf.strings.to_number(digits, tf.int64)
 
 
 def _days_from_civil(year: tf.Tensor, month: tf.Tensor, day: tf.Tensor) -> tf.Tensor:
-    """Days since 1970-01-01 of a date of the Gregorian calendar; years that begin in March."""
+    """Returns days since 1970-01-01 of a Gregorian date.
+
+    Years begin in March, so that leap days come last.
+    """
     year = tf.where(month <= 2, year - 1, year)
     months = tf.math.floormod(month + 9, 12)
     of_year = (153 * months + 2) // 5 + day - 1
@@ -313,7 +317,7 @@ def _days_from_civil(year: tf.Tensor, month: tf.Tensor, day: tf.Tensor) -> tf.Te
 
 
 def _month(days: tf.Tensor) -> tf.Tensor:
-    """float32: the month, 1..12, of days since 1970-01-01."""
+    """Returns the month, float32 1..12, of days since 1970-01-01."""
     of_era = tf.math.floormod(days + 719_468, 146_097)
     years = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * years + years // 4 - years // 100)

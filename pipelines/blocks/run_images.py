@@ -1,7 +1,7 @@
-"""The `run_fn` of images: shards of images in, a SavedModel that reads encoded images out.
+"""The `run_fn` of images: trains on shards of images, exports a SavedModel for encoded images.
 
-Transform runs `image_classes`, which passes images on undecoded: decoded, they would be a copy of
-the data many times its size.
+Transform runs `image_classes`, which does not decode the images: decoded, they would take many
+times the space of the data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,12 +30,13 @@ from penstock.pipelines.blocks.preprocessing import Columns, dense_column
 from penstock.pipelines.blocks.target import Target, transformed_name
 from penstock.pipelines.blocks.training import train_and_compare
 
-# Height and width of raw pixels, as `ImageInput.stored` finds them.
+# Features with height and width of raw pixels, in which `ImageInput.stored` finds them.
 _SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
 CLASSES = "classes"
 """The vocabulary of classes: number, tab, name."""
 
-# Numbers that no class has cost an output each; labels like 20261121 are no numbers of classes.
+# Each unused class number costs an output of the model; labels such as 20261121 are no class
+# numbers.
 _MOST_UNUSED = 1000
 
 Labels = Mapping[str, LabelFacts]
@@ -45,20 +46,20 @@ BuildModel = Callable[[tuple[Target, ...], ImageInputOptions, AugmentOptions, La
 def image_classes(
     inputs: Columns, *, image: str | Sequence[str] = names.ENCODED, label: str = names.LABEL
 ) -> dict[str, tf.Tensor]:
-    """A `preprocessing_fn` that passes the image and the label on and lists the classes.
+    """A `preprocessing_fn` that returns image and label unchanged and lists the classes.
 
     Args:
         inputs: Raw features by name; [batch, 1] or sparse [batch, <=1], int64 or string; pixels
             that are floats [batch, ...].
-        image: The feature that holds the image, or several.
-        label: The feature that is its class, a whole number.
+        image: Name of the image feature, or several names.
+        label: Name of the feature with the class, a whole number.
 
     Returns:
         The stored images, and the label, int64 [batch, 1], by the name of its `Target`.
     """
     number = dense_column(inputs[label])
     text = tf.strings.as_string(number)
-    # A class without words is called by its number.
+    # A class without a name in the data gets its number as name.
     words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
     tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
     images = [image] if isinstance(image, str) else image
@@ -78,22 +79,22 @@ def train_images(
 ) -> None:
     """Trains a model, compares it with the best constant, and exports it.
 
-    The SavedModel has the signature `serve_images` of encoded images, beside those of
-    `export_model`, unless a row has several images or pixels are floats.
+    Besides the signatures of `export_model`, the SavedModel has `serve_images` for encoded images,
+    unless a row has several images or pixels are floats.
 
     Args:
         fn_args: Arguments from TFX, with the options of `training_pipeline` in `custom_config`; the
             files are those of the ExampleGen, because images are not transformed.
-        build_model: Makes and compiles the model from the targets, the options of images and
-            augmentation, and the facts of the training labels if the model's options ask for class
-            weights; see `image_model`.
-        image: Feature that holds the image, or several, the same as of `image_classes`.
-        label: Feature that holds the class, the same as of `image_classes`.
+        build_model: Function that returns a compiled model. Its arguments are the targets, the
+            options of images and augmentation, and, with class weights, the facts of the training
+            labels; see `image_model`.
+        image: Name of the image feature, or several names, as in `image_classes`.
+        label: Name of the feature with the class, as in `image_classes`.
 
     Raises:
-        DataError: The model is no better than a constant, the classes are not numbered from 0; or
-            as of `train` and `export_model`.
-        UsageError: As of `train` and `export_model`.
+        DataError: The model is no better than a constant, the classes are not numbered from 0, or
+            an error of `train` or `export_model`. UsageError: An error of `train` or
+            `export_model`.
     """
     join_workers()
     config: Mapping[str, Any] = fn_args.custom_config

@@ -1,4 +1,4 @@
-"""The `run_fn` of tables: transformed rows in, a SavedModel that reads raw rows out."""
+"""The `run_fn` of tables: trains on transformed rows, exports a SavedModel for raw rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from penstock.pipelines.blocks.label_facts import LabelFacts, LabelTally
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
 
-# Training rows from which mean, spread and class shares of the labels are computed.
+# Number of training rows from which mean, deviation and class shares of labels are computed.
 _LABEL_ROWS = 200_000
 # Rows of a batch that is evaluated: one of 40 rows costs 14 us of CPU a row, one of 1,024 two.
 _EVAL_ROWS = 1024
@@ -29,7 +29,7 @@ _EVAL_ROWS = 1024
 
 @dataclass(frozen=True)
 class TableData:
-    """Training and evaluation rows of the Trainer; packed if the pipeline packs.
+    """Training and evaluation rows of the Trainer; packed records if the pipeline has a Pack node.
 
     Attributes:
         fn_args: Arguments from TFX, with the options of `training_pipeline` in `custom_config`.
@@ -111,16 +111,16 @@ class TableData:
 def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> None:
     """Trains a model, compares it with the best constant, and exports it.
 
-    The SavedModel has the signature `serve_columns` of named columns, beside those of
-    `export_model`.
+    Besides the signatures of `export_model`, the SavedModel has `serve_columns` for named columns.
 
     Args:
         data: Training and evaluation rows.
-        build_model: Makes and compiles the model, with one output per target; see `table_model`.
+        build_model: Function that returns a compiled model, one output per target; see
+            `table_model`.
 
     Raises:
-        DataError: The model is no better than a constant; or as of `train` and `export_model`.
-        UsageError: As of `train` and `export_model`.
+        DataError: The model is no better than a constant, or an error of `train` or `export_model`.
+            UsageError: An error of `train` or `export_model`.
     """
     join_workers()
     fn_args, targets = data.fn_args, data.targets

@@ -15,13 +15,13 @@ class Target:
     """One thing that a model predicts.
 
     Attributes:
-        name: The raw feature that the label is made from; serving does without it.
+        name: Raw feature with the label; requests to the served model do not need it.
         task: `binary`, `classes` or `regression`.
-        classes: The classes in words, by number; of two classes the second is the positive one.
-        label: Name of the transformed label; by default the served name and `_xf`.
+        classes: Names of the classes, by number; of two classes the second is the positive one.
+        label: Name of the transformed label; by default `transformed_name(name)`.
 
     Raises:
-        UsageError: The classes do not go with the task.
+        UsageError: The number of classes does not fit the task.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Target:
 
     @property
     def outputs(self) -> int:
-        """Numbers that the model gives for it: one a class, but one for two classes."""
+        """Number of model outputs for this target: one per class, but one for two classes."""
         return len(self.classes) if self.task == "classes" else 1
 
 
 def transformed_name(name: str) -> str:
-    """The transformed label's name, by that of the raw feature."""
-    # Keras' name of an output, and so of a scope of TensorFlow.
+    """Returns the default name of the label that is made from a raw feature."""
+    # Keras uses the name for an output, so it must be valid for a TensorFlow scope.
     return f"{name if _SCOPE.fullmatch(name) else column_name(name)}_xf"

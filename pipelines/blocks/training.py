@@ -1,7 +1,7 @@
-"""Training of any pipeline: two inputs and a model in, a model better than a constant out.
+"""Training of any pipeline: takes two inputs and a model, requires it to beat a constant.
 
-The best constant is the share of each class, or the mean. It is computed from the evaluation rows
-themselves, so it is the hardest constant to beat.
+The best constant is the share of each class, or the mean of the labels. It is computed from the
+evaluation rows, so no other constant is harder to beat.
 """
 
 import json
@@ -37,11 +37,11 @@ from penstock.pipelines.runs.baseline import (
     Rival,
 )
 
-# The difference of two losses is accurate to well below a percent of them; more rows would cost a
-# second evaluation.
+# With so many rows the difference of two losses is accurate to well below a percent of them; more
+# rows would cost as much as a second evaluation.
 _MAX_ROWS = 50_000
 _MAX_FOLDED_ROWS = 2_000
-_LEAST = 1e-7  # Keras clips probabilities there
+_LEAST = 1e-7  # Keras clips probabilities at this distance from 0 and 1
 
 
 def train_and_compare(
@@ -54,7 +54,7 @@ def train_and_compare(
     seed: int | None,
     fitting_input: Input | None = None,
 ) -> Trained | None:
-    """Trains a model as `custom_config` says and compares it with simpler ones.
+    """Trains a model with the options in `custom_config` and compares it with simpler models.
 
     These are a constant, and models fitted on the rows of `fitting_input`, if it is given.
 
@@ -63,7 +63,7 @@ def train_and_compare(
     config = fn_args.custom_config
     if seed is not None:
         keras.utils.set_random_seed(seed)
-    # A tracker does not change the training, so a run may go on with another one.
+    # The tracker has no influence on the training, so a resumed training may use another tracker.
     training = {name: value for name, value in config.items() if name != "track"}
     eval_rows = eval_input.eval()
     trained = train(
@@ -106,7 +106,7 @@ def compare_with_baseline(
 ) -> list[Beaten]:
     """Compares a model with each target's best constant in one pass over `(features, label)`.
 
-    Also with a linear model and boosted trees, if there are `train_data` to fit them on.
+    With `train_data`, also fits a linear model and boosted trees on it and compares with them.
     """
     predict = tf.function(lambda features: model(features, training=False), autograph=False)
     tested = _gather(eval_data, targets, _MAX_ROWS, predict, keep=train_data is not None)
@@ -131,7 +131,7 @@ def _gather(
     *,
     keep: bool = True,
 ) -> _Rows:
-    """Reads up to `most` rows, with a model's outputs for them; without `keep` no features."""
+    """Reads about `most` rows, and the model's outputs for them; `keep` keeps the features too."""
     parts: tuple[dict[str, list[np.ndarray]], ...] = ({}, {}, {})
     rows = 0
     for features, label in data:
@@ -170,7 +170,7 @@ def _compared(
 
 
 def _rivals(target: Target, losses: np.ndarray, tested: _Rows, fitted: _Rows) -> tuple[Rival, ...]:
-    """Returns the other models' losses beside the model's, which has one for each tested row."""
+    """Returns the losses of the other models; `losses` has the model's loss of each tested row."""
     y = tested.labels[target.label]
     predicted = predict_baselines(
         fitted.features, fitted.labels[target.label], tested.features, target
@@ -201,7 +201,7 @@ def write_baseline(model_run_dir: str, compared: Sequence[Beaten]) -> None:
 
 
 def require_beaten(compared: Sequence[Beaten], must_beat: str) -> None:
-    """Raises a DataError with all losses if a model is no better than a baseline."""
+    """Raises a DataError with all losses unless the model beats the baseline `must_beat`."""
     failed = [str(one) for one in compared if not one.beats(must_beat)]
     if failed:
         what = {LINEAR: "a linear model", TREES: "boosted trees"}.get(must_beat, "a constant")
@@ -216,7 +216,7 @@ def _of(values: Any, target: Target, targets: Sequence[Target]) -> tf.Tensor:
 
 
 def _losses(target: Target, y: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Returns the loss of each row; `p` are its predictions, or float64 [rows, classes]."""
+    """Returns the loss of each row; `p`: predictions [rows], or probabilities [rows, classes]."""
     p = p.astype(np.float64)
     if target.task == "regression":
         return (p.reshape(-1) - y) ** 2

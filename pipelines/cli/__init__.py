@@ -1,1 +1,1 @@
-"""The commands, one file each."""
+"""Commands of `penstock`, one module each."""

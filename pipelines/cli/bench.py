@@ -1,4 +1,4 @@
-"""`penstock bench`: what reading and training from TFRecords gains on this machine."""
+"""`penstock bench`: measures reading and training from TFRecords on this machine."""
 
 import importlib
 import importlib.util
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 _ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
-# By name the module in `benchmarks`, whose first line is the help, and its options dataclass.
+# Command name to module in `benchmarks` and its options dataclass; the module's first line is the
+# help.
 QUESTIONS = {
     "images": "image_training:ImageTrainingOptions",
     "formats": "formats:FormatsOptions",
@@ -29,7 +30,7 @@ QUESTIONS = {
 
 
 def _add(name: str, place: str) -> None:
-    # Light: TensorFlow comes in its children.
+    # Fast to import: TensorFlow is imported in its child processes only.
     module_name, _, options_name = place.partition(":")
     module = importlib.import_module(f"penstock.benchmarks.{module_name}")
     options_type = getattr(module, options_name)
@@ -44,7 +45,7 @@ def _add(name: str, place: str) -> None:
 
         options = options_type(**given(values))
         page, data = out / f"{name}.html", out / f"{name}.json"
-        check_file(page, overwrite=True)  # before minutes are spent
+        check_file(page, overwrite=True)  # checks before minutes of measuring
         outcome = module.run(options)
         for file, text in ((page, render(outcome)), (data, outcome.to_json())):
             with attempt_file(file) as new:
@@ -62,7 +63,7 @@ def _add(name: str, place: str) -> None:
 
 def _add_absent(name: str) -> None:
     def ask() -> None:
-        """Comes with a checkout, not with the installed package."""
+        """Only in a checkout, not in the installed package."""
         raise UsageError(
             "penstock bench comes with a checkout, not with the installed package: clone the "
             "repository, run make setup there, and ask again"

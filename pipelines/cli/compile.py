@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task per node.
 
-    A plain component becomes a file that any Kubeflow pipeline can load, also one without TFX.
+    A plain component becomes a file that any Kubeflow pipeline can load, even one without TFX.
 
     Example: penstock compile taxi --image registry/penstock@sha256:... --out taxi.yaml
     """
@@ -63,7 +63,7 @@ def command(
     table = read_placement(placement)
     changes = load_overrides(config, assignment or [])
     check_data(peek_config(pipeline, changes), table)
-    # TFX and kfp take seconds to import; wrong options are reported before.
+    # TFX and kfp take seconds to import, so wrong options are reported first.
     from penstock.pipelines.kubeflow.compile import compile_pipeline
 
     plan = compile_pipeline(

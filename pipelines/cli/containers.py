@@ -19,13 +19,16 @@ def component(
 def notify(
     nodes: Annotated[list[str], typer.Argument(help="Ids of the pipeline's nodes.")],
     pipeline: Annotated[str, typer.Option(help="Name of the pipeline.")],
-    metadata: Annotated[str, typer.Option(help="Metadata store, as of penstock node.")],
+    metadata: Annotated[str, typer.Option(help="Metadata store, as for penstock node.")],
     run_id: Annotated[str, typer.Option(help="Id of the run.")],
     link: Annotated[str, typer.Option(help="Address of the run's page, with RUN_ID.")] = "",
-    command: Annotated[str, typer.Option(help="Program that gets the message, JSON.")] = "[]",
+    command: Annotated[
+        str,
+        typer.Option(help="Program and its arguments, a JSON list; reads the message from stdin."),
+    ] = "[]",
     kfp_executor_input: Annotated[str | None, typer.Option(help="KFP's executor input.")] = None,
 ) -> None:
-    """Send the verdict on a run that has ended."""
+    """Send a message with the result of a run that has ended."""
     from penstock.pipelines.kubeflow.notify import notify as send
     from penstock.pipelines.runs.metadata_store import store_of
 
@@ -46,7 +49,7 @@ def worker(
     executor: Annotated[str, typer.Argument(help="Dotted path of the executor's class.")],
     addresses: Annotated[list[str], typer.Argument(help="host:port of each worker.")],
 ) -> None:
-    """Train as one of several workers, in a pod of the TFJob that a node starts.
+    """Train as one of several workers, in a pod of the job that a node starts.
 
     Exit code 128 or more: start all workers again; they continue from the last checkpoint.
     """

@@ -24,10 +24,10 @@ def command(
     ] = None,
     image: Annotated[str | None, typer.Option(help="Image that all tasks run.")] = None,
 ) -> None:
-    """Check a Kubeflow Pipelines server and a namespace: one line each, with the remedy.
+    """Check a Kubeflow Pipelines server and a namespace; print one line per check, with the remedy.
 
-    The server is asked over HTTP. The rest is asked of Kubernetes with your kubeconfig: what it
-    may not read is "unseen". Nothing is changed. Exit 1: something would stop a run.
+    Checks the server over HTTP, and the rest through Kubernetes with your kubeconfig; a check whose
+    objects it may not read is "unseen". Changes nothing. Exit 1: a fault would stop a run.
 
     Example: penstock doctor --kubeflow http://localhost:8080 --namespace team-a
     """

@@ -1,4 +1,4 @@
-"""`penstock export`: shards in the formats of other readers."""
+"""`penstock export`: writes shards in the formats of other readers."""
 
 import time
 from pathlib import Path

@@ -18,8 +18,8 @@ from penstock.pipelines.kubeflow.compiled_file import check_image
 from penstock.pipelines.kubeflow.user_packages import find_package
 
 _FOLDER = "/opt/user"
-# Docker keeps file modes, and files may be readable by their owner only: hence --chown. The import
-# fails the build by name if the image lacks a dependency of the package.
+# Docker keeps file modes, and some files may be readable by their owner only: hence --chown. If the
+# image lacks a dependency of the package, the import fails the build and names it.
 _DOCKERFILE = """\
 FROM {base}
 COPY --chown=65532 {name} {folder}/{name}
@@ -58,7 +58,7 @@ def command(
 
 
 def write_context(package: str, base: str, folder: Path) -> None:
-    """Writes a build context: a Dockerfile, and the package, also one of the working folder."""
+    """Writes a build context: a Dockerfile and the package, which may be in the working folder."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     found = find_package(package)

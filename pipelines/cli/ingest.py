@@ -1,4 +1,4 @@
-"""`penstock ingest`: files in, an Examples folder out, without TFX."""
+"""`penstock ingest`: turns files into an Examples folder, without TFX."""
 
 import sys
 import time
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from penstock.components.example_gen.ingest import PlannedInput
     from penstock.components.tfrecord.manifest import Manifest
 
-# Options of the command itself, by their name in errors.
+# Flags of the command itself, by the names of the options in errors.
 _OWN_FLAGS = {
     "kind": "--kind",
     "hash_buckets": "N of --split NAME=N",
 }
 
 
-# Options of packing that an ingest has of its own, or that a kind of source has.
+# Options of packing whose names the ingest or a kind of source already uses.
 _OF_INGEST = ("splits", "columns")
 _PACKING = {name: f for name, f in flag_names(PackOptions).items() if name not in _OF_INGEST}
-# Options of every kind of source, in the order in which they take their values.
+# Options of every kind of source, in the order in which `taken` assigns values to them.
 _ON_EVERY_KIND = (EngineOptions, ShardOptions, IngestOptions)
 
 
@@ -62,7 +62,7 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as error:
             flag = getattr(error, "option_name", None)
-            is_known = any(flag in one.opts for one in self.params)  # its value is missing
+            is_known = any(flag in one.opts for one in self.params)  # only its value is missing
             kinds = [k for k in KINDS if flag in flag_names(options_type(k)).values()]
             if kinds and not is_known:
                 raise UsageError(f"{flag} goes with --kind {' or '.join(kinds)}") from error
@@ -70,7 +70,7 @@ class Command(TyperCommand):
 
 
 def _kind_in(args: Sequence[str]) -> str | None:
-    """Returns the kind that `--kind` names, or that the name of a file tells."""
+    """Returns the kind given by `--kind`, or by the ending of an input's name; None for a table."""
     for at, arg in enumerate(args):
         if arg.startswith("--kind="):
             return arg.partition("=")[2]
@@ -149,13 +149,14 @@ command = with_flags(_on_engine, options_type(None), panel="Source: a table in f
 
 
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
-    """The flag of each option: the command's own, and those of the kind."""
+    """Returns the flag of each option: those of the command and those of the kind."""
     if kind is not None and kind not in KINDS:
         return {}
     flags = _OWN_FLAGS | _PACKING
     for one in (*_ON_EVERY_KIND, options_type(kind)):
         flags |= flag_names(one)
-    # Without --kind the file that an error begins with tells it, whose own flags then need it.
+    # Without --kind, the file name at the start of the error tells the kind; flags of that kind
+    # work only with --kind, so the error shows both.
     path = text.split(": ", 1)[0].lower()
     found = next((k for k, ends in EXTENSIONS.items() if k in KINDS and path.endswith(ends)), None)
     if kind is None and found:
@@ -213,7 +214,7 @@ def _run(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    # --help needs none of what this imports.
+    # Imported here, because --help needs none of it.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.example_gen.ingest import ingest
     from penstock.components.packing.spool import ingest_packed

@@ -47,10 +47,10 @@ def command(
     ],
     target: Annotated[
         list[str] | None,
-        typer.Option(help="Column to predict; repeatable. Not for one folder per class."),
+        typer.Option(help="Column to predict; repeatable. Not for images in one folder per class."),
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(help="Label file of the images; else the one beside them.")
+        str | None, typer.Option(help="Label file of the images; by default the one beside them.")
     ] = None,
     drop: Annotated[
         list[str] | None, typer.Option(help="Column that the model does not get; repeatable.")
@@ -74,8 +74,8 @@ def command(
 ) -> None:
     """Look at data and write a small package that trains on it.
 
-    Works out from the data which columns are numbers, dates, categories or ids,
-    and whether the target is a class or a quantity. What was decided is in NAME/*/features.py.
+    Works out from the data which columns are numbers, dates, categories or ids, and whether the
+    target is a class or a quantity. NAME/*/features.py has the decisions.
 
     Example: penstock init churn --data customers.csv --target churned
     """

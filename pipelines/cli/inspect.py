@@ -1,4 +1,4 @@
-"""`penstock inspect`: what is in any TFRecord."""
+"""`penstock inspect`: shows the contents of any TFRecord."""
 
 from typing import Annotated
 
@@ -11,17 +11,17 @@ def command(
         typer.Argument(help="A TFRecord file, a folder of them, an address of either, or a glob."),
     ],
     records: Annotated[
-        int, typer.Option(min=1, help="Records to look at, spread over the files.")
+        int, typer.Option(min=1, help="Number of records to read, spread over the files.")
     ] = 1000,
-    samples: Annotated[int, typer.Option(min=0, help="Values of each feature to show.")] = 3,
-    every: Annotated[
-        bool, typer.Option("--all", help="Look at every record; count every file to its end.")
-    ] = False,
+    samples: Annotated[
+        int, typer.Option(min=0, help="Number of values to show of each feature.")
+    ] = 3,
+    every: Annotated[bool, typer.Option("--all", help="Read all records and count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show what is in TFRecords: files, the layout of a record, features and their values.
 
-    Works on any TFRecord, uncompressed or GZIP, whoever wrote it. Exit 1 where a file is damaged.
+    Works on any TFRecord, uncompressed or GZIP, by any writer. Exit 1 if a file is damaged.
 
     Example: penstock inspect shards/Split-train
     """

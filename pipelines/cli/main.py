@@ -1,7 +1,7 @@
-"""The `penstock` command: names, help and exit codes; each command's work is a module of its own.
+"""The `penstock` command: names, help and exit codes; each command has a module of its own.
 
-Exit codes: 0 done; 1 the data or the run failed, what and where on stderr; 2 wrong use;
-130 interrupted, by Ctrl-C or SIGTERM.
+Exit codes: 0 done; 1 the data is bad or the run failed, with the reason on stderr; 2 wrong use; 130
+interrupted by Ctrl-C or SIGTERM.
 """
 
 import gc
@@ -43,7 +43,7 @@ from penstock.pipelines.terminal.interrupts import (
 )
 from penstock.pipelines.terminal.output import ForgivingStream, plain
 
-# Commands that make something besides what they print.
+# Commands whose result is more than what they print.
 _WORKING = (
     *("init", "run", "predict", "report", "ingest", "pack", "export", "compile", "image"),
     *("submit", "node", "schedules", "bench", "worker", "component", "notify"),
@@ -59,7 +59,7 @@ _REWORDED = (
     (": expected greater than or equal to ", ": expected at least "),
 )
 
-# Kubernetes mounts it into each container, and reads 4,096 bytes of it.
+# Kubernetes mounts this file into each container, and reads its first 4,096 bytes.
 _TERMINATION_LOG = Path("/dev/termination-log")
 _MAX_TERMINATION_CHARS = 1000
 
@@ -110,11 +110,11 @@ def _options(
 
 def main() -> None:
     """Runs the command; an error that the user can fix is one line on stderr and an exit code."""
-    # Read by TensorFlow's C++ when it is loaded; what it prints at its start tells a user nothing.
+    # TensorFlow's C++ reads this when it is loaded; its messages at start are of no use to users.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     spare_imports(command)
-    # Google's clients warn of Python 3.10 at every import, a dozen times.
+    # Google's clients print a dozen warnings about Python 3.10 when they are imported.
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
     interrupts = catch_interrupts()
     sys.stdout, sys.stderr = _forgiving(sys.stdout), _forgiving(sys.stderr)
@@ -128,7 +128,7 @@ def main() -> None:
             interrupts.end(_complain("interrupted", EXIT_CODE))
         if isinstance(error, PenstockError):
             sys.exit(_complain(str(error), error.exit_code))
-        # Data that is cut short, of which Typer makes an Abort.
+        # Typer turns the EOFError of truncated data into an Abort.
         seen = error.__cause__ if isinstance(error.__cause__, EOFError) else error
         if isinstance(seen, ImportError) and "failed to map segment" in str(seen):
             seen = MemoryError()
@@ -142,20 +142,20 @@ def main() -> None:
 def spare_imports(command: str = "") -> None:
     """Stubs slow imports that a command never uses; only in Penstock's own process.
 
-    TFX's InfraValidator imports Kubernetes' client, and that, where it is installed, a validator
-    of manifests: 2.3 s. TensorFlow imports Keras and Google's client, without which it loads and
-    runs a SavedModel: 1.4 s.
+    TFX's InfraValidator imports Kubernetes' client, which imports a validator of manifests if that
+    is installed: 2.3 s. TensorFlow imports Keras and Google's client: 1.4 s; it can load and run a
+    SavedModel without them.
     """
     unused = ("keras", "googleapiclient") if command == "predict" else ("kubernetes_validate",)
     for name in unused:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-    # Collecting garbage among a million objects of libraries takes 1.2 s of a run's imports.
+    # Garbage collection among a million objects of libraries takes 1.2 s of a run's imports.
     gc.set_threshold(100_000, 20, 20)
 
 
 def _complain(text: str, code: int) -> int:
     print(f"penstock: {plain(text)}", file=sys.stderr)
-    # In a pod, Kubernetes passes the text on as the reason of the failure, which KFP shows.
+    # In a pod, Kubernetes reports this text as the reason of the failure, and KFP shows it.
     if _TERMINATION_LOG.exists():
         with suppress(OSError):
             _TERMINATION_LOG.write_text(text[:_MAX_TERMINATION_CHARS], encoding="utf-8")
@@ -163,12 +163,12 @@ def _complain(text: str, code: int) -> int:
 
 
 def _forgiving(stream: TextIO | None) -> TextIO | None:
-    """Wraps a stream whose failure must not undo work; one that was closed is None."""
+    """Wraps a stream so that a failed write does not end the command; None if it is closed."""
     return cast(TextIO, ForgivingStream(stream)) if stream else None
 
 
 def _end_of_output(command: str) -> int:
-    """Returns the exit code of a command whose work is done, for what stdout took of its output."""
+    """Flushes stdout after a command; returns the exit code, which depends on failed writes."""
     if sys.stdout is None:
         return 0
     sys.stdout.flush()
@@ -177,7 +177,7 @@ def _end_of_output(command: str) -> int:
         return 0
     if command in _WORKING:
         return _complain(f"done; the summary could not be printed ({error.strerror})", 0)
-    if isinstance(error, BrokenPipeError):  # as of `penstock runs list | head`
+    if isinstance(error, BrokenPipeError):  # as in `penstock runs list | head`
         return 1
     return _complain(f"stdout: {error.strerror}", 1)
 
@@ -185,7 +185,7 @@ def _end_of_output(command: str) -> int:
 def wrong_use(error: Any) -> str | None:
     """Returns a usage error of Typer as one line: command, fault, and suggestion.
 
-    Empty where the help is printed already; None of an error that is not Typer's.
+    Returns "" if the help is already printed, None for an error that is not Typer's.
     """
     if not hasattr(error, "format_message"):
         return None
@@ -196,11 +196,11 @@ def wrong_use(error: Any) -> str | None:
     if not text:
         return ""
     text = f"{text[:1].lower()}{text[1:]}".rstrip(".")
-    if hasattr(error.__cause__, "errors"):  # of a value, which the text does not say
+    if hasattr(error.__cause__, "errors"):  # the text lacks the wrong value
         text += f", got {error.__cause__.errors()[0]['input']!r}"
     context = getattr(error, "ctx", None)
     words = context.command_path.split() if context else ["penstock"]
-    if not text.endswith("?"):  # as Typer has it for commands, and click for options
+    if not text.endswith("?"):  # Typer suggests commands, click options
         if near := getattr(error, "possibilities", None):
             text += f"; did you mean {near[0]}?"
         elif context:

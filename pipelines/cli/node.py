@@ -1,4 +1,4 @@
-"""`penstock node`: runs nodes of a TFX pipeline; the work of one container."""
+"""`penstock node`: runs nodes of a TFX pipeline in one container."""
 
 import json
 from collections.abc import Sequence
@@ -26,13 +26,22 @@ def command(
         str, typer.Option(help="IR of the pipeline: a path or an address, proto or JSON.")
     ],
     inline_ir: Annotated[
-        str | None, typer.Option(hidden=True, help="The IR, to write there before it is read.")
+        str | None,
+        typer.Option(
+            hidden=True, help="The compressed IR itself; the command writes it to --ir first."
+        ),
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(hidden=True, help="Builds the IR if an option is changed, JSON.")
+        str | None,
+        typer.Option(
+            hidden=True, help="Recipe that builds the IR again if --option changes a value, JSON."
+        ),
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option(hidden=True, help="NAME=VALUE of the pipeline's config.")
+        list[str] | None,
+        typer.Option(
+            hidden=True, help="Option of the pipeline's config as NAME=VALUE; repeatable."
+        ),
     ] = None,
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Runtime parameter; repeatable.")
@@ -46,7 +55,8 @@ def command(
         typer.Option(help="Folder or gs:// address of all outputs; by default the IR's."),
     ] = None,
     worker_job: Annotated[
-        str | None, typer.Option(hidden=True, help="TFJob whose workers run the node, JSON.")
+        str | None,
+        typer.Option(hidden=True, help="TFJob or JobSet whose workers run the node, JSON."),
     ] = None,
     kfp_executor_input: Annotated[
         str | None, typer.Option(hidden=True, help="KFP's executor input, JSON.")
@@ -61,7 +71,7 @@ def command(
     """
     store = store_of(metadata)
     parameters = dict(name_and_value("--parameter", text) for text in parameter or [])
-    # TFX takes seconds to import; wrong options are reported before.
+    # TFX takes seconds to import, so wrong options are reported first.
     from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow
 
     with without_tensorflow():
@@ -101,7 +111,7 @@ def command(
 
 
 def _with_options(inline_ir: str, recipe: str | None, options: Sequence[str]) -> str:
-    """Returns the carried definition, or one built here if options of the run are not its own."""
+    """Returns the compiled IR, or one built here if the run changes options."""
     if recipe is None:
         return inline_ir
     from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow

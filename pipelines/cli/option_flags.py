@@ -1,7 +1,8 @@
 """Flags of a command made from an options dataclass: one field, one flag.
 
-Help texts are the docstring's. A field `null_tokens: tuple[str, ...]` is the flag `--null-token`,
-given once a value; `allow_empty: bool = False` is `--allow-empty`; `schema_file` is `--schema`.
+Help texts come from the dataclass's docstring. A field `null_tokens: tuple[str, ...]` becomes the
+repeatable flag `--null-token`; `allow_empty: bool = False` becomes `--allow-empty`; `schema_file`
+becomes `--schema`.
 """
 
 import inspect
@@ -20,9 +21,13 @@ import typer
 from penstock.components.errors import PenstockError, UsageError
 from penstock.pipelines.config.overrides import name_and_value, yaml_value
 
-# Flags that several commands have, each declared once.
+# Flags that several commands share.
 AllowMutableTag = Annotated[
-    bool, typer.Option("--allow-mutable-tag", help="Take an image by tag, which may change.")
+    bool,
+    typer.Option(
+        "--allow-mutable-tag",
+        help="Accept an image by tag, although the tag may move to another image.",
+    ),
 ]
 Assignments = Annotated[
     list[str] | None,
@@ -41,18 +46,20 @@ Host = Annotated[
     ),
 ]
 Namespace = Annotated[
-    str | None, typer.Option(help="Your namespace, where a server has several users.")
+    str | None, typer.Option(help="Your namespace, if the server has several users.")
 ]
 Overwrite = Annotated[
     bool,
     typer.Option("--overwrite", help="Replace what is there, once the new output is complete."),
 ]
-Root = Annotated[str, typer.Option(help="Folder or mysql:// address to look up run ids in.")]
+Root = Annotated[
+    str, typer.Option(help="Folder or mysql:// address in which run ids are searched.")
+]
 SourceOptions = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="Option of reading the data, such as delimiter=;, as of penstock ingest; repeatable.",
+        help="Option of reading the data, such as delimiter=;, as in penstock ingest; repeatable.",
     ),
 ]
 LOCAL = "http://localhost:8080"
@@ -70,8 +77,8 @@ def with_flags(
 ) -> Callable[..., None]:
     """Returns a command with a flag for each field of an options dataclass, under a heading.
 
-    The field `kind`, nested dataclasses and those in `but` have no flags. The command takes the
-    fields as `**keywords`; those that are not given are None.
+    The field `kind`, nested dataclasses and the fields in `but` get no flags. The command receives
+    the fields as `**keywords`; a flag that is not given is None.
     """
 
     def extended(**values: Any) -> None:
@@ -92,7 +99,7 @@ def with_flags(
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:
-    """The fields that the user gave, as the options dataclass takes them."""
+    """Returns the fields that the user gave, with lists as tuples."""
     return {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in values.items()
@@ -109,7 +116,7 @@ def taken(values: dict[str, Any], options_type: type) -> dict[str, Any]:
 def errors_in_flags(
     flags: Mapping[str, str] | Callable[[str], Mapping[str, str]],
 ) -> Iterator[None]:
-    """Makes errors name options as the shell knows them; `flags` may depend on the error."""
+    """Replaces names of options in errors by flags; `flags` may be a function of the error text."""
     try:
         yield
     except PenstockError as error:
@@ -119,7 +126,7 @@ def errors_in_flags(
 
 
 def flag_names(options_type: type) -> dict[str, str]:
-    """Field to flag, `null_tokens` to `--null-token`, of an options dataclass."""
+    """Returns the flag of each field of an options dataclass: `null_tokens` has `--null-token`."""
     hints = typing.get_type_hints(options_type)
     return {
         field.name: _flag(field.name, many=_value_type(hints[field.name])[1])
@@ -132,7 +139,10 @@ def source_flags(options_type: type) -> dict[str, str]:
 
 
 def source_option(text: str, *types: type) -> tuple[str, Any]:
-    """Returns an option of the data and its value: a text as it stands, anything else as YAML."""
+    """Returns name and value of a `--source` flag.
+
+    A value is parsed as YAML unless the option is a str.
+    """
     name, value = name_and_value("--source", text)
     hints = [typing.get_type_hints(one).get(name, str) for one in types]
     if all(hint in (str, str | None) for hint in hints):
@@ -141,10 +151,10 @@ def source_option(text: str, *types: type) -> tuple[str, Any]:
 
 
 def in_flags(text: str, flags: Mapping[str, str]) -> str:
-    """An error with flags in place of the options that it names between backquotes.
+    """Returns an error text with the options in backquotes replaced by flags.
 
-    Errors name options as Python does, `nested` or `nested='json'` between backquotes; a shell
-    wants `--nested json`. What stands elsewhere in the text is the user's own and stays.
+    Errors name options in Python's form, `nested` or `nested='json'`, in backquotes; the flag is
+    `--nested json`. The text outside of backquotes may be the user's and stays.
     """
 
     def shown(match: re.Match[str]) -> str:
@@ -164,9 +174,9 @@ def in_flags(text: str, flags: Mapping[str, str]) -> str:
 
 
 def field_docs(options_type: type) -> dict[str, str]:
-    """Field name to its text in the docstring's `Attributes:`, as one line.
+    """Returns each field's text in the docstring's `Attributes:`, as one line.
 
-    Of a dataclass that extends another, the other's texts come first.
+    Fields of base classes come first.
     """
     docs: dict[str, str] = {}
     for base in reversed(options_type.__mro__):
@@ -177,7 +187,7 @@ def field_docs(options_type: type) -> dict[str, str]:
 def _entries(doc: str) -> Iterator[tuple[str, str]]:
     _, _, attributes = inspect.cleandoc(doc).partition("\nAttributes:\n")
     section = re.split(r"^\S", attributes, maxsplit=1, flags=re.MULTILINE)[0]
-    # A field begins at the section's own indent, its further lines stand deeper.
+    # An entry begins at the section's indent; its next lines are indented further.
     for entry in re.split(r"^ {4}(?=\w)", section, flags=re.MULTILINE)[1:]:
         name, colon, text = entry.partition(":")
         if colon:

@@ -1,4 +1,4 @@
-"""`penstock pack`: row Examples in, packed training records out, without TFX."""
+"""`penstock pack`: turns row Examples into packed training records, without TFX."""
 
 import sys
 import time
@@ -32,13 +32,15 @@ def _pack(
     output: Annotated[str, typer.Argument(help="Folder to make, or an address, s3:// or gs://.")],
     schema: Annotated[
         Path | None,
-        typer.Option(help="schema.pbtxt that decides columns and shapes; else the rows do."),
+        typer.Option(
+            help="schema.pbtxt with columns and shapes; by default they follow from the rows."
+        ),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
     **more: Any,
 ) -> None:
-    """Turn row Examples into packed, shuffled records that training reads many times as fast.
+    """Turn row Examples into packed, shuffled records, which training reads many times faster.
 
     OUTPUT appears complete when the work is done, or not at all. Statistics,
     Transform and Evaluator keep reading row Examples; packed records are for training.
@@ -51,7 +53,7 @@ def _pack(
         engine = EngineOptions(**taken(values, EngineOptions))
         shards = ShardOptions(**taken(values, ShardOptions))
         options = PackOptions(shards=shards, **values)
-    # --help needs none of what this imports.
+    # Imported here, because --help needs none of it.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.packing.pack import pack
     from penstock.pipelines.terminal.interrupts import whole_or_nothing

@@ -1,4 +1,4 @@
-"""`penstock predict`: rows or images through a pushed model."""
+"""`penstock predict`: runs a pushed model on rows or images."""
 
 import glob
 import os
@@ -25,7 +25,7 @@ from penstock.pipelines.cli.option_flags import (
 def command(
     model: Annotated[
         str,
-        typer.Argument(help="A pushed model, its folder of versions, or the root of the runs."),
+        typer.Argument(help="A pushed model, a folder of model versions, or the root of the runs."),
     ],
     data: Annotated[
         str, typer.Argument(help="The table: a file, a glob or a folder; or a folder of images.")
@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Predict every row of a table, or every image.
 
-    Rows are read with the checks of an ingest: a column of the model that is missing, or a value
-    that does not fit it, stops with one line. The file has the rows and, for each, `prediction`;
-    of classes as text, with its `probability` and the `probabilities` of all by name.
+    Rows are checked as in an ingest: a missing column of the model, or a value of the wrong type,
+    stops the command with one line. The file has each row with its `prediction`; if that is a
+    class, also its `probability` and the `probabilities` of all classes by name.
 
     Example: penstock predict runs customers.csv --out predictions.parquet
     """
@@ -48,7 +48,7 @@ def command(
     with errors_in_flags(source_flags(Table)):
         options = dict(source_option(text, Table) for text in source or ())
         table = from_plain(Table, {"non_finite": "null", **options}) if options else None
-    # TensorFlow takes seconds to import: what is wrong with the words of the command shows before.
+    # TensorFlow takes seconds to import, so wrong arguments are reported first.
     from penstock.pipelines.prediction.predict import predict
     from penstock.pipelines.terminal.tables import console
     from penstock.pipelines.terminal.work_progress import work_progress
@@ -61,6 +61,6 @@ def command(
 
 
 def require_place(place: str) -> None:
-    """Raises a DataError for a path or pattern of this machine at which there is nothing."""
+    """Raises a DataError if a local path or pattern matches no file."""
     if not is_remote(place) and not os.path.exists(place) and not glob.glob(place, recursive=True):
         raise DataError(f"{place}: no such file or folder")

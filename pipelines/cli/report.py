@@ -1,4 +1,4 @@
-"""`penstock report`: one page of what a run did, or of what several do differently."""
+"""`penstock report`: one page that shows a run, or compares several runs."""
 
 import html
 from collections.abc import Sequence
@@ -27,15 +27,15 @@ def command(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The page. [report.html beside the metadata]")
+        Path | None, typer.Option(help="File of the page. [report.html beside the metadata]")
     ] = None,
     overwrite: Overwrite = False,
     root: Root = "runs",
 ) -> None:
-    """Write one self-contained HTML page about a run of any TFX pipeline, or several compared.
+    """Write one self-contained HTML page that shows a run of any TFX pipeline, or compares runs.
 
-    Works from the metadata store and the artifacts alone, so also for a run of yesterday, on
-    Kubeflow, or by another runner. An id may be cut short: its beginning is enough.
+    Reads only the metadata store and the artifacts, so it works for old runs, runs on Kubeflow and
+    runs by other runners. The beginning of an id is enough.
 
     Example: penstock report runs/taxi --out report.html
     """
@@ -45,7 +45,7 @@ def command(
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A page that was written; a notebook shows it in place."""
+    """Path of a written page; a notebook shows the page itself."""
 
     path: Path
 
@@ -58,12 +58,12 @@ class ReportPage:
 
 
 def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overwrite: bool) -> Path:
-    """Writes a page; `overwrite` is for `out` and the model card beside it."""
+    """Writes a page; `overwrite` applies to `out` and to the model card beside it."""
     if len(runs) > MOST_RUNS:
         raise UsageError(f"at most {MOST_RUNS} runs fit beside each other, got {len(runs)}")
     if out is not None:
         check_file(out, overwrite=overwrite)
-    # The store, TensorFlow and Matplotlib take seconds to import.
+    # The metadata store, TensorFlow and Matplotlib take seconds to import.
     from penstock.pipelines.runs.stores import locate
 
     with noise_to_log():

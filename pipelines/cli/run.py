@@ -1,4 +1,4 @@
-"""`penstock run`: a whole pipeline on this machine, from raw data to a pushed model."""
+"""`penstock run`: runs a whole pipeline on this machine, from raw data to a pushed model."""
 
 import logging
 import time
@@ -44,17 +44,18 @@ def command(
     assignments: Assignments = None,
     config: Config = None,
     root: Annotated[
-        Path | None, typer.Option(help="Folder of the runs; the option 'root'. [runs/PIPELINE]")
+        Path | None,
+        typer.Option(help="Folder of the runs; sets the option 'root'. [runs/PIPELINE]"),
     ] = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print the summary as JSON; progress as JSON lines on stderr."),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the summary alone.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the summary only.")] = False,
 ) -> None:
     """Run a pipeline and print a summary.
 
-    What is unchanged since the last run comes from the cache, where enable_cache is True.
+    Nodes that are unchanged since the last run come from the cache, if enable_cache is True.
 
     Example: penstock run taxi --set train.max_steps=500
     """
@@ -77,10 +78,10 @@ def run_quietly(
     as_json: bool = False,
     quiet: bool = False,
 ) -> "RunSummary":
-    """Run a pipeline with its progress on stderr and what its nodes print in a log."""
+    """Run a pipeline with its progress on stderr and the output of its nodes in a log."""
     config = peek_config(name, changes)
     data = getattr(config, "data", None)
-    # {SPAN} and the like are found by the node.
+    # The node itself resolves {SPAN}, {YYYY} and so on.
     if isinstance(data, str) and data and "{" not in data:
         require_place(data)
     with (
@@ -96,7 +97,7 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
     factory = find_pipeline(name, changes)
     pipeline = _make(name, factory)
 
-    # After the pipeline, whose imports these are too: what is wrong with it shows first.
+    # Imported after the pipeline is found, so that its errors show before these slow imports.
     from penstock.pipelines.kubeflow.refusals import check_no_secrets
     from penstock.pipelines.local.run_folder import metadata_file
     from penstock.pipelines.local.runner import run_locally
@@ -133,5 +134,5 @@ def _make(name: str, factory: PipelineFactory) -> "Pipeline":
 
     try:
         return factory.make()
-    except tf.errors.OpError as error:  # TFX makes the metadata store's folder, through gfile
+    except tf.errors.OpError as error:  # TFX creates the metadata store's folder through gfile
         raise DataError(f"pipeline {name!r} cannot be made: {error.message}") from error

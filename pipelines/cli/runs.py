@@ -1,4 +1,4 @@
-"""`penstock runs`: which runs there are, what each did, and room won back from old ones."""
+"""`penstock runs`: lists runs, shows one, and removes artifacts of old runs."""
 
 import json
 import time
@@ -33,7 +33,7 @@ def list_command(
     where: Where = "runs",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
 ) -> None:
-    """List the runs that metadata stores know, the newest first, with what each takes on disk.
+    """List the runs in metadata stores, the newest first, with the disk space of each.
 
     Example: penstock runs list runs/taxi
     """
@@ -62,12 +62,12 @@ def show_command(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN]", help="A run's folder, metadata file or id; the newest run without."
+            metavar="[RUN]", help="A run's folder, metadata file or id; by default the newest run."
         ),
     ] = None,
     root: Root = "runs",
 ) -> None:
-    """Show the nodes of a run, and the artifacts that each gave.
+    """Show the nodes of a run and the artifacts of each node.
 
     Example: penstock runs show runs/taxi
     """
@@ -97,23 +97,25 @@ def prune_command(
     where: Where = "runs",
     keep: Annotated[int, typer.Option(min=1, help="Newest runs of each pipeline to keep.")] = 5,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Remove; without, only say what would go.")
+        bool,
+        typer.Option("--yes", help="Remove the artifacts; without --yes they are only listed."),
     ] = False,
     interrupted: Annotated[
         bool,
         typer.Option(
-            "--interrupted", help="No run is under way: those recorded so were interrupted."
+            "--interrupted",
+            help="State that no run is active: runs recorded as active were interrupted.",
         ),
     ] = False,
 ) -> None:
-    """Remove artifacts that no kept run and no newest blessed model rests on.
+    """Remove artifacts that no kept run and no newest blessed model needs.
 
-    Kept are the newest runs of each pipeline, runs under way, and the newest blessed model, each
-    with all that it was made from. The record of a run stays.
+    Keeps the newest runs of each pipeline, active runs and the newest blessed model, with all
+    artifacts that these were made from. The record of a run stays.
 
     Example: penstock runs prune runs/taxi --keep 3
     """
-    # MLMD takes a while to import; --help needs none of it.
+    # MLMD is slow to import, and --help does not need it.
     from penstock.pipelines.runs.metadata_store import SqliteStore, only_run, open_reading
     from penstock.pipelines.runs.prune import plan_prune, prune
     from penstock.pipelines.runs.stores import find_stores
@@ -121,7 +123,8 @@ def prune_command(
     for store in find_stores(where):
         lock: AbstractContextManager = nullcontext()
         if isinstance(store, SqliteStore) and yes:
-            # A run that begins now may take from the cache what is about to go.
+            # A run that starts now could take an artifact from the cache that is about to be
+            # removed.
             lock = only_run(Path(store.path).parent)
         with lock, open_reading(store, writable=yes) as opened:
             plan = plan_prune(opened, keep=keep, interrupted=interrupted)
@@ -132,10 +135,10 @@ def prune_command(
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run in a line.
+    """A run as one line of a table.
 
     Attributes:
-        size: Bytes of the artifacts that it made and that are still there.
+        size: Bytes of the artifacts that the run made and that still exist.
     """
 
     run_id: str

@@ -44,7 +44,7 @@ def resume_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace 
 
 @app.command("delete")
 def delete_command(schedule: Schedule, host: Host = LOCAL, namespace: Namespace = None) -> None:
-    """Delete a schedule, and pods of the runs it has under way; records of its runs stay.
+    """Delete a schedule and the pods of its active runs; records of its runs stay.
 
     Example: penstock schedules delete taxi
     """

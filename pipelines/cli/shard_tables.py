@@ -37,7 +37,7 @@ _FEATURE_COLUMNS = (
 
 
 class Inspection(InspectReport):
-    """Report that a notebook shows as the command's tables."""
+    """Report of `inspect`; a notebook shows it as the tables of the command."""
 
     def _repr_html_(self) -> str:
         return as_html(lambda out: show_inspection(self, out))
@@ -53,7 +53,7 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
     for folder, manifest in report.manifests.items():
         try:
             _show_manifest(out, folder, manifest)
-        except DataError as error:  # of packed records in another version's layout
+        except DataError as error:  # packed records in the layout of another version
             out.print(str(error))
     if report.first_file and report.first_frame:
         title = f"\nfirst record of {short_path(report.first_file, report.path)}"
@@ -61,7 +61,7 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
     if report.features:
         rows = [_feature(feature) for feature in report.features]
         print_table(out, f"\n{_features_title(report)}", _FEATURE_COLUMNS, rows)
-    if report.packed_rows and report.path not in report.manifests:  # which is printed above
+    if report.packed_rows and report.path not in report.manifests:  # printed above
         blocks = counted(report.payloads["packed"], "packed block")
         out.print(f"\n{counted(report.packed_rows, 'row')} in {blocks}")
     if report.hexdump:

@@ -11,7 +11,7 @@ from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="Compiled pipeline, of penstock compile.")],
+    file: Annotated[Path, typer.Argument(help="Compiled pipeline, made by penstock compile.")],
     host: Host = LOCAL,
     experiment: Annotated[
         str, typer.Option(help="Experiment of the run; created if missing.")
@@ -57,7 +57,7 @@ def command(
     """
     if schedule is not None and wait:
         raise UsageError("--wait follows one run; leave it out with --schedule")
-    # kfp takes a second to import; --help does not need it.
+    # kfp takes a second to import, and --help does not need it.
     with needs_kubeflow():
         from penstock.pipelines.kubeflow.submit import span_parameter, submit
     run_id = submit(

@@ -21,7 +21,7 @@ def command(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check shards against their manifest, and the checksums of every record.
+    """Check shards against their manifest, and the checksums of all records.
 
     All faults are listed on stderr, one line each with file, record and offset, and the exit
     code is 1. Records are numbered from 0; offsets count bytes in the uncompressed stream.
@@ -74,5 +74,5 @@ def _show(report: "VerifyReport") -> None:
 
 
 def _of_rows(held: "FileReport | VerifyReport") -> str:
-    """Number of rows in packed records, for a table; empty if each record is one row."""
+    """Returns the number of rows in packed records, as text; empty if each record is one row."""
     return "" if held.rows in (None, held.records) else f" of {held.rows:,} rows"

@@ -1,4 +1,4 @@
-"""Changes of a config as a YAML file and `--set key=value` texts state them."""
+"""Changes of a config, from a YAML file and `--set key=value`."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pipelines by name or dotted path, as `run` and `compile` take them."""
+"""Finds pipelines by name or dotted path, for `run` and `compile`."""
 
 import ast
 import dataclasses
@@ -23,13 +23,14 @@ PIPELINES = {
     "taxi": "penstock.pipelines.taxi.pipeline:create_pipeline",
     "digits": "penstock.pipelines.digits.pipeline:create_pipeline",
 }
-# Part of the error of `tfx.orchestration.pipeline.Pipeline`; its other errors are bugs.
+# Part of the error of `tfx.orchestration.pipeline.Pipeline` for a long name; its other errors are
+# bugs.
 _NAME_TOO_LONG = "exceeds maximum allowed length"
 
 
 @dataclass(frozen=True)
 class PipelineFactory:
-    """Function that makes a `tfx.dsl.Pipeline`, and its config, if it takes one."""
+    """Function that makes a `tfx.dsl.Pipeline`, and the function's config, if it takes one."""
 
     create: Callable[..., Any]
     config: Any
@@ -44,9 +45,9 @@ class PipelineFactory:
 
 
 def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
-    """Finds and configures a pipeline: of `PIPELINES`, `package.module:function` or `HERE`."""
+    """Finds and configures a pipeline: one of `PIPELINES`, `package.module:function` or `HERE`."""
     path = pipeline_path(name)
-    peek_config(path, changes)  # finds wrong options before TFX is imported, which takes 7 s
+    peek_config(path, changes)  # reports wrong options before TFX is imported, which takes 7 s
     create = _load(path)
     config = _default_config(create, path)
     if config is not None:
@@ -67,7 +68,7 @@ def pipeline_path(name: str) -> str:
 
 
 def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
-    """Returns the config of a pipeline without importing the pipeline and with it TFX."""
+    """Returns the config of a pipeline without importing the pipeline, which imports TFX."""
     module, _, function = pipeline_path(name).partition(":")
     package, beside, _ = module.rpartition(".")
     if os.getcwd() not in sys.path:
@@ -118,7 +119,7 @@ def _load(path: str) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if not error.name or not module_name.startswith(error.name):
-            raise  # the module is there, something that it imports is not
+            raise  # the module exists, something that it imports does not
         raise UsageError(
             f"no module {module_name!r}; run penstock from the folder that contains it"
         ) from error

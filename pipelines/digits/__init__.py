@@ -1,1 +1,1 @@
-"""Images of classes, by default scikit-learn's handwritten digits: which class is it?"""
+"""Predicts the class of an image, by default of scikit-learn's handwritten digits."""

@@ -1,4 +1,4 @@
-"""The image pipeline's options, a record of what they lead to.
+"""Options of the image pipeline, with a record of their results.
 
     penstock run digits
 
@@ -32,14 +32,14 @@ from penstock.training import (
 
 @dataclass(frozen=True)
 class DigitsConfig(ImageConfig):
-    """The whole pipeline; the options that are not here are `ImageConfig`'s.
+    """Options of the digits pipeline, besides those of `ImageConfig`.
 
     Attributes:
         data: Folder of the images; empty takes scikit-learn's digits, which are written to
             `data` below the root.
         schema: Path of a curated schema.pbtxt, by default that of the digits; None infers one
             from the data.
-        evaluation: When a model may be pushed.
+        evaluation: Conditions for pushing a model.
     """
 
     root: str = "runs/digits"
@@ -49,7 +49,7 @@ class DigitsConfig(ImageConfig):
     input: ImageInputOptions = ImageInputOptions(
         batch_size=32, height=8, width=8, cache="memory", seed=1
     )
-    # Digits stand upright and are not mirrored; one pixel is an eighth of their side.
+    # Digits are upright and must not be mirrored; one pixel is an eighth of their side.
     augment: AugmentOptions = AugmentOptions(rotate_degrees=10, shift=0.1, zoom=0.1)
     train: TrainOptions = TrainOptions(
         max_steps=1500, steps_per_epoch=75, early_stop=EarlyStop(patience_epochs=6)

@@ -1,4 +1,4 @@
-"""scikit-learn's digits as a user's data would lie there: image files, and a file of labels.
+"""Writes scikit-learn's digits like a user's data: image files, and a file of labels.
 
 data/images/0000.png ...    8 x 8 pixels, gray, 0..255
 data/labels.mat             MATLAB v5: `annotations` with `fname`, `class` and `text`
@@ -18,15 +18,15 @@ LABELS = "labels.mat"
 
 # The data set has 17 levels of gray.
 _MOST = 16
-# A MAT-file begins with 116 bytes of text, where SciPy puts the time.
+# A MAT-file begins with 116 bytes of text, into which SciPy writes the time.
 _HEADER = b"MATLAB 5.0 MAT-file, scikit-learn digits".ljust(116)
 
 
 def write_digits(folder: Path) -> None:
-    """Writes the same data each time by one rename, unless it exists.
+    """Writes the data, always the same bytes, by one rename, unless it exists.
 
     Raises:
-        DataError: The folder is there with something else in it, or cannot be written.
+        DataError: The folder has other contents, or cannot be written.
         UsageError: scikit-learn is not installed.
     """
     if (folder / LABELS).exists():
@@ -43,7 +43,7 @@ def write_digits(folder: Path) -> None:
         finally:
             shutil.rmtree(attempt, ignore_errors=True)
     except OSError as error:
-        if not (folder / LABELS).exists():  # else another process was faster
+        if not (folder / LABELS).exists():  # otherwise another process was faster
             raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
 
 

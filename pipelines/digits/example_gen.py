@@ -1,6 +1,6 @@
 """ExampleGen of the digits, which writes them first if they do not exist.
 
-Its driver writes them, in `penstock run` as in a container, before input files are listed.
+Its driver writes them before it lists the input files, in `penstock run` and in a container.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from penstock.pipelines.digits.data import write_digits
 
 
 class DigitsDriver(ContentDriver):
-    """Driver that fills the folder it reads."""
+    """Driver that writes the digits into its input folder."""
 
     def resolve_exec_properties(
         self,

@@ -1,4 +1,4 @@
-"""The digits' classes, as the schema has them: for metrics; training takes those of the data."""
+"""Classes of the digits, as in the schema, for metrics; training takes the classes of the data."""
 
 from penstock.recipes import Target
 from penstock.training import image_features

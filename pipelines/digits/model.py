@@ -1,4 +1,4 @@
-"""The classifier: `image_model`, as the config says."""
+"""The classifier: `image_model` with the options of the config."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +16,6 @@ def build_model(
     augment: AugmentOptions,
     labels: Mapping[str, LabelFacts],
 ) -> keras.Model:
-    """Build and compile the model; `options` are those of `ImageModelOptions`."""
+    """Build and compile the model; `options` are the fields of `ImageModelOptions`."""
     network = from_plain(ImageModelOptions, options)
     return image_model(targets, network, images=images, augment=augment, labels=labels)

@@ -20,7 +20,7 @@ from penstock.training import check_application
 
 
 def create_pipeline(config: DigitsConfig) -> Pipeline:
-    """The nodes of `training_pipeline`, and a gate of images."""
+    """Returns `training_pipeline` with a gate of images."""
     if config.model.application:
         check_application(config.model.application)
     example_gen = image_examples(config) if config.data else _digits(config)
@@ -38,7 +38,7 @@ def create_pipeline(config: DigitsConfig) -> Pipeline:
 
 
 def _digits(config: DigitsConfig) -> ShardedExampleGen:
-    """Reads scikit-learn's digits, which it writes below the root first."""
+    """Returns the ExampleGen that writes scikit-learn's digits below the root and reads them."""
     folder = f"{run_root(config)}/data"
     return DigitsExampleGen(
         f"{folder}/{data.IMAGES}",
