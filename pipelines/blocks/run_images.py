@@ -93,8 +93,8 @@ def train_images(
 
     Raises:
         DataError: The model is no better than a constant, the classes are not numbered from 0, or
-            an error of `train` or `export_model`. UsageError: An error of `train` or
-            `export_model`.
+            an error of `train` or `export_model`.
+        UsageError: An error of `train` or `export_model`.
     """
     join_workers()
     config: Mapping[str, Any] = fn_args.custom_config

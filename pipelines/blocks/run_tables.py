@@ -120,7 +120,7 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
 
     Raises:
         DataError: The model is no better than a constant, or an error of `train` or `export_model`.
-            UsageError: An error of `train` or `export_model`.
+        UsageError: An error of `train` or `export_model`.
     """
     join_workers()
     fn_args, targets = data.fn_args, data.targets

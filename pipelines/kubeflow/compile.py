@@ -32,9 +32,10 @@ def compile_pipeline(
     placement: Placement,
     allow_mutable_tag: bool,
 ) -> Plan:
-    """Compiles a pipeline by name or dotted path, see `find_pipeline`, to a file.
+    """Compiles a pipeline, by name or dotted path (see `find_pipeline`), to a file.
 
-    A `root` in its config becomes `PIPELINE_ROOT/NAME` of the placement unless `changes` have one.
+    If its config has a `root` and `changes` do not set it, it becomes `PIPELINE_ROOT/NAME` of the
+    placement.
     """
     with needs_kubeflow():
         from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow

@@ -1,4 +1,4 @@
-"""The compiled pipeline file: checks before it is written, and its contents as `submit` needs them.
+"""The compiled pipeline file: checks before it is written, and the contents that `submit` needs.
 
 Imports neither TFX nor kfp, so that wrong options are reported at once.
 """
@@ -19,7 +19,8 @@ from penstock.pipelines.config.overrides import name_and_value
 _DIGEST_DIGITS = 64
 _BY_DIGEST = re.compile(rf"^[^\s@]+@sha256:[0-9a-f]{{{_DIGEST_DIGITS}}}$")
 _WRONG_DIGEST = re.compile(r"^[^\s@]+@sha256:(?P<digest>.*)$")
-# Name of a value of each of KFP's kinds, for errors, and its types in JSON; other kinds are texts.
+# KFP's parameter types: the name of a value in errors, and its types in JSON. All other parameter
+# types are texts.
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "NUMBER_INTEGER": ("a whole number", (int,)),
     "NUMBER_DOUBLE": ("a number", (int, float)),
@@ -41,7 +42,7 @@ def needs_kubeflow() -> Iterator[None]:
 
 
 def check_image(image: str, allow_mutable_tag: bool) -> None:
-    """Raises UsageError for a name that is no image, or an image that may change."""
+    """Raises UsageError for a text that names no image, or an image whose tag may move."""
     if not image or re.search(r"[\s{}]", image):
         raise UsageError(f"not the name of an image: {image!r}")
     if _BY_DIGEST.match(image):
@@ -101,7 +102,7 @@ class CompiledFile:
 
 
 def tasks_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the container tasks of a pipeline spec by name, those below an exit handler too."""
+    """Returns the container tasks of a pipeline spec by name, with those below an exit handler."""
     dags = [one["dag"] for one in (spec["root"], *spec["components"].values()) if "dag" in one]
     return {
         name: task

@@ -1,8 +1,8 @@
 """Checks of a Kubeflow Pipelines server and of a namespace, before the first run.
 
-In: the server's address, a namespace, a placement, an image. Out: one finding per check. The server
-and the registry are asked over HTTP; everything else is asked of the Kubernetes API with the
-caller's kubeconfig, and what that may not read is said to be unseen.
+In: the server's address, a namespace, a placement, an image. Out: one finding per check. Reaches
+the server and the registry over HTTP, and the Kubernetes API with the caller's kubeconfig; a check
+whose objects the caller may not read is "unseen".
 """
 
 import re
@@ -27,7 +27,7 @@ from penstock.pipelines.kubeflow.namespace_checks import (
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.server import check_login, connect, health, server_errors
 
-# Releases against whose protos compiled files are tested.
+# KFP releases whose protos the tests use to parse compiled files.
 OLDEST, NEWEST = (2, 5), (2, 17)
 _TIMEOUT_SECONDS = 10
 _MANIFESTS = (
@@ -43,7 +43,7 @@ _IMAGE = re.compile(
 def examine(
     host: str, namespace: str | None, account: str | None, placement: Placement, image: str | None
 ) -> Iterator[tuple[str, Result]]:
-    """Yields subject and result of all checks, those of the server first."""
+    """Yields subject and result of all checks, the checks of the server first."""
     answer: dict[str, Any] = {}
     try:
         answer = health(host)
@@ -67,7 +67,7 @@ def examine(
 
 
 def _kubernetes() -> client.ApiClient:
-    """Returns a client by the kubeconfig, or by the account of this pod."""
+    """Returns a client with the kubeconfig's login, or with the account of this pod."""
     try:
         config.load_kube_config()
     except config.ConfigException:

@@ -1,6 +1,6 @@
-"""Inputs and outputs of a KFP task: the executor input that KFP's launcher gives a container.
+"""Inputs and outputs of a KFP task, from the executor input that KFP's launcher gives a container.
 
-In: JSON, which the launcher puts into the arguments in place of `{{$}}`. Out: the files that it
+In: JSON, by which the launcher replaces `{{$}}` in the arguments. Out: the files that the JSON
 names.
 """
 
@@ -23,7 +23,7 @@ _MOUNTED = {"gs://": "/gcs/", "s3://": "/s3/", "minio://": "/minio/"}
 
 @dataclass(frozen=True)
 class ExecutorInput:
-    """Inputs and outputs of one task; artifacts in KFP's own description."""
+    """Inputs and outputs of one task; artifacts are dicts in KFP's JSON form."""
 
     parameters: Mapping[str, Any]
     artifacts: Mapping[str, Mapping[str, Any]]
@@ -52,7 +52,7 @@ class ExecutorInput:
         return local_path(self.artifacts[name]["uri"]) if name in self.artifacts else None
 
     def output_path(self, name: str) -> Path:
-        """Returns the path for an output artifact, whose parent folder it creates."""
+        """Returns the path of an output artifact, after creating its parent folder."""
         path = local_path(self._output(name)["uri"])
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
@@ -61,7 +61,7 @@ class ExecutorInput:
         write_text(self.outputs["parameters"][name]["outputFile"], text)
 
     def write_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> None:
-        """Writes the metadata of output artifacts by name; the content is the entry `uri`."""
+        """Writes the metadata of output artifacts; their entry `uri` becomes their content."""
         answer = {}
         for name, values in metadata.items():
             output = self._output(name)

@@ -1,7 +1,7 @@
 """The intermediate representation (IR) of a TFX pipeline: compiled, read, and sent as text.
 
-Files of installed packages that it names are written as `python-package://NAME/PATH`, see
-`package_paths`, so that a container finds its own copy of them.
+Paths of files in installed packages become `python-package://NAME/PATH`, see `package_paths`, so
+that a container finds its own copy of these files.
 """
 
 import base64
@@ -22,12 +22,12 @@ from tfx.proto.orchestration import pipeline_pb2
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.pipelines.kubeflow.package_paths import find_packages, mark_packages
 
-# The parameters that TFX itself gives each run; all others are the user's.
+# Parameters that TFX sets in each run; all others are the user's.
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
 ROOT = constants.PIPELINE_ROOT_PARAMETER_NAME
 _IN_ARGUMENTS = "the pipeline in the arguments"
 _XZ_MAGIC = b"\xfd7zXZ"
-# The default dictionary takes 64 MiB of memory and more; a pipeline has a few MB at most.
+# The default dictionary takes at least 64 MiB of memory; a pipeline has a few MB at most.
 _XZ = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 4 * 2**20}]
 
 
@@ -86,7 +86,7 @@ def decode(text: str) -> pipeline_pb2.Pipeline:
 
 
 def write_ir(text: str, address: str) -> None:
-    """Writes the text of `encode` as a file for `read_ir`, a path or an address, in one rename."""
+    """Writes the text of `encode` to a path or address for `read_ir`, by one rename."""
     content = _packed(text)
     fileio.makedirs(dirname(address))
     temporary = f"{address}.{uuid.uuid4().hex}"
@@ -210,7 +210,7 @@ def is_map(field: Any) -> bool:
 
 
 def change_texts(message: Message, change: Callable[[str], str]) -> None:
-    """Changes every text of a message in place; JSON counts as one text."""
+    """Changes every text of a message in place; a JSON document is one text."""
     for one in walk(message):
         if isinstance(one, any_pb2.Any):
             if (inner := unpack_any(one)) is not None:

@@ -1,8 +1,8 @@
 """Imports of TFX's launcher without TensorFlow and Beam, which take most of a short node's time.
 
-TFX's orchestration supports their absence: its wheel `ml-pipelines-sdk` requires neither. A node
-that is served from the cache, an importer or a resolver needs neither, nor its executor's module;
-an executor gets both, and TensorFlow's file systems, before it runs.
+TFX's orchestration works without them: its wheel `ml-pipelines-sdk` requires neither. An importer,
+a resolver and a node from the cache need neither of them, nor the executor's module. Before an
+executor runs, both are imported, with TensorFlow's file systems.
 """
 
 import importlib
@@ -28,7 +28,7 @@ def without_tensorflow() -> Iterator[None]:
 
 
 def load_tensorflow() -> None:
-    """Gives TFX what `without_tensorflow` hid: TensorFlow's file systems, and Beam."""
+    """Imports what `without_tensorflow` hid from TFX: TensorFlow's file systems, and Beam."""
     from tfx.dsl.components.base import base_beam_executor
     from tfx.dsl.io.plugins import tensorflow_gfile
 
@@ -39,7 +39,7 @@ def load_tensorflow() -> None:
 
 
 def executor_operators(python: Callable[..., Any] | None = None) -> dict[Any, Any]:
-    """Returns operators for TFX's launcher that import an executor only to run it."""
+    """Returns operators for TFX's launcher that import an executor only when they run it."""
     from tfx.orchestration.portable import (
         base_executor_operator,
         beam_executor_operator,

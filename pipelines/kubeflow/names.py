@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping
 
-# KFP and Argo add a prefix and a suffix; the whole must stay below Kubernetes' 63 characters.
+# KFP and Argo add a prefix and a suffix; the full name must stay below Kubernetes' 63 characters.
 _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
 # KFP's name of the outermost graph.
 _RESERVED_TASKS = ("root",)
-# Inputs and outputs of tasks besides the user's, see `pipeline_yaml` and `outputs`.
+# Names of the inputs and outputs that Penstock adds to tasks, see `pipeline_yaml` and `outputs`.
 SPAN_FROM_NAME = "span_from"
 _RESERVED = ("run_id", SPAN_FROM_NAME, "metrics", "html")
-# Component of a run's last task, and its variable with the webhook's address.
+# Component of the last task of a run, and its environment variable with the webhook's address.
 NOTIFY, WEBHOOK = "penstock.notify", "PENSTOCK_WEBHOOK"
 _MAX_PARAMETER_CHARS = 60
 
@@ -28,9 +28,9 @@ def parameter_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str
 
 
 def artifact_names(outputs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Returns a name for each (node id, output key) of a task: the key.
+    """Returns a name for each (node id, output key) of a task: the output key.
 
-    If the task runs several nodes, the node's name comes before it.
+    If the task runs several nodes, the name begins with the node id.
     """
     pairs = list(outputs)
     one_node = len({node_id for node_id, _ in pairs}) < 2
@@ -74,7 +74,7 @@ def _dashed(name: str) -> str:
 def _unique(
     wanted: dict[str, str], reserved: Iterable[str], delimiter: str, max_chars: int
 ) -> dict[str, str]:
-    # A name that needs no change is kept; clashing names that were changed get the number.
+    # Names that needed no change come first and stay; others that clash with them get a number.
     taken = set(reserved)
     given: dict[str, str] = {}
     for original in sorted(wanted, key=lambda name: (wanted[name] != name, name)):

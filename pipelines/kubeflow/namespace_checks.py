@@ -1,4 +1,4 @@
-"""Checks of a namespace by the Kubernetes API, before the first run; none changes anything."""
+"""Checks a namespace through the Kubernetes API, before the first run; changes nothing."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from kubernetes.utils.quantity import parse_quantity
 
 from penstock.pipelines.kubeflow.placement import Placement
 
-# First release of KFP that sets all that Pod Security `restricted` asks for.
+# First release of KFP that sets all fields which Pod Security `restricted` requires.
 RESTRICTED = (2, 16)
 _KFP_NAMESPACE = "kubeflow"
 _LAUNCHER = "kfp-launcher"
@@ -21,7 +21,7 @@ State = Literal["ok", "warning", "fault", "unseen"]
 
 
 class Result(NamedTuple):
-    """State and sentence of a check; the sentence of a fault says the remedy."""
+    """State and sentence of a check; the sentence of a fault names the remedy."""
 
     state: State
     text: str
@@ -34,7 +34,7 @@ ok, warning, fault, unseen = (
 
 @dataclass(frozen=True)
 class Target:
-    """Namespace and account of runs, what they need, and the server's version, () if unknown."""
+    """Namespace, account and placement of runs, and the server's version, () if unknown."""
 
     api: client.ApiClient
     namespace: str
@@ -223,7 +223,7 @@ def _check_volume(target: Target) -> Iterator[Result]:
     if found is None:
         yield fault(f"no claim {volume.claim} in {target.namespace}: apply an overlay of k8s/")
     elif found.status.phase != "Bound":
-        # A class may bind a claim only when a pod uses it.
+        # Some storage classes bind a claim only when a pod uses it.
         yield warning(
             f"claim {volume.claim} is {found.status.phase}: kubectl -n {target.namespace} "
             f"describe pvc {volume.claim} says why; some classes wait for the first pod"
@@ -283,7 +283,7 @@ def _policies(target: Target) -> list[Any]:
 
 
 def _denies(policies: Sequence[Any]) -> bool:
-    """Returns whether a policy for all pods restricts what they send."""
+    """Returns whether a policy for all pods denies outgoing connections."""
     return any(
         "Egress" in (one.spec.policy_types or ()) and not _labels(one) and not one.spec.egress
         for one in policies

@@ -1,9 +1,9 @@
-"""Runs one node of a TFX pipeline by TFX's own launcher: the work of one container.
+"""Runs one node of a TFX pipeline by TFX's own launcher, in one container.
 
 In: the pipeline's IR, a run id, runtime parameters, a pipeline root and a metadata store. Out:
-the node's artifacts below the root, and its execution in the store. Drivers, resolvers,
-conditions and the cache are TFX's own, so a node behaves as in `LocalDagRunner`, except that a
-missing input is a failure, which that runner passes over.
+the node's artifacts below the root, and its execution in the store. Drivers, resolvers, conditions
+and the cache are TFX's own, so a node behaves as in `LocalDagRunner`, with one exception: a missing
+input fails the node; `LocalDagRunner` ignores it.
 """
 
 import os
@@ -42,7 +42,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class NodeResult:
-    """Outcome and TFX artifacts by output key; a skipped node has none."""
+    """State of a node, and its TFX artifacts by output key; a skipped node has no artifacts."""
 
     state: State
     outputs: Mapping[str, list[Any]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def _bound(
     bindings: dict[str, Any] = dict(irs.bind_parameters(ir, node_id, parameters))
     bindings[irs.RUN_ID] = run_id
     if pipeline_root:
-        # The store records outputs by this path, which must hold in any working directory.
+        # The store records outputs below this path, so it must be absolute.
         remote = "://" in pipeline_root
         bindings[irs.ROOT] = pipeline_root if remote else os.path.abspath(pipeline_root)
     bound = pipeline_pb2.Pipeline()
@@ -138,7 +138,7 @@ def _launch(
     except PenstockError as error:
         raise NodeFailedError(f"node {node_id!r} failed: {error}") from error
     except Exception as error:
-        # An error in the user's code or TFX's: the log gets the traceback, stderr one line.
+        # An error in code of the user or of TFX: the traceback goes to the log, one line to stderr.
         print(hide_password(traceback.format_exc()), flush=True)
         reason = hide_password(f"{type(error).__name__}: {error}")
         raise NodeFailedError(f"node {node_id!r} failed: {brief(reason)}") from error
@@ -146,7 +146,7 @@ def _launch(
 
 
 def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeResult:
-    """Reads the result of an execution: TFX's launcher does not raise if an input is missing."""
+    """Reads the result of an execution; TFX's launcher does not raise for a missing input."""
     [execution] = handle.store.get_executions_by_id([execution_id])
     if not execution_lib.is_execution_successful(execution):
         result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)

@@ -1,7 +1,7 @@
-"""Last task of a run on Kubeflow: sends the verdict to a webhook or a command, shows the report.
+"""Last task of a run on Kubeflow: sends the result to a webhook or a command, shows the report.
 
-In: the run in the metadata store. Out: one JSON message, and the run's report as KFP's HTML. It
-also comes after a failure, also one before any node began, such as an image that cannot be pulled.
+In: the run in the metadata store. Out: one JSON message, and the run's report as KFP's HTML. The
+task also runs after a failure, even if no node started, as with an image that cannot be pulled.
 """
 
 import json
@@ -45,7 +45,7 @@ def notify(
     link = link.replace("RUN_ID", run_id)
     line = " ".join(filter(None, [f"{pipeline}: {verdict.word}.", verdict.sentence, link]))
     message = {
-        "text": line,  # what Slack, Mattermost and Google Chat show
+        "text": line,  # Slack, Mattermost and Google Chat show this
         "pipeline": pipeline,
         "run": run_id,
         "verdict": verdict.word,
@@ -68,7 +68,7 @@ def _runs(store: MetadataStore) -> list[RunRecord]:
     try:
         with open_reading(store) as opened:
             return list(all_runs(opened))
-    except DataError as error:  # the run's first pod may be what failed
+    except DataError as error:  # no store yet if the first pod failed
         print(error, flush=True)
         return []
 
@@ -76,14 +76,14 @@ def _runs(store: MetadataStore) -> list[RunRecord]:
 def _verdict(
     run: RunRecord | None, earlier: Sequence[RunRecord], nodes: Sequence[str]
 ) -> tuple[Verdict, str]:
-    """Returns the verdict on a run that has ended, and its report."""
+    """Returns the verdict on a run that has ended, and the HTML of its report."""
     if run is None:
         return Verdict(BAD, "Failed", "No node began; the events of its pods say why."), ""
     page = ""
     try:
         report = gather(run, earlier)
         verdict, page = report.verdict, render_report(report)
-    except Exception as error:  # the message matters more
+    except Exception as error:  # the message must be sent even without a report
         print(f"penstock: no report of {run.run_id}: {one_line(error)}", flush=True)
         note = read_note(run)
         verdict = judge(run, gather_pipeline(run, note, ()), note, None)

@@ -1,8 +1,9 @@
 """Outputs of a node in Kubeflow: metrics, tables of the data, and an artifact per TFX artifact.
 
 In: KFP's executor input and the node's TFX artifacts. Out: the files that the input names. TFX's
-artifacts stay where TFX put them: KFP's have their address and their facts, for its graph, lineage
-and comparison. KFP's launcher cannot hold an artifact at a path, only in its own store.
+artifacts stay in their folders; KFP's artifacts hold the address and facts of them, for KFP's
+graph, lineage and comparison. KFP's launcher can keep artifacts in its own store only, not at a
+path.
 """
 
 import math
@@ -19,7 +20,7 @@ from penstock.pipelines.runs.ledger import ROWS_PROPERTY, rows_of
 
 View = TypeVar("View")
 METRICS, HTML, _FACTS = "metrics", "html", "facts"
-# View of each type of TFX artifact.
+# KFP's view of each type of TFX artifact.
 VIEWS = {
     "ModelRun": METRICS,
     "ModelEvaluation": METRICS,
@@ -30,7 +31,7 @@ _KINDS = {
     **dict.fromkeys(("Examples", "PackedExamples"), "Dataset"),
     **dict.fromkeys(("Model", "PushedModel"), "Model"),
 }
-# Properties of TFX artifacts that say nothing to a reader, and the longest text that does.
+# Properties of TFX artifacts that are not shown, and the length above which a text is not shown.
 _INTERNAL = ("state", "tfx_version", "name", "is_external", "__is_null__", ROWS_PROPERTY)
 _MAX_CHARS = 200
 
@@ -45,8 +46,8 @@ def write_kubeflow_outputs(
 ) -> None:
     """Writes the outputs that KFP expects of a task, from TFX artifacts by (node id, output key).
 
-    A skipped node has none. A view that cannot be made is reported on stderr and left empty: the
-    node's work is done and published, and a retry would not change it.
+    A skipped node has no artifacts. A view that cannot be made is reported on stderr and left
+    empty: the node's work is published already, and a retry would fail in the same way.
     """
     task = ExecutorInput.parse(executor_input)
     wanted = task.outputs.get("artifacts", {})
@@ -108,7 +109,7 @@ def _metrics_of(artifact: Any) -> Mapping[str, float]:
         try:
             record = read_training_record(artifact.uri)
         except DataError:
-            return {}  # trained by a loop other than ours, which keeps no record
+            return {}  # trained by another loop than Penstock's: no record
         speed = record.examples_per_second
         return {
             **dict(record.epochs[-1].metrics if record.epochs else {}),
@@ -137,7 +138,7 @@ def _page(artifacts: Iterable[Any]) -> str:
 
 
 def _views(view: str, artifacts: Iterable[Any], make: Callable[[Any], View]) -> Iterator[View]:
-    """Yields the view of each artifact that has one, unless making it fails."""
+    """Yields the view of each artifact that has one; reports a view that fails, and goes on."""
     for artifact in artifacts:
         if view in (VIEWS.get(artifact.type_name), _FACTS):
             try:

@@ -1,8 +1,8 @@
 """Portable paths of files in installed packages.
 
-A pipeline that is compiled on a laptop names the laptop's `.../site-packages/tfx/examples/...`;
-in the image that folder lies elsewhere. `python-package://tfx/examples/...` names the same file in
-any environment.
+A pipeline compiled on a laptop holds the laptop's path `.../site-packages/tfx/examples/...`; in the
+image the package has another folder. `python-package://tfx/examples/...` names the same file in any
+environment.
 """
 
 import importlib.util
@@ -16,14 +16,14 @@ from penstock.components.errors import DataError
 
 _SCHEME = "python-package://"
 _MARKED = re.compile(rf"{_SCHEME}(\w+(?:\.\w+)*)")
-# An editable install has them outside of site-packages.
+# In an editable install these packages are outside of site-packages.
 _OURS = ("penstock.components", "penstock.pipelines", "penstock.schemas")
 # Boundaries of a folder's name within a text.
 _END, _START = r"(?![\w.-])", r"(?<![\w./-])"
 
 
 def mark_packages(text: str, more: Sequence[str] = ()) -> str:
-    """Replaces the folder of each package, installed or in `more`, by `python-package://NAME`."""
+    """Replaces folders of packages, installed or in `more`, by `python-package://NAME`."""
     for name in (*_OURS, *more):
         text = re.sub(f"{_START}{re.escape(_folder(name))}{_END}", _SCHEME + name, text)
     for site in {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}:

@@ -1,8 +1,8 @@
 """Kubeflow Pipelines v2 YAML from a plan and a placement.
 
-Each task runs `penstock node`, so drivers, resolvers, conditions and the cache are TFX's own.
-KFP adds the order, the retries and the place, and its own cache stays off. Its run id is TFX's.
-The definition of the pipeline is an argument of the first tasks, which write it below the pipeline
+Each task runs `penstock node`, so drivers, resolvers, conditions and the cache are TFX's own. KFP
+starts the tasks in order, retries and schedules them; its own cache is off. KFP's run id is also
+TFX's. The IR of the pipeline is an argument of the first tasks, which write it below the pipeline
 root; all tasks read it there.
 """
 
@@ -27,10 +27,10 @@ from penstock.pipelines.kubeflow.plan import SPAN_FROM, Parameter, Plan, Task
 from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets, worker_job
 from penstock.pipelines.kubeflow.resources import Notify
 
-# Argo fails a run whose workflow takes more than 1 MiB, in which each text of an argument stands
-# seven to nine times (measured with KFP 2.17); 140 small nodes take the rest.
+# Argo fails a run whose workflow is larger than 1 MiB. The workflow repeats each argument seven to
+# nine times (measured with KFP 2.17); this limit leaves room for 140 small nodes.
 _MAX_IR_CHARS = 64_000
-# KFP's launcher replaces it by JSON: the task's inputs, and the files of its outputs.
+# KFP's launcher replaces this placeholder by JSON with the task's inputs and output files.
 EXECUTOR_INPUT = "{{$}}"
 _VIEW_TYPES = {METRICS: dsl.Output[dsl.Metrics], HTML: dsl.Output[dsl.HTML]}
 
@@ -55,8 +55,8 @@ def write_kubeflow(
 
 
 def _write(documents: Sequence[Mapping[str, Any]], out: Path) -> None:
-    # kfp's own compiler writes defaults into a comment, unescaped: one with a line break makes the
-    # file invalid YAML.
+    # kfp's own compiler writes default values unescaped into a comment: a default with a line break
+    # makes the file invalid YAML.
     text = yaml.safe_dump_all(documents, sort_keys=True)
     components.load_component_from_text(text)
     with attempt_file(out) as file:
@@ -85,7 +85,8 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
                 **{one.name: made[one.source].outputs[one.made] for one in task.inputs},
             )
             step.set_display_name(task.title)
-            # TFX's cache knows the content of the data and the blessed model, KFP's does not.
+            # KFP's cache is off: unlike TFX's, it does not see changes of the data or the blessed
+            # model.
             step.set_caching_options(False)
             place(step, task, placement)
             waits_for = task.upstream or (() if writes else writers)
@@ -118,7 +119,7 @@ def _notify_task(plan: Plan, image: str, placement: Placement, notify: Notify) -
 
 
 def _definition_writers(plan: Plan) -> Sequence[str]:
-    """Returns the tasks that write the definition: all that come first, or one if it is large."""
+    """Returns the tasks that write the IR: all first tasks, or only one if the IR is large."""
     first = [task.name for task in plan.tasks if not task.upstream]
     return first if len(first) * len(plan.ir) <= _MAX_IR_CHARS else first[:1]
 
@@ -143,7 +144,7 @@ def _store(placement: Placement) -> str:
 
 
 def _command(task: Task, placement: Placement) -> list[str]:
-    # KFP's own `active_deadline_seconds` of a task is read by none of its servers up to 2.17.
+    # No KFP server up to 2.17 reads KFP's own option `active_deadline_seconds` of a task.
     seconds = placement.resources_of(task.node_id).timeout_seconds
     timeout = ["timeout", "--kill-after=60", str(seconds)] if seconds else []
     return [*timeout, "penstock", "node"]
@@ -163,7 +164,7 @@ def _component(task: Task, plan: Plan, image: str, placement: Placement, *, writ
                 flag = "--option" if parameter in plan.options else "--parameter"
                 given += [flag, f"{parameter.name}={value}"]
         outputs = ["--kfp-executor-input", EXECUTOR_INPUT] if task.views or task.outputs else []
-        # The definition comes last, because it is long and not for reading.
+        # The IR comes last, because it is long and unreadable.
         definition = ["--ir", f"{placement.root_of(plan.name)}/definitions/{run_id}.xz"]
         if writes:
             definition += [*(("--recipe", plan.recipe) if plan.options else ())]

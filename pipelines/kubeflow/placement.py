@@ -1,6 +1,6 @@
 """Placement of nodes on Kubernetes and their resources, kept outside the pipeline.
 
-A YAML file has what differs from the defaults below, for example
+A YAML file has the options that differ from the defaults below, for example
 
     pipeline_root: /penstock/runs
     resources: {memory_request: 4Gi, memory_limit: 8Gi}
@@ -57,18 +57,18 @@ class Placement:
             `JobSet`, which comes with Kubeflow Trainer (v2) and with Kueue's guides.
         queue: Kueue's LocalQueue that admits the workers; None starts them at once.
         fuse: Whether light nodes that follow each other (schema, validators, gates; evaluation,
-            checks, push) share a pod; nodes that `nodes` or `gpu.nodes` name have one of their own.
+            checks, push) share a pod; nodes named in `nodes` or `gpu.nodes` get a pod of their own.
         retry: Retries of failed nodes.
         notify: Message with verdict and link at the end of each run; None sends none.
-        run_as_user: User and group id of the containers, that of the image; not 0.
-        affinity: Requirements, all of them, for the Kubernetes nodes of every pod.
+        run_as_user: User and group id of the containers; must be those of the image, and not 0.
+        affinity: Requirements on the Kubernetes nodes of every pod; all must hold.
         image_pull_secrets: Names of the secrets with the login to the image's registry.
-        secret_env: Environment variables of every pod by secret and key:
-            `{database: {user: PENSTOCK_SQL_USER, password: PENSTOCK_SQL_PASSWORD}}`.
+        secret_env: Environment variables of every pod, by secret and its key: `{database: {user:
+            PENSTOCK_SQL_USER, password: PENSTOCK_SQL_PASSWORD}}`.
         pod_labels: Labels of every pod.
-        pod_annotations: Annotations of every pod, such as the one of the GCS FUSE driver.
-        image_paths: Folders of the image that a pipeline may name although they exist on the
-            compiling machine too.
+        pod_annotations: Annotations of every pod, such as that of the GCS FUSE driver.
+        image_paths: Folders of the image that a pipeline may name; a path that also exists on the
+            compiling machine is rejected otherwise.
     """
 
     pipeline_root: str = "/penstock/runs"
@@ -125,7 +125,7 @@ class Placement:
         return override(self.resources, changes, where=f"nodes.{node_id}")
 
     def has_workers(self, node_id: str, component: str) -> bool:
-        """Returns whether several pods do the work of a node."""
+        """Returns whether several worker pods run a node."""
         return self.workers > 1 and (self.gpu or Gpu()).is_for(node_id, component)
 
     def alone(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class Placement:
         return f"{self.pipeline_root.rstrip('/')}/{pipeline}"
 
     def check_on_volume(self, name: str, path: str) -> None:
-        """Rejects a local path off the volume: containers would write there and lose it."""
+        """Rejects a local path outside of the volume: what containers write there would be lost."""
         if "://" in path:
             return
         if self.volume is None:
@@ -160,7 +160,7 @@ class Placement:
 def check_data(config: Any, placement: Placement) -> None:
     """Raises UsageError if `data` of a pipeline's config is a path that only this machine has.
 
-    Says so within a second; all other paths are checked in the compiled pipeline.
+    This check takes less than a second; other paths are checked in the compiled pipeline.
     """
     data = getattr(config, "data", None)
     if not isinstance(data, str) or "://" in data or not os.path.exists(data):

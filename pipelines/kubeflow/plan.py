@@ -1,4 +1,4 @@
-"""Plan of a pipeline for Kubeflow: one container task a node, in plain values.
+"""Plan of a pipeline for Kubeflow, in plain values: one container task per node or group.
 
 In: a `tfx.dsl.Pipeline` or its IR. Out: a `Plan`, with no TFX type in it.
 """
@@ -32,7 +32,7 @@ from penstock.pipelines.kubeflow.user_packages import needed_packages
 _KINDS = {"INT": int, "DOUBLE": float, "STRING": str}
 _EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
 _INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
-# The operator that ForEach, and `ops.Unnest` without it, compile to.
+# Operator to which TFX compiles ForEach and `ops.Unnest`.
 _UNNEST = "tfx.internal.Unnest"
 Node: TypeAlias = pipeline_pb2.PipelineNode
 _CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
@@ -45,10 +45,10 @@ class Parameter:
     name: str
     kfp_name: str
     kind: type  # int, float, str, bool, dict or list
-    default: Any  # None: it must be given
+    default: Any  # None: the parameter is required
 
 
-# Address that a run reads its data from, in place of the compiled one; see `spans`.
+# Data address of a run that replaces the compiled one; see `spans`.
 SPAN_FROM = Parameter("{span_from}", SPAN_FROM_NAME, str, "")
 
 
@@ -66,17 +66,17 @@ class Task:
     """Container task that runs one node, or several light ones after each other."""
 
     node_ids: tuple[str, ...]
-    name: str  # in Kubeflow, `[a-z0-9-]`
+    name: str  # name in Kubeflow, `[a-z0-9-]`
     component: str  # dotted path of the only node's class or function; "" for several nodes
     parameters: tuple[Parameter, ...]
     upstream: tuple[str, ...]  # names of tasks
-    views: tuple[str, ...]  # of `outputs.VIEWS`
+    views: tuple[str, ...]  # values of `outputs.VIEWS`
     outputs: tuple[tuple[str, str], ...]  # name and kind, see `outputs.artifact_kind`
     inputs: tuple[Input, ...]
 
     @property
     def node_id(self) -> str:
-        """Id of the first node; light nodes that share a task have the default resources."""
+        """Id of the first node; its resources hold for all, since light nodes have the default."""
         return self.node_ids[0]
 
     @property
@@ -89,7 +89,7 @@ class Task:
 class Plan:
     """Tasks in topological order, and the user's own packages that the image must have.
 
-    `recipe` builds the definition again in a run whose `options` are not the compiled ones.
+    `recipe` builds the IR again in a run whose `options` differ from the compiled ones.
     """
 
     name: str
@@ -163,7 +163,7 @@ def plan_ir(
 
 
 class _Made(NamedTuple):
-    """Names of tasks by node, of parameters, of artifacts by node and output key, and kinds."""
+    """Task names by node, parameter names, names and kinds of artifacts by (node, output key)."""
 
     tasks: Mapping[str, str]
     parameters: Collection[str]
@@ -177,7 +177,7 @@ def _title(group: Sequence[Node]) -> str:
 
 
 def outputs_of(group: Sequence[Node]) -> list[tuple[str, str]]:
-    """Returns (node id, output key) of all outputs of a task, in an order that any process has."""
+    """Returns (node id, output key) of all outputs of a task, in the same order in any process."""
     return [(node.node_info.id, key) for node in group for key in sorted(node.outputs.outputs)]
 
 
@@ -250,11 +250,13 @@ def _check_runs_in_container(ir: pipeline_pb2.Pipeline, node: pipeline_pb2.Pipel
     for graph in node.inputs.input_graphs.values():
         if any(one.op_node.op_type == _UNNEST for one in graph.nodes.values()):
             raise UsageError(
-                f"node {node_id!r} is within a ForEach, of which TFX's launcher runs no more than "
-                "one turn; give the node all artifacts, or write a node for each"
+                f"node {node_id!r} is within a ForEach, and TFX's launcher runs only one turn; "
+                "give the node all artifacts, or write a node for each"
             )
     if "{{" in node_id:
-        raise UsageError(f"node {node_id!r}: Kubeflow takes {{{{ for a placeholder of its own")
+        raise UsageError(
+            f"node {node_id!r}: Kubeflow reads {{{{ as its own placeholder; rename the node"
+        )
     for key, parameter in node.parameters.parameters.items():
         if _EMBEDDED_PARAMETER.search(parameter.field_value.string_value):
             raise UsageError(

@@ -1,1 +1,1 @@
-"""Plain Kubeflow components: single steps for pipelines that know no TFX."""
+"""Plain Kubeflow components: single steps for pipelines without TFX."""

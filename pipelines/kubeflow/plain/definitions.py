@@ -1,11 +1,11 @@
-"""The plain components as Kubeflow sees them: typed inputs and outputs of one container each.
+"""The plain components for Kubeflow: one container each, with typed inputs and outputs.
 
     ingest = make_component("ingest", "registry/penstock@sha256:...")
 
 A pipeline needs neither this package nor TFX: `penstock compile ingest` writes the same as YAML,
 for `kfp.components.load_component_from_file`.
 """
-# kfp 2.5 knows the typing module's types only, copies defaults, and documents outputs as returns.
+# kfp 2.5 accepts only types of the typing module, copies defaults, documents outputs as returns.
 # ruff: noqa: UP006, UP035, B006, D417
 
 import functools
@@ -25,10 +25,10 @@ _SPLITS = {split.name: split.hash_buckets for split in SplitOptions.splits}
 
 
 def make_component(name: str, image: str) -> Any:
-    """A component that a `dsl.pipeline` calls, by its key of `DEFINITIONS`, in an image.
+    """Returns a component of `DEFINITIONS` that a `dsl.pipeline` can call; it runs in the image.
 
     Raises:
-        UsageError: There is no such component.
+        UsageError: The component does not exist.
     """
     if name not in DEFINITIONS:
         raise UsageError(f"no component {name!r}; choices: {', '.join(DEFINITIONS)}")
@@ -44,7 +44,7 @@ def write_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool
     """Write a component to a YAML file, which appears whole or not at all.
 
     Raises:
-        UsageError: There is no such component, or the image may change.
+        UsageError: The component does not exist, or the image's tag may move.
     """
     check_image(image, allow_mutable_tag)
     check_yaml(out)
@@ -71,10 +71,11 @@ def ingest(
         data: A file or a folder; or give `inputs`.
         inputs: Paths or globs on a volume that the task mounts, or addresses.
         splits: The share of each split.
-        partition_feature: Rows with the same value of it go to the same split.
-        kind: Kind of the data, such as csv or parquet; by default names and contents decide.
-        source: Options of that kind, by the names of `penstock ingest --kind KIND --help`.
-        schema: Text of a schema.pbtxt that decides the types; by default a sample does.
+        partition_feature: Rows with equal values of this feature go to the same split.
+        kind: Kind of the data, such as csv or parquet; by default it follows from names and
+            contents.
+        source: Options of that kind, by the names in `penstock ingest --kind KIND --help`.
+        schema: Text of a schema.pbtxt with the types; by default they follow from a sample.
         options: Options by name, such as `{"on_bad_row": "quarantine", "shards": {"shards": 8}}`;
             see `penstock.nodes.IngestOptions`.
         workers: Number of processes.
@@ -105,14 +106,14 @@ def validate(
         baseline: The `statistics` of an earlier validation, from which `max_drift` is measured.
         options: Limits of the gate by name, such as `{"labels": ["tips"], "max_skew": 0.2}`; see
             `penstock.nodes.GateOptions`.
-        schema: Text of a schema.pbtxt to hold them against; else one is inferred.
-        stop_if_unfit: Fail and list all that is wrong; else `fit` says it.
-        workers: Processes that work at the same time.
+        schema: Text of a schema.pbtxt that the shards must fit; by default it is inferred.
+        stop_if_unfit: Fail and list all problems; otherwise only the output `fit` is false.
+        workers: Number of processes.
 
     Returns:
         statistics: Folder of `Split-*/FeatureStats.pb` and `SchemaDiff.pb`.
         schema_used: The schema as text.
-        report: All that was found, for a person.
+        report: HTML page with the problems, the anomalies and the features.
         metrics: Rows of each split, number of problems.
         fit: Whether the data has no problems.
     """
@@ -126,13 +127,14 @@ def pack(
     schema: str = "",
     workers: int = 1,
 ) -> dsl.ContainerSpec:
-    """Turn row Examples into packed, shuffled records that training reads many times as fast.
+    """Turn row Examples into packed, shuffled records, which training reads many times faster.
 
     Args:
         examples: Output of `ingest`, or the Examples of any ExampleGen.
         options: Options by name, such as `{"splits": ["train"], "ids": ["city"]}`; images are
             NAME or NAME=HxW; see `penstock.nodes.PackOptions`.
-        schema: Text of a schema.pbtxt that decides columns and shapes; by default the rows do.
+        schema: Text of a schema.pbtxt with columns and shapes; by default they follow from the
+            rows.
         workers: Number of processes.
 
     Returns:

@@ -1,7 +1,7 @@
-"""The work of the plain components: what KFP says of a task in, its files and figures out.
+"""Runs the plain components.
 
-What is heavy is imported when a component is run. Each replaces what an earlier try of its task
-left.
+In: KFP's executor input of a task. Out: its files and metrics. Slow modules are imported when a
+component runs. Each replaces the output of an earlier attempt.
 """
 
 import shutil
@@ -16,7 +16,7 @@ from penstock.pipelines.kubeflow.executor import ExecutorInput
 
 
 def run_component(name: str, executor_input: str) -> None:
-    """Run a component on what KFP says."""
+    """Run a component on KFP's executor input."""
     if name not in COMPONENTS:
         raise UsageError(f"no component {name!r}; choices: {', '.join(COMPONENTS)}")
     COMPONENTS[name](ExecutorInput.parse(executor_input))
@@ -68,7 +68,7 @@ def _ingest(task: ExecutorInput) -> None:
 
 
 def _validate(task: ExecutorInput) -> None:
-    """Validates `examples`; with `stop_if_unfit` the task fails if they are unfit."""
+    """Validates `examples`; with `stop_if_unfit`, a problem fails the task."""
     from penstock.components.gates.options import GateOptions
     from penstock.pipelines.kubeflow.plain import validate
 

@@ -32,7 +32,7 @@ from penstock.pipelines.reporting.schema_facts import gather_anomalies
 
 @dataclass(frozen=True)
 class Validation:
-    """Result of a validation: one data set per list of statistics, one line per problem."""
+    """Result of a validation; each list of statistics has one data set, each problem one line."""
 
     statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList]
     schema: schema_pb2.Schema
@@ -60,7 +60,7 @@ def validate_examples(
 ) -> Validation:
     """Verifies every byte of an Examples folder, then validates all rows of each split."""
     given = parse_schema(schema_text, "the schema") if schema_text else None
-    # Another ExampleGen may have written them.
+    # Examples that another ExampleGen wrote have no manifest.
     manifest = read_manifest(folder) if (folder / MANIFEST_NAME).exists() else None
     shards = _shards(folder, manifest)
     report(f"checking the bytes of {sum(map(len, shards.values()))} shards")
@@ -109,7 +109,7 @@ def _read_statistics(folder: Path) -> dict[str, statistics_pb2.DatasetFeatureSta
 
 
 def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
-    """Returns the files of each split: those that the manifest lists, or all without one."""
+    """Returns the files of each split: those in the manifest, or all if there is no manifest."""
     if manifest is not None:
         return {
             split: [str(folder / shard.file) for shard in shards]
@@ -156,7 +156,7 @@ def _statistics(files: list[str], workers: int) -> statistics_pb2.DatasetFeature
 def _infer(
     statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList],
 ) -> schema_pb2.Schema:
-    """Infers a schema as SchemaGen does: from one split, widened by the others."""
+    """Infers a schema as SchemaGen does: from the first split, widened by the others."""
     schema: schema_pb2.Schema | None = None
     for found in statistics.values():
         if not found.datasets[0].num_examples:

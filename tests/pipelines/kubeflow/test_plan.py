@@ -52,7 +52,9 @@ def test_for_each_is_refused():
     examples = CsvExampleGen(input_base="gs://bucket/data")
     with ForEach(examples.outputs["examples"]) as one:
         statistics = StatisticsGen(examples=one)
-    with pytest.raises(UsageError, match=r"^node 'StatisticsGen' is within a ForEach, of which T"):
+    with pytest.raises(
+        UsageError, match=r"^node 'StatisticsGen' is within a ForEach, and TFX's launcher"
+    ):
         plan_pipeline(Pipeline("p", "/r", components=[examples, statistics]))
 
 
