@@ -1,9 +1,9 @@
-"""Pods of a run, in the two forms that ask Kubernetes for one.
+"""Pods of a run, in two forms.
 
-KFP makes the pod of a node from its pipeline spec and its platform config
+KFP makes the pod of a node from the pipeline spec and the platform config
 (`kubernetes_executor_config.proto`). The workers of a Trainer are pods of a TFJob (Kubeflow's
-Training Operator, v1) or of a JobSet (which Kubeflow Trainer v2 brings): both take a pod template.
-`_render` writes an option of a pod in both forms.
+Training Operator, v1) or of a JobSet (part of Kubeflow Trainer v2): both take a pod template.
+`_render` writes each pod option in both forms.
 """
 
 from collections.abc import Mapping
@@ -18,25 +18,25 @@ from penstock.pipelines.kubeflow.plan import Task
 from penstock.pipelines.kubeflow.resources import Gpu, Retry
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 
-# Folder of the certificates that encrypt a container's connection to MySQL.
+# Folder in the container with the certificates for an encrypted connection to MySQL.
 MYSQL_TLS = "/var/run/penstock/mysql-tls"
 WORKER_PORT = 2222
-# From this exit code on a peer is gone or a signal came: the worker continues when started again.
+# Exit codes from here on mean a lost peer or a signal: a worker that is started again continues.
 _FIRST_RETRIED_CODE = 128
 _QUEUE = "kueue.x-k8s.io/queue-name"
-# Network policies of a shared namespace select pods of runs by it.
+# Network policies of a shared namespace select pods of runs by this label.
 RUN_LABELS = {"penstock/run": "true"}
 WORKER_LABELS = {
-    # Other network policies of runs select pods by the first, that between workers by the second.
+    # The network policy between workers selects pods by the second label, all others by the first.
     "pipelines.kubeflow.org/v2_component": "true",
     "penstock/role": "worker",
-    # A sidecar would outlive the worker, and intercept the connections between workers.
+    # Istio's sidecar would outlive the worker, and intercept connections between workers.
     "sidecar.istio.io/inject": "false",
 }
 
 
 class _Pod(NamedTuple):
-    """A pod as KFP's platform config, and as PodSpec and Container of Kubernetes."""
+    """A pod in two forms: KFP's platform config, and Kubernetes' PodSpec and Container."""
 
     kfp: dict[str, Any]
     spec: dict[str, Any]
@@ -47,7 +47,7 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
     """Gives a task of KFP its resources, retries, volume, secrets and pod options."""
     resources, gpu, retry = placement.resources_of(task.node_id), placement.gpu, placement.retry
     if placement.has_workers(task.node_id, task.component):
-        # The workers get the node's share; the node itself only starts and watches them.
+        # The workers get the node's resources; the node's own pod only starts and watches them.
         resources, gpu = placement.resources, None
     elif gpu and not gpu.is_for(task.node_id, task.component):
         gpu = None
@@ -76,18 +76,17 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
     if task.component == NOTIFY and notify is not None and notify.webhook_secret is not None:
         keys = {notify.webhook_key: WEBHOOK}
         pod.setdefault("secretAsEnv", []).append(_secret_as_env(notify.webhook_secret, keys))
-    # Written as a dict: the kfp-kubernetes for Python 3.10 has no functions for half of it.
+    # Written as a dict, because kfp-kubernetes for Python 3.10 has no functions for half of these.
     step.platform_config["kubernetes"] = pod
 
 
 def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
-    """Writes into a compiled pipeline until when its tasks are tried again.
+    """Writes into a compiled pipeline how long after its first start a task may be retried.
 
-    KFP's `backoffMaxDuration` becomes Argo's `maxDuration`: not the longest wait but the time since
-    the first try began, after which a running try is killed too. kfp writes an hour at most, and
-    3600 s by default; left out of the file it becomes 0, which is no retry at all.
-    (pipelines 2.17 `argocompiler/container.go` addParameterDefault; Argo 4.0
-    `operator.go` processNodeRetries.)
+    KFP's `backoffMaxDuration` becomes Argo's `maxDuration`: not the longest wait, but the time
+    since the first attempt began, after which Argo kills even a running attempt. kfp writes 3600 s
+    at most; without the field the value is 0, so that no attempt is retried. (pipelines 2.17
+    `argocompiler/container.go` addParameterDefault; Argo 4.0 `operator.go` processNodeRetries.)
     """
     for task in tasks_of(spec).values():
         if "retryPolicy" in task:
@@ -95,14 +94,14 @@ def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
 
 
 def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]:
-    """Returns the job of a node's workers, without its name, its owner and their arguments."""
+    """Returns the job of a node's workers, without name, owner and the workers' arguments."""
     pod = _render(placement, placement.gpu)
     resources = placement.resources_of(node_id)
     limits = {"cpu": resources.cpu_limit, "memory": resources.memory_limit}
     if placement.gpu:
         limits[placement.gpu.resource] = str(placement.gpu.count)
     container = {
-        "name": "tensorflow",  # the operator reads the state of the container of this name
+        "name": "tensorflow",  # the operator reads the state of the container with this name
         "image": image,
         "command": ["penstock", "worker"],
         "ports": [{"name": "tfjob-port", "containerPort": WORKER_PORT}],
@@ -125,14 +124,14 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
 
 
 def _tfjob(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a TFJob, whose operator starts pods again that end with exit code 128 or more."""
+    """Returns a TFJob; its operator restarts pods that end with exit code 128 or more."""
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
         "spec": {
             "runPolicy": {"backoffLimit": retries, "cleanPodPolicy": "Running"},
-            # Without it a pod that is deleted while it runs, as by a drained node, fails the job.
-            # With it TF_CONFIG holds the worker's own address only.
+            # Without this option a running pod that is deleted, as from a drained node, fails the
+            # job. With it, TF_CONFIG holds only the worker's own address.
             "enableDynamicWorker": True,
             "tfReplicaSpecs": {
                 "Worker": {
@@ -146,9 +145,9 @@ def _tfjob(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str,
 
 
 def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a JobSet of one indexed Job, which starts pods again as a TFJob does.
+    """Returns a JobSet of one indexed Job, which restarts pods as a TFJob does.
 
-    An evicted or preempted pod does not count; an exit code below 128 is an error of the training.
+    An evicted or preempted pod is no retry; an exit code below 128 fails the job.
     """
     rules = [
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
@@ -181,8 +180,8 @@ def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str
 
 def _render(placement: Placement, gpu: Gpu | None) -> _Pod:
     ids = {"runAsUser": placement.run_as_user, "runAsGroup": placement.run_as_user}
-    # KFP 2.16 and newer set the rest of Pod Security `restricted` themselves. An int64 of a proto
-    # is text in JSON.
+    # KFP 2.16 and newer set the other fields of Pod Security `restricted`. JSON of a proto has an
+    # int64 as text.
     as_texts = {name: str(value) for name, value in ids.items()}
     kfp: dict[str, Any] = {"securityContext": {**as_texts, "runAsNonRoot": True}}
     seccomp = {"seccompProfile": {"type": "RuntimeDefault"}}

@@ -1,7 +1,7 @@
-"""Recipe of a pipeline: the dotted path and the options from which its definition is built.
+"""Recipe of a pipeline: the dotted path and the options from which its IR is built.
 
-It is built when the pipeline is compiled, and again in the first pods of a run whose parameters
-change options of its config; then it must have the compiled graph.
+The IR is built when the pipeline is compiled, and again in the first pods of a run whose parameters
+change options of the config; the graph must then be the compiled one.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.package_paths import find_packages, mark_packages
 
 ROOT = "root"
-# Options that are parameters of a run where a config has them and its `parameters` names no others.
+# Options that a run may change if the config has them and its `parameters` is empty.
 _DEFAULT_OPTIONS = (
     *("data", "train.max_steps", "input.batch_size", "model.learning_rate"),
     "evaluation.thresholds",
@@ -31,9 +31,9 @@ _KINDS = (bool, int, float, str, dict, list)
 
 @dataclass(frozen=True)
 class Recipe:
-    """Pipeline by dotted path, changes of its config, and values of options that runs may change.
+    """Dotted path of a pipeline, changes of its config, and values of options that runs may change.
 
-    `root` is the folder of its runs in pods; None if its config has no root.
+    `root` is the root of the config inside pods; None if the config has no root.
     """
 
     pipeline: str
@@ -51,7 +51,7 @@ class Recipe:
         return cls(**json.loads(find_packages(text)))
 
     def changed(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Returns the options among `NAME=VALUE` texts whose values are not the compiled ones."""
+        """Returns the options in `NAME=VALUE` texts whose values differ from the compiled ones."""
         given = {}
         for text in texts:
             name, _, value = text.partition("=")
@@ -59,7 +59,7 @@ class Recipe:
         return {name: value for name, value in given.items() if value != self.options[name]}
 
     def build(self, values: Mapping[str, Any]) -> pipeline_pb2.Pipeline:
-        """Builds the definition with other values of options."""
+        """Builds the IR with other values of options."""
         ir, stand_in = build_ir(find_pipeline(self.pipeline, self.changes), self._tree(values))
         if self.root is not None:
             root = self.root
@@ -67,7 +67,7 @@ class Recipe:
         return ir
 
     def _tree(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns values as changes of a config, in which a mapping replaces the compiled one."""
+        """Returns values as changes of a config; a mapping replaces the whole compiled mapping."""
         texts = []
         for name, value in values.items():
             if isinstance(value, dict):
@@ -79,10 +79,10 @@ class Recipe:
 def build_ir(
     factory: PipelineFactory, changes: Mapping[str, Any]
 ) -> tuple[pipeline_pb2.Pipeline, str]:
-    """Builds a definition, in whose texts the returned folder stands for the pipeline's root.
+    """Builds an IR; in its texts, the returned temporary folder stands for the pipeline's root.
 
-    TFX creates the folder of the metadata store while a pipeline is built, but this machine may not
-    have the containers' paths.
+    While TFX builds a pipeline, it creates the folder of the metadata store; the root in the
+    containers may not exist on this machine.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-compile-") as stand_in:
         if factory.config is not None:
@@ -106,14 +106,14 @@ def run_options(config: Any) -> dict[str, Any]:
 
 
 def option_kind(value: Any) -> type:
-    """Returns the type of a parameter with such a value."""
+    """Returns the type of a run parameter for an option with this value."""
     return next(kind for kind in _KINDS if isinstance(value, kind))
 
 
 def check_same_graph(
     built: pipeline_pb2.Pipeline, compiled: pipeline_pb2.Pipeline, options: Sequence[str]
 ) -> None:
-    """Raises UsageError if tasks that were compiled do not fit a definition built in a run."""
+    """Raises UsageError if the graph of an IR built in a run differs from the compiled graph."""
     before, after = _graph(compiled), _graph(built)
     for node_id in before | after:
         if before.get(node_id) != after.get(node_id):
@@ -138,7 +138,7 @@ def _graph(ir: pipeline_pb2.Pipeline) -> dict[str, Any]:
 
 
 def _value(config: Any, name: str) -> Any:
-    """Returns an option as JSON has it; None if the config lacks it."""
+    """Returns an option as a JSON value; None if the config lacks it."""
     value = config
     for part in name.split("."):
         value = getattr(value, part, None)
@@ -148,7 +148,7 @@ def _value(config: Any, name: str) -> Any:
 
 
 def _parse(name: str, text: str, like: Any) -> Any:
-    """Parses KFP's text of a parameter: it carries every number as a double."""
+    """Parses KFP's text of a parameter, in which every number is a double."""
     if isinstance(like, str):
         return text
     try:

@@ -1,8 +1,8 @@
 """Checks that a compiled pipeline holds no secrets and no paths of this machine.
 
 Kubeflow stores a compiled pipeline and shows it in its UI, and users keep it in git. Passwords
-belong in a Kubernetes secret or an environment variable, which the pipeline only names. Options are
-texts, protos, or protos and JSON within texts; all of these are unpacked.
+belong in a Kubernetes secret or an environment variable; the pipeline holds only its name. Options
+are texts, protos, or texts that hold protos or JSON; all are unpacked.
 """
 
 import json
@@ -23,12 +23,12 @@ from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement, is_below
 
-# An absolute path at the start of a text, or as a value within one.
+# An absolute path at the start of a text, or as a value inside a text.
 _PATH = re.compile(r"(?:^|file://|[\s=,@'\"])(/[^\s,'\"@]+)")
 _GLOB = re.compile(r"[*?\[{]")
 # Paths that every container has.
 _EVERYWHERE = ("/", "/tmp", "/dev/null", "/dev/shm")
-# Fields of the IR left out of a text's path, because the pipeline's author does not know them.
+# Fields of the IR that messages leave out of a path, because the author does not know them.
 _PASSED_THROUGH = (
     "parameters",
     "field_value",
@@ -45,7 +45,7 @@ _WITH_TEXTS = (
 
 
 def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
-    """Rejects a pipeline with a secret in any option of a node, such as a query or an address."""
+    """Rejects a pipeline with a secret in an option of a node, such as a query or an address."""
     for text in node_texts(ir):
         if kind := secret_kind(text.field, text.value):
             raise UsageError(
@@ -55,7 +55,7 @@ def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
 
 
 def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement) -> None:
-    """Rejects paths of this machine: not on the volume, in a package or in `image_paths`."""
+    """Rejects local paths that are not on the volume, in a package or in `image_paths`."""
     shared = [*placement.image_paths]
     if placement.volume:
         shared.append(placement.volume.mount_path)
@@ -78,7 +78,7 @@ def _paths(text: str) -> Iterator[str]:
 
 
 class Text(NamedTuple):
-    """A text of a node and the path of its field, for messages."""
+    """A text in an option of a node, and the path of the field for messages."""
 
     node_id: str
     field: str
@@ -86,7 +86,7 @@ class Text(NamedTuple):
 
 
 def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[Text]:
-    """Yields all texts of nodes and their executors, also those within JSON and `Any`."""
+    """Yields all texts of nodes and their executors, with those inside JSON and `Any`."""
     deployment = irs.deployment_config(ir)
     for node in irs.nodes(ir):
         node_id = node.node_info.id
@@ -99,7 +99,7 @@ def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[Text]:
 
 def _of_message(message: Message, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(message, any_pb2.Any):
-        # The bytes if the type is not known here.
+        # Yields the raw bytes if the type is unknown here.
         yield from _of_value(irs.unpack_any(message) or message.value, path)
         return
     if isinstance(message, pipeline_pb2.RuntimeParameter):
@@ -126,7 +126,7 @@ def _of_value(value: Any, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(loaded, Sequence) and not isinstance(loaded, str):
         previous = ""
         for item in loaded:
-            # A flag and its value may be two items.
+            # A flag and its value may be two items of a list.
             is_value = isinstance(item, str) and previous.startswith("-")
             yield from _of_value(item, _join(path, previous) if is_value else path)
             previous = item if isinstance(item, str) and "=" not in item else ""

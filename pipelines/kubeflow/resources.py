@@ -1,6 +1,6 @@
 """Parts of a placement: resources, volume, login, GPU, retries.
 
-Values have Kubernetes' form and are checked by its rules before anything is sent.
+Values have Kubernetes' form; its rules are checked here, when the placement is read.
 """
 
 import re
@@ -27,10 +27,10 @@ class Resources:
     Attributes:
         cpu_request: Requested CPUs: `2`, `0.5` or `500m`.
         cpu_limit: Most CPUs, in the same form.
-        memory_request: Requested bytes of memory: `2Gi` or `512Mi`.
-        memory_limit: Most bytes of memory, in the same form.
-        timeout_seconds: Seconds after which an attempt is stopped, by SIGTERM and a minute later by
-            SIGKILL; None for no limit.
+        memory_request: Requested memory: `2Gi` or `512Mi`.
+        memory_limit: Most memory, in the same form.
+        timeout_seconds: Seconds after which an attempt gets SIGTERM, and a minute later SIGKILL;
+            None for no limit.
     """
 
     cpu_request: str = "1"
@@ -58,9 +58,9 @@ class Retry:
     Attributes:
         times: Number of retries.
         wait_seconds: Seconds before the first retry.
-        factor: Whole number by which each wait is longer than the one before.
-        total_seconds: Seconds since the first start after which no attempt starts, and a running
-            one is killed. The default of a month is longer than any training.
+        factor: Whole number by which each wait is multiplied for the next one.
+        total_seconds: Seconds after the first start when the last attempt is killed and no other
+            starts. The default of a month is longer than any training.
     """
 
     times: int = 2
@@ -83,7 +83,7 @@ class Volume:
 
     Attributes:
         claim: Name of the PersistentVolumeClaim.
-        mount_path: Its folder in the containers.
+        mount_path: Folder of the volume in the containers.
     """
 
     claim: str = "penstock"
@@ -206,7 +206,7 @@ class Notify:
         webhook_secret: Kubernetes secret with the webhook's address, to which the message is sent
             as JSON.
         webhook_key: Key of the address in that secret.
-        command: Program of the image, with its arguments, that reads the message from stdin.
+        command: Program in the image, and its arguments; reads the message from stdin.
         link: Address of a run's page, with RUN_ID for the run's id.
     """
 
@@ -229,12 +229,12 @@ def _match(pattern: re.Pattern[str], value: str, name: str, expected: str) -> No
 
 
 def check_object_name(name: str, value: str) -> None:
-    """Raises UsageError for text that is no name of a Kubernetes object."""
+    """Raises UsageError for a text that cannot be the name of a Kubernetes object."""
     _match(_NAME, value, name, "a name of a Kubernetes object")
 
 
 def check_texts(name: str, texts: dict) -> None:
-    """Raises UsageError for labels that are not texts: YAML reads some as numbers or booleans."""
+    """Raises UsageError for values that are not texts: YAML reads some as numbers or booleans."""
     for key, value in texts.items():
         _match(_KEY, str(key), name, "labels")
         if not isinstance(value, str):
@@ -242,7 +242,7 @@ def check_texts(name: str, texts: dict) -> None:
 
 
 def check_secret(where: str, name: str, variables: dict) -> None:
-    """Raises UsageError unless keys of a secret are mapped to environment variables."""
+    """Raises UsageError unless a secret's keys are mapped to names of environment variables."""
     check_object_name(where, name)
     if not isinstance(variables, dict) or not variables:
         raise UsageError(f"{where}: expected KEY: VARIABLE for each key, got {variables!r}")

@@ -1,7 +1,7 @@
 """Client of a Kubeflow Pipelines server, whose errors are one line each.
 
-kfp's own client waits 25 seconds for a server that does not answer, and then prints a traceback;
-so one plain request asks for the server's health first.
+kfp's own client waits 25 seconds for a server that does not answer, and then prints a traceback; so
+Penstock first sends one plain request for the server's health.
 """
 
 import base64
@@ -25,7 +25,7 @@ from urllib3.exceptions import HTTPError
 from penstock.components.errors import DataError, UsageError
 
 TOKEN, TOKEN_FILE = "PENSTOCK_KFP_TOKEN", "PENSTOCK_KFP_TOKEN_FILE"
-# KFP's own variable for the token that Kubernetes mounts into a pod, and renews.
+# KFP's variable with the path of the token that Kubernetes mounts into a pod and renews.
 _MOUNTED_TOKEN = "KF_PIPELINES_SA_TOKEN_PATH"
 _AUDIENCE = "pipelines.kubeflow.org"
 _REMEDY = f"kubectl create token ACCOUNT --audience {_AUDIENCE} makes one"
@@ -35,7 +35,7 @@ _REFUSED = (401, 403)
 
 
 class _RenewedToken(TokenCredentialsBase):
-    """Reads the token again for each request, because one from a file is renewed there."""
+    """Reads the token again for each request, because a token in a file may be renewed."""
 
     def refresh_api_key_hook(self, config: Any) -> None:
         config.api_key["authorization"] = read_token()
@@ -45,19 +45,19 @@ class _RenewedToken(TokenCredentialsBase):
 
 
 def connect(host: str, namespace: str | None) -> kfp.Client:
-    """Returns a client of a server that answers; for the login see `read_token`."""
+    """Returns a client after checking that the server answers; for the login see `read_token`."""
     host = host.rstrip("/")
     if health(host).get("multi_user") and not namespace:
         raise UsageError(f"{host} has several users; name yours with --namespace")
     credentials = _RenewedToken() if read_token() else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # kfp warns at every start that it needs a server of v2
-        # The client takes the namespace `kubeflow` for none.
+        warnings.simplefilter("ignore")  # kfp warns at every start that it needs a v2 server
+        # The client takes the namespace `kubeflow` as no namespace.
         return kfp.Client(host=host, namespace=namespace or "kubeflow", credentials=credentials)
 
 
 def read_token() -> str | None:
-    """Returns the bearer token of the environment or of the file that it names, or None."""
+    """Returns the bearer token from the environment, or from the file named there, or None."""
     if token := os.environ.get(TOKEN):
         return token
     path = os.environ.get(TOKEN_FILE) or os.environ.get(_MOUNTED_TOKEN)
@@ -71,7 +71,7 @@ def read_token() -> str | None:
 
 @contextmanager
 def server_errors(host: str) -> Iterator[None]:
-    """Turns errors of requests into DataErrors of one line, and suppresses kfp's own prints."""
+    """Turns errors of requests into one-line DataErrors, and suppresses kfp's own prints."""
     try:
         with redirect_stdout(io.StringIO()):
             yield
@@ -84,7 +84,7 @@ def server_errors(host: str) -> Iterator[None]:
 
 
 def check_login() -> str:
-    """Returns what the token's own text says of it; DataError if it cannot be right."""
+    """Returns when the token expires, by its text (a JWT); DataError if it cannot be valid."""
     token = read_token()
     if token is None:
         return "no token, and the server asks for none"
@@ -96,7 +96,7 @@ def check_login() -> str:
 
 
 def health(host: str) -> dict[str, Any]:
-    """Returns the server's own account of itself: `multi_user`, `tag_name`."""
+    """Returns the server's answer about itself, with `multi_user` and `tag_name`."""
     if not host.startswith(("http://", "https://")):
         raise UsageError(f"--host must start with http:// or https://, got {host!r}")
     host = host.rstrip("/")
@@ -134,7 +134,7 @@ def _refused(host: str, status: int) -> DataError:
 
 
 def _token_fault(token: str | None) -> str:
-    """Returns what is wrong with a token as far as its own text (a JWT) tells, and the remedy."""
+    """Returns the fault of a refused token that its text (a JWT) shows, and the remedy."""
     if token is None:
         return f"set {TOKEN} or {TOKEN_FILE} to a token: {_REMEDY}"
     return _claims_fault(_claims(token)) or (

@@ -1,4 +1,4 @@
-"""Replaces the data address of an ExampleGen in a run by that of `--span-from`."""
+"""Replaces the data address of an ExampleGen in a run by the address of `--span-from`."""
 
 from tfx.proto import example_gen_pb2
 from tfx.proto.orchestration import pipeline_pb2
@@ -11,7 +11,7 @@ from penstock.pipelines.kubeflow.ir import find_node
 
 
 def reads_files(node: pipeline_pb2.PipelineNode) -> bool:
-    """Returns whether a node has TFX's inputs of a file-based ExampleGen, as constant values."""
+    """Returns whether a node is a file-based ExampleGen whose input options are constant values."""
     options = node.parameters.parameters
     return all(
         key in options and options[key].HasField("field_value")
@@ -20,7 +20,7 @@ def reads_files(node: pipeline_pb2.PipelineNode) -> bool:
 
 
 def read_spans_from(ir: pipeline_pb2.Pipeline, node_id: str, address: str) -> None:
-    """Makes a node of an IR read the newest span at an address."""
+    """Changes a node of an IR so that it reads the newest span at an address."""
     folder, pattern = split_span_address(address)
     node = find_node(ir, node_id)
     if not reads_files(node):
@@ -32,8 +32,8 @@ def read_spans_from(ir: pipeline_pb2.Pipeline, node_id: str, address: str) -> No
     if len(config.splits) != 1:
         names = ", ".join(split.name for split in config.splits)
         raise UsageError(
-            f"node {node_id!r} reads several inputs ({names}), --span-from names one; "
-            "give their patterns the spans"
+            f"node {node_id!r} reads several inputs ({names}), --span-from gives one; "
+            "put {SPAN} into their patterns instead"
         )
     config.splits[0].pattern = pattern
     text.string_value = proto_utils.proto_to_json(config)

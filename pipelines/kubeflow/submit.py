@@ -16,9 +16,9 @@ from penstock.pipelines.kubeflow.server import connect, server_errors
 from penstock.pipelines.terminal.tables import console, print_table
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
-# A server may restart during a run of hours.
+# During a run of hours the server may restart.
 _MAX_FAILED_POLLS = 10
-# Argo's names of the attempts of a node with a retry strategy.
+# Argo's names for the attempts of a node with a retry strategy.
 _FIRST_TRY, _SECOND_TRY = "executor(0)", "executor(1)"
 _CRON_FIELDS = re.compile(r"[\w*/,?-]+( [\w*/,?-]+){4}")
 _SCHEDULES_PER_PAGE = 100
@@ -39,8 +39,8 @@ def submit(
 ) -> str:
     """Starts a run of a compiled pipeline, or makes a schedule of runs, and returns its id.
 
-    Runs of a schedule never overlap. After a pause or a long run KFP makes up for the last missed
-    run only: a run takes the newest span anyway.
+    Runs of a schedule never overlap. After a pause or a long run KFP starts only the last of the
+    missed runs: it takes the newest span in any case.
     """
     cron = None if schedule is None else check_cron(schedule)
     file = read_compiled_file(path)
@@ -73,7 +73,7 @@ def submit(
 
 
 def check_cron(text: str) -> str:
-    """Returns five cron fields in KFP's form, seconds first."""
+    """Returns five cron fields in KFP's form, which begins with the seconds."""
     fields = " ".join(text.split())
     if not _CRON_FIELDS.fullmatch(fields):
         raise UsageError(
@@ -159,7 +159,7 @@ def _not_retried(run: Any, file: CompiledFile) -> str:
 
 
 def _details(run: Any, tasks: Mapping[str, str]) -> list[Any]:
-    """Returns the details of the file's tasks, without KFP's own driver pods."""
+    """Returns the details of the compiled tasks, without those of KFP's own driver pods."""
     details = getattr(run.run_details, "task_details", None) or []
     return [detail for detail in details if detail.display_name in tasks]
 

@@ -1,4 +1,4 @@
-"""Packages of the user that a pipeline's nodes import and Penstock's image lacks."""
+"""Finds packages of the user that a pipeline's nodes import and Penstock's image lacks."""
 
 import importlib.metadata
 import importlib.util
@@ -18,7 +18,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 
 
 def find_package(dotted: str) -> Path:
-    """Returns the folder, or the single file, of the top-level package of a dotted path."""
+    """Returns the folder of the top-level package of a dotted path, or the file of a module."""
     name = re.split(r"[.:]", dotted)[0]
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or spec.origin is None:
@@ -28,7 +28,7 @@ def find_package(dotted: str) -> Path:
 
 
 def needed_packages(ir: "pipeline_pb2.Pipeline") -> list[str]:
-    """Returns the packages, sorted, whose code the nodes name and Penstock does not require."""
+    """Returns, sorted, packages whose code the nodes name and which Penstock does not require."""
     from penstock.pipelines.kubeflow.refusals import node_texts  # imports TFX
 
     named = {
@@ -55,7 +55,7 @@ def _required() -> frozenset[str]:
             try:
                 requires = importlib.metadata.requires(name) or ()
             except importlib.metadata.PackageNotFoundError:
-                continue  # a requirement of another platform, or of an extra that is not installed
+                continue  # required on another platform, or by an extra that is not installed
             wanted += [r for r in requires if name == "penstock" or "extra ==" not in r]
     return frozenset(found)
 

@@ -1,12 +1,12 @@
-"""The Trainer's node with several workers: starts their job, watches it, and deletes it.
+"""Runs the Trainer on several workers: starts their job, watches it, and deletes it.
 
     node's pod    the TFX node: driver, metadata, the job and its logs; needs no accelerator
     workers       run the node's executor on the invocation that the node writes below the pipeline
                   root; the chief writes TFX's executor output there, as TFX's remote executors do
 
-The job is a TFJob or a JobSet, see `pod.worker_job`. The node's pod owns it, so it is deleted with
-the pod. A pod that failed, for example by eviction, is not deleted; so the job has the same name in
-each attempt of a run, and the next attempt deletes it.
+The job is a TFJob or a JobSet, see `pod.worker_job`. The node's pod owns the job, so Kubernetes
+deletes the job with the pod. A failed pod, for example an evicted one, is not deleted; so the job
+has the same name in each attempt of a run, and the next attempt deletes the old job.
 """
 
 import copy
@@ -36,13 +36,13 @@ from penstock.components.trainer.workers import join_workers
 
 
 class _Kind(NamedTuple):
-    """A kind of job: where its API has it, and how its controller calls what it makes."""
+    """A kind of job: its API path, and the labels, hosts and conditions of its controller."""
 
     plural: str
     pod_label: str
-    done: str  # condition of a job that succeeded
-    host: str  # of a worker
-    events: str  # selects those that say why pods are not created
+    done: str  # condition of a successful job
+    host: str  # host name of a worker
+    events: str  # selects events that say why pods are not created
     missing: str
 
     def template(self, job: Mapping[str, Any]) -> tuple[int, Any]:
@@ -55,10 +55,10 @@ class _Kind(NamedTuple):
         return spec["completions"], spec["template"]
 
     def most_pods(self, job: Mapping[str, Any]) -> float:
-        """Returns the number of pods after which a job has failed, where its controller has none.
+        """Returns the number of created pods above which a TFJob has failed; no limit for a JobSet.
 
-        The training operator counts containers that restart within their pod, which those of a
-        TFJob never do, so it would create new pods for ever.
+        The training operator counts only restarts of containers inside a pod. Containers of a TFJob
+        never restart, so the operator would create new pods for ever.
         """
         if self.plural != "tfjobs":
             return math.inf
@@ -85,10 +85,11 @@ _KINDS = {
 }
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
-# Limit for an API that does not answer, as during an upgrade of the control plane, and for a silent
-# log connection, after which it is opened again: load balancers drop idle connections.
+# Timeout for an API that does not answer, as during an upgrade of the control plane. A log
+# connection that is silent for so long is opened again: load balancers drop idle connections.
 _API_TIMEOUT_SECONDS = 300.0
-# Time to read the last lines of all workers after the job's end; they hold their GPUs meanwhile.
+# Time to read the last lines of all workers after the job's end; the pods hold their GPUs until
+# then.
 _LAST_LINES_SECONDS = 10.0
 _NO_RIGHTS = (
     "this pod may not create and watch a {}: add k8s/components/workers to your kustomization, "
@@ -114,7 +115,7 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
         config.load_incluster_config()
         jobs = WorkerJobs(client.ApiClient(), (_ACCOUNT / "namespace").read_text().strip())
         executor = self._executor_spec.class_path
-        # The host name is the pod's name cut to 63 letters; KFP passes the whole name.
+        # The host name is the pod's name cut to 63 letters; KFP passes the full name.
         pod = os.environ.get("KFP_POD_NAME") or socket.gethostname()
         jobs.run(self._job, _job_name(execution_info), pod, [invocation, executor])
         with fileio.open(execution_info.execution_output_uri, "rb") as file:
@@ -122,8 +123,8 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
 
 
 def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
-    """Runs an executor on the file of its invocation as one worker; addresses are `host:port`."""
-    index = os.environ.get("JOB_COMPLETION_INDEX")  # of an indexed Job
+    """Runs an executor as one worker, on the invocation in a file; addresses are `host:port`."""
+    index = os.environ.get("JOB_COMPLETION_INDEX")  # set in an indexed Job
     task = (
         {"type": "worker", "index": int(index)}
         if index is not None
@@ -148,7 +149,7 @@ def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
     try:
         result = python_executor_operator.run_with_executor(info, made)
     except RuntimeError as error:
-        # After run_fn TFX looks for the model, which the chief may still be exporting.
+        # After run_fn TFX checks that the model exists, which the chief may still be exporting.
         if is_chief or "failed to generate model" not in str(error):
             raise
         return
@@ -172,7 +173,8 @@ class WorkerJobs:
     def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
         """Starts a job, prints the lines of its workers, waits for its end, and deletes it.
 
-        A job of the same name is of an earlier attempt, and deleted first. `pod` owns the job.
+        A job of the same name belongs to an earlier attempt and is deleted first. `pod` owns the
+        job.
         """
         self._kind = kind = _KINDS[job["kind"]]
         group, version = job["apiVersion"].split("/")
@@ -190,7 +192,7 @@ class WorkerJobs:
                 self._delete(name, uid)
 
     def _create(self, body: Mapping[str, Any]) -> str:
-        """Creates a job once no job of its name and no pod of one is left; returns its uid."""
+        """Creates a job after the old job of its name and its pods are gone; returns its uid."""
         name = body["metadata"]["name"]
         until = time.monotonic() + _API_TIMEOUT_SECONDS
         while time.monotonic() < until:
@@ -227,7 +229,7 @@ class WorkerJobs:
         return list(pods.items)
 
     def _watch(self, name: str, uid: str, most_pods: float) -> None:
-        """Waits for a job's end; pods that ended by a suspension do not count as retries."""
+        """Waits for a job's end; pods that a suspension ended do not count as retries."""
         heard, spared = time.monotonic(), 0
         while True:
             try:
@@ -266,11 +268,11 @@ class WorkerJobs:
             time.sleep(_POLL_SECONDS)
 
     def _read_pods(self, name: str) -> None:
-        """Reads the logs of pods that have started, and reopens those whose connection broke."""
+        """Reads the logs of pods that have started, and reopens logs whose connection broke."""
         for pod in self._pods(name):
             uid, phase = pod.metadata.uid, pod.status.phase
             reader = self._readers.get(uid)
-            # A pod that ended may have lines after those that came before a connection broke.
+            # A pod that has ended may have lines that came after its connection broke.
             is_read = uid in self._read and phase != "Running"
             if phase == "Pending" or is_read or (reader and reader.is_alive()):
                 continue
@@ -281,7 +283,8 @@ class WorkerJobs:
     def _print(self, pod: str, uid: str) -> None:
         """Prints a worker's lines as they come, until the pod or the connection ends.
 
-        Later is too late: the operator deletes a pod as soon as it has failed.
+        Reading them at the end would be too late: the operator deletes a pod as soon as it has
+        failed.
         """
         with suppress(client.ApiException, HTTPError):
             lines = self._core.read_namespaced_pod_log(
@@ -320,10 +323,10 @@ class WorkerJobs:
 
 
 def _job_name(execution_info: data_types.ExecutionInfo) -> str:
-    # Each attempt has an execution of its own, but the name must be the same in all of a run.
+    # Each attempt has its own execution, but all attempts of a run need the same job name.
     tries = posixpath.dirname(posixpath.dirname(execution_info.execution_output_uri))
     key = f"{tries} {execution_info.pipeline_run_id}"
-    # Names of its pods begin with it, and must stay below 63 letters.
+    # Names of the job's pods begin with this name, and must stay below 63 letters.
     return f"penstock-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
@@ -341,7 +344,7 @@ def _owned(
     kind = _KINDS[job["kind"]]
     replicas, template = kind.template(body)
     spec = template["spec"]
-    # Rights on a bucket belong to the account of the runs.
+    # The workers need the account of the runs, which has the rights on the bucket.
     spec["serviceAccountName"] = owner.spec.service_account_name
     port = spec["containers"][0]["ports"][0]["containerPort"]
     hosts = [kind.host.format(name=name, index=i, namespace=namespace) for i in range(replicas)]
