@@ -1,9 +1,10 @@
 """A digest of user code for cache keys.
 
-TFX's key of a node that is given a function by dotted path holds the path, not the code, so
-an edited `preprocessing_fn` is served from the cache. This digest covers the source of the
+If a node takes a function by dotted path, TFX's cache key holds the path, not the code; so without
+this digest the cache would serve an edited `preprocessing_fn`. This digest covers the source of the
 function's module and, transitively, of the modules that it imports from the same package and from
-anywhere outside the Python environment, such as the working directory. Penstock counts as a whole.
+anywhere outside the Python environment, such as the working directory. A change anywhere in
+Penstock changes the digest too.
 """
 
 import ast
@@ -24,10 +25,9 @@ _PENSTOCK = "penstock"
 
 
 def code_digest(function: str) -> str:
-    """sha256 (hex) of the code behind `package.module.function`.
+    """Returns the sha256 (hex) of the code behind `package.module.function`.
 
-    Other modules that are installed in the environment count by nothing: their versions
-    belong to it.
+    Modules of other installed packages do not count: their versions belong to the environment.
     """
     digest = hashlib.sha256()
     for name, source in sorted(modules_behind(function).items()):
@@ -36,7 +36,7 @@ def code_digest(function: str) -> str:
 
 
 def modules_behind(function: str) -> dict[str, bytes]:
-    """The sources of all modules that count, by name, none of them run; UsageError if none."""
+    """Returns the sources of all modules in the digest, by name, without running them."""
     module = function.rpartition(".")[0]
     sources: dict[str, bytes] = {}
     _collect(module, module.partition(".")[0], sources)
@@ -46,7 +46,7 @@ def modules_behind(function: str) -> dict[str, bytes]:
 @functools.cache
 def _penstock() -> bytes:
     digest = hashlib.sha256()
-    for room in ("components", "pipelines"):  # links in a checkout, which `glob` does not follow
+    for room in ("components", "pipelines"):  # a checkout has links, and `rglob` needs real paths
         for file in sorted(Path(penstock.__file__).parent.joinpath(room).resolve().rglob("*.py")):
             digest.update(file.read_bytes())
     return digest.digest()
@@ -66,7 +66,7 @@ def _collect(module: str, own: str, sources: dict[str, bytes]) -> None:
     source = Path(spec.origin).read_bytes()
     sources[module] = source
     if spec.parent and spec.parent != module:
-        _collect(spec.parent, own, sources)  # to import a module runs its package first
+        _collect(spec.parent, own, sources)  # importing a module runs its packages first
     for name in _imported_names(source, module, spec.submodule_search_locations is not None):
         root = name.partition(".")[0]
         counts = root == own or _is_outside_environment(root)
@@ -78,7 +78,7 @@ def _is_outside_environment(package: str) -> bool:
     spec = _find(package)
     if spec is None:
         return False
-    # Without a location: built in, or a namespace package, which has folders instead.
+    # A built-in module has no location; a namespace package has folders instead.
     places = [spec.origin] if spec.has_location else spec.submodule_search_locations
     found = [os.path.realpath(place or "") for place in places or ()]
     return bool(found) and not any(place.startswith(_installed()) for place in found)
@@ -92,11 +92,14 @@ def _installed() -> tuple[str, ...]:
 
 
 def _find(module: str) -> ModuleSpec | None:
-    """The module's spec. Its packages are imported for it, which is why they should be light."""
+    """Returns the module's spec.
+
+    Imports the packages above it, so these should be fast to import.
+    """
     parent = module.rpartition(".")[0]
     if parent:
         parent_spec = _find(parent)
-        # In `from a.b import c` with a module `a.b`, a search for `a.b.c` would import `a.b`.
+        # If `a.b` is a module, not a package, a search for `a.b.c` would import it.
         if parent_spec is None or parent_spec.submodule_search_locations is None:
             return None
     try:
@@ -105,13 +108,13 @@ def _find(module: str) -> ModuleSpec | None:
         return None
 
 
-@functools.cache  # a pipeline has digests of two functions or more, mostly of the same modules
+@functools.cache  # the functions of a pipeline mostly import the same modules
 def _imported_names(source: bytes, module: str, is_package: bool) -> tuple[str, ...]:
     return tuple(_names(ast.parse(source), module, is_package))
 
 
 def _names(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
-    """Names that may be modules: for `from a.b import c` both `a.b` and `a.b.c`."""
+    """Yields names that may be modules: for `from a.b import c` both `a.b` and `a.b.c`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

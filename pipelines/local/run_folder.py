@@ -1,4 +1,4 @@
-"""The folder of the runs of a pipeline: one run at a time, no leftovers of killed ones."""
+"""The folder of a pipeline's runs: one run at a time, no leftovers of killed runs."""
 
 import sqlite3
 from pathlib import Path
@@ -20,7 +20,7 @@ _LOST = "put a copy of it back, or start over with another --root"
 
 
 def metadata_file(connection: Any) -> Path:
-    """The sqlite file of an `ml_metadata.proto.ConnectionConfig`."""
+    """Returns the sqlite file of an `ml_metadata.proto.ConnectionConfig`."""
     if connection is None or not connection.HasField("sqlite"):
         raise UsageError(
             "the pipeline must keep its metadata in an sqlite file: "
@@ -37,8 +37,8 @@ def metadata_file(connection: Any) -> Path:
 def check_store(file: Path, pipeline: Pipeline) -> None:
     """Checks that the metadata exists, is whole and can be written.
 
-    TFX itself would retry for five minutes, or begin a new store, whose outputs then meet those
-    of the old one.
+    TFX itself would retry for five minutes, or begin a new store, whose outputs would be mixed with
+    those of the old store.
     """
     if not file.exists() or not file.stat().st_size:
         _refuse_unknown_outputs(file, pipeline)
@@ -74,7 +74,7 @@ def _refuse_unknown_outputs(file: Path, pipeline: Pipeline) -> None:
 def clean_up(ir: pipeline_pb2.Pipeline, connection: Any) -> None:
     """Closes executions of processes that are gone, and removes their leftovers.
 
-    To be called by the only run in the folder.
+    Call this only while no other run uses the folder.
     """
     bound = pipeline_pb2.Pipeline()
     bound.CopyFrom(ir)

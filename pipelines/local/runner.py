@@ -1,4 +1,4 @@
-"""A pipeline run in this process by TFX's LocalDagRunner, watched."""
+"""Runs a pipeline in this process by TFX's LocalDagRunner, with progress of each node."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ from penstock.pipelines.terminal.progress import FAILED, Progress
 
 
 class NodeInterruptedError(NodeFailedError, CommandInterruptedError):
-    """Ctrl-C or SIGTERM came while a node ran: names it."""
+    """Ctrl-C or SIGTERM came while a node ran; the message names the node."""
 
 
 def run_locally(
@@ -33,9 +33,9 @@ def run_locally(
     *,
     check: Callable[[pipeline_pb2.Pipeline], None] = lambda ir: None,
 ) -> None:
-    """Run all nodes of a pipeline, one after the other; what is unchanged comes from the cache.
+    """Run all nodes of a pipeline, one after the other; unchanged nodes come from the cache.
 
-    Before that, what a killed run left is closed and removed.
+    First closes executions of killed runs and removes their leftovers.
     """
     file = metadata_file(pipeline.metadata_connection_config)
     with only_run(file.parent):
@@ -44,7 +44,7 @@ def run_locally(
 
 
 class _WatchedRunner(LocalDagRunner):
-    """The stock runner, that cleans up before it starts and tells of each node."""
+    """TFX's runner that cleans up after killed runs and reports the progress of each node."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class _WatchedRunner(LocalDagRunner):
     def run_with_ir(
         self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None
     ) -> None:
-        """Runs a compiled pipeline node by node, once what is left of killed runs is removed."""
+        """Removes leftovers of killed runs, then runs a compiled pipeline node by node."""
         self._check(pipeline)
         clean_up(pipeline, self._connection)
         self._progress.plan([node.pipeline_node.node_info.id for node in pipeline.nodes])
@@ -90,12 +90,13 @@ class _WatchedRunner(LocalDagRunner):
                 ) from error
             if isinstance(error, NodeFailedError) or not isinstance(error, Exception):
                 raise
-            if isinstance(error, errors.StatusError):  # of the metadata store, not of the node
+            if isinstance(error, errors.StatusError):  # the metadata store failed, not the node
                 store = SqliteStore(self._connection.sqlite.filename_uri)
                 raise NodeFailedError(f"node {node!r} failed: {unusable(store, error)}") from error
             raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error
         finally:
-            # A driver digests remote input in copies, which nobody reads if the cache serves.
+            # A driver copies remote input to compute digests; nobody reads the copies after a cache
+            # hit.
             remove_copies()
         self._progress.end(node, state)
         return info
@@ -111,13 +112,13 @@ class _WatchedRunner(LocalDagRunner):
             why = reason(RuntimeError(result.result_message)) if result else "an input is missing"
             raise NodeFailedError(f"node {node!r} failed: {why}")
         is_cached = execution.last_known_state == execution.CACHED
-        # A resolver's executions always look so; it has nothing to compute.
+        # Executions of a resolver are always in state CACHED, since it computes nothing.
         return "cached" if is_cached else "done"
 
 
 @contextmanager
 def _launches(through: Callable[[str, Callable[[], Any]], Any]) -> Iterator[None]:
-    """Pass each launch of a node through a function; LocalDagRunner has no hook for it."""
+    """Passes each launch of a node to `through`, since LocalDagRunner has no hook for launches."""
     stock = Launcher.launch
 
     def launch(launcher: Launcher) -> Any:

@@ -1,1 +1,1 @@
-"""Rows or images in, a pushed model's predictions out: what `penstock predict` does."""
+"""Predictions of a pushed model for rows or images, for `penstock predict`."""

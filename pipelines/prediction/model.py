@@ -1,4 +1,4 @@
-"""A pushed model: found, opened, and run batch by batch through one of its signatures."""
+"""Finds and opens a pushed model, and runs batches through one of its signatures."""
 
 import os
 import posixpath
@@ -32,15 +32,15 @@ class PushedModel:
     """A SavedModel with a signature of columns or of images.
 
     Attributes:
-        columns: Kind of each column that the signature takes, by its name there.
-        lists: Those of them that take lists.
+        columns: Kind of each column of the signature, by its name in the signature.
+        lists: Names of the columns that hold lists.
     """
 
     path: str
     signature: str
     columns: Mapping[str, FeatureKind]
     lists: frozenset[str]
-    _class_names: Mapping[str, Sequence[str]]  # by name of the graph's node
+    _class_names: Mapping[str, Sequence[str]]  # by name of the node in the graph
     _function: Any = field(repr=False)
     _module: Any = field(repr=False)  # keeps the variables alive
 
@@ -49,11 +49,11 @@ class PushedModel:
         return self.signature == SERVE_IMAGES
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:
-        """Returns the predictions of a batch of tensors [rows], of lists [rows, longest].
+        """Returns the predictions for a batch of tensors [rows], or [rows, longest] for lists.
 
-        For a target with classes `prediction`, the name of the most probable, its `probability`,
-        and `probabilities`, a struct by class name; for a value `prediction`. Several targets have
-        their name before: `price/prediction`.
+        For classes: `prediction`, the name of the most probable class, its `probability`, and
+        `probabilities`, a struct by class name. For a regression: `prediction`. With several
+        targets, names begin with the target: `price/prediction`.
         """
         outputs = {name: value.numpy() for name, value in self._function(**columns).items()}
         found: dict[str, pa.Array] = {}
@@ -72,7 +72,7 @@ class PushedModel:
 
 
 def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
-    """Returns [rows, classes] as structs, as lists of models with many or without known names."""
+    """Returns [rows, classes] as structs by class name; lists without names or of many classes."""
     classes = probabilities.shape[1]
     if len(names) == classes <= _MOST_NAMED_CLASSES:
         columns = [pa.array(np.ascontiguousarray(column)) for column in probabilities.T]
@@ -82,9 +82,9 @@ def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
 
 
 def open_model(place: str) -> PushedModel:
-    """Opens a pushed model, the newest of a folder of versions, or that of the root of runs."""
+    """Opens a pushed model; in a folder of versions or a root of runs, opens the newest one."""
     path = place if is_remote(place) else _find(place, _LOCAL)
-    import tensorflow as tf  # takes 3 s, for which a wrong path need not wait
+    import tensorflow as tf  # takes 3 s, so after the check of the path
 
     try:
         path = _find(place, tf.io.gfile) if is_remote(place) else path
@@ -108,7 +108,7 @@ def open_model(place: str) -> PushedModel:
 
 
 def _class_names(graph: Any) -> dict[str, list[str]]:
-    """Returns the class names that `serving.named` left in the graph, by name of their node."""
+    """Returns the class names that `serving.named` stored in the graph, by name of their node."""
     import tensorflow as tf
 
     nodes = (node for one in graph.as_graph_def().library.function for node in one.node_def)
@@ -131,6 +131,6 @@ def _find(place: str, files: Any) -> str:
             if versions:
                 return posixpath.join(folder, versions[-1])
     raise DataError(
-        f"{place}: no model; expected a folder with {_SAVED_MODEL}, one of pushed versions, or "
-        "the root of runs that pushed one"
+        f"{place}: no model; expected a folder with {_SAVED_MODEL}, a folder of pushed versions, "
+        "or the root of runs that pushed a model"
     )

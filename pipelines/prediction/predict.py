@@ -1,8 +1,7 @@
-"""Rows or images through a model: read with the checks of an ingest, written as Parquet.
+"""Predicts rows or images: reads them with the checks of an ingest, writes Parquet.
 
-Flows in: files of a table that has the model's columns, or a folder of images. Flows out: a
-Parquet file with the columns of the input and the predictions, in the order of the input; of images
-the names of the files.
+In: files of a table with the model's columns, or a folder of images. Out: a Parquet file with the
+columns of the input (for images, the file names) and the predictions, in the order of the input.
 """
 
 import os
@@ -34,7 +33,7 @@ from penstock.components.trainer.served_columns import (
 from penstock.pipelines.prediction.model import PushedModel, open_model
 
 _MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), FeatureKind.BYTES: b""}
-# Rows of one call of the model.
+# Rows, or images, per call of the model.
 _BATCH_ROWS, _BATCH_IMAGES = 4096, 64
 
 
@@ -50,20 +49,20 @@ def predict(
     """Predict every row of a table, or every image of a folder.
 
     Args:
-        model: A pushed model, the folder of its versions, or the root of the runs that pushed it.
-        data: The table, a file, a glob or a folder; or the folder of images.
-        output: The Parquet file to make; appears whole, by rename.
+        model: A pushed model, a folder of model versions, or the root of the runs that pushed it.
+        data: A table, as a file, a glob or a folder; or a folder of images.
+        output: The Parquet file to write; appears complete, by rename.
         source: Options of the table; by default NaN counts as missing.
-        overwrite: Replace what stands at `output`, or came there meanwhile.
-        on_rows: Told how many rows are done, of how many.
+        overwrite: Replace a file at `output`, even one that appears while this runs.
+        on_rows: Called with the number of predicted rows and the total, or None if unknown.
 
     Returns:
-        The rows that were predicted.
+        Number of predicted rows.
 
     Raises:
-        DataError: A column of the model is missing, a row does not fit, or an image cannot be
-            read; names it. Nothing is left at `output`.
-        UsageError: The model has no signature for it, or `output` cannot be used.
+        DataError: A column of the model is missing, a row does not fit, or an image cannot be read;
+            the message names it. Nothing is left at `output`.
+        UsageError: The model has no signature for columns or images, or `output` cannot be used.
     """
     target = Path(output)
     check_file(target, overwrite=overwrite)
@@ -94,8 +93,8 @@ def predict(
 
 
 def _table(model: PushedModel, data: str, options: Table) -> tuple[Iterator[pa.Table], int]:
-    # What else the files hold goes along, as what it is; the model's columns are read as the model
-    # has them.
+    # The model's columns are read with the model's types; all other columns keep their types and
+    # are written too.
     found = open_source(data, options)
     names = _names(model, found)
     with tempfile.TemporaryDirectory(prefix="penstock-predict-") as folder:
@@ -162,7 +161,7 @@ def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
 
 
 def _good(source: Source) -> Iterator[pa.Table]:
-    """The rows; a DataError names the first that does not fit, and why."""
+    """Yields the rows; a DataError names the first row that does not fit, and why."""
     for piece in (piece for pieces in source.cut(1) for piece in pieces):
         for batch in source.read([piece]):
             _refuse(batch)
@@ -175,7 +174,7 @@ def _refuse(batch: Batch) -> None:
 
 
 def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False) -> Any:
-    """Returns a tensor [rows], of lists [rows, longest]; nulls become what stands for missing."""
+    """Returns a tensor [rows], or [rows, longest] for lists; nulls become the value for missing."""
     import tensorflow as tf
 
     if pa.types.is_list(column.type):
@@ -197,14 +196,14 @@ def _texts(rows: pa.Table) -> pa.Table:
             try:
                 rows = rows.set_column(at, name, rows[name].cast(pa.string()))
             except pa.ArrowInvalid:
-                continue  # not UTF-8: stays what it is
+                continue  # not UTF-8: stays binary
     return rows
 
 
 def _joined(rows: pa.Table, predictions: Mapping[str, pa.Array]) -> pa.Table:
     if taken := [name for name in predictions if name in rows.column_names]:
         raise DataError(
-            f"the data has columns that predictions are written to: {', '.join(taken)}; rename them"
+            f"the data has columns with names of predictions: {', '.join(taken)}; rename them"
         )
     for name, values in predictions.items():
         rows = rows.append_column(name, pa.chunked_array([values]))

@@ -1,4 +1,4 @@
-"""Summary of a run in a few lines: what went in, what came out, and where to look closer."""
+"""Summary of a run in a few lines: data, results, and what to look at more closely."""
 
 import json
 import textwrap
@@ -24,7 +24,7 @@ from penstock.pipelines.runs.slices import MISSING
 from penstock.pipelines.terminal.tables import as_html, console, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
-_INDENT = 12  # what a line says begins there, after its name
+_INDENT = 12  # column at which the text of a line begins, after its name
 _WIDTH = 100
 _WORST_SLICES = 3
 
@@ -171,7 +171,7 @@ def _print_training(out: Console, record: TrainingRecord, bottleneck: str) -> No
 
 
 def _curve(values: Sequence[float]) -> str:
-    """One bar a value, the smallest lowest."""
+    """Returns one bar character per value; the smallest value has the lowest bar."""
     if not values:
         return ""
     low, span = min(values), max(values) - min(values)
@@ -183,7 +183,7 @@ def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
     worst = evaluation.worst_slices(_WORST_SLICES)
     missing = [name for name in evaluation.metrics if name.endswith(MISSING)]
     names = sorted(evaluation.metrics.get(OVERALL, {}))
-    if "/" in str(evaluation.deciding_metric):  # of several targets, what a threshold is for
+    if "/" in str(evaluation.deciding_metric):  # several targets: few columns
         limited = (limit.metric for limit in evaluation.thresholds)
         names = [*dict.fromkeys((EXAMPLE_COUNT, str(evaluation.deciding_metric), *limited))]
     rows = [
@@ -204,7 +204,7 @@ def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
 
 
 def _small(evaluation: EvaluationResult, names: Sequence[str]) -> str:
-    """Slices with their metric and rows, the worst first."""
+    """Formats slices with their metric and rows, the worst first."""
     metric = str(evaluation.deciding_metric)
     texts = []
     for name in names[:_WORST_SLICES]:

@@ -1,8 +1,8 @@
-"""A check that artifacts are still what was written, before a node reads them or the cache serves.
+"""Checks that artifacts are unchanged, before a node or the cache uses them.
 
-TFX looks only whether an artifact's path exists. Examples with a manifest must be as it says, a
-pushed model must be what is served. An input that is not fails its node, whether that would have
-run or come from the cache; an output that is not does not come from the cache: the node runs.
+TFX checks only that an artifact's path exists. Here, Examples must match their manifest, and a
+pushed model must be the served one. A changed input fails its node, even if the cache could serve
+the node. A node with a changed output is not served from the cache: it runs again.
 """
 
 import logging
@@ -26,12 +26,12 @@ _Artifacts = Mapping[str, Sequence[types.Artifact]]
 
 
 class DamagedInputError(exceptions.InputResolutionError):
-    """An input that is not what was written; TFX records the node as failed, with this."""
+    """An input has changed since it was written; TFX records the node as failed with this error."""
 
 
 @contextmanager
 def artifacts_checked() -> Iterator[None]:
-    """Check what launches within the block read and reuse; TFX has no hook for it."""
+    """Checks what nodes read and what the cache serves in the block; TFX has no hook for it."""
     resolve, reuse = inputs_utils.resolve_input_artifacts, cache_utils.get_cached_outputs
 
     def whole_inputs(*args: Any, **kwargs: Any) -> Any:
@@ -41,7 +41,7 @@ def artifacts_checked() -> Iterator[None]:
                 _check_examples(inputs)
         except DataError as error:
             raise DamagedInputError(
-                f"{error}; bring it back, or run again: the cache does not serve it"
+                f"{error}; restore it, or run again: the cache does not serve it"
             ) from error
         return resolved
 

@@ -1,9 +1,9 @@
-"""Keeps several attempts of one node in one run apart.
+"""Separates the attempts of one node in one run.
 
-TFX's launcher reuses the execution of a failed attempt with its output folders, and a killed one
-stays RUNNING for ever. So before an attempt starts, earlier ones are closed: marked FAILED and
-their outputs removed. The new one then gets its own execution, and so output folders that no
-other attempt has written to, by a context of its own.
+TFX's launcher reuses the execution and the output folders of a failed attempt, and a killed attempt
+stays RUNNING for ever. So before an attempt starts, earlier ones are closed: marked FAILED, and
+their outputs removed. The new attempt gets its own context, and so its own execution and empty
+output folders.
 """
 
 import posixpath
@@ -68,7 +68,7 @@ def close_attempts(
 def remove_stateful(
     node: pipeline_pb2.PipelineNode, runtime_spec: pipeline_pb2.PipelineRuntimeSpec
 ) -> None:
-    """Removes state that failed attempts left for retries of the same execution."""
+    """Removes the stateful folders that failed attempts left for retries of the same execution."""
     node_dir = outputs_utils.get_node_dir(runtime_spec, node.node_info.id)
     _remove(f"{node_dir}/.system/stateful_working_dir")
 
@@ -108,7 +108,7 @@ def _remove_leftovers(
             # A value artifact is a file in the execution's folder.
             is_value = isinstance(artifact, ValueArtifact)
             _remove(posixpath.dirname(artifact.uri) if is_value else artifact.uri)
-    # The executor's temporary folder is in here, too.
+    # This folder also holds the executor's temporary folder.
     _remove(f"{node_dir}/.system/executor_execution/{execution_id}")
 
 

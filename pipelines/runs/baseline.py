@@ -1,4 +1,4 @@
-"""Comparison of a model with the best constant, stored in its ModelRun as `baseline.json`."""
+"""Comparison of a model with baselines, stored in its ModelRun as `baseline.json`."""
 
 import json
 import os
@@ -16,13 +16,14 @@ _NOISE_ERRORS = 2
 
 @dataclass(frozen=True)
 class Rival:
-    """A linear model or boosted trees, fitted on the training rows, on the rows of a comparison."""
+    """Losses of a linear model or boosted trees, fitted on training rows."""
 
     name: str
     loss: float
-    # Standard error of the difference to the model's loss over the rows.
+    # Standard error, over the rows, of the difference between this loss and the model's.
     error: float
-    # Loss over five folds of all rows, and its standard error; None for more than 2,000 rows.
+    # Loss in five-fold cross-validation on all rows, and its standard error; None from 2,000 rows
+    # on.
     folds: float | None = None
     folds_error: float | None = None
 
@@ -39,31 +40,31 @@ class Rival:
 
 @dataclass(frozen=True)
 class Beaten:
-    """Comparison of a model with the best constant on the same rows, and with other models."""
+    """Comparison of a model, on the same rows, with the best constant and other models."""
 
     target: str
     # `cross-entropy` or `mean squared error`; less is better.
     metric: str
     model: float
-    # Metric of the best constant.
+    # Loss of the best constant.
     baseline: float
     # The best constant, in words.
     constant: str
     rows: int
     # Name of the transformed label.
     label: str = ""
-    # Names by number; empty for a regression.
+    # Class names by number; empty for a regression.
     classes: tuple[str, ...] = ()
     # Empty for images, or if there is nothing to fit.
     rivals: tuple[Rival, ...] = ()
 
     def beats(self, name: str) -> bool:
-        """Whether the model's loss is below a baseline's; true if there is no such baseline."""
+        """Returns whether the model's loss is below a baseline's; True without that baseline."""
         losses = {CONSTANT: self.baseline, **{rival.name: rival.loss for rival in self.rivals}}
         return name not in losses or self.model < losses[name]
 
     def against(self, name: str) -> str:
-        """Where the model stands by two standard errors: `ahead of`, `beside` or `behind`."""
+        """Returns `ahead of`, `behind`, or `beside`: the losses differ by two errors at most."""
         [rival] = [rival for rival in self.rivals if rival.name == name]
         distance = rival.loss - self.model
         if abs(distance) <= _NOISE_ERRORS * rival.error:
@@ -91,7 +92,7 @@ def loss_text(loss: float, digits: int = 4) -> str:
 
 
 def read_baseline(model_run: str | None) -> tuple[Beaten, ...]:
-    """Reads the comparisons of a ModelRun, one for each target; empty without any."""
+    """Reads the comparisons of a ModelRun, one for each target; empty without the file."""
     path = os.path.join(local_folder(model_run) if model_run else "", BASELINE_NAME)
     if not os.path.isfile(path):
         return ()

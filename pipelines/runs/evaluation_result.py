@@ -15,14 +15,14 @@ from penstock.components.tfrecord.records import read_records
 from penstock.pipelines.runs import slices
 
 OVERALL, EXAMPLE_COUNT = slices.OVERALL, slices.EXAMPLE_COUNT
-MIN_SLICE_EXAMPLES = 30  # below that a slice's metric is mostly chance
+MIN_SLICE_EXAMPLES = 30  # with fewer rows, a slice's metric is mostly chance
 # A share of 1/2 observed in 100 rows has a 95 % interval of +-0.1.
 _FEW_ROWS = 100
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Threshold of a metric for a model to be blessed; None where it has no such bound."""
+    """Threshold of a metric for a blessing; a bound that is not set is None."""
 
     metric: str
     where: str
@@ -36,17 +36,18 @@ class Threshold:
 class EvaluationResult:
     """An evaluation of a model; `failures` are the reasons not to bless it, a line each."""
 
-    # By slice (`OVERALL`, `hour=14`, `hour missing`) and metric, of several targets `price/auc`.
+    # By slice (`OVERALL`, `hour=14`, `hour missing`) and metric (`auc`; `price/auc` with several
+    # targets).
     metrics: Mapping[str, Mapping[str, float]]
     failures: tuple[str, ...]
-    deciding_metric: str | None  # one with a threshold, else any
+    deciding_metric: str | None  # the first with a threshold, else the first
     higher_is_better: bool
     baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     thresholds: tuple[Threshold, ...] = ()
 
     @property
     def caution(self) -> str:
-        """Reason why the verdict means little, in a sentence; empty if there are enough rows."""
+        """Sentence that warns of too few rows for a reliable verdict; empty with enough rows."""
         rows = self.metrics.get(OVERALL, {}).get(EXAMPLE_COUNT, _FEW_ROWS)
         if rows >= _FEW_ROWS:
             return ""
@@ -56,12 +57,12 @@ class EvaluationResult:
         )
 
     def worst_slices(self, count: int, *, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
-        """Returns the slices with the worst deciding metric, without those of few rows."""
+        """Returns the slices with the worst deciding metric, without slices of few rows."""
         few = self.small_slices(min_examples)
         return [name for name in self._worst_first() if name not in few][:count]
 
     def small_slices(self, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
-        """Returns the slices of few rows, the worst first, those without the metric last."""
+        """Returns the slices of few rows, the worst first, slices without the metric last."""
         ordered = dict.fromkeys((*self._worst_first(), *self.metrics))
         return [
             name
@@ -103,9 +104,9 @@ def read_evaluation(directory: str) -> EvaluationResult:
 
 
 def read_example_count(directory: str) -> int | None:
-    """Returns the rows behind the overall metrics of a `ModelEvaluation`, or None if unknown.
+    """Returns the number of rows of the overall metrics of a `ModelEvaluation`; None if unknown.
 
-    Unknown are weighted counts, and evaluations of slices alone or without an example count.
+    It is unknown if counts are weighted, or if overall metrics or the example count are missing.
     """
     directory = local_folder(directory)
     for message in _messages(directory, "metrics", "MetricsForSlice"):
@@ -135,7 +136,7 @@ def _messages(directory: str, prefix: str, type_name: str) -> Iterator[Any]:
 
 
 def _message_type(name: str) -> Any:
-    """Imports a message of TFMA without the rest of it, which imports TensorFlow, 5 s of CPU."""
+    """Imports a proto message of TFMA without TFMA itself, whose import takes 5 s of CPU."""
     package = "tensorflow_model_analysis"
     is_hidden = package not in sys.modules
     if is_hidden:
@@ -143,7 +144,7 @@ def _message_type(name: str) -> Any:
         sys.modules[package] = ModuleType(package)
         sys.modules[package].__path__ = list((spec and spec.submodule_search_locations) or ())
     try:
-        # The first two are parts of the others, which on Python 3.13 do not import them.
+        # The last two protos need the first two, but do not import them on Python 3.13.
         from google.protobuf import wrappers_pb2  # noqa: F401
         from tensorflow_model_analysis.proto import (
             config_pb2,  # noqa: F401
@@ -153,12 +154,12 @@ def _message_type(name: str) -> Any:
     finally:
         if is_hidden:
             del sys.modules[package]
-            sys.modules.pop(f"{package}.proto", None)  # the real package binds its own
+            sys.modules.pop(f"{package}.proto", None)  # the real package binds it again
     return getattr(metrics_for_slice_pb2, name, None) or getattr(validation_result_pb2, name)
 
 
 def _compares_slices(message: Any) -> bool:
-    """Whether a message is about the difference of two slices; its slice key is empty then."""
+    """Returns whether a message compares two slices; such a message has an empty slice key."""
     one_of = "slicing_spec_oneof"
     has_two_keys = one_of in message.DESCRIPTOR.oneofs_by_name
     return has_two_keys and message.WhichOneof(one_of) == "cross_slice_key"
@@ -184,7 +185,7 @@ def of_output(output: str, metric: str) -> str:
 
 
 def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    """Returns the scalar metrics of a model, without differences to the baseline."""
+    """Yields the scalar metrics of a model, without differences to the baseline."""
     for entry in message.metric_keys_and_values:
         key, kind = entry.key, entry.value.WhichOneof("type")
         if key.is_diff or key.model_name not in models:
@@ -195,7 +196,7 @@ def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]
 
 
 def _positives(directory: str) -> dict[str, tuple[float, float]]:
-    """Returns positive and all rows of each slice, from the calibration plots."""
+    """Returns the counts of positive rows and of all rows of each slice, from calibration plots."""
     found = {}
     for where, entry in read_plots(directory):
         if buckets := entry.value.calibration_histogram_buckets.buckets:
@@ -237,7 +238,7 @@ def _expected(failure: Any) -> str:
 def _deciding_metric(
     thresholds: tuple[Threshold, ...], overall: Mapping[str, float]
 ) -> tuple[str | None, bool]:
-    """The first metric with a threshold, and whether higher is better."""
+    """Returns the first metric with a threshold, else the first; and whether higher is better."""
     for threshold in thresholds:
         if threshold.metric in overall:
             return threshold.metric, threshold.higher_is_better
@@ -265,7 +266,7 @@ def _thresholds(directory: str) -> Iterator[Threshold]:
 
 
 def _metric_name(metric: Mapping[str, Any]) -> str:
-    """Returns the name of a metric's values: from its config, else its class in snake case."""
+    """Returns the name of a metric: from its config, or else its class name in snake case."""
     try:
         named = json.loads(metric.get("config") or "{}").get("name")
     except (AttributeError, ValueError):

@@ -1,7 +1,7 @@
-"""The ledger of rows of a run: how many rows each node read and wrote, by split.
+"""The row ledger of a run: how many rows each node read and wrote, by split.
 
-`row_check` states the rows of a node as a custom property of its outputs; this module reads them
-back from the metadata store.
+`row_check` stores the row counts of a node as a custom property of its outputs; this module reads
+them from the metadata store.
 """
 
 import json
@@ -17,9 +17,9 @@ ROWS_PROPERTY = "penstock_rows"
 
 @dataclass(frozen=True)
 class NodeRows:
-    """Rows that a node read and wrote by split; splits evaluated together are one, `train+eval`.
+    """Rows that a node read and wrote, by split; splits evaluated together are one, `train+eval`.
 
-    `reasons` say why a split has other rows, or why nothing counted what was written.
+    `reasons` say why read and written rows of a split differ, or why written rows are not counted.
     """
 
     read: Mapping[str, int] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class NodeRows:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """Rows of one split in the output of one node, and why they differ from what it read."""
+    """Rows of one split in the output of a node, and why they differ from the rows that it read."""
 
     split: str
     node: str
@@ -38,13 +38,13 @@ class LedgerEntry:
 
 
 def rows_of(properties: Mapping[str, Any]) -> NodeRows | None:
-    """Returns the rows that the properties of an artifact state, or None."""
+    """Returns the row counts in the properties of an artifact, or None."""
     stated = properties.get(ROWS_PROPERTY)
     return from_plain(NodeRows, json.loads(stated)) if stated else None
 
 
 def ledger_of(run: RunRecord) -> tuple[LedgerEntry, ...]:
-    """Returns the ledger of a run, by split, in the order in which its nodes began."""
+    """Returns the ledger of a run, grouped by split, in the order in which its nodes began."""
     entries = dict.fromkeys(_entries(run))
     splits = {entry.split: None for entry in entries}
     return tuple(entry for split in splits for entry in entries if entry.split == split)

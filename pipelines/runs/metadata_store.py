@@ -1,7 +1,7 @@
 """The metadata store of runs: an sqlite file, or a MySQL database.
 
-A MySQL user and password come from the environment alone, so that no argument, compiled
-pipeline or process list holds them.
+User and password of MySQL come only from the environment, so that no argument, compiled pipeline or
+process list holds them.
 """
 
 import fcntl
@@ -37,7 +37,7 @@ class SqliteStore:
             raise UsageError("the metadata's sqlite file needs a path")
 
     def connection_config(self) -> Any:
-        """An `ml_metadata.proto.ConnectionConfig`."""
+        """Returns an `ml_metadata.proto.ConnectionConfig`."""
         from ml_metadata.proto import metadata_store_pb2 as mlmd
 
         path = os.path.abspath(self.path)
@@ -55,24 +55,25 @@ class SqliteStore:
 
 @dataclass(frozen=True)
 class MySqlStore:
-    """A metadata store in a MySQL (or MariaDB) database, created if missing; IPv6 without brackets.
+    """A metadata store in a MySQL (or MariaDB) database, created if missing.
 
-    `tls` is a folder with `ca.crt`, and `tls.crt` and `tls.key` where the server asks for a
-    client's certificate; not encrypted without one. MLMD's client encrypts, and does not check
-    whose certificate the server has.
+    `host` may be an IPv6 address without brackets. `tls` is a folder with `ca.crt`, and with
+    `tls.crt` and `tls.key` if the server requires a client certificate; without `tls` the
+    connection is not encrypted. MLMD's client does not verify that the server's certificate belongs
+    to the host.
     """
 
     host: str = ""
     port: int = 3306
     database: str = "penstock"
     tls: str | None = None
-    # MLMD 1.21 gives no reason for a failed log-in; so what to look at stands in the message.
+    # MLMD 1.21 gives no reason for a failed login, so the message lists what to check.
     advice: ClassVar[str] = (
         f"does the server answer, and are {MYSQL_USER} and {MYSQL_PASSWORD} right?"
     )
 
     def __post_init__(self) -> None:
-        # One colon would be a port's, an IPv6 address has more.
+        # A text with one colon would have a port; an IPv6 address has more colons.
         if not self.host or any(c in self.host for c in "/@ []") or self.host.count(":") == 1:
             raise UsageError(f"a MySQL host is a name or an address, got {self.host!r}")
         if not 1 <= self.port <= 65535:
@@ -81,7 +82,7 @@ class MySqlStore:
             raise UsageError("the MySQL database needs a name")
 
     def connection_config(self, environment: Mapping[str, str] = os.environ) -> Any:
-        """An `ml_metadata.proto.ConnectionConfig`, user and password from the environment."""
+        """Returns an `ml_metadata.proto.ConnectionConfig` with the login from the environment."""
         from ml_metadata.proto import metadata_store_pb2 as mlmd
 
         for name in (MYSQL_USER, MYSQL_PASSWORD):
@@ -100,7 +101,7 @@ class MySqlStore:
 
     @property
     def address(self) -> str:
-        """Text that `store_of` parses."""
+        """Address of the store, which `store_of` parses."""
         return f"{self}?tls={self.tls}" if self.tls else str(self)
 
     def __str__(self) -> str:
@@ -109,10 +110,10 @@ class MySqlStore:
 
 
 def _tls(folder: str) -> dict[str, str]:
-    # Not with verify_server_cert: MLMD 1.16 then refuses a right certificate too.
+    # verify_server_cert stays off: with it, MLMD 1.16 refuses even a valid certificate.
     ca, cert, key = (os.path.join(folder, name) for name in ("ca.crt", "tls.crt", "tls.key"))
     if not os.path.exists(ca):
-        raise UsageError(f"{ca}: no such file; the connection to MySQL needs it to be encrypted")
+        raise UsageError(f"{ca}: no such file; an encrypted connection to MySQL needs it")
     return {"ca": ca, **({"cert": cert, "key": key} if os.path.exists(cert) else {})}
 
 
@@ -120,7 +121,7 @@ MetadataStore = SqliteStore | MySqlStore
 
 
 def store_of(text: str) -> MetadataStore:
-    """The store that a file is, or an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`."""
+    """Returns the store of a file or of an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`."""
     if not is_address(text):
         return SqliteStore(text)
     if "@" in text.partition("?")[0]:
@@ -136,7 +137,7 @@ def store_of(text: str) -> MetadataStore:
     store = MySqlStore(host, port, parts.path.removeprefix("/"))
     if not parts.query and not parts.fragment:
         return store
-    # Nothing is passed over: it may be what should have encrypted the connection.
+    # Unknown options are an error: a misspelt `tls` would leave the connection unencrypted.
     match parse_qsl(parts.query, keep_blank_values=True):
         case [("tls", folder)] if folder.strip() and not parts.fragment:
             return replace(store, tls=folder)
@@ -144,12 +145,12 @@ def store_of(text: str) -> MetadataStore:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text names a store in MySQL, not a file."""
+    """Returns whether a text is the address of a MySQL store, not a file."""
     return text.startswith("mysql://")
 
 
 def is_metadata(file: str) -> bool:
-    """Whether a file is a metadata store by its first bytes and tables; True while it is locked."""
+    """Returns whether a file is a metadata store, by its first bytes and tables; True if locked."""
     try:
         with open(file, "rb") as opened:
             if opened.read(len(_MAGIC)) != _MAGIC:
@@ -165,14 +166,14 @@ def is_metadata(file: str) -> bool:
 
 
 def hide_password(text: str) -> str:
-    """`text` without the password to MySQL, which a client library may quote in its errors."""
+    """Removes MySQL's password from a text; client libraries may quote it in their errors."""
     password = os.environ.get(MYSQL_PASSWORD)
     return text.replace(password, "***") if password else text
 
 
 @contextmanager
 def store_errors(store: MetadataStore) -> Iterator[None]:
-    """Turns errors of MLMD in the block into a DataError of one line that names the store."""
+    """Turns errors of MLMD in the block into one-line DataErrors that name the store."""
     from ml_metadata import errors
 
     try:
@@ -189,7 +190,7 @@ def unusable(store: MetadataStore, error: Exception) -> str:
 
 @contextmanager
 def open_store(store: MetadataStore) -> Iterator[Any]:
-    """The store as TFX's `Metadata`, entered, to read and write."""
+    """Yields the store as TFX's `Metadata`, opened for reading and writing."""
     from tfx.orchestration.metadata import Metadata
 
     with store_errors(store), Metadata(store.connection_config()) as handle:
@@ -198,12 +199,12 @@ def open_store(store: MetadataStore) -> Iterator[Any]:
 
 @contextmanager
 def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[Any]:
-    """An existing store as an `ml_metadata.MetadataStore`, only read unless `writable`."""
+    """Yields an existing store as an `ml_metadata.MetadataStore`, read-only unless `writable`."""
     import ml_metadata
     from ml_metadata.proto import metadata_store_pb2
 
     if isinstance(store, SqliteStore) and not is_metadata(store.path):
-        with open(store.path, "rb"):  # or says why it cannot be read
+        with open(store.path, "rb"):  # raises if it cannot be read
             raise DataError(f"{store}: is no metadata store of runs")
     connection = store.connection_config()
     if connection.HasField("sqlite") and not writable:
@@ -214,7 +215,7 @@ def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[An
 
 @contextmanager
 def only_run(folder: Path) -> Iterator[None]:
-    """Holds the lock of `folder` while the block lasts; it ends with a killed process."""
+    """Holds the lock of `folder` during the block; a killed process releases it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a+") as lock:
         try:
@@ -231,4 +232,4 @@ def only_run(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # also for a fork that is left of a node's code
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a fork left by a node's code would hold it

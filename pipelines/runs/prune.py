@@ -1,8 +1,8 @@
 """Frees disk space of old runs: finds artifacts that no kept run depends on, and removes them.
 
-In: an open metadata store. Out: a `PrunePlan`; then files gone, and their artifacts `DELETED` in
-the store, which TFX's cache and resolvers skip. MLMD removes no record: a pruned run is still
-listed with its nodes and result.
+In: an open metadata store. Out: a `PrunePlan`; then the files are removed and their artifacts
+marked `DELETED` in the store, which TFX's cache and resolvers skip. MLMD removes no record: a
+pruned run is still listed with its nodes and result.
 """
 
 import os
@@ -23,7 +23,7 @@ _PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
 class PrunePlan:
     """Artifacts and folders of failed attempts that can be removed, and their bytes.
 
-    `runs` are the ids of those that lose artifacts, the newest first; `kept` those that lose none.
+    `runs` are the ids of runs that lose artifacts, the newest first; `kept` of runs that lose none.
     """
 
     runs: tuple[str, ...]
@@ -36,10 +36,10 @@ class PrunePlan:
 def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan:
     """Finds artifacts that the newest runs and the newest blessed model of a pipeline do not need.
 
-    Kept of each pipeline are the inputs and outputs of its newest `keep` runs and of running ones
-    (unless those are known to be `interrupted`), everything these were made from, and the
-    statistics of the blessed model's run. Files that a user imported and models in a serving folder
-    are never touched.
+    Keeps, for each pipeline, inputs and outputs of its newest `keep` runs and of active runs
+    (unless these are known to be `interrupted`), all artifacts that those were made from, and the
+    statistics of the blessed model's run. Never removes files that a user imported, or models in a
+    serving folder.
     """
     runs = list(all_runs(store))
     kept = _kept(runs, keep, interrupted)
@@ -70,9 +70,9 @@ def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan
 
 
 def prune(store: Any, plan: PrunePlan) -> None:
-    """Removes the artifacts of a plan, made while no run of the store was active."""
+    """Removes the artifacts of a plan; call it only while no run of the store is active."""
     artifacts = list(plan.artifacts)
-    # Before the files: the cache must not serve an artifact that is half removed.
+    # Marked before the files go, so that the cache serves no half-removed artifact.
     _set_state(store, artifacts, mlmd.Artifact.MARKED_FOR_DELETION)
     fileio = _fileio()
     for folder in (*(artifact.uri for artifact in artifacts), *plan.leftovers):
@@ -120,7 +120,7 @@ def _roots(runs: Sequence[RunRecord], kept: Sequence[RunRecord]) -> Iterator[int
             is_newest_blessed = blesses and run.pipeline not in seen
             if is_newest_blessed:
                 seen.add(run.pipeline)
-                # Baseline of the drift that the gate of the next run measures.
+                # The gate of the next run measures drift from these statistics.
                 given = (artifact for other in run.nodes for artifact in other.outputs)
                 yield from (a.id for a in given if a.type == "ExampleStatistics")
             if is_kept or is_newest_blessed:
@@ -143,7 +143,7 @@ def _with_origins(roots: Iterable[int], runs: Sequence[RunRecord]) -> set[int]:
 
 
 def _is_own(artifact: mlmd.Artifact, node: NodeRun) -> bool:
-    """Whether the folder exists and was made by TFX, as `ROOT/NODE/KEY/EXECUTION`."""
+    """Returns whether the folder exists and TFX made it, as `ROOT/NODE/KEY/EXECUTION`."""
     parts = artifact.uri.rstrip("/").split("/")
     own = len(parts) > 3 and parts[-3] == node.node and parts[-1].isdecimal()
     return own and artifact.state in _PRESENT

@@ -1,12 +1,11 @@
-"""A check that no node of a run loses rows, before anything that it made is published.
+"""Checks that no node of a run loses rows, before its outputs are published.
 
-In: the input and output artifacts of a node whose executor has ended and of which nothing is
-published yet. Out: the rows by split as a custom property of each output that has rows, and a
-manifest for Examples that have none; or a DataError if rows were lost and nothing says why.
-
-Rows are counted from the artifacts, never taken from the node's own word: Examples by their
-manifest or record by record, statistics by `num_examples`, a training pass by the rows that the
-training read, an evaluation by its example count. So stock TFX nodes are held to it as ours are.
+In: the input and output artifacts of a node after its executor has ended. Out: the row counts by
+split as a custom property of each output that has rows, and a manifest for Examples that have none;
+or a DataError if rows are missing without a stated reason. Rows are counted in the artifacts:
+Examples by their manifest or record by record, statistics by `num_examples`, a training pass by the
+rows that the training read, an evaluation by its example count. So the check covers stock TFX nodes
+too.
 """
 
 import hashlib
@@ -42,8 +41,8 @@ from penstock.components.trainer.utilisation.record import UTILISATION_NAME, rea
 from penstock.pipelines.runs.evaluation_result import read_example_count
 from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
 
-# A custom property of an output, or a name in the node's `custom_config`: the words that say why
-# the node wrote other rows than it read.
+# Name of a custom property of an output, or of a key in `custom_config`; its value says why the
+# node wrote other rows than it read.
 REASON_NAME = "rows_differ"
 
 _COUNTING_THREADS = 4
@@ -54,14 +53,14 @@ ByName = Mapping[str, int]
 
 @contextmanager
 def rows_held() -> Iterator[None]:
-    """Holds each node that is launched within the block to its rows; TFX has no hook for it."""
+    """Checks the rows of each node that is launched in the block; TFX has no hook for it."""
     stock = Launcher._run_executor
 
     def run_executor(launcher: Launcher, info: Any) -> Any:
         own = os.getpid()
         try:
             output = stock(launcher, info)
-        except SystemExit as error:  # which TFX takes for no failure of the node
+        except SystemExit as error:  # TFX does not record this as a failure
             outputs_utils.remove_output_dirs(info.output_dict)
             raise DataError(
                 f"the code of the node called sys.exit({error.code!r}), which would end the run "
@@ -69,7 +68,7 @@ def rows_held() -> Iterator[None]:
             ) from error
         finally:
             if os.getpid() != own:
-                os._exit(1)  # a fork that the code of the node left must not go on with the run
+                os._exit(1)  # a fork left by the node's code must not continue the run
         try:
             hold_rows(info, output)
         except BaseException:
@@ -85,9 +84,10 @@ def rows_held() -> Iterator[None]:
 
 
 def hold_rows(info: Any, output: Any) -> None:
-    """States the rows of a node's outputs, and holds them to those of its input Examples.
+    """Stores the row counts of a node's outputs, after comparing them with its input Examples.
 
-    `info` is TFX's `ExecutionInfo`; `output` the `ExecutorOutput`, whose artifacts are published.
+    `info` is TFX's `ExecutionInfo`; `output` is the `ExecutorOutput`, whose artifacts TFX
+    publishes.
     """
     types_of = {key: made[0].type_name for key, made in info.output_dict.items() if made}
     counted = {key: name for key, name in types_of.items() if name in _COUNTS}
@@ -114,7 +114,7 @@ def hold_rows(info: Any, output: Any) -> None:
 
 
 def states_rows(artifact: types.Artifact) -> bool:
-    """Whether an artifact that should state its rows does; any other type need not."""
+    """Returns False for an artifact of a type with rows whose row counts are not stored."""
     return artifact.type_name not in _COUNTS or artifact.has_custom_property(ROWS_PROPERTY)
 
 
@@ -133,7 +133,7 @@ def _added(counts: Sequence[ByName]) -> dict[str, int]:
 def _compared(read: ByName, written: ByName, reasons: "_Reasons") -> NodeRows:
     if not read or not written:
         return NodeRows(read, written)
-    if len(read) == len(written) == 1:  # what is counted of an evaluation names no split
+    if len(read) == len(written) == 1:  # the count of an evaluation names no split
         written = dict(zip(read, written.values(), strict=True))
     found = {}
     for split, rows in read.items():
@@ -152,14 +152,14 @@ def _compared(read: ByName, written: ByName, reasons: "_Reasons") -> NodeRows:
 
 
 class _Reasons:
-    """The reasons that a node's options and outputs give for other rows than were read."""
+    """Reasons in a node's options and outputs why it wrote other rows than it read."""
 
     def __init__(self, options: Mapping[str, Any], artifacts: Sequence[Any]) -> None:
         self._options = options
         self._artifacts = artifacts
 
     def of(self, split: str, read: int, written: int) -> str:
-        """Returns the reason for the rows of a split, or the empty text."""
+        """Returns why the rows of a split differ; empty if nothing gives a reason."""
         stated = [a.custom_properties[REASON_NAME].string_value for a in self._artifacts
                   if REASON_NAME in a.custom_properties]  # fmt: skip
         stated.append(str(self._mapping("custom_config").get(REASON_NAME, "")))
@@ -192,7 +192,10 @@ class _Reasons:
 
 
 def _may_be_sample(read: int, written: int, rate: float) -> bool:
-    """TFDV keeps or drops whole batches: within six standard deviations for the largest ones."""
+    """Returns whether `written` may be a sample of `read`.
+
+    TFDV samples whole batches, so the count may be six standard deviations away.
+    """
     spread = 6 * math.sqrt(rate * (1 - rate) * read * _SAMPLED_AT_ONCE) + _SAMPLED_AT_ONCE
     return written <= read and abs(written - rate * read) <= spread
 
@@ -227,7 +230,7 @@ def _statistics_rows(uri: str) -> dict[str, int]:
     for split, folder in _split_folders(uri).items():
         path = posixpath.join(uri, folder, _STATISTICS_NAME)
         if not _files().exists(path):
-            return {}  # sharded statistics, which no node of these pipelines writes
+            return {}  # sharded statistics: no node here writes them
         with _files().GFile(path, "rb") as file:
             found = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read())
         rows[split] = int(found.datasets[0].num_examples)
@@ -247,10 +250,10 @@ def _evaluated_rows(uri: str) -> dict[str, int]:
 
 
 _EXAMPLES = "Examples"
-_SAMPLED_AT_ONCE = 1000  # rows of a batch at most, in TFX as in `BatchStatisticsGen`
+_SAMPLED_AT_ONCE = 1000  # most rows of a batch, in TFX and in `BatchStatisticsGen`
 _GRAPH = "TransformGraph"
-# By type of artifact: how its rows are counted, which of the rows read it should have, and why the
-# ledger lacks it where it has no count.
+# By artifact type: function that counts its rows, function that returns the expected rows, and the
+# reason in the ledger if the rows cannot be counted.
 _COUNTS: dict[str, tuple[Callable[[str], dict[str, int]], Callable[..., ByName], str]] = {
     _EXAMPLES: (_example_rows, _all_of, "its files are Parquet"),
     "ExampleStatistics": (_statistics_rows, _all_of, "its statistics are in shards"),
@@ -289,7 +292,7 @@ def _listed(uri: str) -> Manifest | None:
 
 
 def _counted(uri: str) -> Manifest | None:
-    """A manifest of the TFRecord files below the splits of a folder; None if they are Parquet."""
+    """Returns a manifest of the TFRecord files in a folder's splits; None if they are Parquet."""
     splits = _split_folders(uri)
     if any(name.endswith(".parquet") for f in splits.values() for name in _shard_files(uri, f)):
         return None
@@ -342,7 +345,6 @@ class _Hashed:
         self.size = 0
 
     def read(self, size: int, /) -> bytes:
-        """Reads at most `size` bytes."""
         chunk: bytes = self._file.read(size)
         self.sha256.update(chunk)
         self.size += len(chunk)
@@ -350,7 +352,6 @@ class _Hashed:
 
 
 def _files() -> Any:
-    """TensorFlow's file systems: paths and addresses alike."""
     import tensorflow as tf
 
     return tf.io.gfile

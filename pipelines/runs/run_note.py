@@ -1,7 +1,7 @@
 """The note of a run: facts that TFX does not record, stored in its metadata store.
 
-TFX keeps neither why a node failed, nor which nodes were never reached, nor with which command,
-options and packages the run was made. `penstock run` adds it as a property of the run's context.
+TFX does not record why a node failed, which nodes were never reached, and the command, options and
+packages of the run. `penstock run` adds these as a property of the run's context.
 """
 
 import json
@@ -38,7 +38,7 @@ _GIT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class RunNote:
-    """Note of a run: its command quoted for a shell, options as JSON, nodes that a node waits for.
+    """Note of a run: its command quoted for a shell, options as JSON, upstream nodes of each node.
 
     `code` is the commit of the user's code, followed by `-dirty` if there were changes; the empty
     string outside git.
@@ -54,7 +54,7 @@ class RunNote:
 
 
 def take_note(command: Sequence[str], config: Any, pipeline: Any, *, error: str = "") -> RunNote:
-    """Returns a note of the run that this process just made, with its error, if any."""
+    """Returns a note of the run that just ended in this process, with its error, if any."""
     return RunNote(
         command=shlex.join(_without_secrets(command)),
         config=_hidden("", asdict(config)) if config is not None else {},
@@ -72,7 +72,7 @@ def write_note(store: Any, run_id: str, note: RunNote) -> None:
 
 
 def read_note(run: RunRecord) -> RunNote:
-    """Reads the note of a run; without one, as on Kubeflow, only what its nodes recorded."""
+    """Reads the note of a run; without a note, as on Kubeflow, takes what its nodes recorded."""
     text = run.properties.get(PROPERTY)
     if text:
         return RunNote(**json.loads(text))
@@ -81,7 +81,7 @@ def read_note(run: RunRecord) -> RunNote:
 
 
 def _without_secrets(command: Sequence[str]) -> list[str]:
-    """Redacts arguments; those of `--set key=value` by their key."""
+    """Redacts secrets in arguments; in `--set key=value` the key decides."""
     shown = []
     for argument in command:
         key, equals, value = argument.partition("=")
@@ -124,5 +124,5 @@ def _commit(folder: Path) -> str:
 
 
 def this_command() -> list[str]:
-    """Returns the command line of this process, its program without a path."""
+    """Returns the command line of this process, with the program's name but not its path."""
     return [Path(sys.argv[0]).name, *sys.argv[1:]]

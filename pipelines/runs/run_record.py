@@ -15,7 +15,7 @@ from penstock.components.errors import DataError
 from penstock.components.files.spool import local_path
 
 _RUN_CONTEXT = "pipeline_run"
-# Why an execution failed, kept with it: TFX keeps no reason of its own.
+# Property of an execution with the reason of its failure, which TFX does not record.
 ERROR_PROPERTY = "penstock_error"
 _STATES = {
     mlmd.Execution.COMPLETE: "done",
@@ -43,7 +43,7 @@ class NodeRun:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run, its nodes in the order in which they began, once for each try."""
+    """A run and its nodes in the order in which they began; each attempt is an entry."""
 
     pipeline: str
     run_id: str
@@ -52,26 +52,26 @@ class RunRecord:
 
     @property
     def began(self) -> float:
-        """When its first node began, in seconds since the epoch."""
+        """Start of the first node, in seconds since the epoch."""
         return min(node.began for node in self.nodes)
 
     @property
     def seconds(self) -> float:
-        """From the beginning of its first node to the end of its last."""
+        """Seconds from the start of the first node to the end of the last."""
         return max(node.began + node.seconds for node in self.nodes) - self.began
 
     def artifact(self, type_name: str) -> mlmd.Artifact | None:
-        """The first artifact of a type that a node of this run gave, resolvers left out."""
+        """Returns the first artifact of a type that a node of this run wrote."""
         return next((a for node in self.nodes for a in node.outputs if a.type == type_name), None)
 
 
 def is_set(artifact: mlmd.Artifact | None, name: str) -> bool:
-    """Whether a node said yes under that name, as `blessed`, of what it gave."""
+    """Returns whether a property of an artifact is 1, such as `blessed`."""
     return artifact is not None and plain_properties(artifact).get(name) == 1
 
 
 def serving_problems(run: RunRecord) -> tuple[str, ...]:
-    """Why its model cannot be served, by its ServingCheck or InfraValidator, a line each."""
+    """Reasons of ServingCheck or InfraValidator why the model cannot be served, one line each."""
     blessing = run.artifact("InfraBlessing")
     if blessing is None or is_set(blessing, "blessed"):
         return ()
@@ -96,7 +96,7 @@ def leakage(run: RunRecord) -> tuple[str, ...]:
 
 
 def all_runs(store: Any) -> Iterator[RunRecord]:
-    """All runs of all pipelines in an open `ml_metadata.MetadataStore`, the newest first."""
+    """Returns all runs of all pipelines in an `ml_metadata.MetadataStore`, the newest first."""
     contexts = store.get_contexts_by_type(_RUN_CONTEXT)
     for context in sorted(contexts, key=lambda run: run.id, reverse=True):
         by_pipeline: dict[str, list[NodeRun]] = {}
@@ -123,7 +123,7 @@ def note_of_run(store: Any, run_id: str, name: str, text: str) -> None:
 
 
 def plain_properties(holder: Any) -> dict[str, Any]:
-    """The properties of an artifact, execution or context as Python values."""
+    """Returns the properties of an artifact, execution or context as Python values."""
     return {
         name: _plain(value)
         for properties in (holder.properties, holder.custom_properties)
@@ -160,7 +160,7 @@ def _node(store: Any, execution: mlmd.Execution, node: str) -> NodeRun:
 def _artifacts(
     store: Any, execution: mlmd.Execution
 ) -> tuple[list[mlmd.Artifact], list[mlmd.Artifact]]:
-    """Inputs and outputs; a resolver has no outputs, for it gives what earlier runs made."""
+    """Returns inputs and outputs; a resolver has no outputs, since earlier runs wrote them."""
     events = store.get_events_by_execution_ids([execution.id])
     by_id = {}
     if events:

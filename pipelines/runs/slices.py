@@ -1,7 +1,7 @@
-"""Rows of an evaluation that are in no slice, and metrics of slices that mean nothing.
+"""Adds slices of rows without a feature, and removes metrics of slices that mean nothing.
 
-TFMA leaves a row out of the slices of a feature that it does not have, and gives an area under a
-curve as 0 where all rows are of one class.
+TFMA leaves a row out of the slices of a feature that the row lacks, and returns an area under a
+curve of 0 if all rows have the same class.
 """
 
 import math
@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 EXAMPLE_COUNT = "example_count"
 OVERALL = "overall"
-MISSING = " missing"  # what the slice of rows without a feature is called, after the feature
+MISSING = " missing"  # suffix for the slice of rows without a feature
 
 _AREAS = ("auc", "AUC")
-# Means over the rows: what the rows in no slice have follows from all rows and the slices.
+# Means over rows: the metric of the rows in no slice follows from all rows and the slices.
 _MEANS = {
     "accuracy",
     "binary_accuracy",
@@ -31,10 +31,10 @@ Metrics = Mapping[str, Mapping[str, float]]
 def meaningful(
     metrics: Metrics, positives: Callable[[], Mapping[str, tuple[float, float]]]
 ) -> dict[str, dict[str, float]]:
-    """The metrics without those that are not a number, or an area of one class.
+    """Returns the metrics without NaN, and without areas of slices that have one class.
 
-    `positives` gives positive rows and all rows of each slice that has plots; called only where an
-    area is 0, which it may rightly be.
+    `positives` returns positive rows and all rows of each slice with plots; it is called only if an
+    area is 0, which may also be a true value.
     """
     known: Mapping[str, tuple[float, float]] | None = None
     kept: dict[str, dict[str, float]] = {}
@@ -44,7 +44,7 @@ def meaningful(
             known = positives() if known is None else known
             target = name[: -len(_metric(name))]
             recall = values.get(f"{target}recall", 0.0)
-            # The plots' counts are of the only target.
+            # With several targets the counts of the plots do not name the target.
             counted = None if target else known.get(where)
             if _has_one_class(recall, values.get(EXAMPLE_COUNT), counted):
                 del kept[where][name]
@@ -64,10 +64,10 @@ def _has_one_class(recall: float, rows: float | None, counted: tuple[float, floa
 def rows_in_no_slice(
     metrics: Metrics, features: Mapping[str, tuple[str, ...]]
 ) -> dict[str, dict[str, float]]:
-    """The rows that lack a feature that others are sliced by, as slices `payment_type missing`.
+    """Returns slices such as `payment_type missing` of the rows that lack a sliced feature.
 
-    `features` has the features of all slices but `OVERALL`, each with one value in a row. The
-    result has their number of examples and the metrics that are means over rows.
+    `features` has the features of each slice but `OVERALL`; each must have one value per row. The
+    returned slices have their number of examples and those metrics that are means over rows.
     """
     overall = metrics.get(OVERALL, {})
     total = overall.get(EXAMPLE_COUNT)
@@ -77,13 +77,13 @@ def rows_in_no_slice(
         if total is None or any(EXAMPLE_COUNT not in values for values in slices):
             continue
         rows = total - sum(values[EXAMPLE_COUNT] for values in slices)
-        if rows < 0.5:  # none, or features of several values
+        if rows < 0.5:  # no such rows, or a feature with several values per row
             continue
         name = ", ".join(by) + MISSING
         found[name] = {EXAMPLE_COUNT: rows}
         for metric in (name for name in overall if _metric(name) in _MEANS):
             if all(metric in values for values in slices):
                 elsewhere = sum(values[metric] * values[EXAMPLE_COUNT] for values in slices)
-                # To nine digits, which is what float sums of so many rows keep.
+                # Rounded to nine digits, the precision of float sums over so many rows.
                 found[name][metric] = round((overall[metric] * total - elsewhere) / rows, 9) + 0.0
     return found

@@ -1,4 +1,4 @@
-"""The run that a user means: a folder, a metadata file or a run id in, store and run out."""
+"""Finds the run that a user names by a folder, a metadata file or a run id."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from penstock.pipelines.runs.run_record import RunRecord, all_runs
 
 REPORT_NAME = "report.html"
 # The pipelines of this package keep metadata.sqlite in the run's folder; TFX's examples keep
-# metadata/<pipeline>/metadata.db. Any other name is one a pipeline of somebody's own gave.
+# metadata/<pipeline>/metadata.db. Other names come from other people's pipelines.
 _FILES = ("metadata.sqlite", "metadata.db")
 _ENDINGS = (".sqlite", ".db")
 _DEEPEST = 3
@@ -28,7 +28,7 @@ _DEEPEST = 3
 
 @dataclass(frozen=True)
 class Place:
-    """A run, and the store that knows it."""
+    """A run, and the store that has it."""
 
     store: MetadataStore
     run: RunRecord
@@ -37,22 +37,22 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Default folder of pages: beside the metadata, or the working directory."""
+        """Default folder of pages: that of the metadata file, or the working directory."""
         return Path(self.store.path).parent if isinstance(self.store, SqliteStore) else Path()
 
     @property
     def report_name(self) -> str:
-        """Default name of its report."""
+        """Default name of the run's report."""
         if not isinstance(self.store, SqliteStore):
             return REPORT_NAME
         return report_name(self.store.path, self.run.pipeline)
 
 
 def report_name(metadata: str, pipeline: str) -> str:
-    """Name of a run's report beside a metadata file.
+    """Returns the name of a run's report beside a metadata file.
 
-    Beside a store of another name than `_FILES` it has the pipeline's name, `mine-report.html`:
-    stores of other pipelines may stand in the same folder.
+    If the file's name is not in `_FILES`, the folder may hold stores of other pipelines, so the
+    report has the pipeline's name: `mine-report.html`.
     """
     if os.path.basename(metadata) in _FILES:
         return REPORT_NAME
@@ -60,13 +60,13 @@ def report_name(metadata: str, pipeline: str) -> str:
 
 
 def find_stores(where: str) -> Sequence[MetadataStore]:
-    """The metadata files in a folder and below it, the file itself, or the server of an address."""
+    """Returns all metadata files below a folder; or the store of a file or a MySQL address."""
     path = Path(where)
     if path.is_file() or is_address(where):
         return [store_of(where)]
     advice = "name the folder of a run or its metadata file"
     try:
-        os.listdir(path)  # where `os.walk` is silent
+        os.listdir(path)  # `os.walk` would ignore this error
     except OSError as error:
         raise DataError(f"{one_line(error)}; {advice}") from error
     found: list[SqliteStore] = []
@@ -78,7 +78,7 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
             if os.path.basename(file) in _FILES or is_metadata(file)
         ]
         if any(name in files for name in _FILES):
-            below.clear()  # the artifacts of its runs
+            below.clear()  # it holds artifacts of runs
         if len(Path(folder).relative_to(path).parts) >= _DEEPEST:
             below.clear()
     if not found:
@@ -89,7 +89,7 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
 
 
 def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, RunRecord]]:
-    """Returns all runs; those of one store in its order, as the clocks of machines differ."""
+    """Returns all runs, the newest first; runs of one store stay in its order, as clocks differ."""
     by_store = []
     for store in stores:
         with open_reading(store) as opened:
@@ -98,7 +98,7 @@ def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, R
 
 
 def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
-    """The run with an id, or an id that begins so; the newest of all where none is named."""
+    """Returns the run whose id is or begins with `what`; without `what`, the newest of all."""
     found = newest_first(stores)
     if what is not None:
         exact = [pair for pair in found if pair[1].run_id == what]
@@ -119,9 +119,9 @@ def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
 
 
 def locate(what: str | None, root: str) -> Place:
-    """The run that an argument of the command line means: a folder, a store, an id, or the newest.
+    """Returns the run that a command-line argument names: by folder, store or id, or the newest.
 
-    `root` is searched unless `what` is a path or an address.
+    Searches `root` unless `what` is a path or an address.
     """
     if what is not None and (os.path.exists(what) or is_address(what)):
         return find_run(None, find_stores(what))
