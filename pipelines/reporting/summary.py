@@ -31,7 +31,7 @@ _WORST_SLICES = 3
 
 @dataclass(frozen=True)
 class NodeSummary:
-    """A node's id, what became of it, and how long it took."""
+    """Id, state and duration of a node."""
 
     node: str
     state: str
@@ -40,13 +40,13 @@ class NodeSummary:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run, as far as it came: None stands where a node did not run, or is not there."""
+    """Results of a run; a field is None if its node is missing or did not run."""
 
     pipeline: str
     run_id: str
     nodes: tuple[NodeSummary, ...]
     examples: str | None
-    data: Manifest | None  # None where another ExampleGen wrote them
+    data: Manifest | None  # None if another ExampleGen wrote them
     anomalies: tuple[str, ...] | None
     training: TrainingRecord | None
     bottleneck: str | None
@@ -55,14 +55,14 @@ class RunSummary:
     model: str | None
     pushed: str | None
     serving_problems: tuple[str, ...] = ()
-    report: str | None = None  # path of the page, or why there is none
+    report: str | None = None  # path of the page, or the reason why it is missing
     log: str | None = None
     baseline: tuple[Beaten, ...] = ()
     ledger: tuple[LedgerEntry, ...] = ()
     leakage: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """All of it as one JSON object; shards are left to the manifest."""
+        """Returns the summary as a JSON object, without the shards, which the manifest lists."""
         raw = asdict(self)
         if raw["data"]:
             raw["data"].pop("splits")
