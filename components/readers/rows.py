@@ -32,6 +32,7 @@ from penstock.components.readers.packed_shards import PackedShards
 from penstock.components.sources.base import Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest, require_stamp, stamp_of
+from penstock.components.tfrecord.decoder import row_decoder
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.framing import payload_bounds
@@ -85,12 +86,11 @@ class Rows:
         if unknown := [name for name in columns or () if name not in names]:
             raise UsageError(f"{folder}: no column {unknown[0]!r}; it has {', '.join(names)}")
         self.columns = tuple(names if columns is None else columns)
-        by_name = {column.name: column for column in manifest.columns}
-        self._features = tuple(
-            Column(name, FeatureKind(by_name[name].kind), is_list=by_name[name].is_list)
-            for name in self.columns
+        self._features = {
+            column.name: Column(column.name, FeatureKind(column.kind), is_list=column.is_list)
+            for column in manifest.columns
             if self._layout is None
-        )
+        }
         self.shards: tuple[Shard, ...] = tuple(s for s in manifest.splits[split] if s.rows)
         self._ends = tuple(accumulate(shard.rows for shard in self.shards))
         self._stamps = tuple(stamp_of(self._path(at)) for at in range(len(self.shards)))
@@ -98,15 +98,19 @@ class Rows:
 
     def _open(self) -> None:
         is_gzip = any(shard.file.endswith(".gz") for shard in self.shards)
-        self._data = lru_cache(_KEPT_DECOMPRESSED if is_gzip else _KEPT_MAPS)(self._read)
+        self._data = lru_cache(_KEPT_DECOMPRESSED if is_gzip else _KEPT_MAPS)(self._read_shard)
         self._bounds: dict[int, npt.NDArray[np.int64]] = {}
-        self._decoder = RecordDecoder(self._features) if self._features else None
+        kinds = {name: column.kind for name, column in self._features.items()}
+        self._read = tuple(self._features[name] for name in self.columns if self._features)
+        self._decoder = RecordDecoder(self._read, kinds)
+        has_lists = any(column.is_list for column in self._features.values())
+        self._decode_row = None if has_lists else row_decoder(kinds, self.columns)
         self._packed = None
         if self._layout is not None:
             self._packed = PackedShards(self._layout, self.columns, self._content)
 
     def __getstate__(self) -> dict[str, Any]:
-        opened = ("_data", "_bounds", "_decoder", "_packed")
+        opened = ("_data", "_bounds", "_decoder", "_decode_row", "_packed")
         return {name: value for name, value in vars(self).items() if name not in opened}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -124,11 +128,14 @@ class Rows:
         row -= self._first(at)
         if self._packed is not None:
             return self._packed.row(at, row)
-        message: Any = parse_example(self._payload(at, row))
+        payload = self._payload(at, row)
+        if self._decode_row and (values := self._decode_row(payload)):
+            return values
+        message: Any = parse_example(payload)
         if message is None:
             raise DataError(f"{self._path(at)}: record {row} is no Example")
         found = message.context.feature
-        return {column.name: _value(found, column) for column in self._features}
+        return {column.name: _value(found, column) for column in self._read}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self.__getitem__, range(len(self)))
@@ -232,7 +239,6 @@ class Rows:
         rows = numbers - np.array([self._first(at) for at in range(len(self.shards))])[shards]
         if self._packed is not None:
             return self._packed.take(shards, rows)
-        assert self._decoder is not None
         places = list(zip(shards.tolist(), rows.tolist(), strict=True))
         batch, faults = self._decoder.decode([self._payload(at, row) for at, row in places])
         for place, (feature, reason) in faults.items():
@@ -266,7 +272,7 @@ class Rows:
             self._bounds[at] = bounds
         return data, self._bounds[at]
 
-    def _read(self, at: int) -> Any:
+    def _read_shard(self, at: int) -> Any:
         path = self._path(at)
         require_stamp(path, self._stamps[at])
         with path.open("rb") as file:

@@ -26,9 +26,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_TAG_1 = b"\x0a"
-_TAG_2 = b"\x12"
-_LIST_TAG = {pa.binary(): b"\x0a", pa.float32(): b"\x12", pa.int64(): b"\x1a"}
+TAG_1 = b"\x0a"
+TAG_2 = b"\x12"
+LIST_TAGS = {pa.binary(): b"\x0a", pa.float32(): b"\x12", pa.int64(): b"\x1a"}
 
 Part = Any  # pa.Array or pa.Scalar; pyarrow ships no types
 IntArray = npt.NDArray[np.int64]
@@ -63,7 +63,7 @@ def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.Bi
     if run or not pieces:
         pieces.append(_join(run, batch.num_rows))
     lengths = np.sum([_lengths(piece) for piece in pieces], axis=0)
-    header = _by_length(lengths, lambda size: _TAG_1 + _varint(size))
+    header = _by_length(lengths, lambda size: TAG_1 + varint(size))
     pieces[0] = _join([header, pieces[0]], batch.num_rows)
     return pieces
 
@@ -84,10 +84,10 @@ def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
     except TypeError as error:
         raise TypeError(f"column {name!r}: {error}") from None
     heads = _by_length(
-        _lengths(payload), lambda size: _entry_head(name.encode(), feature_head(size), size)
+        _lengths(payload), lambda size: entry_head(name.encode(), feature_head(size), size)
     )
     if column.null_count:
-        missing = _scalar(_entry_head(name.encode(), b"", 0))
+        missing = _scalar(entry_head(name.encode(), b"", 0))
         heads = pc.if_else(column.is_valid(), heads, missing)
     return heads, payload
 
@@ -96,15 +96,15 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
     """The encoded values of each row, and a function of their size that gives their header."""
     is_list = pa.types.is_list(column.type)
     kind = column.type.value_type if is_list else column.type
-    if kind not in _LIST_TAG:
+    if kind not in LIST_TAGS:
         raise TypeError(f"type {column.type}; expected int64, float32, binary or a list of one")
 
     def head(size: int) -> bytes:
         if is_list and (kind == pa.binary() or size == 0):
             values_head = b""  # every bytes value brings its own tag; no numbers, no packed run
         else:
-            values_head = _TAG_1 + _varint(size)
-        return _LIST_TAG[kind] + _varint(len(values_head) + size) + values_head
+            values_head = TAG_1 + varint(size)
+        return LIST_TAGS[kind] + varint(len(values_head) + size) + values_head
 
     payload = _list_payload(column, column.flatten()) if is_list else _scalar_payload(column)
     return payload, head
@@ -112,15 +112,15 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
 
 def example_head(name: str, size: int) -> bytes:
     """Returns an Example of one feature of byte strings up to its values of `size` bytes in all."""
-    entry = _entry_head(name.encode(), _LIST_TAG[pa.binary()] + _varint(size), size)
-    return _TAG_1 + _varint(len(entry) + size) + entry
+    entry = entry_head(name.encode(), LIST_TAGS[pa.binary()] + varint(size), size)
+    return TAG_1 + varint(len(entry) + size) + entry
 
 
-def _entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
+def entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
     """The map entry of `key` up to the last `size` bytes of its Feature."""
-    body = _TAG_1 + _varint(len(key)) + key + _TAG_2 + _varint(len(feature_head) + size)
+    body = TAG_1 + varint(len(key)) + key + TAG_2 + varint(len(feature_head) + size)
     body += feature_head
-    return _TAG_1 + _varint(len(body) + size) + body
+    return TAG_1 + varint(len(body) + size) + body
 
 
 def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
@@ -137,7 +137,7 @@ def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
 def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
     """The encoded bytes of each row's values, given those of all lists that are not null."""
     if pa.types.is_binary(values.type):
-        head = _by_length(_lengths(values), lambda size: _TAG_1 + _varint(size))
+        head = _by_length(_lengths(values), lambda size: TAG_1 + varint(size))
         tagged = _join([head, values], len(values))
         lengths, data = _lengths(tagged), np.frombuffer(tagged.buffers()[2] or b"", np.uint8)
     else:
@@ -160,7 +160,7 @@ def _varints(numbers: npt.NDArray[np.int64]) -> tuple[IntArray, npt.NDArray[np.u
     """Base 128 varints, low group first; a negative number takes ten bytes."""
     unsigned = numbers.view(np.uint64)
     largest = int(unsigned.max(initial=0))
-    width = len(_varint(largest))
+    width = len(varint(largest))
     lengths = np.ones(len(numbers), np.int64)
     groups = np.empty((len(numbers), width), np.uint8)
     for i in range(width):
@@ -171,12 +171,12 @@ def _varints(numbers: npt.NDArray[np.int64]) -> tuple[IntArray, npt.NDArray[np.u
     return lengths, groups[np.arange(width) < lengths[:, None]]
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     if number < 0x80:
         return bytes((number,))
     if number < 0x4000:
         return bytes((number & 0x7F | 0x80, number >> 7))
-    return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80)) + _varint(number >> 14)
+    return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80)) + varint(number >> 14)
 
 
 def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Part:

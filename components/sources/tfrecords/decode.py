@@ -1,4 +1,4 @@
-"""Serialized Examples to Arrow columns, by tfx_bsl's C++ decoder."""
+"""Serialized Examples to Arrow columns, those of other writers by tfx_bsl's C++ decoder."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from penstock.components.errors import DataError, short_error
 from penstock.components.sources.base import ARROW_TYPES, Column
 from penstock.components.sources.batches import batch_of
+from penstock.components.tfrecord.decoder import decode_examples
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -89,37 +90,43 @@ def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[st
 
 
 class RecordDecoder:
-    """Decoder of the columns among the features of serialized Examples."""
+    """Decoder of the columns among the features of serialized Examples, which are of `kinds`."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
-        from tensorflow_metadata.proto.v0 import schema_pb2
-
-        schema = schema_pb2.Schema()
-        for column in columns:
-            schema.feature.add(name=column.name, type=_TFMD_TYPE[column.kind])
+    def __init__(
+        self, columns: Sequence[Column], kinds: Mapping[str, FeatureKind] | None = None
+    ) -> None:
         self._columns = columns
-        self._schema = schema.SerializeToString()
-        self._decoder = self._make_decoder()
+        self._wanted = {column.name: column.kind for column in columns}
+        self._kinds = kinds or self._wanted
+        self._decoder: Any = None
 
     def _make_decoder(self) -> Any:
+        from tensorflow_metadata.proto.v0 import schema_pb2
         from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-        return ExamplesToRecordBatchDecoder(self._schema)
+        schema = schema_pb2.Schema()
+        for column in self._columns:
+            schema.feature.add(name=column.name, type=_TFMD_TYPE[column.kind])
+        return ExamplesToRecordBatchDecoder(schema.SerializeToString())
 
     def decode(
         self, payloads: Sequence[bytes]
     ) -> tuple[pa.RecordBatch, dict[int, tuple[str | None, str]]]:
         """Returns the features of each record, null if one does not fit, and the faults by row."""
         faults: dict[int, tuple[str | None, str]] = {}
-        try:
-            decoded = self._decoder.DecodeBatch(list(payloads))
-        except RuntimeError:
-            faults = self._misfits(payloads)
+        decoded = None if self._decoder else decode_examples(payloads, self._kinds, self._wanted)
+        if decoded is None:
+            # Of another writer, as the records that follow are.
+            self._decoder = self._decoder or self._make_decoder()
             try:
-                decoded = self._decode_without(faults, payloads)
+                decoded = self._decoder.DecodeBatch(list(payloads))
             except RuntimeError:
-                faults = {**self._undecodable(payloads), **faults}
-                decoded = self._decode_without(faults, payloads)
+                faults = self._misfits(payloads)
+                try:
+                    decoded = self._decode_without(faults, payloads)
+                except RuntimeError:
+                    faults = {**self._undecodable(payloads), **faults}
+                    decoded = self._decode_without(faults, payloads)
         arrays = []
         for column in self._columns:
             array, too_many = _as_column(decoded, column)

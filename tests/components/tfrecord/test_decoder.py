@@ -1,0 +1,127 @@
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.components.tfrecord.decoder import decode_examples, row_decoder
+from penstock.components.tfrecord.encoder import encode_examples
+from penstock.components.tfrecord.example_proto import SequenceExample
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
+KINDS = {
+    "text": FeatureKind.BYTES,
+    "größe": FeatureKind.FLOAT,
+    "id": FeatureKind.INT,
+    "a" * 150: FeatureKind.INT,
+}
+INTS = [0, 1, 127, 128, -1, 2**63 - 1, -(2**63), 300]
+# Lengths of header fields change from one to two and three bytes around these.
+TEXTS = [b"", b"x", *(bytes([10]) * n for n in (98, 118, 120, 125, 127, 128, 16_250, 16_400))]
+
+
+def rows_of(count, *, missing, longest=None):
+    chance = random.Random(count)
+    makers = {
+        "text": lambda: chance.choice([text for text in TEXTS if len(text) < (longest or 1e9)]),
+        "größe": lambda: float(np.float32(chance.random())),
+        "id": lambda: chance.choice(INTS),
+        "a" * 150: lambda: chance.choice(INTS),
+    }
+    return [
+        {n: None if chance.random() < missing else make() for n, make in makers.items()}
+        for _ in range(count)
+    ]
+
+
+TYPES = {"text": pa.binary(), "größe": pa.float32(), "id": pa.int64(), "a" * 150: pa.int64()}
+
+
+def encoded(rows, types=TYPES):
+    arrays = [pa.array([row[name] for row in rows], kind) for name, kind in types.items()]
+    return encode_examples(pa.RecordBatch.from_arrays(arrays, list(types))).to_pylist()
+
+
+def as_lists(rows, name):
+    return [[] if row[name] is None else [row[name]] for row in rows]
+
+
+@pytest.mark.parametrize("missing", [0, 0.3, 1])
+@pytest.mark.parametrize("longest", [10, None])
+def test_columns_of_encoded_examples_are_their_values(missing, longest):
+    rows = rows_of(300, missing=missing, longest=longest)
+    batch = decode_examples(encoded(rows), KINDS, KINDS)
+    for name in KINDS:
+        assert batch.column(batch.schema.get_field_index(name)).to_pylist() == as_lists(rows, name)
+    chosen = decode_examples(encoded(rows), KINDS, {"id"})
+    assert chosen.schema.names == ["id"]
+    assert chosen.column(0).to_pylist() == as_lists(rows, "id")
+
+
+def test_lists_of_any_length_are_decoded():
+    types = {
+        "texts": pa.list_(pa.binary()),
+        "floats": pa.list_(pa.float32()),
+        "ids": pa.list_(pa.int64()),
+    }
+    kinds = dict(zip(types, (FeatureKind.BYTES, FeatureKind.FLOAT, FeatureKind.INT), strict=True))
+    texts = [[], [b"a"], None, [b"", b"long" * 50, b"b"]]
+    floats = [[0.5] * 40, None, [], [1.5]]
+    ids = [None, INTS, [], [7]]
+    arrays = [pa.array(v, t) for v, t in zip((texts, floats, ids), types.values(), strict=True)]
+    payloads = encode_examples(pa.RecordBatch.from_arrays(arrays, list(types))).to_pylist()
+    batch = decode_examples(payloads, kinds, kinds)
+    found = {n: c.to_pylist() for n, c in zip(batch.schema.names, batch.columns, strict=True)}
+    empty_for_none = [[value or [] for value in values] for values in (texts, floats, ids)]
+    assert found == dict(zip(types, empty_for_none, strict=True))
+
+
+def test_single_rows_have_the_values_that_are_wanted_in_their_order():
+    rows = rows_of(300, missing=0.2, longest=16_000)
+    decode = row_decoder(KINDS, ["text", "id"])
+    for row, payload in zip(rows, encoded(rows), strict=True):
+        assert list(decode(payload).items()) == [("text", row["text"]), ("id", row["id"])]
+    long = [{**rows[0], "text": b"x" * 20_000}]
+    assert decode(encoded(long)[0]) is None  # the caller's parser takes longer records
+
+
+def test_other_layouts_and_damage_are_left_to_a_general_parser():
+    [row] = rows_of(1, missing=0)
+    payload = encoded([row])[0]
+    decode = row_decoder(KINDS, KINDS)
+    assert decode(payload) == row
+    message = SequenceExample.FromString(payload)
+    del message.context.feature["id"]
+    message.context.feature["id"].float_list.value.append(1)
+    others = [
+        message.SerializeToString(),  # of another kind
+        SequenceExample().SerializeToString(),
+        payload + b"\x12\x00",  # with feature lists
+        payload[:-1],
+        b"",
+        b"no Example",
+    ]
+    chance = random.Random(1)
+    for other in others:
+        assert decode(other) is None
+        assert decode_examples([payload, other], KINDS, KINDS) is None
+    for _ in range(2000):  # one byte changed: the same as protobuf finds, or left to it
+        changed = bytearray(payload)
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+        if (found := decode(bytes(changed))) is not None:
+            assert _as_protobuf_finds(bytes(changed)) == found
+        if (batch := decode_examples([bytes(changed)], KINDS, KINDS)) is not None:
+            one = {n: c[0].as_py() for n, c in zip(batch.schema.names, batch.columns, strict=True)}
+            assert _as_protobuf_finds(bytes(changed)) == {
+                n: v[0] if v else None for n, v in one.items()
+            }
+
+
+def _as_protobuf_finds(payload):
+    features = SequenceExample.FromString(payload).context.feature
+    lists = {FeatureKind.INT: "int64_list", FeatureKind.FLOAT: "float_list"}
+    found = {}
+    for name, kind in KINDS.items():
+        values = getattr(features[name], lists.get(kind, "bytes_list")).value
+        found[name] = values[0] if values else None
+    return found
