@@ -2,16 +2,15 @@
 
 In: the nodes that each node waits for. Out: positions in pixels. After Sugiyama, Tagawa and Toda
 (1981): longest-path layers, a place in each layer that a long arrow passes, and the order of a
-layer by the barycentre of its neighbours, swept up and down.
+layer by the barycentre of its upper neighbours.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 BOX_WIDTH, BOX_HEIGHT = 172, 42
 _GAP, _LAYER_GAP, _MARGIN = 22, 34, 6
-_SWEEPS = 8
 
 # A node's name, or (from, to, layer) of the place where a long arrow passes a layer.
 _Place = str | tuple[str, str, int]
@@ -79,34 +78,19 @@ def _layers(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 
 def _ordered(
-    layers: list[list[_Place]], links: Sequence[tuple[_Place, _Place]]
+    layers: Sequence[Sequence[_Place]], links: Sequence[tuple[_Place, _Place]]
 ) -> list[list[_Place]]:
-    """Returns the layers in the order, among those of the sweeps, with the fewest crossings."""
-    best, fewest = layers, _crossings(layers, links)
-    for sweep in range(_SWEEPS):
-        down = sweep % 2 == 0
-        order = {place: i for layer in layers for i, place in enumerate(layer)}
-        swept = []
-        for layer in layers if down else layers[::-1]:
-            centres = {}
-            for place in layer:
-                near = [order[a if down else b] for a, b in links if place == (b if down else a)]
-                centres[place] = sum(near) / len(near) if near else order[place]
-            swept.append(sorted(layer, key=lambda place: (centres[place], order[place])))
-            order.update({place: i for i, place in enumerate(swept[-1])})
-        layers = swept if down else swept[::-1]
-        if (found := _crossings(layers, links)) < fewest:
-            best, fewest = layers, found
-    return best
-
-
-def _crossings(layers: Sequence[Sequence[_Place]], links: Sequence[tuple[_Place, _Place]]) -> int:
-    order = {place: (i, j) for i, layer in enumerate(layers) for j, place in enumerate(layer)}
-    ends = [(*order[a], order[b][1]) for a, b in links]
-    return sum(
-        one[0] == two[0] and (one[1] - two[1]) * (one[2] - two[2]) < 0
-        for one, two in combinations(ends, 2)
-    )
+    """Returns each layer in the order of the mean place of what it hangs from."""
+    ordered: list[list[_Place]] = []
+    order: dict[_Place, int] = {}
+    for layer in layers:
+        centres = {}
+        for i, place in enumerate(layer):
+            above = [order[up] for up, below in links if below == place]
+            centres[place] = sum(above) / len(above) if above else i
+        ordered.append(sorted(layer, key=centres.__getitem__))
+        order.update({place: i for i, place in enumerate(ordered[-1])})
+    return ordered
 
 
 def _breadth(place: _Place) -> float:
