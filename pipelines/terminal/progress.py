@@ -3,20 +3,18 @@
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
 from rich.console import Console
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.table import Table
+from rich.progress import Progress as Table
+from rich.progress import ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
 from penstock.components.activity import Activity, paced
 from penstock.pipelines.terminal.output import plain
 from penstock.pipelines.terminal.tables import console
 
-WAITING, RUNNING, FAILED = "waiting", "running", "failed"
+FAILED = "failed"
 _STYLES = {"done": "green", "cached": "cyan", FAILED: "bold red", "skipped": "dim"}
 
 
@@ -115,12 +113,9 @@ class _JsonLines(_Lines):
         self._print(json.dumps({"event": event, "time": round(time.time(), 3), **what}))
 
 
-@dataclass
-class _Row:
-    state: str = WAITING
-    began: float = 0.0
-    seconds: float = 0.0
-    activity: str = ""
+class _Seconds(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text("" if task.elapsed is None else f"{task.elapsed:.1f} s")
 
 
 class _LiveTable(Progress):
@@ -130,18 +125,22 @@ class _LiveTable(Progress):
     _REFRESH_PER_SECOND = 5
 
     def __init__(self, console: Console, title: str) -> None:
-        self._title = title
-        self._rows: dict[str, _Row] = {}
-        self._spinner = Spinner("dots", text="loading TensorFlow and TFX")
-        self._live = Live(
+        self._live = Table(
+            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.fields[state]}"),
+            _Seconds(),
+            TextColumn("{task.fields[activity]}", markup=False),
             console=console,
-            get_renderable=self._render,
             refresh_per_second=self._REFRESH_PER_SECOND,
             redirect_stdout=False,
             redirect_stderr=False,
         )
+        self._title = title
+        self._nodes: dict[str, TaskID] = {}
+        self._running = self._live.add_task("", state="loading TensorFlow and TFX", activity="")
 
     def __enter__(self) -> "_LiveTable":
+        self._live.console.print(self._title)
         self._live.start()
         return self
 
@@ -152,35 +151,21 @@ class _LiveTable(Progress):
         self._live.console.print(f"log: {path}", soft_wrap=True)
 
     def plan(self, nodes: Sequence[str]) -> None:
-        self._rows = {node: _Row() for node in nodes}
+        self._live.remove_task(self._running)
+        self._nodes = {
+            node: self._live.add_task(node, start=False, state="[dim]waiting", activity="")
+            for node in nodes
+        }
 
     def start(self, node: str) -> None:
-        self._rows[node] = _Row(RUNNING, time.perf_counter())
-        self._spinner.update(text=RUNNING)
+        self._running = self._nodes[node]
+        self._live.update(self._running, state="running")
+        self._live.start_task(self._running)
 
     def tell(self, activity: Activity) -> None:
-        for row in self._rows.values():
-            if row.state == RUNNING:
-                row.activity = activity.text
+        self._live.update(self._running, activity=plain(activity.text))
 
     def end(self, node: str, state: str) -> None:
-        row = self._rows[node]
-        row.state, row.seconds = state, time.perf_counter() - row.began
-
-    def _render(self) -> Table | Spinner:
-        if not self._rows:
-            return self._spinner
-        table = Table.grid(padding=(0, 2))
-        table.title, table.title_justify = self._title, "left"
-        for node, row in self._rows.items():
-            table.add_row(node, *_cells(row, self._spinner))
-        return table
-
-
-def _cells(row: _Row, spinner: Spinner) -> tuple[Text | Spinner, ...]:
-    if row.state == RUNNING:
-        seconds = Text(f"{time.perf_counter() - row.began:.1f} s")
-        return spinner, seconds, Text(plain(row.activity), overflow="ellipsis", no_wrap=True)
-    if row.state == WAITING:
-        return Text(WAITING, style="dim"), Text("")
-    return Text(row.state, style=_STYLES.get(row.state, "")), Text(f"{row.seconds:.1f} s")
+        self._live.stop_task(self._nodes[node])
+        shown = f"[{_STYLES.get(state, 'none')}]{state}"
+        self._live.update(self._nodes[node], state=shown, activity="")
