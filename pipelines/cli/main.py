@@ -5,6 +5,7 @@ interrupted by Ctrl-C or SIGTERM.
 """
 
 import gc
+import importlib.util
 import os
 import re
 import sys
@@ -16,8 +17,8 @@ from typing import Annotated, Any, TextIO, cast
 import typer
 
 from penstock.components.errors import PenstockError, one_line
+from penstock.pipelines.cli import compile as compile_
 from penstock.pipelines.cli import (
-    bench,
     containers,
     doctor,
     export,
@@ -35,7 +36,6 @@ from penstock.pipelines.cli import (
     submit,
     verify,
 )
-from penstock.pipelines.cli import compile as compile_
 from penstock.pipelines.terminal.interrupts import (
     EXIT_CODE,
     CommandInterruptedError,
@@ -78,11 +78,12 @@ for _one in (
     app.command(_one.__name__.rpartition(".")[2], cls=getattr(_one, "Command", None))(_one.command)
 app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old runs left.")
 app.add_typer(schedules.app, name="schedules", help="List, pause, resume and delete schedules.")
-app.add_typer(
-    bench.app,
-    name="bench",
-    help="Measure Penstock against its peers on this machine; one HTML page each.",
-)
+if importlib.util.find_spec("penstock.benchmarks"):  # in a checkout alone
+    app.add_typer(
+        importlib.import_module("penstock.benchmarks.command").app,
+        name="bench",
+        help="Measure Penstock against its peers on this machine; one HTML page each.",
+    )
 app.command("worker", hidden=True)(containers.worker)
 app.command("component", hidden=True)(containers.component)
 app.command("notify", hidden=True)(containers.notify)

@@ -1,20 +1,17 @@
 """`penstock bench`: measures reading and training from TFRecords on this machine."""
 
 import importlib
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.components.errors import UsageError
 from penstock.pipelines.cli.option_flags import given, with_flags
 
 if TYPE_CHECKING:
     from penstock.benchmarks.outcome import Outcome
 
 app = typer.Typer(no_args_is_help=True)
-_ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 # Command name to module in `benchmarks` and its options dataclass; the module's first line is the
 # help.
@@ -61,17 +58,6 @@ def _add(name: str, place: str) -> None:
     app.command(name)(with_flags(ask, options_type, panel="What is measured"))
 
 
-def _add_absent(name: str) -> None:
-    def ask() -> None:
-        """Only in a checkout, not in the installed package."""
-        raise UsageError(
-            "penstock bench comes with a checkout, not with the installed package: clone the "
-            "repository, run make setup there, and ask again"
-        )
-
-    app.command(name, context_settings=_ANY_ARGUMENTS)(ask)
-
-
 def _print(outcome: "Outcome") -> None:
     from penstock.benchmarks.outcome import times
     from penstock.pipelines.terminal.tables import console, print_table
@@ -100,9 +86,5 @@ def _print(outcome: "Outcome") -> None:
     print_table(to, "\nVerdicts", ("verdict", "here", "claimed", "claim", "measured as"), verdicts)
 
 
-_is_checkout = importlib.util.find_spec("penstock.benchmarks") is not None
 for _name, _place in QUESTIONS.items():
-    if _is_checkout:
-        _add(_name, _place)
-    else:
-        _add_absent(_name)
+    _add(_name, _place)
