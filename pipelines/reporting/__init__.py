@@ -1,1 +1,1 @@
-"""A run as one HTML page: facts are gathered into plain dataclasses, then rendered."""
+"""Shows a run as one HTML page: gathers facts into plain dataclasses, then renders them."""

@@ -1,4 +1,4 @@
-"""Files of artifacts, on paths and at addresses."""
+"""Reads files of artifacts, at local paths and remote addresses."""
 
 import os
 import posixpath
@@ -12,7 +12,7 @@ from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import split_dir, split_of
 
-# A row's features by name.
+# Features of a row by name.
 Features = Mapping[str, Any]
 _MOST_VALUES = 8
 

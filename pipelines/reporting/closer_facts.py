@@ -16,7 +16,7 @@ from penstock.pipelines.reporting.image_facts import image_label, image_source
 from penstock.pipelines.reporting.numbers import compact, percent, signed
 from penstock.pipelines.runs.evaluation_result import OVERALL
 
-_MOST_SHOWN = 8  # features of a row; the most important first
+_MOST_SHOWN = 8  # features shown of a row, the most important first
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
 
 _MOST_SLICES = 30
-# Options that a driver adds unless the node comes from the cache.
+# Options that a driver adds, and that a node from the cache lacks.
 _OF_DRIVERS = ("input_fingerprint", "span", "version")
 
 
@@ -170,7 +170,7 @@ def _flat(options: Mapping[str, Any]) -> dict[str, str]:
     for name, value in options.items():
         if name not in _OF_DRIVERS:
             _flatten(name, value, flat)
-    flat.pop("custom_config.code", None)  # already reported as the node's code
+    flat.pop("custom_config.code", None)  # reported as a change of the node's code
     return flat
 
 

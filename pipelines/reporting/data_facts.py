@@ -1,4 +1,4 @@
-"""Account of rows and first rows of an Examples artifact, as plain facts."""
+"""Row counts, rejected rows and first rows of an Examples artifact, as plain facts."""
 
 import base64
 import itertools
@@ -21,11 +21,11 @@ from penstock.pipelines.reporting.artifact_files import (
     values_of,
 )
 
-# Rejected rows that are read to count their reasons; takes 0.1 s.
+# Most rejected rows that are read to count their reasons; takes 0.1 s.
 MOST_READ = 20_000
 _SAMPLES = 10
-_PREVIEW_ROWS = 6  # what is as wide as the page
-# Columns shown of a wide table; more would fill a page of their own.
+_PREVIEW_ROWS = 6  # fills the width of the page
+# Most columns shown of a wide table.
 _MOST_COLUMNS = 60
 _RAW_CHARACTERS = 300
 # A quarantined row as `QuarantineWriter` writes it, `raw` decoded.
@@ -78,7 +78,7 @@ def _preview(folder: str) -> dict[str, list[str]]:
 
 
 def _set_aside(folder: str) -> list[Rejected]:
-    """Returns the first rejected rows; each task of the ingest wrote one file of them."""
+    """Returns the first rejected rows, from one file per task of the ingest."""
     lines = (
         line
         for name in names_in(folder)
@@ -97,7 +97,7 @@ def _raw(entry: dict[str, Any]) -> str:
 
 
 def _reasons(rows: Sequence[Rejected]) -> list[Reason]:
-    """Counts reasons; those that differ only in a quoted value are one."""
+    """Counts reasons; reasons that differ only in quoted values or numbers count as one."""
     counts: Counter[tuple[str, str]] = Counter()
     examples: dict[tuple[str, str], str] = {}
     for row in rows:
@@ -108,5 +108,5 @@ def _reasons(rows: Sequence[Rejected]) -> list[Reason]:
 
 
 def _kind(reason: str) -> str:
-    """Returns a reason without quoted values and numbers."""
+    """Replaces quoted values and numbers in a reason."""
     return "".join(reason.split("'")[::2]).translate(_NUMBERS)

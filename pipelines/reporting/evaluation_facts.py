@@ -49,11 +49,11 @@ class CalibrationPoint:
 
 @dataclass(frozen=True)
 class Decision:
-    """Outcomes of a binary model at one decision threshold.
+    """Results of a binary model at one decision threshold.
 
     Attributes:
         threshold: Predictions of at least this count as positive.
-        hits: True positives; weighted, as all counts here.
+        hits: True positives; all counts here are weighted.
         alarms: False positives.
     """
 
@@ -83,7 +83,7 @@ class EvaluationFacts:
     """An evaluation.
 
     Attributes:
-        decisions: Outcomes of a binary model by falling threshold; empty without calibration.
+        decisions: Results of a binary model by falling threshold; empty without calibration plots.
         intervals: 95 % intervals of metrics by slice; empty for weighted rows.
         closer: Error analysis of each target; empty if TFMA's own Evaluator ran.
     """
@@ -113,7 +113,7 @@ class EvaluationFacts:
 
 
 def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFacts:
-    """Gathers an artifact's facts; `baseline` has the names of the classes."""
+    """Gathers an artifact's facts; `baseline` has the class names."""
     uri = local_folder(uri)
     result = read_evaluation(uri)
     entries = (entry for where, entry in read_plots(uri) if where == OVERALL)
@@ -137,7 +137,7 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
 def _intervals(
     result: EvaluationResult, closer: Sequence[CloserFacts]
 ) -> dict[str, dict[str, Interval]]:
-    """Returns intervals by slice and metric, each target of several by its own metrics."""
+    """Returns intervals by slice and metric; with several targets, for each target separately."""
     several = len(closer) > 1
     errors = {of_output(one.target if several else "", ""): one.squares_errors for one in closer}
     found: dict[str, dict[str, Interval]] = {}

@@ -22,9 +22,9 @@ from penstock.pipelines.reporting.histograms import (
 )
 
 STATISTICS_FILE = "FeatureStats.pb"
-_NO_TEXT = "__BYTES_VALUE__"  # TFDV's word for bytes that are not UTF-8
+_NO_TEXT = "__BYTES_VALUE__"  # TFDV shows this for bytes that are not UTF-8
 _TOP_VALUES = 5
-# TFDV's name of the count of all values beyond the top 20.
+# TFDV's name for the count of all values after the 20 most frequent ones.
 _Feature = statistics_pb2.FeatureNameStatistics
 
 
@@ -100,7 +100,7 @@ def read_statistics(uri: str) -> dict[str, Any]:
 def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> StatisticsFacts:
     found, before = read_statistics(uri), None
     if previous:
-        with contextlib.suppress(DataError):  # the earlier run's may have been removed
+        with contextlib.suppress(DataError):  # statistics of an earlier run may have been removed
             before = next(iter(read_statistics(previous[1]).values()))
     name = previous[0] if previous and before is not None else None
     return statistics_facts(found, before=before, compared_with=name)
@@ -189,7 +189,7 @@ def _histogram(feature: Any) -> Histogram:
     equal, deciles = by_kind.get(kinds.STANDARD), by_kind.get(kinds.QUANTILES)
     buckets = _buckets(equal)
     if feature.type == _Feature.INT and buckets and buckets[-1].high - buckets[0].low < BINS:
-        # Buckets of one width, at most 1, that start at an integer: each holds one integer or none.
+        # Buckets of one width, at most 1, that start at an integer: each holds at most one integer.
         return Histogram([Bucket(at, at, b.count) for b in buckets if b.count for at in [_of(b)]])
     return Histogram(buckets, _buckets(deciles))
 

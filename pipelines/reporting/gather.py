@@ -1,4 +1,4 @@
-"""Facts of one run from its metadata store and artifacts, as far as they exist."""
+"""Gathers the facts of a run from its metadata store and its existing artifacts."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -41,10 +41,10 @@ Facts = TypeVar("Facts")
 
 @dataclass(frozen=True)
 class Report:
-    """Facts of a run; None where a node did not run or its artifact cannot be read.
+    """Facts of a run; a field is None if its node did not run or its artifact cannot be read.
 
     Attributes:
-        missing: Parts that should exist and cannot be read, a line each.
+        missing: Artifacts that exist but cannot be read, one line each.
     """
 
     run: RunRecord
@@ -71,8 +71,8 @@ class Report:
 def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     """Gathers the facts of a run.
 
-    Drift is measured from the newest blessed one of the `earlier` runs (the newest first), or from
-    the newest if none was blessed; runs that share this run's statistics do not count.
+    Drift is measured from the newest blessed run in `earlier` (the newest first), or from the
+    newest if no run was blessed; runs that share this run's statistics do not count.
     """
     reader = _Reader(run)
     note = read_note(run)
@@ -134,10 +134,9 @@ class _Reader:
         return None if uri is None else self.attempt(what, lambda: gather(uri))
 
     def attempt(self, what: str, make: Callable[[], Facts]) -> Facts | None:
-        """Returns the result of `make`; None, and a line in `missing`, if it fails.
+        """Returns the result of `make`; if it fails, returns None and adds a line to `missing`.
 
-        Any error is caught: whatever is wrong with one artifact, the rest of the page is still
-        worth showing.
+        Catches any error, so that one bad artifact does not cost the rest of the page.
         """
         try:
             return make()
@@ -149,7 +148,7 @@ class _Reader:
 
 
 def _previous_statistics(run: RunRecord, earlier: Sequence[RunRecord]) -> tuple[str, str] | None:
-    """Returns run id and URI of the last blessed run's statistics, else of the newest run's."""
+    """Returns run id and URI of the last blessed run's statistics, or else of the newest run's."""
     own = run.artifact("ExampleStatistics")
     for other in sorted(
         earlier, key=lambda one: not is_set(one.artifact("ModelBlessing"), "blessed")

@@ -1,8 +1,8 @@
 """Layered layout of a DAG: boxes in rows from top to bottom, arrows between them.
 
-In: the nodes that each node waits for. Out: positions in pixels. After Sugiyama, Tagawa and Toda
-(1981): longest-path layers, a place in each layer that a long arrow passes, and the order of a
-layer by the barycentre of its upper neighbours.
+In: the nodes that each node waits for. Out: positions in pixels. The method is that of Sugiyama,
+Tagawa and Toda (1981): layers by longest path, a place for a long arrow in each layer that it
+passes, and each layer in the order of the barycentres of its upper neighbours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _Place = str | tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Drawing:
-    """Upper left corners of the boxes by name, and paths of the arrows in SVG's form."""
+    """Upper left corners of the boxes by name, and SVG paths of the arrows."""
 
     width: float
     height: float
@@ -27,7 +27,7 @@ class Drawing:
 
 
 def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing:
-    """Lays out nodes, given in the order of their start; an arrow implied by others is left out."""
+    """Lays out nodes, given in the order of their start; omits arrows that other arrows imply."""
     edges = _reduced(upstream)
     layer_of = _layers(edges)
     chains: list[list[_Place]] = [
@@ -55,7 +55,7 @@ def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing:
 
 
 def _reduced(upstream: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Returns the edges from earlier nodes without those that a longer way implies."""
+    """Returns the edges from earlier nodes, without edges that a longer path implies."""
     above: dict[str, set[str]] = {}
     edges: dict[str, list[str]] = {}
     for node, ups in upstream.items():
@@ -66,7 +66,7 @@ def _reduced(upstream: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _layers(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Returns the layer of each node: below its upstream nodes, a first node right above others."""
+    """Returns the layer of each node: below its upstream nodes; first nodes as low as possible."""
     layer_of: dict[str, int] = {}
     for node, ups in edges.items():
         layer_of[node] = 1 + max((layer_of[up] for up in ups), default=-1)
@@ -80,7 +80,7 @@ def _layers(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
 def _ordered(
     layers: Sequence[Sequence[_Place]], links: Sequence[tuple[_Place, _Place]]
 ) -> list[list[_Place]]:
-    """Returns each layer in the order of the mean place of what it hangs from."""
+    """Returns each layer in the order of the mean place of its upstream nodes."""
     ordered: list[list[_Place]] = []
     order: dict[_Place, int] = {}
     for layer in layers:

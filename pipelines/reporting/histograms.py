@@ -15,7 +15,7 @@ _NEARLY_ALL = 0.8
 
 @dataclass(frozen=True)
 class Bar:
-    """A category or range as text, and its count; fractions come from interpolation."""
+    """A category or range as text, and its count; interpolated counts have fractions."""
 
     label: str
     count: float
@@ -33,7 +33,7 @@ class Histogram:
     """Distribution of a number.
 
     Attributes:
-        deciles: Buckets of a tenth of the values each: narrow where values are dense.
+        deciles: Buckets with a tenth of the values each: narrow where values are dense.
     """
 
     equal: Sequence[Bucket]
@@ -41,19 +41,19 @@ class Histogram:
 
     @property
     def has_tail(self) -> bool:
-        """Whether nearly all values lie in one of the equal buckets."""
+        """Returns whether nearly all values lie in one of the buckets of equal width."""
         total = sum(bucket.count for bucket in self.equal)
         most = max((bucket.count for bucket in self.equal), default=0)
         return len(self.deciles) > 2 and most > _NEARLY_ALL * total
 
     @property
     def middle(self) -> tuple[float, float]:
-        """Range from the first to the ninth decile, shown of a histogram with a tail."""
+        """Range from the first to the ninth decile, the shown part of a histogram with a tail."""
         return self.deciles[0].high, self.deciles[-1].low
 
 
 def rebin(buckets: Sequence[Bucket], edges: Sequence[float]) -> list[float]:
-    """Returns counts between edges, taking values as evenly spread within their bucket."""
+    """Returns counts between edges, as if values were evenly spread within each bucket."""
     counts = [0.0] * (len(edges) - 1)
     for bucket in buckets:
         if bucket.high <= bucket.low:
@@ -70,8 +70,8 @@ def rebin(buckets: Sequence[Bucket], edges: Sequence[float]) -> list[float]:
 def common_bins(histograms: Sequence[Histogram]) -> list[list[Bar]]:
     """Converts histograms to the same bins, so that they can be shown side by side.
 
-    If one has a long tail, the bins divide the middle of its values, and the first and the
-    last bin take the values outside.
+    If a histogram has a long tail, the bins divide the middle of its values, and the first and last
+    bin take all values outside.
     """
     known = [[b for b in h.equal if math.isfinite(b.low + b.high)] for h in histograms]
     ends = [end for buckets in known for b in buckets for end in (b.low, b.high)]

@@ -1,8 +1,8 @@
 """Confidence intervals of metrics, from counts in the evaluation, without a pass over the rows.
 
-Shares use Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001 compare it with the
-Wald interval), the area under the ROC curve that of Hanley and McNeil (1982), mean absolute and
-squared errors their standard errors.
+Shares have Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001 compare it with the
+Wald interval), areas under the ROC curve the interval of Hanley and McNeil (1982), mean absolute
+and squared errors the interval of their standard errors.
 """
 
 import math

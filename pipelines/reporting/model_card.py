@@ -1,4 +1,4 @@
-"""Model card: statements about a model that only a person can make, part of a config."""
+"""Model card in a config: statements about a model that only a person can make."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -21,10 +21,10 @@ class ModelCard:
         limits: Uses to avoid and known weaknesses.
         owners: People responsible for the model.
         data: Origin and licence of the data.
-        ethics: People whom errors may harm.
+        ethics: People whom errors of the model may harm.
         licence: Licence of the model.
-        of_data: The config's `data` that the card describes: a run on other data gets an empty
-            card. None if it describes whatever data the config names.
+        of_data: Value of the config's `data` to which the card applies: a run on other data gets an
+            empty card. None applies to any data.
     """
 
     summary: str = ""
@@ -38,7 +38,7 @@ class ModelCard:
 
     @property
     def words(self) -> dict[str, str]:
-        """Texts by field name."""
+        """Texts of the card by field name."""
         texts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != _ABOUT}
         return {**texts, "owners": ", ".join(self.owners)}
 

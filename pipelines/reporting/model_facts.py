@@ -37,7 +37,7 @@ _FILE = "saved_model.pb"
 class TensorSpec:
     """An input or output of a signature.
 
-    In `shape`, None is an open dimension; a shape of None has unknown rank.
+    In `shape`, a None is a dimension of any size; if `shape` is None, the rank is unknown.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ModelFacts:
 
 def gather_model(uri: str) -> ModelFacts:
     folder = find_saved_model(uri)
-    # Importing TensorFlow takes seconds; a process that trained has done so already.
+    # Importing TensorFlow takes seconds, so its version is used only if it is already imported.
     from tensorflow.core.protobuf import saved_model_pb2
 
     graph = saved_model_pb2.SavedModel.FromString(read_bytes(posixpath.join(folder, _FILE)))
@@ -81,7 +81,7 @@ def gather_model(uri: str) -> ModelFacts:
 
 
 def find_saved_model(uri: str) -> str:
-    """Returns the folder of the SavedModel, serving models first; raises DataError if none."""
+    """Returns the folder of the SavedModel, preferring a serving model; DataError if none."""
     below = find_below(uri) if is_remote(uri) else map(str, Path(uri).rglob(_FILE))
     found = [posixpath.dirname(path) for path in below if posixpath.basename(path) == _FILE]
     if not found:
@@ -125,7 +125,7 @@ class Request:
 def make_request(signature: Signature, model: str, examples: str) -> Request | None:
     """Returns a request with the first row of the last split of an `Examples` artifact.
 
-    None if there is no row or the signature does not take serialized Examples.
+    Returns None if there is no row, or the signature does not take serialized Examples.
     """
     takes_examples = len(signature.inputs) == 1 and signature.inputs[0].dtype == "string"
     sample = _sample(examples) if takes_examples else None

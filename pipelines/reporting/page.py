@@ -1,4 +1,4 @@
-"""Renders facts as HTML from the templates; data is escaped, nothing is fetched."""
+"""Renders facts as HTML from the templates; escapes all data; the page fetches nothing."""
 
 import functools
 import json
@@ -101,12 +101,12 @@ def _environment() -> jinja2.Environment:
 
 
 def _breaks(name: str) -> Markup:
-    """Lets a long name break after `_`, `.`, `/`, `=` and `-` alone."""
+    """Lets a long name break only after `_`, `.`, `/`, `=` and `-`."""
     return Markup(re.sub(r"(?<=[_./=-])(?=\w)", "<wbr>", str(escape(name))))
 
 
 def _curves(training: TrainingFacts) -> list[Markup]:
-    """Plots each metric of training and evaluation, and a learning rate that changes."""
+    """Plots each metric of training and evaluation, and the learning rate if it changes."""
     epochs = training.record.epochs
     resumed = training.record.resumed_from
     marks = {float(resumed): "resumed"} if resumed is not None else {}

@@ -1,7 +1,7 @@
 """Plots as inline SVG in the colours and fonts of the page.
 
-Matplotlib draws with placeholder colours that are then replaced by CSS variables, so that one
-picture is readable in light mode, in dark mode and on paper. Text stays text.
+Matplotlib draws with placeholder colours, which are then replaced by CSS variables, so that a plot
+is readable in light mode, in dark mode and on paper. Text stays text.
 """
 
 import io
@@ -28,11 +28,11 @@ _VARIABLES = {
     _TWO: "var(--two)",
 }
 _COLOURS = (_ONE, _TWO)
-# Colours of a raster cannot be replaced: this one is readable on light and dark.
+# Colours of a raster image cannot be replaced: this one is readable on light and dark.
 _RASTER = "#4a86e0"
 _INCHES = (4.4, 2.3)
 _SQUARE = (4.4, 3.6)
-# More points are drawn as a raster: as vectors they would add megabytes to the page.
+# Plots with more points are raster images: vectors would add megabytes to the page.
 _MOST_VECTOR_POINTS = 1500
 _MOST_BARS = 100
 _STYLE = {
@@ -83,7 +83,7 @@ def line_plot(
         for line, colour in zip(lines, _COLOURS, strict=False):
             axes.plot(line.x, line.y, color=colour, linewidth=1.8, marker="o", markersize=3)
             if len(lines) > 1:
-                # Above or below the end of the line, so that names of close lines do not overlap.
+                # One name goes above its line's end, the other below, so that they do not overlap.
                 up = 5 if line.y[-1] == highest else -5
                 _note(axes, line.name, (line.x[-1], line.y[-1]), (5, up), color=colour, va="center")
         for at, name in (marks or {}).items():
@@ -121,7 +121,7 @@ def slice_plot(
 ) -> Markup:
     """Plots a metric of each slice over its number of examples; `slices` has (examples, value).
 
-    `named` slices are labelled; slices in `within` get their interval as a bar.
+    Slices in `named` get a label; slices in `within` get their interval as a bar.
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -228,7 +228,7 @@ def _axes(
 
 def _svg(figure: Any, key: str, title: str, description: str) -> Markup:
     out = io.StringIO()
-    figure.tight_layout()  # once: a layout engine costs as much as the drawing, twice
+    figure.tight_layout()  # a layout engine would take twice the time of the drawing
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(out, format="svg", transparent=True, metadata=nothing, dpi=160)
     return Markup(_inline(out.getvalue(), key, title, description))
@@ -238,7 +238,8 @@ def _inline(svg: str, key: str, title: str, description: str) -> str:
     """Converts Matplotlib's SVG file to an element of the page, with ids made unique by `key`."""
     (box,) = re.findall(r'<svg[^>]* viewBox="([^"]+)"', svg)
     body = svg[svg.index(">", svg.index("<svg")) + 1 :]
-    # Its style sheet would apply to the whole page; ours has the same rules for plots only.
+    # Matplotlib's style sheet would apply to the whole page; the page has these rules for plots
+    # only.
     body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'\bid="', f'id="{key}-', body)
     body = re.sub(r"url\(#", f"url(#{key}-", body).replace('href="#', f'href="#{key}-')

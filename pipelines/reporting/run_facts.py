@@ -44,9 +44,9 @@ class NodeFacts(NodeRun):
 
 @dataclass(frozen=True)
 class PipelineFacts:
-    """Nodes of a run in the order of their start, those that did not run last.
+    """Nodes of a run in the order of their start; nodes that did not run come last.
 
-    `is_whole` tells whether the nodes that were not reached are known.
+    `is_whole` is True if the nodes that were not reached are known.
     """
 
     nodes: Sequence[NodeFacts]
@@ -57,7 +57,7 @@ class PipelineFacts:
 
 
 def gather_pipeline(run: RunRecord, note: RunNote, earlier: Sequence[RunRecord]) -> PipelineFacts:
-    """Gathers the nodes of a run; its note, or earlier runs, tell which were not reached."""
+    """Gathers the nodes of a run; takes those not reached from its note or earlier runs."""
     last = {node.node: node for node in run.nodes}
     tries = [node.node for node in run.nodes]
     upstream = note.upstream or _upstream_by_artifacts([run, *earlier])
@@ -75,7 +75,7 @@ def _ran(node: NodeRun, tries: int, upstream: Sequence[str]) -> NodeFacts:
 
 
 def _upstream_by_artifacts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
-    """Returns upstream nodes by consumed artifacts, for a run without our note."""
+    """Returns upstream nodes by consumed artifacts, for a run without a note."""
     found: dict[str, list[str]] = {}
     for run in runs:
         maker = {a.id: node.node for node in run.nodes for a in node.outputs}
@@ -115,7 +115,7 @@ def gather_lineage(
 ) -> LineageFacts:
     origins = []
     for node in run.nodes:
-        # A cached node has no digest among its options, but its output has one.
+        # A node from the cache has no digest in its options, but its output has one.
         known = [node.options, *(plain_properties(artifact) for artifact in node.outputs)]
         place = _first(known, _PLACES)
         if place:
@@ -179,11 +179,11 @@ def _shown(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of a run.
+    """Result of a run.
 
     Attributes:
         tone: `good`, `bad` or `neutral`.
-        word: Outcome in a word or two, `Pushed`.
+        word: Result in a word or two, such as `Pushed`.
     """
 
     tone: str
@@ -218,7 +218,7 @@ def judge(
 
 
 def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
-    # Checked before the state: an interrupted node stays RUNNING in the store until the next run.
+    # Checked before the state: the store shows an interrupted node as RUNNING until the next run.
     if note.error.startswith("interrupted in node "):
         return Verdict(NEUTRAL, "Interrupted", f"{note.error[:1].upper()}{note.error[1:]}.")
     if node.state == "running":

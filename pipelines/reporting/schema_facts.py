@@ -13,7 +13,7 @@ from penstock.pipelines.reporting.artifact_files import as_text, rows_in, split_
 from penstock.pipelines.reporting.numbers import compact, percent
 
 _ROWS_OF_EACH = 3
-# Bounds the time: a sample, not a pass over the data (`penstock inspect --all` makes one).
+# Most rows that are searched, to limit the time; `penstock inspect --all` reads all rows.
 _SECONDS = 0.5
 
 IsWrong = Callable[[Sequence[Any]], bool]
@@ -125,7 +125,7 @@ def gather_anomalies(
 
 
 def _check(feature: Any, domains: Mapping[str, Sequence[str]]) -> IsWrong:
-    """Returns a predicate that is true for values that the schema does not allow."""
+    """Returns a function that is True for values that the schema does not allow."""
     kind = feature.WhichOneof("domain_info")
     if kind in ("domain", "string_domain"):
         allowed = set(

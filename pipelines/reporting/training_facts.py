@@ -13,7 +13,7 @@ from penstock.components.trainer.utilisation.record import (
 from penstock.components.trainer.utilisation.verdict import bottleneck
 from penstock.pipelines.reporting.artifact_files import names_in
 
-# Fraction of a series of a few hundred points: narrow enough to keep longer phases visible.
+# Width of the window as a share of a series: so narrow that longer phases stay visible.
 _WINDOW = 9
 
 
@@ -33,7 +33,7 @@ class Track:
 
     @property
     def smooth(self) -> list[float]:
-        """Running mean over a window of neighbours."""
+        """Returns the running mean over a window of neighbours."""
         half = _WINDOW // 2
         windows = (self.values[max(0, i - half) : i + half + 1] for i in range(len(self.values)))
         return [sum(window) / len(window) for window in windows]

@@ -28,7 +28,7 @@ _REPORT, _CARD = "report", "model_card"
 
 
 def write_report(report: Report, out: Path) -> None:
-    """Writes the page of a run and, if it trained a model, its model card beside."""
+    """Writes the page of a run and, if it trained a model, the model card beside the page."""
     write_page(render_report(report), out)
     if report.model is not None:
         card = card_facts(report)
@@ -124,7 +124,7 @@ def _evaluation(report: Report) -> dict[str, Any] | None:
 def report_run(
     store: Any, pipeline: Any, config: Any, folder: Path, *, since: float, error: str = ""
 ) -> tuple[Report | None, str]:
-    """Records and reports, in a folder, the run that this process began at `since`.
+    """Writes note and report of the run that this process began at `since` into a folder.
 
     Returns the facts of the run, None if they cannot be gathered, and the path of the report, or
     the reason why there is none.

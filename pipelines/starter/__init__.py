@@ -1,1 +1,1 @@
-"""Data in, the package of a pipeline for it out: what `penstock init` writes."""
+"""Writes the package of a pipeline for the user's data, for `penstock init`."""

@@ -1,4 +1,4 @@
-"""Sample of a table, from all parts of the data, and the properties of its columns."""
+"""Samples rows from all parts of a table, and computes properties of its columns."""
 
 import re
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from penstock.components.errors import DataError
 from penstock.components.sources.base import Source
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Rows of the sample, and places of the data that they are taken from.
+# Most rows of the sample, and number of places in the data from which they are taken.
 MAX_ROWS = 100_000
 _PLACES = 20
-# Values of a text column that are tested as dates, and the share of them that must be dates.
+# Number of values of a text column that are tested for dates, and share that must be dates.
 _DATE_VALUES = 1000
 _MIN_DATE_SHARE = 0.95
 _MONTHS = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
@@ -54,7 +54,7 @@ class ColumnLook:
 
     @property
     def texts(self) -> list[str]:
-        """Distinct values, the most frequent first."""
+        """Distinct values as texts, the most frequent first."""
         return [as_text(value) for value, _ in self.counts]
 
     @property
@@ -123,7 +123,7 @@ def sample_rows(source: Source) -> pa.Table:
 
 
 def _parquet_dates(source: Source) -> dict[str, str]:
-    """Returns the formats of Parquet's date columns, which are read as numbers."""
+    """Returns the formats of date columns in Parquet, which are read as numbers."""
     if source.kind != "parquet":
         return {}
     formats = {}
@@ -146,7 +146,7 @@ def _date_format(texts: Sequence[str]) -> str | None:
     if _share(_YEAR_LAST, texts) < _MIN_DATE_SHARE:
         return None
     first = [int(match[1]) for match in map(_YEAR_LAST.match, texts) if match]
-    # 13.02. can only be the day first; where no day is above 12, most of the world writes so.
+    # 13.02. proves that the day comes first; it is also the default if no day is above 12.
     second = [int(match[2]) for match in map(_YEAR_LAST.match, texts) if match]
     return "mdy" if max(second) > 12 and max(first) <= 12 else "dmy"
 

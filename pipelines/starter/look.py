@@ -1,4 +1,4 @@
-"""Looks at data of any kind: its columns, roles, classes and sizes."""
+"""Looks at a table or images: finds columns, roles, classes and sizes."""
 
 import os
 from collections import Counter
@@ -37,9 +37,9 @@ _LOOKED_AT_FILES = 10_000
 _MIN_SIDE, _MAX_SIDE = 8, 96
 # NaN and infinity in a table count as missing.
 _NO_NAN = {"non_finite": "null"}
-# Rows with a value of a column that each split must have one of: of fewer, a split may get none.
+# With fewer present values, a split may get none, so the schema does not require the column.
 _MIN_PRESENT = 20
-_MAX_LIST = 2**31 - 1  # more than one value: a list of any length
+_MAX_LIST = 2**31 - 1  # any maximum above 1 means a list of any length
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class TableLook:
     # Facts of each target in the evaluation split, from the sample.
     evaluated: Mapping[str, LabelFacts] = field(default_factory=dict)
     leaks: tuple[Leak, ...] = ()
-    # Value of the time from which on rows are evaluated; None without a time.
+    # First time value of the evaluation rows; None without a time column.
     split_at: str | None = None
 
     @property
     def gaps(self) -> dict[str, int]:
-        """Number of rows of the sample without a value, by target that has such rows."""
+        """Number of sample rows without a value, for each target with such rows."""
         targets = {target.name for target in self.roles.targets}
         return {c.name: c.nulls for c in self.columns if c.name in targets and c.nulls}
 
@@ -70,9 +70,9 @@ class ImagesLook:
     rows: int
     # None if folders are classes.
     labels_file: str | None
-    # None for one of the usual names.
+    # None if the column has one of the usual names.
     label_column: str | None
-    # Number of images by name or number of the class.
+    # Number of images by class, given by name or number.
     classes: dict[str, int]
     # Side of the model's input in pixels.
     side: int
@@ -82,9 +82,10 @@ class ImagesLook:
 
 
 def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
-    """Looks at a table, or at images if a folder holds one anywhere.
+    """Looks at a table, or at images if `data` is a folder that contains an image.
 
-    Images have at most one target, a column of the label file, by default the only one beside them.
+    Images have at most one target: a column of the label file. By default the label file is the
+    only one beside the images.
     """
     targets, labels_file = options.targets, options.labels_file
     if not (is_remote(data) or os.path.exists(data) or any(c in data for c in "*?[")):
@@ -98,7 +99,9 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
             )
         return _look_at_images(data, options, labels_file or _label_file(data))
     if labels_file:
-        raise UsageError(f"{data}: no folder of images, so labels go with nothing")
+        raise UsageError(
+            f"{data}: no folder of images; leave --labels out, or give the folder of the images"
+        )
     if not targets:
         raise UsageError("a table needs --target, the column to predict")
     if "schema_file" in options.source:
@@ -129,7 +132,7 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
 
 
 def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dict[str, Any]:
-    """Returns the options of reading the data, by name, as the package gets them."""
+    """Returns the options of reading the data, by name, for the config of the package."""
     if isinstance(look, TableLook):
         return {**_NO_NAN, **options.source}
     labels = {"labels_file": look.labels_file, "label_column": look.label_column}
@@ -137,7 +140,7 @@ def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dic
 
 
 def _evaluated(table: pa.Table, roles: Roles, splits: SplitOptions) -> dict[str, LabelFacts]:
-    """Facts of each target in the rows that the ingest will put into the split `eval`."""
+    """Returns the facts of each target in the sample rows that the ingest will put into `eval`."""
     for target in roles.targets:
         table = table.filter(table[target.name].is_valid())
     for name in roles.whole:
@@ -183,7 +186,9 @@ def _label_file(folder: str) -> str | None:
 def _look_at_images(data: str, options: StarterOptions, labels_file: str | None) -> ImagesLook:
     column = options.targets[0] if options.targets else None
     if column and labels_file is None:
-        raise UsageError(f"{data}: folders say the class; --target is a column of a label file")
+        raise UsageError(
+            f"{data}: the folders are the classes; --target is a column of a label file"
+        )
     try:
         named = {"labels_file": labels_file, "label_column": column, **options.source}
         source = open_images([data], from_plain(Images, named))

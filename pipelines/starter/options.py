@@ -11,17 +11,17 @@ ROLES = ("number", "boolean", "date", "category", "text", "drop")
 
 @dataclass(frozen=True)
 class StarterOptions:
-    """What the user knows about the data; everything else is worked out from it."""
+    """Facts about the data that the user states; `penstock init` finds all others in the data."""
 
     targets: tuple[str, ...] = ()
     # Label file of images; by default the only one beside them.
     labels_file: str | None = None
     drop: tuple[str, ...] = ()
-    # One of `ROLES` by column.
+    # Role by column, one of `ROLES`.
     roles: Mapping[str, str] = field(default_factory=dict)
     # Column whose rows stay in one split, such as a patient's id.
     group: str | None = None
-    # Column by which rows are divided: the latest third is evaluated.
+    # Column of times that divides the rows: the latest third is evaluated.
     time: str | None = None
     # Options of reading the data by name, such as `{"delimiter": ";"}`.
     source: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Numbers of a first config: properties and sizes of the data in, options out."""
+"""Computes the numbers of a first config from properties and sizes of the data."""
 
 import math
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ _CACHED_ROWS, _CACHED_IMAGE_BYTES = 1_000_000, 1 << 30
 # Most steps of a first run: minutes, not hours, on a few cores.
 _MAX_STEPS_TABLE, _MAX_STEPS_IMAGES = 20_000, 3_000
 _EPOCHS = 30
-# An epoch of small data is several passes, because the evaluation at its end costs time.
+# On small data an epoch is several passes, because the evaluation after each epoch costs time.
 _MIN_STEPS_PER_EPOCH = 20
-# A constant has an AUC of 0.5 and, on few rows, a large error; a sound model is above 0.6.
+# A constant has an AUC of 0.5, on few rows with a large error; a useful model has more than 0.6.
 _MAX_CHANCE_AUC = 0.6
 _MAX_SLICE_VALUES, _MAX_SLICES = 12, 2
 
@@ -26,13 +26,13 @@ class Plan:
     """Numbers and texts of a starter's config."""
 
     summary: str
-    # Estimated.
+    # Estimated from the sample.
     train_rows: int
     batch_size: int
     steps_per_epoch: int
     max_steps: int
     cache: str
-    # By metric, as in `EvaluationOptions`.
+    # Bounds by metric, as in `EvaluationOptions`.
     thresholds: dict[str, float]
     max_worsening: dict[str, float]
     # Raw features whose values define slices.
@@ -79,8 +79,8 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
 def _bounds(target: Target, facts: LabelFacts | None) -> tuple[str, float, float] | None:
     """Returns metric, threshold and largest worsening; None if a constant has no error.
 
-    The threshold is what the best constant reaches on the evaluation split: a model better by one
-    row passes, the constant does not.
+    The threshold lies just above the result of the best constant on the evaluation split: a model
+    that is right on one more row passes, the constant does not.
     """
     if facts is None or not 0 < facts.baseline_loss < math.inf:
         return None
@@ -91,13 +91,13 @@ def _bounds(target: Target, facts: LabelFacts | None) -> tuple[str, float, float
         share = (max(facts.class_counts) + 0.5) / facts.rows
         return "SparseCategoricalAccuracy", float(f"{share:.6g}"), 0.02
     no, yes = facts.class_counts
-    # Two standard errors of the AUC of a model that ranks at random.
+    # Two standard errors above the AUC of a random ranking.
     chance = 0.5 + 2 * math.sqrt((no + yes + 1) / (12 * no * yes))
     return "AUC", float(f"{min(chance, _MAX_CHANCE_AUC):.3g}"), 0.02
 
 
 def _majority(most: int, rows: int) -> float:
-    """Returns the share of the most frequent class minus two standard errors of its draw."""
+    """Returns the share of the most frequent class, minus two standard errors of this estimate."""
     share = most / rows
     chance = 2 * math.sqrt(share * (1 - share) / (rows * (1 - _TRAIN_SHARE)))
     return max(0, math.floor(100 * (share - chance))) / 100
@@ -107,7 +107,7 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
     train_rows = max(1, int(look.rows * _TRAIN_SHARE))
     batch_size = 32
     steps = max(_MIN_STEPS_PER_EPOCH, train_rows // batch_size)
-    # Each stage halves the image, down to about 4 pixels.
+    # Each stage halves the sides of the image, down to about 4 pixels.
     stages = max(1, round(math.log2(look.side / 4)))
     decoded = train_rows * look.side**2 * look.channels
     return Plan(
@@ -125,7 +125,7 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
 
 
 def example_request(look: TableLook | ImagesLook) -> dict[str, object]:
-    """Returns a request for TensorFlow Serving's REST API: a row of the most frequent values."""
+    """Returns a request for TensorFlow Serving's REST API, with the most frequent values."""
     from penstock.components.trainer.served_columns import SERVE_COLUMNS, SERVE_IMAGES, column_name
 
     if isinstance(look, ImagesLook):

@@ -1,4 +1,4 @@
-"""Role of each column of a table: its properties in; target, feature or left out, out."""
+"""Decides from a column's properties whether it is a target, a feature or left out."""
 
 import re
 from bisect import bisect_left
@@ -14,12 +14,12 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook, as_text
 from penstock.pipelines.starter.options import StarterOptions
 
-# Most distinct texts that are classes.
+# Most distinct texts of a target of classes.
 _MAX_TEXT_CLASSES = 200
-# Text with a larger share of distinct values is an id or free text.
+# A text column with a larger share of distinct values is an id or free text.
 _MAX_TEXT_SHARE = 0.5
 _MAX_VOCABULARY = 1000
-# Rarer categories share one id, because fewer rows are noise.
+# Categories with fewer rows share one id, because so few rows are mostly noise.
 _MIN_CATEGORY_ROWS = 5
 _MIN_ID_ROWS = 50
 _NUMBER_SIGNS = ",%$€£¥"
@@ -27,7 +27,7 @@ _WRITTEN_NUMBER = re.compile(rf"[-+ $€£¥]*\d[\d.,' ]*[{_NUMBER_SIGNS} ]*")
 _COMMA_NUMBER = re.compile(r"\s*-?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?\s*")
 _SURE_COMMA = re.compile(r"\..*,|,(\d{1,2}|\d{4,})\s*$")
 _LOOKED_AT_TEXTS = 1000
-# Free text has at least so many words on average; its words and pairs of them are hashed.
+# Fewest words of free text, on average; words and pairs of words are hashed.
 _MIN_WORDS, _TEXT_BUCKETS = 3, 128
 _SORTED_DATE = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
 _EARLY_SHARE = 2 / 3
@@ -42,19 +42,19 @@ class Roles:
     targets: list[Target] = field(default_factory=list)
     numbers: list[str] = field(default_factory=list)
     booleans: list[str] = field(default_factory=list)
-    # Format of each column of dates.
+    # Date format by column.
     dates: dict[str, str] = field(default_factory=dict)
-    # Number of values with an id of their own, by column.
+    # Number of values with their own id, by column.
     categories: dict[str, int] = field(default_factory=dict)
     # Columns of texts of numbers with a decimal comma.
     comma_numbers: list[str] = field(default_factory=list)
-    # Number of hash buckets of each column of free text.
+    # Number of hash buckets, by column of free text.
     texts: dict[str, int] = field(default_factory=dict)
-    # Reason for each column that the model does not get.
+    # Reason by column that the model does not get.
     left_out: dict[str, str] = field(default_factory=dict)
-    # FLOAT columns that hold whole numbers only and are read as such.
+    # FLOAT columns with only whole numbers, which are read as INT.
     whole: set[str] = field(default_factory=set)
-    # Columns named like ids whose values repeat.
+    # Columns with the name of an id whose values repeat.
     repeated_ids: set[str] = field(default_factory=set)
 
     @property
@@ -65,7 +65,7 @@ class Roles:
 
 
 def find_roles(looks: Sequence[ColumnLook], options: StarterOptions) -> Roles:
-    """Decides the role of each column unless the options state it."""
+    """Decides the role of each column that has none in the options."""
     by_name = {look.name: look for look in looks}
     roles, targets = Roles(), options.targets
     for name in options.columns:
@@ -104,7 +104,7 @@ def _check_group(look: ColumnLook) -> None:
 
 
 def split_at(look: ColumnLook) -> str:
-    """Returns the value of a column of times from which on about a third of the rows is."""
+    """Returns the value of a time column from which on about the last third of the rows begins."""
     where = f"time {look.name!r}"
     if look.nulls:
         raise UsageError(f"{where}: has no value in {look.nulls:,} rows; fill it in")
@@ -144,7 +144,10 @@ def _target(look: ColumnLook) -> Target:
 
 
 def _positive_last(texts: Sequence[str], look: ColumnLook) -> tuple[str, str]:
-    """Returns both classes; the positive one says yes, is the larger number, or the rarer one."""
+    """Returns both classes, the positive one last.
+
+    The positive class is a word for yes, the larger number, or the rarer text.
+    """
     if look.is_whole:
         low, high = sorted(texts, key=int)
         return low, high
@@ -196,7 +199,7 @@ def _place(look: ColumnLook, roles: Roles) -> None:
 
 
 def _is_repeated_id(look: ColumnLook) -> bool:
-    """Whether a column is named like an id, and a value stands in several rows."""
+    """Returns whether a column has the name of an id, and its values repeat."""
     is_code = look.kind is FeatureKind.BYTES or look.is_whole
     repeats = 2 < look.distinct < look.present
     return is_code and repeats and is_id_name(look.name)
@@ -208,7 +211,7 @@ def _frequent(look: ColumnLook) -> int:
 
 
 def _written_numbers(look: ColumnLook) -> str | None:
-    """Returns the reason why text such as 1.234,50 or $5 is not read as numbers, or None."""
+    """Returns a reason if the texts are numbers that are not read, such as $5; otherwise None."""
     if look.kind is not FeatureKind.BYTES or look.date_format:
         return None
     texts = look.texts[:_LOOKED_AT_TEXTS]
@@ -220,7 +223,7 @@ def _written_numbers(look: ColumnLook) -> str | None:
 
 
 def _has_decimal_comma(look: ColumnLook) -> bool:
-    """Whether all texts are numbers, one of them with a comma that cannot separate thousands."""
+    """Returns whether all texts are numbers, and one has a comma that cannot separate thousands."""
     if look.kind is not FeatureKind.BYTES or look.date_format or look.distinct < 2:
         return False
     texts = look.texts[:_LOOKED_AT_TEXTS]
@@ -228,7 +231,7 @@ def _has_decimal_comma(look: ColumnLook) -> bool:
 
 
 def _is_free_text(look: ColumnLook) -> bool:
-    """Whether most texts differ and have several words."""
+    """Returns whether most texts differ and have several words."""
     if look.kind is not FeatureKind.BYTES or look.date_format or look.present < _MIN_ID_ROWS:
         return False
     texts = look.texts[:_LOOKED_AT_TEXTS]

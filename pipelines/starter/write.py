@@ -1,4 +1,4 @@
-"""The package of a pipeline, from templates: a look at the data in, files out."""
+"""Writes the package of a pipeline from templates and the properties of the data."""
 
 import functools
 import importlib.util
@@ -57,7 +57,7 @@ def render_starter(
 ) -> dict[str, str]:
     """Returns the text of each file by its path in the folder called `name`.
 
-    Names in the data (columns, classes, files) are literals in it, whatever they hold.
+    Names from the data (columns, classes, files) become escaped literals.
     """
     images = isinstance(look, ImagesLook)
     data_name = Path(data).name
@@ -102,12 +102,13 @@ def _templates() -> jinja2.Environment:
 
 
 def _python(value: Any, *, indent: int = 0) -> str:
-    """A value as a Python literal; long ones over several lines.
+    """Returns a value as a Python literal, a long one over several lines.
 
-    Names in the data reach the package by this filter alone, apart from its README.
+    Except in the README, names from the data reach the package only through this filter.
     """
     if isinstance(value, str):
-        # `repr` escapes what does not print: line ends, lone surrogates, reversed text.
+        # `repr` escapes characters that do not print: line ends, lone surrogates, text direction
+        # marks.
         return json.dumps(value, ensure_ascii=False) if value.isprintable() else repr(value)
     if isinstance(value, dict):
         items = [f"{_python(key)}: {_python(item)}" for key, item in value.items()]
@@ -119,13 +120,13 @@ def _python(value: Any, *, indent: int = 0) -> str:
 
 
 def _markdown(text: str) -> str:
-    """A text that Markdown shows as it is, on one line."""
+    """Escapes a text so that Markdown shows it unchanged, on one line."""
     line = text if text.isprintable() else repr(text)[1:-1]
     return re.sub(r"([^\w\s.,])", r"\\\1", line)
 
 
 def _shell(request: object) -> str:
-    """A request as JSON within single quotes of a shell."""
+    """Returns a request as JSON for use between single quotes in a shell."""
     text = json.dumps(request, ensure_ascii=False)
     return (text if text.isprintable() else json.dumps(request)).replace("'", "'\\''")
 
@@ -134,7 +135,7 @@ def _listed(begin: str, items: Sequence[str], end: str, indent: int) -> str:
     line = f"{begin}{', '.join(items)}{end}"
     if len(line) + indent <= _WIDTH:
         return line
-    # A space within an item is no place to break a line.
+    # Spaces inside an item are protected, so that lines break only between items.
     glued = " ".join(f"{item},".replace(" ", "\0") for item in items)
     filled = textwrap.fill(glued, _WIDTH, break_long_words=False, break_on_hyphens=False)
     margin = " " * indent

@@ -1,1 +1,1 @@
-"""Chicago taxi: will the passenger tip well?"""
+"""Chicago taxi: predicts whether the passenger tips well."""

@@ -1,4 +1,4 @@
-"""The taxi pipeline's options, a record of what they lead to.
+"""Options of the taxi pipeline, with a record of their results.
 
     penstock run taxi
 
@@ -31,12 +31,12 @@ def example_data() -> str:
 
 @dataclass(frozen=True)
 class TaxiConfig(TableConfig):
-    """The whole pipeline; the options that are not here are `TableConfig`'s.
+    """Options of the taxi pipeline, besides those of `TableConfig`.
 
     Attributes:
         data: The trips; by default the 15,002 that the tfx wheel ships.
-        model: The model's size.
-        evaluation: When a model may be pushed.
+        model: Size of the model.
+        evaluation: Conditions for pushing a model.
     """
 
     root: str = "runs/taxi"
@@ -47,7 +47,7 @@ class TaxiConfig(TableConfig):
     input: InputOptions = InputOptions(batch_size=256, cache="memory", seed=1)
     # 160 steps of 256 are the 40,000 examples that the stock example sees.
     train: TrainOptions = TrainOptions(max_steps=160, steps_per_epoch=40, early_stop=EarlyStop())
-    # AUC too: a model that says the same of every trip has 0.5 of it, whatever its accuracy.
+    # AUC too: a constant prediction has an AUC of 0.5, whatever its accuracy.
     evaluation: EvaluationOptions = EvaluationOptions(
         thresholds={"BinaryAccuracy": 0.8, "AUC": 0.8},
         max_worsening={"BinaryAccuracy": 0.005},

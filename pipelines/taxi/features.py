@@ -1,14 +1,14 @@
-"""The columns of the taxi data and what each becomes: names and sizes, no TensorFlow.
+"""Columns of the taxi data and their transformation: names and sizes, no TensorFlow.
 
-Flows in: the raw features of `schemas/taxi/schema.pbtxt`. Flows out, to `preprocessing` and
-`model`: two tensors a trip, `numbers_xf` float32 [2 * len(NUMERIC)] and `categories_xf` int64
-[len(category_sizes())], and the label `big_tipper_xf` int64 [1].
+In: the raw features of `schemas/taxi/schema.pbtxt`. Out, for each trip: `numbers_xf` float32 [2 *
+len(NUMERIC)], `categories_xf` int64 [len(category_sizes())], and the label `big_tipper_xf` int64
+[1].
 """
 
 from penstock.recipes import Target
 
 NUMERIC = ("trip_miles", "fare", "trip_seconds")
-"""Scaled to mean 0 and variance 1; the mean where there is none, which a column of its own says."""
+"""Scaled to mean 0 and variance 1; missing ones get the mean and a mark in another column."""
 
 BUCKETED = ("pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude")
 """Replaced by the number of the quantile, 0..BUCKETS - 1."""
@@ -23,7 +23,7 @@ VOCABULARY_SIZE = 100
 OUT_OF_VOCABULARY_BUCKETS = 10
 
 COUNTED = {"trip_start_hour": 24, "trip_start_day": 8, "trip_start_month": 13}
-"""Used as they are: integers 0..size - 1."""
+"""Used unchanged: integers 0..size - 1."""
 
 TARGET = Target("tips", "binary", classes=("small tip", "big tip"), label="big_tipper_xf")
 FARE = "fare"
@@ -31,7 +31,7 @@ BIG_TIP_SHARE_OF_FARE = 0.2
 
 
 def category_sizes() -> dict[str, int]:
-    """Number of values of each column of `categories_xf`, in the order of its columns."""
+    """Returns the number of ids of each column of `categories_xf`, in their order."""
     vocabulary_size = VOCABULARY_SIZE + OUT_OF_VOCABULARY_BUCKETS
     return {
         **dict.fromkeys(BUCKETED, BUCKETS),

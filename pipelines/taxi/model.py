@@ -7,7 +7,7 @@ from penstock.recipes import TableData, TableModelOptions, from_plain, table_mod
 
 
 def build_model(data: TableData) -> keras.Model:
-    """Build and compile the model, of the size that `config.TaxiConfig.model` says.
+    """Build and compile the model with the sizes of `config.TaxiConfig.model`.
 
     Inputs: `numbers_xf` float32 [batch, 6] and `categories_xf` int64 [batch, 9].
     Output: float32 [batch, 1], the probability that the passenger tips well.

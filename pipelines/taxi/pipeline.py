@@ -8,7 +8,7 @@ from penstock.recipes import eval_config, table_examples, training_pipeline
 
 
 def create_pipeline(config: TaxiConfig) -> Pipeline:
-    """The nodes of `training_pipeline`."""
+    """Returns the `training_pipeline` of the taxi data."""
     return training_pipeline(
         "taxi",
         config,

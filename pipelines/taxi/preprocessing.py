@@ -1,8 +1,7 @@
-"""Raw trips to model inputs: the `preprocessing_fn` that Transform runs and serving repeats.
+"""Turns raw trips into model inputs: the `preprocessing_fn` of Transform and of serving.
 
-Columns of a kind are stacked before they are analysed: one analyzer of three columns costs
-what one of one column does, and the graph that TensorFlow Transform traces again and again
-stays small.
+Columns of a kind are stacked before analysis: an analyzer of three columns costs as much as one of
+a single column, and the graph, which TensorFlow Transform traces many times, stays small.
 """
 
 from collections.abc import Mapping
@@ -38,12 +37,12 @@ def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[
 
 
 def _stack(dense: Mapping[str, tf.Tensor], names: tuple[str, ...]) -> tf.Tensor:
-    """float32 [batch, len(names)]."""
+    """Returns float32 [batch, len(names)]."""
     return tf.concat([tf.cast(dense[name], tf.float32) for name in names], axis=1)
 
 
 def _bucketed(dense: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-    """int64 [batch, 1] of each column of `BUCKETED`, in 0..BUCKETS - 1."""
+    """Returns int64 [batch, 1], in 0..BUCKETS - 1, for each column of `BUCKETED`."""
     boundaries = tft.quantiles(
         _stack(dense, features.BUCKETED),
         num_buckets=features.BUCKETS,
@@ -66,10 +65,10 @@ def _vocabulary_ids(values: tf.Tensor, name: str) -> tf.Tensor:
 
 
 def _bounded(values: tf.Tensor, size: int) -> tf.Tensor:
-    """The values, with 0 in place of what is not within 0..size - 1."""
+    """Returns the values, with 0 for each value outside of 0..size - 1."""
     return tf.where((values >= 0) & (values < size), values, tf.zeros_like(values))
 
 
 def _big_tipper(tips: tf.Tensor, fare: tf.Tensor) -> tf.Tensor:
-    """int64 [batch, 1]: 1 where the tip is more than a fifth of the fare."""
+    """Returns int64 [batch, 1]: 1 if the tip is more than a fifth of the fare, else 0."""
     return tf.cast(tips > features.BIG_TIP_SHARE_OF_FARE * fare, tf.int64)

@@ -1,1 +1,1 @@
-"""Everything a person sees while a command runs: tables, progress, interrupts, captured noise."""
+"""Output of commands for people: tables, progress, interrupts, captured library output."""

@@ -1,29 +1,32 @@
-"""A node's failure, and why, in words for a person."""
+"""Failure of a node, with its reason as one line."""
 
 import re
 
 from penstock.components.errors import FULL_ADVICE, PenstockError
 
-# In-process Beam workers hand an exception over as the text of its traceback.
+# In-process Beam workers pass on an exception as the text of its traceback.
 _OWN_ERROR = re.compile(r"^penstock\.[\w.]+Error: ", re.MULTILINE)
-# TensorFlow names the file in the midst of several lines.
+# TensorFlow names the file inside a message of several lines.
 _FULL_DISK = re.compile(r"(/\S+)[;:] No space left on device")
 _BEAM_STEP = re.compile(r" \[while running '[^']*'\]$")
 
-# A message is for one line in a log, not for a whole Beam or TensorFlow stack.
+# A message is one line of a log, not a whole Beam or TensorFlow stack.
 _MAX_MESSAGE_CHARS = 1000
 
 
 class NodeFailedError(PenstockError):
-    """A node failed, or was told to stop: names it and says why; the nodes after it did not run."""
+    """A node failed or was stopped; the message names it and the reason.
+
+    Later nodes did not run.
+    """
 
     def __init__(self, text: str) -> None:
-        # A run has options, where ingest has flags.
+        # In a run the option has another name than the flag of ingest.
         super().__init__(text.replace("`on_bad_row=", "`ingest.on_bad_row="))
 
 
 def reason(error: BaseException) -> str:
-    """Returns the text of our own error in a chain, else the kind and the last line."""
+    """Returns the text of Penstock's error in a chain, else the type and last line of the error."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, PenstockError):

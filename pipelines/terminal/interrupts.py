@@ -1,10 +1,9 @@
 """Ctrl-C and SIGTERM end a command at once, with one line and exit code 130.
 
-Python raises KeyboardInterrupt in the main thread and leaves the rest to the code that runs there.
-That is not enough with Beam and TensorFlow: one raised inside a callback of C++ is dropped, one
-in Beam's worker comes out as a RuntimeError, and threads that wait for work that never comes hold
-the end of the process. So it is raised again where it was dropped, whatever comes out of an
-interrupted command counts as the interrupt, and the process ends without waiting for threads.
+Python raises KeyboardInterrupt in the main thread. That is not enough with Beam and TensorFlow:
+inside a callback of C++ the exception is dropped, in Beam's worker it becomes a RuntimeError, and
+threads that wait for work keep the process alive. So a dropped exception is raised again, any error
+of an interrupted command counts as the interrupt, and the process ends without waiting for threads.
 """
 
 import _thread
@@ -25,22 +24,22 @@ from penstock.components.errors import PenstockError
 EXIT_CODE = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-# `timeout` and terminals may send a signal twice; what comes later is a person's second Ctrl-C.
+# `timeout` and terminals may send a signal twice within this time; a later one is a second Ctrl-C.
 _SAME_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
-# Seconds for cleaning up before the process exits regardless; `penstock run` writes its report.
+# Most seconds for cleaning up, such as the report of `penstock run`; then the process exits.
 _MAX_END_SECONDS = 30.0
 _MAX_EXIT_SECONDS = 2.0
 
 
 class CommandInterruptedError(PenstockError):
-    """Ctrl-C or SIGTERM; the message says what is left of the work."""
+    """Ctrl-C or SIGTERM came; the message says what was written."""
 
     exit_code = EXIT_CODE
 
 
 class Interrupts:
-    """Whether a signal came."""
+    """State and handler of the signals Ctrl-C and SIGTERM."""
 
     def __init__(self) -> None:
         self.came = False
@@ -49,12 +48,12 @@ class Interrupts:
         self._is_dropped = False
 
     def drop(self) -> None:
-        """The exception was handled, or swallowed by a callback."""
+        """Notes that the exception was handled, or dropped by a callback."""
         self._is_dropped = True
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
         """Raise KeyboardInterrupt for the first signal; end the process upon a later one."""
-        if os.getpid() != self._owner:  # a fork of ours, without anything of its own to clean up
+        if os.getpid() != self._owner:  # a fork, which has nothing to clean up
             os._exit(EXIT_CODE)
         if self._is_dropped:
             self._is_dropped = False
@@ -64,7 +63,7 @@ class Interrupts:
             self._first_seconds = time.monotonic()
             _be_silent()
             kill_children()
-            # Not `threading`, whose lock the interrupted code may hold.
+            # Not by `threading`: the interrupted code may hold its lock.
             _thread.start_new_thread(self._watch, ())
             raise _Interrupt(self)
         if time.monotonic() - self._first_seconds > _SAME_SECONDS:
@@ -72,12 +71,12 @@ class Interrupts:
             os._exit(EXIT_CODE)
 
     def end(self, code: int) -> NoReturn:
-        """End the process, which keeps nobody waiting for threads that may never end."""
+        """End the process without waiting for threads, which may never end."""
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         _thread.start_new_thread(_end_after, (_MAX_EXIT_SECONDS, code))
         kill_children()
-        # Copies of remote files and the like are removed by these; `os._exit` calls none.
+        # Exit functions remove copies of remote files and so on; `os._exit` would not call them.
         atexit._run_exitfuncs()
         os._exit(code)
 
@@ -97,7 +96,7 @@ def _end_after(seconds: float, code: int) -> NoReturn:
 
 
 class _Interrupt(KeyboardInterrupt):
-    """Tells when nobody holds it any more: as long as it is under way, somebody does."""
+    """Reports its own deletion: Python deletes an exception after it is handled or dropped."""
 
     def __init__(self, interrupts: Interrupts) -> None:
         super().__init__()
@@ -121,7 +120,10 @@ def catch_interrupts() -> Interrupts:
 
 @contextmanager
 def whole_or_nothing() -> Iterator[None]:
-    """Around work that leaves nothing when interrupted: CommandInterruptedError if it was."""
+    """Raises CommandInterruptedError if the block is interrupted.
+
+    For work that leaves nothing behind when it is interrupted.
+    """
     try:
         yield
     except BaseException as error:
@@ -131,7 +133,7 @@ def whole_or_nothing() -> Iterator[None]:
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Whether an error is Ctrl-C's or SIGTERM's doing, however Beam wrapped it."""
+    """Returns whether Ctrl-C or SIGTERM caused an error, even one that Beam wrapped."""
     if isinstance(error, KeyboardInterrupt) or (_interrupts is not None and _interrupts.came):
         return True
     return isinstance(error, RuntimeError) and str(error).startswith("KeyboardInterrupt")
@@ -141,7 +143,7 @@ def kill_children() -> None:
     import psutil
 
     for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # gone meanwhile
+        with suppress(psutil.NoSuchProcess):  # already gone
             child.kill()
 
 

@@ -1,7 +1,7 @@
-"""Library output, kept off the screen and in a file.
+"""Redirects the output of libraries from the screen to a file.
 
-TensorFlow, TFX and Beam write through Python's logging, Python's warnings, and from C++
-straight to the process's stderr; so the file descriptors themselves are turned.
+TensorFlow, TFX and Beam write through Python's logging and warnings, and from C++ directly to
+stderr; so the file descriptors themselves are redirected.
 """
 
 import atexit
@@ -20,10 +20,10 @@ from penstock.pipelines.terminal.output import ForgivingStream
 
 
 class Noise:
-    """File that gets the noise, and a console without it.
+    """Log file of the library output, and a console without that output.
 
     Attributes:
-        log: The file that the noise goes to; a temporary one until `keep_in`.
+        log: File that gets the output; a temporary file until `keep_in`.
     """
 
     def __init__(self, screen: TextIO, log: Path) -> None:
@@ -32,7 +32,7 @@ class Noise:
         self.is_kept = False
 
     def keep_in(self, log: Path) -> None:
-        """Go on in another file, with what there is so far."""
+        """Move the output so far to another file and continue there."""
         log.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(self.log, log)
         self.log.unlink()
@@ -43,7 +43,7 @@ class Noise:
 
 @contextmanager
 def noise_to_log() -> Iterator[Noise]:
-    """Send stdout and stderr of the whole process to a file while the block runs."""
+    """Redirect stdout and stderr of the whole process to a file during the block."""
     stdout, stderr = os.dup(1), os.dup(2)
     handle, name = tempfile.mkstemp(prefix="penstock-", suffix=".log")
     os.close(handle)
@@ -62,13 +62,13 @@ def noise_to_log() -> Iterator[Noise]:
         noise.screen.close()
         if not noise.is_kept:
             noise.log.unlink()
-        # TensorFlow's finalizers print tracebacks when the interpreter takes its modules down.
+        # TensorFlow's finalizers print tracebacks when the interpreter shuts down.
         atexit.register(_turn_to, noise.log if noise.is_kept else Path(os.devnull))
 
 
 def _turn_to(log: Path) -> None:
     _flush()
-    # At exit the folder of a run may be gone.
+    # At exit the log and its folder may be gone.
     descriptor = os.open(log if log.exists() else os.devnull, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -76,7 +76,7 @@ def _turn_to(log: Path) -> None:
 
 
 class _SafeFormatter(logging.Formatter):
-    """Formats records without secrets: TFX logs all options of each node."""
+    """Redacts secrets in log records, because TFX logs all options of each node."""
 
     def format(self, record: logging.LogRecord) -> str:
         return without_secrets(super().format(record))
@@ -84,7 +84,7 @@ class _SafeFormatter(logging.Formatter):
 
 @contextmanager
 def _logging() -> Iterator[None]:
-    """Let INFO through: TFX says there which execution it runs, on what, and why."""
+    """Log INFO too: TFX logs there which execution it runs, on which inputs, and why."""
     from absl import logging as absl_logging
 
     handler = logging.StreamHandler(sys.stderr)

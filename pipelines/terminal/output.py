@@ -1,11 +1,11 @@
-"""Text on its way to a terminal: control characters escaped, failures of the stream survived."""
+"""Text output: escapes control characters, and survives failures of the stream."""
 
 import os
 from contextlib import suppress
 from typing import Any, TextIO
 
-# C0 and C1 control characters and DEL, of which ESC begins commands to a terminal, and marks that
-# turn the direction of text around. Line feeds and tabs stay.
+# C0 and C1 control characters, such as ESC, which begins terminal commands, and DEL; and marks that
+# change the direction of text. Line feeds and tabs stay.
 _CONTROL = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
 }
@@ -14,12 +14,12 @@ _ESCAPES = _CONTROL | _DIRECTION
 
 
 def plain(text: str) -> str:
-    """Returns text with control characters and undecodable bytes as Python's escapes."""
+    """Replaces control characters and undecodable bytes by Python's escapes."""
     return text.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class ForgivingStream:
-    """A text stream that drops what it cannot write: its device is full, or its reader is gone."""
+    """A text stream that drops text it cannot write, as with a full device or a closed pipe."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Progress of a run: a live table on a terminal, lines elsewhere, JSON for programs, or none."""
+"""Progress of a run: a live table on a terminal, lines elsewhere, JSON for programs, or nothing."""
 
 import json
 import time
@@ -19,7 +19,10 @@ _STYLES = {"done": "green", "cached": "cyan", FAILED: "bold red", "skipped": "di
 
 
 class Progress:
-    """Told of a run as it goes; a context that lasts as long as the run. This one says nothing."""
+    """Receives the events of a run; a context that lasts as long as the run.
+
+    This one shows nothing.
+    """
 
     def __enter__(self) -> "Progress":
         return self
@@ -28,16 +31,16 @@ class Progress:
         return
 
     def log(self, path: str) -> None:
-        """Output of the nodes goes to this file."""
+        """The output of the nodes goes to this file."""
 
     def plan(self, nodes: Sequence[str]) -> None:
-        """The run has these nodes, in this order."""
+        """The run consists of these nodes, in this order."""
 
     def start(self, node: str) -> None:
-        """A node begins."""
+        """A node has started."""
 
     def tell(self, activity: Activity) -> None:
-        """Progress of the running node."""
+        """The running node reports progress."""
 
     def end(self, node: str, state: str) -> None:
         """A node has ended: `done`, `cached`, `skipped` or `failed`."""
@@ -46,7 +49,7 @@ class Progress:
 def make_progress(
     screen: TextIO, title: str, *, as_json: bool = False, quiet: bool = False
 ) -> Progress:
-    """The kind of progress that was asked for, else the one that suits the screen."""
+    """Returns the requested kind of progress, or a live table or lines depending on the screen."""
     if quiet:
         return Progress()
     if as_json:
@@ -56,7 +59,7 @@ def make_progress(
 
 
 class _Lines(Progress):
-    """A line when a node has ended, and every 30 seconds and at each epoch; for logs and pipes."""
+    """Prints a line after each node, every 30 seconds and after each epoch; for logs and pipes."""
 
     def __init__(self, screen: TextIO, title: str) -> None:
         self._screen = screen
@@ -90,7 +93,7 @@ class _Lines(Progress):
 
 
 class _JsonLines(_Lines):
-    """An event a line: `run`, `log`, `plan`, `start`, `activity`, `end`."""
+    """Prints one JSON event per line: `run`, `log`, `plan`, `start`, `activity`, `end`."""
 
     def __enter__(self) -> "_JsonLines":
         self._event("run", command=self._title)
@@ -119,9 +122,9 @@ class _Seconds(ProgressColumn):
 
 
 class _LiveTable(Progress):
-    """All nodes with their state and time, and how far the running one is, redrawn in place."""
+    """Shows all nodes with state and time, and the running node's progress, redrawn in place."""
 
-    # Each redraw takes the interpreter's lock from the work for a millisecond or two.
+    # Each redraw holds the interpreter's lock for a millisecond or two.
     _REFRESH_PER_SECOND = 5
 
     def __init__(self, console: Console, title: str) -> None:

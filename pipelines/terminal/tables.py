@@ -14,20 +14,20 @@ from penstock.pipelines.terminal.output import plain
 
 
 class _PlainConsole(Console):
-    """A console whose strings cannot command the terminal; only its own styles do."""
+    """A console that escapes control characters in strings, but not in its own styles."""
 
     def render_str(self, text: str, **more: Any) -> Text:
         return super().render_str(plain(text), **more)
 
 
 def console(*, soft_wrap: bool = True, **more: Any) -> Console:
-    """Returns a console, by default on stdout, that takes neither markup nor escapes from text."""
+    """Returns a console, by default on stdout, that prints markup and escapes in text literally."""
     return _PlainConsole(highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap, **more)
 
 
 def as_html(show: Callable[[Console], None]) -> str:
     """Returns the output of `show` as HTML for a notebook."""
-    # soft_wrap: a notebook scrolls a wide table, a broken line is read by nobody.
+    # soft_wrap: a notebook scrolls wide tables; wrapped lines would be unreadable.
     out = console(file=io.StringIO(), record=True, width=160)
     show(out)
     return out.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
@@ -36,7 +36,7 @@ def as_html(show: Callable[[Console], None]) -> str:
 def print_table(
     out: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print a table; elsewhere than on a terminal a line a row that `grep` and `awk` can take."""
+    """Print a table; outside of a terminal one line per row, for `grep` and `awk`."""
     if out.is_terminal:
         table = Table(*headers, title=title, title_justify="left", title_style="bold")
         for row in rows:
@@ -62,7 +62,7 @@ def human_bytes(count: int) -> str:
 
 
 def short_path(file: str, path: str) -> str:
-    """Returns the path of a file relative to the folder `path`, or unchanged if it is not below."""
+    """Returns the path of a file relative to the folder `path`; unchanged if it is not below."""
     return os.path.relpath(file, path) if os.path.isdir(path) else file
 
 

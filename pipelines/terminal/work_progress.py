@@ -1,4 +1,4 @@
-"""Progress of one long piece of work, for ingest, pack and verify alike."""
+"""Progress of one long task, for ingest, pack and verify."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +17,9 @@ OnProgress = Callable[[int, int | None], None]
 
 @contextmanager
 def work_progress(amount: Callable[[int], str]) -> Iterator[OnProgress]:
-    """Amount done, rate and time left on stderr: a bar on a terminal, elsewhere lines.
+    """Shows amount done, rate and time left on stderr: a bar on a terminal, lines elsewhere.
 
-    `amount` turns a count into words: `12,000 rows`, `1.4 MiB`.
+    `amount` formats a count: `12,000 rows`, `1.4 MiB`.
     """
     errors = console(stderr=True)
     started = time.perf_counter()
@@ -58,7 +58,7 @@ def work_progress(amount: Callable[[int], str]) -> Iterator[OnProgress]:
 
 @contextmanager
 def watched_rows() -> Iterator[None]:
-    """Shows rows, rate and time left of the work that is counted while the block runs."""
+    """Shows rows, rate and time left of the work in the block."""
     with work_progress("{:,} rows".format) as on_progress:
 
         def show(activity: Activity) -> None:
