@@ -118,7 +118,7 @@ def test_columns_of_the_data_are_not_replaced_by_predictions(tmp_path, runs):
     with pytest.raises(DataError) as error:
         predict(str(runs), data, tmp_path / "p.parquet")
     assert str(error.value) == (
-        "the data has columns that predictions are written to: prediction; rename them"
+        "the data has columns with names of predictions: prediction; rename them"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 

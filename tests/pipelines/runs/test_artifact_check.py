@@ -111,7 +111,7 @@ CACHED = dict.fromkeys(DONE, "cached")
 @pytest.mark.parametrize(
     ("how", "text"),
     [
-        ("move", "shard is missing; the manifest lists it with 8 rows; bring it back, or run"),
+        ("move", "shard is missing; the manifest lists it with 8 rows; restore it, or run"),
         ("alter", r"sha256 .*, the manifest says .*; the content was altered, write it again;"),
     ],
 )
