@@ -1,1 +1,1 @@
-"""Outside data, one file a kind, all behind the `Source` protocol of `base`."""
+"""Readers of outside data: one module per kind, each with a `Source` as `base` defines it."""

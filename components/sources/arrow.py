@@ -36,7 +36,7 @@ class Arrow(ColumnOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ArrowFile(ColumnarFile):
-    """An Arrow file; `is_stream` if its record batches can only be read from the beginning."""
+    """An Arrow file; `is_stream` if its record batches can only be read in sequence."""
 
     is_stream: bool
 
@@ -87,7 +87,7 @@ def _open(path: str) -> pa.NativeFile:
 def _batches(
     stream: pa.NativeFile, groups: Sequence[int] | None, names: Sequence[str], *, is_stream: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yields columns of some or all record batches; of a stream all columns."""
+    """Yields the columns `names` of some or all record batches; a stream yields all columns."""
     if is_stream:
         for at, batch in enumerate(pa.ipc.open_stream(stream)):
             if groups is None or at in groups:

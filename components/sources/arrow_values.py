@@ -1,7 +1,7 @@
-"""Arrow values of any type to the three kinds that a `tf.train.Feature` holds.
+"""Converts Arrow values of any type to the three kinds that a `tf.train.Feature` holds.
 
-docs/data_types.md has the mapping and its losses. Only values that do not fit are handled one by
-one, to give each its reason.
+docs/data_types.md has the mapping and its losses. Columns are converted as a whole; only values
+that do not fit are examined one by one, to give each its reason.
 """
 
 import re
@@ -20,7 +20,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 # Factor and divisor from an Arrow unit to microseconds.
 _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}
 _UNIT = re.compile(r"\[(s|ms|us|ns)\b")
-# Whole float64 below it are exact; this one may be 2**53 + 1, rounded.
+# Below it, all whole numbers are exact in float64; 2**53 itself may be 2**53 + 1, rounded.
 _EXACT_IN_FLOAT64 = 2**53
 
 
@@ -39,10 +39,10 @@ def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | N
 
 
 def fits(column: Column, arrow_type: pa.DataType) -> bool:
-    """Returns whether `to_feature` converts values of that type to the column's.
+    """Returns whether `to_feature` can convert values of `arrow_type` to the kind of `column`.
 
-    Integers go into FLOAT columns, and floats into INT ones (pandas stores integers with gaps as
-    floats; values that are not whole are at fault). Null columns go into all.
+    Integers fit FLOAT columns. Floats fit INT columns, since pandas stores integers with gaps as
+    floats; a fraction is then a fault. Arrow's null type fits every column.
     """
     found = feature_type(arrow_type)
     if found is None:
@@ -57,9 +57,9 @@ def fits(column: Column, arrow_type: pa.DataType) -> bool:
 
 
 def number_unit(arrow_type: pa.DataType) -> str | None:
-    """Returns `date`, `timestamp`, ... or `number` for a type of numbers or lists of them, or None.
+    """Returns the unit of a numeric type (or a list of it): `date`, `timestamp`, ... or `number`.
 
-    Converted values of the same name have the same unit: days for dates, else microseconds.
+    Units of the same name are counted alike: dates in days, all times in microseconds.
     """
     value_type = _value_type(arrow_type)
     for name, holds in _UNITS.items():
@@ -108,7 +108,7 @@ def _value_type(arrow_type: pa.DataType) -> pa.DataType:
 
 
 def to_feature(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Returns values in the column's type, null where one does not fit, and those faults."""
+    """Returns the values in the column's type, null where one does not fit, and the faults."""
     if types.is_null(array.type):
         return pa.nulls(len(array), column.arrow_type), {}
     return (_lists if _is_list(array.type) else _values)(array, column.kind, non_finite)
@@ -154,7 +154,7 @@ def _variable_size(array: pa.Array) -> pa.Array:
     start = array.offset * width
     data = array.buffers()[1].slice(start, rows * width) if rows else pa.py_buffer(b"")
     offsets = pa.py_buffer(np.arange(rows + 1, dtype=np.int32) * np.int32(width))
-    # A copy, as the bits of a slice begin within a byte.
+    # Inverting twice copies the validity bits: those of a slice may begin within a byte.
     valid = None if not array.null_count else pc.invert(pc.invert(array.is_valid())).buffers()[1]
     return pa.Array.from_buffers(pa.binary(), rows, [valid, offsets, data], array.null_count)
 
@@ -200,7 +200,7 @@ def _full_floats(array: pa.Array) -> pa.Array:
 
 def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
     """Returns int64 microseconds, nanoseconds rounded down."""
-    unit = _UNIT.findall(str(array.type))[0]  # Arrow 10's times have no attribute for it.
+    unit = _UNIT.findall(str(array.type))[0]  # Arrow 10's time types have no attribute `unit`.
     factor, divisor = _TO_MICROSECONDS[unit]
     raw = array.cast(pa.int32()) if types.is_time32(array.type) else array
     numbers = pc.fill_null(raw.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
@@ -217,11 +217,11 @@ def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
 
 
 def _floats(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Returns float32; finite values beyond it, and NaN and infinity by policy, do not fit."""
+    """Returns float32; a finite value beyond float32 is a fault, and so are rejected NaNs."""
     is_decimal = types.is_decimal(array.type)
     array = array.cast(pa.float64()) if is_decimal else _full_floats(array)
     narrow = array.cast(pa.float32(), safe=False)
-    # A third of the cost of pc.is_finite, which shows in batches of a thousand rows.
+    # Takes a third of the time of pc.is_finite, which shows in batches of a thousand rows.
     if np.isfinite(narrow.fill_null(0).to_numpy(zero_copy_only=False)).all():
         return narrow, {}
     suspects = _true_rows(pc.invert(pc.is_finite(narrow)))

@@ -1,4 +1,4 @@
-"""Avro container files as a `Source`: ranges of rows, of which only the blocks they touch are read.
+"""Avro container files as a `Source`: a worker reads only the blocks that its rows lie in.
 
 A block that two workers share is decoded by both.
 """
@@ -37,7 +37,7 @@ from penstock.components.sources.schema import check_layouts, read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-try:  # The codec of snappy, if it is installed.
+try:  # The package for the codec "snappy", if it is installed.
     from cramjam import DecompressionError
 except ImportError:
     DecompressionError = ValueError
@@ -76,7 +76,7 @@ class Avro(RowFileOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AvroFile(ScannedFile):
-    """A file as its header and the heads of its blocks describe it."""
+    """An Avro file, described by its header and the headers of its blocks."""
 
     schema: Mapping[str, Any]  # Avro schema (JSON) of its records.
     block_starts: tuple[int, ...]  # First byte of each block.
@@ -237,8 +237,8 @@ def _column(file: AvroFile, name: str, options: Avro) -> Column:
 def avro_feature(avro_type: Any) -> tuple[FeatureKind | None, bool] | None:
     """Returns (kind, is_list) of the feature that holds an Avro type; None if no feature can.
 
-    The kind is None for Avro's null. A union is held if all its types but null are of one kind, or
-    numbers.
+    The kind is None for Avro's null. A union has a feature if its types other than null are all
+    of one kind, or all numbers.
     """
     kinds, shapes = set[FeatureKind](), set[bool]()
     for arrow_type in _arrow_types(avro_type):
@@ -255,7 +255,7 @@ def avro_feature(avro_type: Any) -> tuple[FeatureKind | None, bool] | None:
 
 
 def _arrow_types(avro_type: Any) -> list[pa.DataType]:
-    """Returns the Arrow type of each type in a union; a struct for what no feature can hold."""
+    """Returns the Arrow type of each type in a union; a struct for a type without a feature."""
     if isinstance(avro_type, list):
         return [one for branch in avro_type for one in _arrow_types(branch)]
     if not isinstance(avro_type, Mapping):

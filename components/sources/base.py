@@ -1,7 +1,7 @@
 """The contract between outside data and ExampleGen: units of work in, Arrow record batches out.
 
-The planning process opens a source, which checks every file, fixes the type of each column and
-finds what makes the whole input unreadable. Workers then read pieces of it as record batches.
+The planning process opens a source: it checks every file, fixes the type of each column and
+rejects input that is unreadable as a whole. Workers then read pieces of it as record batches.
 """
 
 from abc import ABC, abstractmethod
@@ -13,8 +13,8 @@ import pyarrow as pa
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-# Approximate limit of a batch; large rows (images) make batches of fewer rows. Bounds memory, and
-# Arrow's binary arrays end at 2 GiB.
+# Approximate size of a batch, at most: bounds memory, and Arrow's binary arrays end at 2 GiB.
+# Batches of large rows (images) therefore have fewer rows.
 MAX_BATCH_BYTES = 64 * MIB
 # Arrow type of the values of each kind in a batch.
 ARROW_TYPES = {
@@ -32,7 +32,7 @@ class Column:
     name: str
     kind: FeatureKind
     is_list: bool = False  # A row holds a list of values (Arrow `list<kind>`).
-    is_text: bool = field(default=False, compare=False)  # Certainly UTF-8 text.
+    is_text: bool = field(default=False, compare=False)  # Whether all values are known to be UTF-8.
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -54,7 +54,7 @@ class Piece:
     start: int  # First byte (text) or first row, from 0 (all other kinds).
     end: int  # One past the last byte or row.
     first_row: int  # Number of the first data row in the file, from 1, without the header.
-    first_line: int = 0  # Its physical line, from 1; 0 if the file has no lines.
+    first_line: int = 0  # Physical line of `first_row`, from 1; 0 if the file has no lines.
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class RejectedRow:
 
     file: str
     row: int  # Number of the data row in the file, from 1, without the header.
-    line: int  # Its physical line, from 1; 0 if the file has no lines.
+    line: int  # Physical line of the row, from 1; 0 if the file has no lines.
     column: str | None  # The column at fault; None if the whole row is.
     reason: str  # The fault and what was expected.
     raw: bytes  # The row's bytes in the file; JSON for binary formats.
@@ -79,11 +79,11 @@ class RejectedRow:
 class Batch:
     """Some rows of one piece, in file order."""
 
-    table: pa.RecordBatch  # Good rows, an array of its `arrow_type` per `Column`; null is no value.
+    table: pa.RecordBatch  # Good rows: one array of its `arrow_type` per `Column`; null: no value.
     rejected: Sequence[RejectedRow] = field(default_factory=tuple)
     blank: int = 0  # Number of blank lines skipped.
     records: pa.BinaryArray | None = None  # Serialized rows of `table`, if the source has them.
-    digests: pa.BinaryArray | None = None  # sha256 of each row's file; decides its split if given.
+    digests: pa.BinaryArray | None = None  # sha256 of each row's file; if given, decides its split.
 
     @property
     def rows_read(self) -> int:
@@ -97,28 +97,29 @@ class Source(ABC):
 
     The protocol between the planning process and the workers:
 
-    1. `cut` returns runs of `Piece`s, which are names and integers.
+    1. `cut` returns runs of `Piece`s, which hold only names and integers.
     2. `part` returns a copy of the source for one run. It is pickled into that run's task, so it
        holds no open file or connection, and its size must not grow with the whole input.
-    3. A worker unpickles it and calls `read` with the pieces, again after a retry. The same pieces
-       give the same batches each time, or a `DataError` if the data have changed.
+    3. A worker unpickles it and calls `read` with the pieces; a retry does so again. The same
+       pieces give the same batches each time, or a `DataError` if the data have changed.
     """
 
     kind: str
     columns: tuple[Column, ...]  # Fixed before work starts.
-    fingerprint: str  # sha256 (hex) over content and names of all files, in order; no times.
-    rows: int  # In all files, blank ones included.
-    files: tuple[str, ...]  # In reading order.
+    fingerprint: str  # sha256 (hex) of names and content of all files, in order; not of times.
+    rows: int  # Number of rows in all files, blank ones included.
+    files: tuple[str, ...]  # Paths or addresses in reading order.
     input_bytes: int
     ignored: tuple[str, ...] = ()  # Stray files beside the data that were left out.
-    rejected_by_scan: tuple[RejectedRow, ...] = ()  # At least the first; `read` gives them again.
+    # Rows that the scan rejected, at least the first one; `read` rejects them again.
+    rejected_by_scan: tuple[RejectedRow, ...] = ()
     notes: tuple[str, ...] = ()  # Choices that a user should know of, one line each.
     snapshot: str | None = None  # Version of a table, as its log names it.
     has_sequences: bool = False  # Whether the records are SequenceExamples.
 
     @property
     def most_parts(self) -> int:
-        """Largest number of runs that are not empty."""
+        """Largest number of non-empty runs that `cut` can return."""
         return self.rows
 
     @abstractmethod
@@ -130,7 +131,7 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        """Yields the rows of the pieces as batches of bounded size; `rows_read` adds up to `rows`.
+        """Yields the rows of the pieces in batches of bounded size.
 
-        DataError names the place of data that cannot be read, or changed since they were opened.
+        Raises DataError with the place of data that cannot be read or that changed since opening.
         """

@@ -6,16 +6,16 @@ import pyarrow as pa
 
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, RejectedRow
 
-# Most good rows of a batch: beyond a few thousand the encoder's cost a row no longer falls, and a
-# batch of 40 numbers a row stays near 2 MiB.
+# Maximum number of good rows in a batch: with more than a few thousand, the encoder's cost per row
+# no longer falls, and a batch of 40 numbers per row stays near 2 MiB.
 MAX_BATCH_ROWS = 8192
-# Rows of the first batch if their size is not known; later batches grow step by step with the size
-# that rows turn out to have, as later rows may be larger.
+# Rows of the first batch while the size of a row is unknown. Each later batch has at most
+# `_MAX_GROWTH` times as many, since later rows may be larger.
 FIRST_BATCH_ROWS = 16
 _MAX_GROWTH = 4
 
 Faults = dict[int, str]
-"""Reasons of the values of an array that do not fit, by row."""
+"""Reason of each value of an array that does not fit, by row index."""
 RowFault = tuple[str | None, str]
 """Column at fault, or None for the whole row, and the reason."""
 
@@ -30,7 +30,7 @@ def empty_batch(columns: Sequence[Column]) -> pa.RecordBatch:
 
 
 def next_batch_rows(rows: int, row_bytes: int, most: int) -> int:
-    """Returns the rows to read next, at most `most`, after `rows` of `row_bytes` bytes each."""
+    """Returns the size of the next batch, at most `most` rows, after one of `rows` rows."""
     return min(most, _MAX_GROWTH * rows, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
 
 
@@ -57,7 +57,7 @@ def batch_without(
     first_row: int,
     raw: Callable[[int], bytes],
 ) -> Batch:
-    """Returns a batch of the file `place` without the rows at fault, which `raw` returns."""
+    """Returns a batch of the file `place` without faulty rows; `raw` returns the bytes of these."""
     rejected = [
         RejectedRow(place, first_row + at, 0, *faults[at], raw(at)) for at in sorted(faults)
     ]
@@ -71,7 +71,7 @@ def rows_without(faults: Collection[int], table: pa.RecordBatch) -> pa.RecordBat
 
 
 def take_rows(batch: pa.RecordBatch, rows: Sequence[int | None]) -> pa.RecordBatch:
-    """Returns the rows at the given places, nulls for None; Arrow 10's batches have no `take`."""
+    """Returns the rows with these indices, a null row for None; Arrow 10's batches lack `take`."""
     indices = pa.array(rows, pa.int64())
     return pa.RecordBatch.from_arrays(
         [array.take(indices) for array in batch.columns], schema=batch.schema

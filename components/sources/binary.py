@@ -1,4 +1,4 @@
-"""Binary files as a `Source`: a file's bytes, unchanged, are a row."""
+"""Binary files as a `Source`: one row per file, with the file's bytes unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Binary(WholeFileOptions):
     """One row per file, holding its bytes.
 
     Attributes:
-        max_mib: A larger file is rejected unread. At most 1024.
+        max_mib: Maximum size of a file in MiB, up to 1024; a larger one is rejected unread.
     """
 
     kind: str = "binary"

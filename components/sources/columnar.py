@@ -1,6 +1,6 @@
 """Files of Arrow columns in groups of rows, as a `Source`: Parquet, Arrow IPC and ORC.
 
-A piece is a range of rows, of which only the groups that it touches are read. Columns are typed by
+A piece is a range of rows; only the row groups that it touches are read. Columns are typed by
 the files themselves. Nested columns other than lists of plain values are rejected by name.
 """
 
@@ -64,7 +64,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _LOG = logging.getLogger(__name__)
 _SNIFFED_BYTES = 512
-# Errors of Arrow's readers for valid files that use what they lack.
+# Messages of Arrow's readers about valid files with a feature that they do not support.
 _READER_LACKS = re.compile(
     r"not (yet )?implemented|only supports|unsupported|unrecognized type|unknown encoding"
     r"|expected all lists to be of size",
@@ -74,14 +74,14 @@ _READER_LACKS = re.compile(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnarFile(ScannedFile):
-    """A file as its header or footer describes it."""
+    """A file, described by its header or footer."""
 
     schema: pa.Schema
     group_ends: tuple[int, ...]  # One past the last row of each group of rows, ascending.
-    row_bytes: int = 1  # Largest mean encoded size of a row among the groups.
-    # Columns of a table that are not in the file, each of one value.
+    row_bytes: int = 1  # Mean encoded size of a row, in the group where it is largest.
+    # Columns that are not stored in the file: the value of all rows, by name.
     constants: Mapping[str, Any] = field(default_factory=dict)
-    stored: Mapping[str, str] = field(default_factory=dict)  # Names in the file, if others.
+    stored: Mapping[str, str] = field(default_factory=dict)  # Name in the file, if another.
     deleted: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # Rows, ascending.
 
     @property
@@ -139,10 +139,10 @@ class ColumnarSource(FileSource[FileT]):
     def read_groups(
         self, file: FileT, groups: Sequence[int], names: Sequence[str], size: BatchSize
     ) -> Iterator[pa.RecordBatch]:
-        """Yields columns, at least `names`, of some groups, at most `size.rows` rows a batch."""
+        """Yields at least the columns `names` of some groups, at most `size.rows` rows a batch."""
 
     def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
-        """Returns the row itself, or the start of a group close to it."""
+        """Returns the start of a row group if one is close to row `at`, otherwise row `at`."""
         begins = (0, *file.group_ends)
         place = bisect_left(begins, at)
         nearest = min(begins[max(0, place - 1) : place + 1], key=lambda begin: abs(begin - at))
@@ -150,7 +150,7 @@ class ColumnarSource(FileSource[FileT]):
         return RowStart(row, row + 1)
 
     def read_piece(self, file: FileT, piece: Piece) -> Iterator[Batch]:
-        """Yields the rows of a piece; after a temporary error reads on from there."""
+        """Yields the rows of a piece; after a temporary error, continues at the next unread row."""
         left, rest = waits(), piece
         while rest.start < rest.end:
             try:
@@ -161,12 +161,12 @@ class ColumnarSource(FileSource[FileT]):
                 wait_or_give_up(piece.file, error, left)
 
     def _read_rows(self, file: FileT, piece: Piece) -> Iterator[tuple[Batch, int]]:
-        """Yields the rows of a piece, and how many rows of the file they come from."""
+        """Yields batches of a piece, each with the number of the file's rows that it covers."""
         ends = file.group_ends
         groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
         row = ends[groups[0] - 1] if groups[0] else 0
         most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
-        # Encoded sizes are far below those of the values for text that repeats.
+        # The footer's sizes do not bound a batch: repeated text is far larger decoded than encoded.
         size = BatchSize(min(FIRST_BATCH_ROWS, most))
         stored = [name for name in file.names if name not in file.constants]
         # Without any stored column, a batch would not know its number of rows.
@@ -195,7 +195,7 @@ class ColumnarSource(FileSource[FileT]):
     def _convert(
         self, batch: pa.RecordBatch, names: Sequence[str], file: FileT, first: int
     ) -> Batch:
-        """Converts rows of the file from `first`, from 0, on; leaves out deleted ones."""
+        """Converts rows of the file, the first with index `first`; leaves out deleted ones."""
         kept = np.arange(first, first + batch.num_rows)
         if len(file.deleted):
             is_kept = np.isin(kept, file.deleted, invert=True)
@@ -209,7 +209,7 @@ class ColumnarSource(FileSource[FileT]):
 
 
 def _select(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """Returns columns in the order of `names`; readers give others too, in the file's order."""
+    """Returns the columns `names` in that order; readers return others too, in the file's."""
     columns = [batch.column(batch.schema.names.index(name)) for name in names]
     return pa.RecordBatch.from_arrays(columns, list(names))
 
@@ -239,14 +239,14 @@ def as_features(
 
 
 def _value_bytes(array: pa.Array) -> int:
-    """Returns the bytes of the values, without a dictionary that all rows share."""
+    """Returns the size of the values in bytes, without a dictionary that all rows share."""
     if pa.types.is_dictionary(array.type):
         return array.indices.nbytes
     return _value_bytes(array.flatten()) if pa.types.is_list(array.type) else array.nbytes
 
 
 def _rows_at_once(batch: pa.RecordBatch) -> int:
-    """Returns the rows to convert at once, by the longest text of the batch's dictionaries."""
+    """Returns how many rows to convert at once; long texts in dictionaries make it fewer."""
     longest = 1
     for array in batch.columns:
         if pa.types.is_dictionary(array.type):
@@ -291,7 +291,7 @@ def _row_json(batch: pa.RecordBatch, row: int) -> bytes:
 
 
 def _python_value(one: pa.Array) -> object:
-    """Returns the only value of an array; as text if Python has none such (the year 36812)."""
+    """Returns the only value of an array; as text if Python cannot hold it (the year 36812)."""
     try:
         return one[0].as_py()
     except (OverflowError, ValueError):
@@ -303,7 +303,7 @@ def opening(path: str, what: str) -> Iterator[None]:
     """Turns Arrow's errors in the block into a `DataError` that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:  # Some are RuntimeErrors, too.
+    except (pa.ArrowException, OSError) as error:  # Some ArrowExceptions are RuntimeErrors, too.
         if lacks := _reader_lacks(error):
             raise DataError(f"{path}: {lacks} again") from error
         raise DataError(f"{path}: damaged {what} ({short_error(error)})") from error
@@ -364,8 +364,8 @@ def type_columns(
 ) -> tuple[Column, ...]:
     """Returns the columns of the schema, or else of the first file; all files must have them.
 
-    A kind or list that neither says is taken from the first file that has values. A column is text
-    only if it is in all files.
+    If the first file has only nulls in a column, the first file with values decides its kind. A
+    column is text only if it is text in all files.
     """
     schema = read_schema(options.schema_file)
     check_layouts(files, schema, options, folders)

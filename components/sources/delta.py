@@ -50,7 +50,7 @@ def _open(place: str) -> Any:
             "is no Delta table: it has no _delta_log" if os.path.isdir(place) else "no such folder"
         )
         raise DataError(f"{place}: {what}; name the folder that holds _delta_log")
-    # Its client for S3 refuses plain http, which a test server or a store on site may speak.
+    # By default its S3 client refuses plain http, which test servers and on-site stores may use.
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:")
     return DeltaTable(place, storage_options={"AWS_ALLOW_HTTP": str(is_plain).lower()})
 
@@ -72,9 +72,9 @@ def _load_version(table: Any, place: str, version: int) -> None:
 
 
 def _version_at(table: Any, place: str, time: datetime) -> int:
-    """Returns the last version that was written until `time`."""
+    """Returns the latest version that was written at `time` or before."""
     latest, until = table.version(), 1000 * time.timestamp()
-    # By the times of the log's files, which a copy changes; the oldest if all are later.
+    # Compares times of the log's files, which copying changes; loads the oldest if all are later.
     table.load_as_version(time)
     version: int = table.version()
     while version < latest and _written(place, version + 1) <= until:
@@ -87,7 +87,7 @@ def _version_at(table: Any, place: str, time: datetime) -> int:
 
 
 def _written(place: str, version: int) -> int:
-    """Returns when a version was written, in ms, as the log says."""
+    """Returns the time, in ms since 1970, at which the log says that a version was written."""
     try:
         with open_data(lake.located(f"{place}/_delta_log/{version:020d}.json")) as log:
             infos = [json.loads(line).get("commitInfo", {}) for line in log if line.strip()]
@@ -98,7 +98,7 @@ def _written(place: str, version: int) -> int:
             return int(written)
     raise DataError(
         f"{place}: the log does not say when version {version} was written (its entry was removed, "
-        "or has no time), by which `as_of` is found; give a later time, or `version`"
+        "or has no time), so `as_of` cannot be resolved; give a later time, or `version`"
     )
 
 
@@ -127,7 +127,7 @@ def _snapshot(table: Any, place: str) -> lake.Snapshot:
             )
         )
     if deleted:
-        raise DataError(f"{place}: has deletion vectors of {next(iter(deleted))}, no file of it")
+        raise DataError(f"{place}: has deletions in {next(iter(deleted))}, not a file of it")
     return lake.Snapshot(table.version(), table.metadata().id, columns, files)
 
 

@@ -30,10 +30,10 @@ from penstock.components.sources.base import Batch, Piece, Source
 from penstock.components.sources.batches import batch_of
 from penstock.components.sources.spread import Spread
 
-# A cut may move by this share of a part to a place that costs nothing: elsewhere a row must be
-# searched for, or two workers decompress a row group that they share.
+# A cut may move by this share of a part to a place where cutting is cheap. Elsewhere, a row start
+# must be searched for, or two workers decompress the same row group.
 SNAP_SHARE = 0.25
-# Reading and hashing release Python's lock, and files outside the page cache are waited for.
+# Threads help: reading and hashing release Python's lock, and reads may wait for a disk.
 _THREADS = 8
 _FILES_AT_ONCE = 64
 
@@ -45,14 +45,14 @@ class RowStart(NamedTuple):
 
     position: int  # Byte (text) or row (all other kinds) at which a `Piece` may start.
     row: int  # Number of the row within the file, from 1.
-    line: int = 0  # Its physical line, from 1; 0 if the file has no lines.
+    line: int = 0  # Physical line of the row, from 1; 0 if the file has no lines.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScannedFile:
     path: str
     content: Content
-    rows: int  # Blank ones included.
+    rows: int  # Number of rows, blank ones included.
 
     @property
     def units(self) -> int:
@@ -72,7 +72,7 @@ SourceT = TypeVar("SourceT", bound="FileSource[Any]")
 class FileSource(Source, Generic[FileT]):
     options: Any
     scanned: dict[str, FileT]  # The files that have rows, by path.
-    # Values of folders `column=value` by column, by path.
+    # Values of the folders `column=value` that a file is in: by path, then by column.
     partitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
@@ -122,7 +122,7 @@ class FileSource(Source, Generic[FileT]):
                 yield self._with_partitions(batch, piece.file)
 
     def _with_partitions(self, batch: Batch, path: str) -> Batch:
-        """Sets the columns of the file's folders; values in the file must be the same."""
+        """Adds the columns of the file's folders; values in the file must equal the folder's."""
         values, arrays = self.partitions.get(path), batch.table.columns
         if not values:
             return batch
@@ -161,9 +161,9 @@ def cut_files(
 ) -> list[tuple[Piece, ...]]:
     """Cuts files, in order, into contiguous runs of pieces of about equal size.
 
-    `row_start` returns a place where a row begins near a number of units from the first: the first
-    row for 0, the end of the file for all units, ascending in between. Its third argument is its
-    previous result in the file, from which a search may go on.
+    `row_start(file, at, before)` returns the start of a row near unit `at`: the first row for 0,
+    the end of the file for `file.units`, ascending in between. `before` is its previous result in
+    the same file, from which a search may continue.
     """
     total = sum(file.units for file in files)
     bounds = [part * total // parts for part in range(parts + 1)]
@@ -193,7 +193,7 @@ def map_files(scan: Callable[[str], T], paths: Sequence[str]) -> list[T]:
 
 
 def spread_files(scan: Callable[[str], T], paths: Sequence[str], spread: Spread) -> list[T]:
-    """Calls `scan` (picklable) for each path, a task each; returns the results in order."""
+    """Calls `scan` (picklable) for each path, one task per path; returns the results in order."""
     return spread(scan, paths, sum(look(path)[0] for path in paths))
 
 
@@ -215,7 +215,7 @@ def inspect_files(
 ) -> list[FileT]:
     """Inspects files whose header or footer describes them, and hashes them in parallel parts.
 
-    `inspect` is picklable; the `content` of the files that it returns is replaced.
+    `inspect` must be picklable; the hashes replace the `content` of the files that it returns.
     """
     looks = {path: look(path) for path in paths}
     parts = [part for path, (size, _) in looks.items() for part in byte_ranges(path, size)]

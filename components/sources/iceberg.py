@@ -49,7 +49,7 @@ def _explain(error: Exception) -> str:
 
 
 class PenstockFileIO(FileIO):
-    """Opens metadata as data files are opened: with retries, and the same credentials."""
+    """Opens metadata in the same way as data files: with retries and the same credentials."""
 
     def new_input(self, location: str) -> "_Input":
         return _Input(location)
@@ -66,7 +66,7 @@ class _Input(InputFile):
         return look(lake.located(self.location))[0]
 
     def exists(self) -> bool:
-        return True  # `open` names a file that is missing.
+        return True  # `open` raises an error that names a missing file.
 
     def open(self, seekable: bool = True) -> BinaryIO:
         del seekable
@@ -95,7 +95,7 @@ def _chosen(table: Any, options: lake.Iceberg) -> Any:
 
 
 def _known(table: Any, snapshot: Any) -> Any:
-    """Returns a snapshot; DataError if the table had none such."""
+    """Returns `snapshot`; DataError with the latest ids if it is None."""
     if snapshot is None:
         ids = ", ".join(str(one.snapshot_id) for one in table.metadata.snapshots[-8:])
         raise DataError(f"{table.location()}: has no such snapshot; the latest are {ids or 'none'}")
@@ -129,14 +129,14 @@ def _snapshot(table: Any, chosen: Any, schema: Any) -> lake.Snapshot:
 
 
 def _require_parquet(file: Any, remedy: str) -> None:
-    # A string, or an enum, which Python 3.11 and later print with its type.
+    # A string or an enum; Python 3.11 and later print an enum with its type.
     form = str(getattr(file.file_format, "value", file.file_format)).upper()
     if form != "PARQUET":
         raise DataError(f"{file.file_path}: is {form}, expected Parquet; {remedy}")
 
 
 def _positions(delete_file: str) -> Mapping[str, Sequence[int]]:
-    """Returns the deleted rows, from 0, of each data file that a file of deletes names."""
+    """Returns the deleted rows, from 0, by data file, from a file of position deletes."""
     with open_reader(lake.located(delete_file)) as reader:
         rows = reader.read(columns=["file_path", "pos"]).to_pydict()
     found: dict[str, list[int]] = {}

@@ -24,8 +24,8 @@ from penstock.components.sources.tokens import (
 )
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Tried in this order; a text belongs to the first class that it matches. 18 digits are certainly
-# within int64; longer integers are compared one by one.
+# Tried in this order; a text belongs to the first class that it matches. Integers of up to 18
+# digits are within int64; longer ones are compared one by one.
 _CLASSES = (
     ("integers", r"-?(?:0|[1-9][0-9]{0,17})"),
     ("long_integers", PLAIN_INTEGER),
@@ -33,11 +33,11 @@ _CLASSES = (
     ("padded", ANY_FLOAT),
     ("non_finite", NON_FINITE),
 )
-# If a larger share of the numbers is padded, they are codes; otherwise quantities, a few of them
-# badly written. Arrow reads "007" as 7, and finding such values would cost half as much again as
-# all the parsing, so in a numeric column they are read as numbers.
+# If a larger share of the numbers is padded, the column holds codes; otherwise quantities, a few of
+# them badly written. In a numeric column "007" is read as 7, as Arrow reads it: to find such values
+# would add half the cost of parsing.
 _MAX_PADDED_SHARE = 0.01
-# Values of a column counted together: a count costs a few hundred microseconds.
+# Values of a column counted in one call, as a call costs a few hundred microseconds.
 _COUNT_ROWS = 4096
 
 
@@ -69,7 +69,7 @@ def _kind(tally: Tally) -> FeatureKind:
 
 
 def _fit_int64(texts: pa.Array) -> pa.Array:
-    """Tests which integers are within int64; int() refuses thousands of digits, 20 decide."""
+    """Returns which integers are within int64; int() would refuse thousands of digits."""
     within = (len(t.strip()) <= 20 and INT64_MIN <= int(t) <= INT64_MAX for t in texts.to_pylist())
     return pa.array(within, pa.bool_())
 

@@ -27,8 +27,8 @@ from penstock.components.sources.text.source import TextSource
 from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
 
-# Only a number with a longer exponent, or with more digits and any exponent, may be beyond float64.
-# Each is one search: both in one cost 2 us.
+# A number beyond float64 has an exponent of three digits or at least 200 digits. Two searches are
+# faster than one for both, which costs 2 us.
 _LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
 _MOST_DIGITS = 200
 _MANY_DIGITS = re.compile(rb"\d{200}")
@@ -41,7 +41,7 @@ class JsonLines(RowFileOptions):
 
     Attributes:
         sample_rows: Rows from the beginnings of the files from which columns are inferred.
-        max_row_bytes: Longest line; bounds the memory of a row.
+        max_row_bytes: Maximum length of a line; bounds the memory of a row.
     """
 
     kind: str = "jsonl"
@@ -74,7 +74,7 @@ def _batch(
     numbers: list[int] = []
     unread: list[RejectedRow] = []
     for number, line in enumerate(lines, place.line):
-        # The splitter lets lines pass that a block holds as a whole, which depends on its start.
+        # The splitter may let a long line pass, depending on where its blocks start; this is exact.
         if len(line) > max_row_bytes and len(raw := line.removesuffix(b"\r")) > max_row_bytes:
             unread.append(too_long(RowPlace(path, number, number), raw, max_row_bytes))
             continue
@@ -131,7 +131,7 @@ def open_json_lines(
 
 class _Sampler(Sampler[ValueSample]):
     def wanted(self, header: Header, cell: int) -> int:
-        # Few in later cells, as parsing a line costs as much as reading it.
+        # Few in later cells: to parse a line costs as much as to read it.
         return MIN_SAMPLED_ROWS if cell else super().wanted(header, cell)
 
     def new_sample(self) -> ValueSample:
@@ -160,8 +160,8 @@ def parse_line(line: bytes) -> dict[str, object]:
         raise ValueError(
             f"expected an object ({{...}}), got {line[:40].decode(errors='replace')!r}"
         )
-    # Only the hook sees a duplicate key, and it costs as much as the parsing. Each key has a
-    # colon, so few colons prove that there is none.
+    # Only a hook sees a duplicate key, and it costs as much as the parsing. Each key has a colon,
+    # so a line with no more colons than keys has no duplicate.
     if line.count(b":") > len(row):
         json.loads(line, object_pairs_hook=no_duplicates)
     if b"\\u" in line or b"\xed" in line:  # Otherwise no text has a surrogate.
@@ -170,20 +170,20 @@ def parse_line(line: bytes) -> dict[str, object]:
 
 
 def _may_be_large(line: bytes) -> bool:
-    """Returns whether a number may be parsed as infinity, which only a costly hook finds."""
+    """Returns whether a number may be parsed as infinity; only then is a slow hook needed."""
     if _LARGE_EXPONENT.search(line):
         return True
     return len(line) > _MOST_DIGITS and _MANY_DIGITS.search(line) is not None
 
 
 class _LargeNumberError(ValueError):
-    """A number beyond float64, whose column the parser does not tell."""
+    """A number beyond float64; the parser does not know its column."""
 
 
 def _large_column(line: bytes) -> str | None:
     try:
         row = json.loads(line)
-    except (ValueError, RecursionError):  # the fault stands after the number
+    except (ValueError, RecursionError):  # The line is bad after the number, too.
         return None
     for name, value in row.items() if isinstance(row, dict) else ():
         for one in value if isinstance(value, list) else [value]:
@@ -193,7 +193,7 @@ def _large_column(line: bytes) -> str | None:
 
 
 def check_keys(row: Iterable[str]) -> None:
-    """Rejects, by ValueError, keys that are not Unicode text, which cannot be column names."""
+    """Raises ValueError for keys that are not Unicode text and so cannot be column names."""
     for key in row:
         try:
             key.encode()

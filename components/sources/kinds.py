@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from penstock.components.errors import UsageError
 from penstock.components.sources.options import KindOptions
 
-if TYPE_CHECKING:  # Arrow, which help does not need.
+if TYPE_CHECKING:  # `base` imports Arrow, which `--help` does not need.
     from penstock.components.sources.base import Source
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Location of a kind's code, as `module:name` below this room; imported when it is used.
+    """Location of a kind's code, as `module:name` below this package; imported on first use.
 
-    The opener takes (inputs, options), and a `Spread` for its scan if the kind is `of_files`. Else
-    its inputs are addresses, and its options have a `with_query` for the query of an input split.
+    The opener takes (inputs, options), and a `Spread` for its scan if the kind is `of_files`.
+    Otherwise inputs are addresses, and `options.with_query` sets the query of an input split.
     """
 
     options: str
@@ -69,7 +69,7 @@ def options_to_json(options: KindOptions) -> dict[str, Any]:
 def options_from_json(raw: Mapping[str, Any]) -> KindOptions:
     """Returns the options from the JSON object of `options_to_json`.
 
-    A `Table` with a kind becomes that kind's options; those that the kind lacks are dropped.
+    A `Table` with a kind becomes that kind's options; options that the kind lacks are dropped.
     """
     chosen = options_type(raw["kind"])
     names = {field.name for field in fields(chosen)}
@@ -77,7 +77,7 @@ def options_from_json(raw: Mapping[str, Any]) -> KindOptions:
 
 
 def as_options_of(kind: str, options: KindOptions) -> KindOptions:
-    """Returns a kind's options with the values that it has in common with `options`."""
+    """Returns a kind's options, with the values of all options that `options` has too."""
     return options_from_json({**options_to_json(options), "kind": kind})
 
 

@@ -36,8 +36,8 @@ class LakeOptions(ColumnOptions):
     Attributes:
         version: Version (Delta) or snapshot id (Iceberg) to read; None reads the latest.
         as_of: Time, as 2024-05-01T12:00:00Z, at which the table is read.
-        since: Version or snapshot id after which rows were added that are read, and no others;
-            stops if rows were deleted or rewritten since.
+        since: Read only the rows that were added after this version or snapshot id; fails if rows
+            were deleted or rewritten since.
     """
 
     version: int | None = None
@@ -51,7 +51,7 @@ class LakeOptions(ColumnOptions):
         self.time()
 
     def time(self) -> datetime | None:
-        """Returns `as_of`; in UTC if it names no zone."""
+        """Returns `as_of` as a time, in UTC if it names no zone."""
         if self.as_of is None:
             return None
         try:
@@ -72,7 +72,7 @@ class Delta(LakeOptions):
 
 @dataclass(frozen=True)
 class Iceberg(LakeOptions):
-    """A snapshot of a table of Iceberg: its `...metadata.json`, its folder, or CATALOG.DB.TABLE."""
+    """A snapshot of an Iceberg table, by its `...metadata.json`, its folder or CATALOG.DB.TABLE."""
 
     kind: str = "iceberg"
 
@@ -97,14 +97,14 @@ class LakeColumn(NamedTuple):
 @dataclass(frozen=True)
 class Snapshot:
     version: int
-    identity: str  # Equal for all versions of a table.
+    identity: str  # Equal for all versions of the table.
     columns: Sequence[LakeColumn]
     files: Sequence[DataFile]
-    ids: Mapping[str, str | int] = field(default_factory=dict)  # By name in files without ids.
+    ids: Mapping[str, str | int] = field(default_factory=dict)  # By column, for files without ids.
 
 
 def table_place(inputs: Sequence[str], kind: str) -> str:
-    """Returns the only input, which a node writes with `/*` behind it."""
+    """Returns the only input, without the `/*` that a node appends."""
     if len(inputs) != 1:
         raise UsageError(f"--kind {kind} reads one table, got {len(inputs)} inputs")
     return inputs[0].removesuffix("/*").rstrip("/")
@@ -112,7 +112,7 @@ def table_place(inputs: Sequence[str], kind: str) -> str:
 
 @contextmanager
 def errors_named(place: str, explain: Callable[[Exception], str]) -> Iterator[None]:
-    """Makes the errors of a table's library, its own and Python's, a DataError with the place."""
+    """Turns errors of a table's library into a DataError with the place."""
     try:
         yield
     except (DataError, UsageError):
@@ -130,7 +130,7 @@ def open_snapshot(
     spread: Spread,
 ) -> ParquetSource:
     wanted = _added(table, snapshot, before) if before else list(snapshot.files)
-    # Columns of no rows are typed by a file of the table.
+    # If no rows are to be read, the table's first file gives the types of the columns.
     opened = wanted or (list(snapshot.files[:1]) if options.allow_empty else [])
     paths = map_files(located, [one.path for one in opened])
     found = inspect_files(inspect_parquet, paths, spread) if paths else []
@@ -149,7 +149,7 @@ def open_snapshot(
         snapshot=f"{snapshot.version}" + (f", since {options.since}" if before else ""),
         notes=(f"version {snapshot.version} of the table",),
     )
-    # Columns and ids of a table may change without a new version of it.
+    # Columns and ids of a table may change without a new version, so the digest covers them.
     content = f"{kind} {snapshot.identity} {source.snapshot} {snapshot.columns} {snapshot.ids}"
     return replace(source, fingerprint=hashlib.sha256(content.encode()).hexdigest())
 
@@ -175,9 +175,9 @@ def located(path: str) -> str:
 
 
 def _as_listed(file: ParquetFile, listed: DataFile, snapshot: Snapshot) -> ParquetFile:
-    """Returns a file with the table's columns; those that it lacks have one value in all rows."""
+    """Returns a file with the table's columns; a column that it lacks has one value in all rows."""
     by_id: dict[str | int | None, str] = {_field_id(one): one.name for one in file.schema}
-    if set(by_id) == {None}:  # Added from another tool, as Iceberg's `add_files` does.
+    if set(by_id) == {None}:  # Added by another tool, such as Iceberg's `add_files`.
         ids = snapshot.ids or {column.name: column.stored for column in snapshot.columns}
         by_id = {ids[name]: name for name in file.schema.names if name in ids}
     stored, constants, fields = {}, {}, []

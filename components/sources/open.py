@@ -1,4 +1,4 @@
-"""Files, globs, folders or addresses to the `Source` that reads them."""
+"""Opens files, globs, folders or addresses as a `Source`."""
 
 from collections.abc import Sequence
 
@@ -19,14 +19,14 @@ def open_source(
 ) -> Source:
     """Opens outside data: finds, checks, counts, hashes and types all of it.
 
-    `pattern` is a file, a folder, a glob (`**` is recursive), or several of them; an address for a
-    kind that does not read files. Options None recognises the kind and takes its defaults.
+    `pattern` is a file, a folder, a glob (`**` is recursive) or several of them; for kinds that do
+    not read files, an address. Without options, the kind is recognised and has its defaults.
     """
     options = options or Table()
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)
     name = options.kind or _kind_of(list_files(inputs, None).files)
     kind = find_kind(name)
-    # A `Table` is a `Csv` and keeps its kind None: a CSV that is not named as one must have a
+    # A `Table` is a `Csv`, and its kind stays None: CSV that was only recognised must have a
     # delimiter.
     if not isinstance(options, kind.options_type):
         options = as_options_of(name, options)

@@ -16,14 +16,14 @@ from penstock.components.tfrecord.sharding import MIB
 
 TABLE_KINDS = ("csv", "parquet", "arrow", "orc", "jsonl", "avro")
 NON_FINITE = ("reject", "null", "keep")
-# Choices of the text options that several kinds have, and the limits of numbers.
+# Allowed values of text options that several kinds have, and upper limits of numbers.
 _CHOICES = {
     "extra_columns": ("reject", "drop"),
     "nested": ("reject", "json"),
     "non_finite": NON_FINITE,
 }
 _MOST = {"max_row_bytes": 2**30}  # Arrow's offsets within a block of text are int32.
-_TAB = {"tab": "\t", "\\t": "\t"}  # A shell passes neither.
+_TAB = {"tab": "\t", "\\t": "\t"}  # A shell does not easily pass either.
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class ColumnOptions(KindOptions):
     """Options of kinds whose rows have columns of any name and type.
 
     Attributes:
-        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns;
-            without one the types in the data do, or a sample if the data have none.
-        extra_columns: Columns that the schema, or without one the sample, does not have, and
-            without a schema columns of types that no feature can hold: `reject` stops and names
-            one, `drop` leaves them out.
+        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns.
+            Without one, the data's own types decide, or else types inferred from a sample.
+        extra_columns: What to do with columns that are not in the schema (or in the sample, if
+            there is no schema), and without a schema with columns of types that no feature can
+            hold: `reject` stops and names one, `drop` leaves them out.
         non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
             `keep`. A finite number beyond float32 is always rejected.
         allow_empty: Whether a file without rows is accepted.
@@ -80,14 +80,14 @@ class Csv(ColumnOptions):
             None takes a comma, or for a first row without one the most frequent of `;`, tab, `|`.
         column_names: Names of a CSV's columns if its files have no header; None takes the first
             row as the header.
-        comment: Text with which lines above the header begin that are skipped, as `#`.
+        comment: Text, such as `#`, with which lines above the header begin that are skipped.
         null_tokens: Texts that mean "no value" in CSV columns of numbers, compared without the
             spaces around them.
         text_null_tokens: Texts that mean "no value" in CSV columns of text, compared exactly
             ("NA" is Namibia there).
         sample_rows: CSV rows from the beginnings of the files from which types are inferred.
-        max_row_bytes: Longest CSV row; bounds the memory of a row. A quote that is not closed
-            within it counts as unbalanced.
+        max_row_bytes: Maximum length of a CSV row; bounds the memory of a row. A quote that is not
+            closed within it counts as unbalanced.
     """
 
     kind: str | None = "csv"
@@ -123,7 +123,7 @@ class Csv(ColumnOptions):
 class Table(Csv):
     """Files whose kind is recognised by name or content: the default.
 
-    Other kinds than CSV take the options that they have in common with it.
+    Kinds other than CSV receive those of these options that they have, too.
 
     Attributes:
         kind: One of the kinds of tables in files; None to recognise it.
@@ -153,10 +153,10 @@ class RowFileOptions(ColumnOptions):
 
 
 def check_fields(options: Any, **choices: Collection[str]) -> None:
-    """Checks that each field has its default's type, by UsageError: whole number, flag or strings.
+    """Raises UsageError if a field has another type than its default (int, bool, strings).
 
-    A number may be 0 only if its default is. `kind` must keep its default. Texts must be one of
-    `choices`, by name; a field without a default and any other text is not checked.
+    A number may be 0 only if its default is 0. `kind` must keep its default. Text fields must
+    have one of their `choices`; other texts and fields without a default are not checked.
     """
     known: dict[str, Collection[str]] = {**_CHOICES, **choices}
     for field in fields(options):
@@ -175,7 +175,7 @@ def check_fields(options: Any, **choices: Collection[str]) -> None:
 
 
 def check_strings(options: Any, name: str) -> None:
-    """Converts a list of strings, as JSON brings it, to a tuple; None is kept."""
+    """Converts a field's list of strings, which JSON delivers, to a tuple; keeps None."""
     value = getattr(options, name)
     if value is None:
         return

@@ -39,7 +39,7 @@ class OrcSource(ColumnarSource[ColumnarFile]):
     def read_groups(
         self, file: ColumnarFile, groups: Sequence[int], names: Sequence[str], size: BatchSize
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of some stripes, each decoded whole."""
+        """Yields the rows of some stripes; each stripe is decoded whole."""
         reader = _open(file.path)
         for group in groups:
             yield from slices(reader.read_stripe(group, columns=list(names)), size)
@@ -56,7 +56,7 @@ def _inspect(path: str) -> ColumnarFile:
         check_duplicates(path, reader.schema)
         ends, rows = [], 0
         for stripe in range(reader.nstripes):
-            # The footer's row counts are not in pyarrow's interface: one column is decoded.
+            # pyarrow does not expose the footer's row counts, so one column is decoded.
             rows += reader.read_stripe(stripe, columns=reader.schema.names[:1]).num_rows
             ends.append(rows)
     return ColumnarFile(

@@ -1,10 +1,10 @@
-"""Parquet files as a `Source`. `open_reader` is the only door to Parquet in the project.
+"""Parquet files as a `Source`. All code of the project opens Parquet with `open_reader`.
 
-A timestamp of 96 bits (Impala, Hive, older Spark) is a Julian day and the nanoseconds since its
-midnight. Arrow reads it as nanoseconds since 1970, which wrap at 2**64, or as microseconds, which
-do not. But Arrow's own writer stores times before 1970 with negative nanoseconds, and its reader
-takes these for 2**64 more before it divides them: 584 years too many. For files by Arrow both
-readings together give the time.
+A 96-bit timestamp (Impala, Hive, older Spark) is a Julian day and nanoseconds since its midnight.
+Arrow can read it as nanoseconds since 1970, which wrap at 2**64, or as microseconds, which do not.
+But Arrow's own writer stores times before 1970 with negative nanoseconds, and its reader adds 2**64
+to these before it divides them: 584 years too many. For files that Arrow wrote, both readings
+together give the time.
 """
 
 import base64
@@ -50,7 +50,7 @@ class ParquetSource(ColumnarSource[ParquetFile]):
     def read_groups(
         self, file: ParquetFile, groups: Sequence[int], names: Sequence[str], size: BatchSize
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of some row groups; timestamps of 96 bits are read at full width."""
+        """Yields the rows of some row groups; 96-bit timestamps keep their full range."""
         wide = [name for name in names if name in file.int96]
         wanted = [(names, None), *([(wide, "us")] if wide else [])]
         with ExitStack() as stack:
@@ -69,9 +69,9 @@ class ParquetSource(ColumnarSource[ParquetFile]):
 
 
 def open_reader(path: str, int96_unit: str | None = None) -> pq.ParquetFile:
-    """Opens a reader of a file, its footer parsed; to be used as a context manager.
+    """Opens a reader of a file and parses the footer; to be used as a context manager.
 
-    Timestamps of 96 bits are read as `int96_unit`; without one as nanoseconds, which wrap.
+    96-bit timestamps are read in `int96_unit`, or by default as nanoseconds, which wrap.
     Arrow opens a local file itself: if its threads released a Python stream while the interpreter
     ends, the process would abort (see `csv/parse.py`).
     """
@@ -138,7 +138,7 @@ def _written_by_arrow(metadata: pq.FileMetaData) -> bool:
 
 
 def _wide_columns(metadata: pq.FileMetaData) -> tuple[str, ...]:
-    """Returns the columns with such timestamps that may not fit nanoseconds."""
+    """Returns the columns with 96-bit timestamps that may not fit nanoseconds."""
     leaves = [metadata.schema.column(at) for at in range(metadata.num_columns)]
     stored = (metadata.metadata or {}).get(b"ARROW:schema")
     fits = set()
@@ -151,7 +151,7 @@ def _wide_columns(metadata: pq.FileMetaData) -> tuple[str, ...]:
 
 
 def _with_intervals(schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
-    """Types Parquet's intervals as such; Arrow reads their 12 bytes as if they were data."""
+    """Gives Parquet's intervals their type; Arrow reads their 12 bytes as plain data."""
     for leaf in map(metadata.schema.column, range(metadata.num_columns)):
         at = schema.get_field_index(leaf.path)  # -1 within a list or a struct
         if at >= 0 and leaf.converted_type == "INTERVAL":
@@ -162,7 +162,7 @@ def _with_intervals(schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
 def _with_wide_timestamps(
     batch: pa.RecordBatch, wide: pa.RecordBatch | None = None, *, by_arrow: bool
 ) -> pa.RecordBatch:
-    """Returns a batch with the columns of `wide`, if given, in microseconds."""
+    """Replaces columns of a batch by those of `wide`, if given, in microseconds."""
     if wide is None:
         return batch
     arrays, names = list(batch.columns), batch.schema.names

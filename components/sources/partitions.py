@@ -1,4 +1,4 @@
-"""Folders `column=value`, as Hive, Spark and DuckDB write them: columns of the files below them."""
+"""Folders `column=value`, as Hive, Spark and DuckDB write them, as columns of the files in them."""
 
 import glob
 import hashlib
@@ -25,17 +25,17 @@ from penstock.components.sources.schema import shown
 from penstock.components.sources.tokens import PLAIN_INTEGER, to_float32, to_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Folders of rows without value.
+# Folder values that mean null.
 _NULLS = ("__HIVE_DEFAULT_PARTITION__", "")
 _INTEGER = re.compile(PLAIN_INTEGER)
 
 SourceT = TypeVar("SourceT", bound=FileSource[Any])
 Folders = Mapping[str, Mapping[str, str | None]]
-"""Texts by column, by path; a file outside such folders has none."""
+"""Text of each column, by path; empty for a file outside such folders."""
 
 
 def find_folders(files: Sequence[str], inputs: Sequence[str]) -> Folders:
-    """Returns the columns of the folders below the one that all inputs share."""
+    """Returns the columns of the folders below the deepest folder that all inputs share."""
     root = _shared_root(inputs, {identity(path) for path in files})
     return {path: _texts(identity(path).split("/")[len(root) : -1]) for path in files}
 
@@ -50,7 +50,7 @@ def _texts(folders: Sequence[str]) -> dict[str, str | None]:
 
 
 def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
-    """Returns the folders that all inputs share, of a glob those before its first wildcard."""
+    """Returns the folders that all inputs share; for a glob, those before its first wildcard."""
     folders = []
     for one in inputs:
         place = normal_address(one) if is_remote(one) else os.path.abspath(one)
@@ -60,15 +60,15 @@ def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
         elif glob.has_magic(place):
             parts = parts[: next(at for at, part in enumerate(parts) if glob.has_magic(part))]
         folders.append(parts)
-    # Not strict: the shortest decides.
+    # Not strict: the shortest path ends the comparison.
     shared = takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
     return [names[0] for names in shared]
 
 
 def add_partitions(source: SourceT, folders: Folders) -> SourceT:
-    """Adds the columns of folders: INT if all values are whole numbers, or else text.
+    """Adds the columns of folders: INT if all values are whole numbers, otherwise text.
 
-    A column that the schema or the files have keeps its type, and the folders' values must fit it.
+    A column that the schema or the files have keeps its type; the folders' values must fit it.
     """
     names = dict.fromkeys(name for texts in folders.values() for name in texts)
     options: ColumnOptions = source.options
@@ -114,7 +114,7 @@ def _check_in_all(name: str, folders: Folders) -> None:
 
 
 def _stored_type(source: FileSource[Any], path: str, name: str) -> pa.DataType | None:
-    """Returns the type of a date, a time or a truth value in a file of Arrow's types."""
+    """Returns the Arrow type of a column in a file if it is a date, time or boolean; else None."""
     file = source.scanned.get(path)
     if not isinstance(schema := getattr(file, "schema", None), pa.Schema):
         return None
@@ -133,9 +133,9 @@ def _typed(text: str | None, column: Column, path: str, source: FileSource[Any])
         return text
     non_finite = source.options.non_finite
     if (stored := _stored_type(source, path, column.name)) is not None:
-        with suppress(pa.ArrowException):  # a date, a time or a truth value, as in the file
+        with suppress(pa.ArrowException):  # a date, time or boolean, as in the file
             array = pa.array([text])
-            if types.is_date(stored):  # pyarrow 10 casts text to no date
+            if types.is_date(stored):  # pyarrow 10 cannot cast text to dates
                 array = array.cast(pa.timestamp("us"))
             return to_feature(array.cast(stored), column, non_finite)[0][0].as_py()
     try:

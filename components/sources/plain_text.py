@@ -1,4 +1,4 @@
-"""Text as a `Source`: a row is a line, read in byte ranges, or a whole document."""
+"""Text as a `Source`: a row is one line, or one whole document."""
 
 import codecs
 import os
@@ -39,8 +39,8 @@ TEXT = Column("text", FeatureKind.BYTES, is_text=True)
 LINE = Column("line", FeatureKind.INT)
 UNITS = ("line", "document")
 _SNIFFED_BYTES = 512
-# Escapes of unicode_escape, raw_unicode_escape, idna, utf_7, hz and iso2022, then all of ASCII: an
-# encoding that decodes them to other characters may make line ends of them.
+# Escapes of unicode_escape, raw_unicode_escape, idna, utf_7, hz and iso2022, then all of ASCII. An
+# encoding that decodes them to other characters may turn other bytes into line ends.
 _ASCII_PROBES = (
     rb"a\n", rb"\u000a", b"xn--nxasmq6b", b"+AAo-", b"~{0l~}", b"\x1b$B0l\x1b(B", bytes(range(128)),
 )  # fmt: skip
@@ -48,19 +48,19 @@ _ASCII_PROBES = (
 
 @dataclass(frozen=True)
 class Text(WholeFileOptions):
-    """Text, a row a line or a row a file.
+    """Text, with one row per line or one row per file.
 
     Attributes:
         unit: Content of a row: a `line`, or a `document`, which is a whole file.
-        encoding: Python's name of the files' encoding, such as `cp1252`; ASCII must have the same
-            bytes in it. A line or document that is not valid in it is rejected. Rows hold UTF-8.
+        encoding: Python's name of the files' encoding, such as `cp1252`; it must keep ASCII bytes.
+            A line or document that is not valid in it is rejected. Rows hold UTF-8.
         skip_blank: Whether to skip (and count) lines of white space.
-        max_row_bytes: A longer line or document is rejected; bounds the memory of a row.
+        max_row_bytes: Maximum length of a line or document; a longer one is rejected.
         allow_empty: Whether to skip a file without text instead of stopping; a document then
             counts as blank.
-        folder_label: Documents: add the feature `label`, the folder right below the input that a
-            file is in.
-        shuffle_seed: Documents: seed of their order in the shards.
+        folder_label: For documents: add the feature `label`, the name of the folder right below
+            the input that a file is in.
+        shuffle_seed: For documents: seed of their order in the shards.
     """
 
     kind: str = "text"
@@ -128,11 +128,11 @@ class LineSource(TextSource):
     def _as_utf8(self, block: RowBlock, place: RowPlace) -> tuple[bytes, dict[int, RejectedRow]]:
         """Returns the lines of a block with bad ones blanked, and the bad ones by index.
 
-        One check of all bytes proves almost all blocks to be text; only if it fails are lines
-        checked one by one.
+        One check of all bytes accepts almost every block; only if it fails, lines are checked one
+        by one.
         """
         most = self.options.max_row_bytes
-        # A file's last line then ends as the others do.
+        # The file's last line then ends as the others do.
         data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
         try:
             text = _to_utf8(data, self.options.encoding)
@@ -219,7 +219,7 @@ def _check_lines_of(file: TextFile, options: Text) -> None:
 
 
 def _to_utf8(data: bytes, encoding: str) -> bytes:
-    """Converts text to UTF-8; UnicodeDecodeError if it is not in that encoding."""
+    """Converts text to UTF-8; UnicodeDecodeError if it is not valid in `encoding`."""
     if encoding != "utf-8":
         return data.decode(encoding).encode()
     if not data.isascii():
@@ -228,7 +228,7 @@ def _to_utf8(data: bytes, encoding: str) -> bytes:
 
 
 def fault_in(data: bytes, encoding: str, *, what: str, offset: int = 0) -> str | None:
-    """Returns the first fault of bytes (a `what` at `offset` in its file) as text, if any."""
+    """Returns why bytes are not valid text, or None; `what` they are is for the message."""
     try:
         _to_utf8(data, encoding)
     except UnicodeDecodeError as error:
@@ -253,7 +253,7 @@ def _check_head(head: bytes, encoding: str) -> str | None:
 
 
 def _document(data: bytes, *, encoding: str, allow_empty: bool) -> bytes | None:
-    """Returns the document in UTF-8, without a byte order mark; None if it is blank and may be."""
+    """Returns the document in UTF-8 without a byte order mark; None if blank and `allow_empty`."""
     if problem := _check_head(data[:_SNIFFED_BYTES], encoding):
         raise UnfitFileError(problem)
     try:

@@ -1,7 +1,7 @@
-"""Rows as Python mappings: their columns, inferred from a sample, and their conversion to batches.
+"""Rows as Python mappings: infers their columns from a sample and converts them to batches.
 
-A column of a batch is one `pa.array` call. Only if its values are of several types are they
-converted one by one, and those that do not fit get their reasons.
+A column is converted by one `pa.array` call. Only if its values are of several types are they
+converted one by one, so that each misfit has its reason.
 """
 
 import datetime
@@ -147,7 +147,7 @@ def _misfit(value: object, column: Column) -> str:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, bytes):  # Text, as SQLite's driver fetches it.
+    if isinstance(value, bytes):  # SQLite's driver fetches text as bytes.
         value = value.decode("utf-8", "backslashreplace")
     try:
         text = repr(value)
@@ -163,13 +163,13 @@ def _class(value: object) -> str:
     if isinstance(value, (str, bytes, bytearray, memoryview, UUID)):
         return "texts"
     if isinstance(value, (float, Decimal)):
-        # A value that no FLOAT column takes does not vote for one.
+        # A value beyond float32 fits no FLOAT column, so it is no vote for one.
         return "floats" if -FLOAT32_LIMIT < value < FLOAT32_LIMIT else "rejected"
     return "integers" if isinstance(value, _WHOLE) else "others"
 
 
 class ValueSample:
-    """Counts of the shapes and types of values in each column; most values decide its type."""
+    """Counts of the shapes and types of values in each column; the majority decides the type."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, Counter[str]] = {}
@@ -197,7 +197,7 @@ class ValueSample:
         self._nested_in = other._nested_in | self._nested_in
 
     def columns(self, nested: str) -> tuple[Column, ...]:
-        """Returns the columns in order of appearance; DataError if one is nested and may not be."""
+        """Returns the columns in order of appearance; DataError for forbidden nesting."""
         return tuple(self._column(name, nested) for name in self._shapes)
 
     def _column(self, name: str, nested: str) -> Column:
@@ -211,7 +211,7 @@ class ValueSample:
         return Column(name, kind or FeatureKind.BYTES, is_list, is_text=True)
 
     def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
-        """Returns (kind, is_list): kind None without values, BYTES for nested values."""
+        """Returns (kind, is_list); the kind is None without values, BYTES for nested values."""
         shape, values = self._shape(name), self._values.get(name, Counter())
         if shape == "nested":
             return FeatureKind.BYTES, False

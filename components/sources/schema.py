@@ -1,4 +1,4 @@
-"""A TFMD schema as far as reading files needs it, and the comparison of files' columns with it."""
+"""The parts of a TFMD schema that readers need, and the comparison of files' columns with it."""
 
 import math
 from collections import Counter
@@ -25,7 +25,7 @@ class SchemaColumn:
 
 
 def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
-    """Returns the features in use of a `schema.pbtxt`, in its order; none without a path."""
+    """Returns the features in use of a `schema.pbtxt`, in its order; empty without a path."""
     if not path:
         return ()
     # Imports protobuf, which a source without a schema does not need.
@@ -76,7 +76,7 @@ def _is_list(feature: "schema_pb2.Feature") -> bool | None:
 
 
 def shown(names: Collection[str], limit: int = 8) -> str:
-    """Returns names quoted for a message, the first few of many."""
+    """Returns quoted names for a message; of many, only the first few."""
     some = ", ".join(repr(name) for name in list(names)[:limit])
     return some + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
@@ -87,9 +87,9 @@ def check_layouts(
     options: ColumnOptions,
     folders: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Compares the columns of files, in any order, with the schema's or else the first file's.
+    """Raises DataError if files have other columns than the schema, or else than the first file.
 
-    `folders` has the columns of a file's folders, by path.
+    The order of columns does not matter. `folders` has the columns of a file's folders, by path.
     """
     for file in files:
         if schema:
@@ -115,7 +115,7 @@ def _check_same_names(file: Any, first: Any, extra_columns: str) -> None:
 def check_schema_names(
     path: str, names: Sequence[str], schema: Sequence[SchemaColumn], extra_columns: str
 ) -> None:
-    """Rejects, by DataError, a file that lacks a required column or has an unknown one."""
+    """Raises DataError if a file lacks a required column or has an unknown one."""
     known = {column.name for column in schema}
     missing = [column.name for column in schema if column.required and column.name not in names]
     if missing:

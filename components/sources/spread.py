@@ -12,19 +12,19 @@ from penstock.components.tfrecord.sharding import MIB
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# Several processes save little below: one takes 0.5 s to start, in which 150 MiB are scanned.
+# Below it, several processes save little: one takes 0.5 s to start, time to scan 150 MiB.
 _WORTH_PROCESSES_BYTES = 256 * MIB
-# An engine takes 5 s and more to start, in which one process scans 1 GiB.
+# An engine takes 5 s or more to start; meanwhile, one process scans 1 GiB.
 _WORTH_ENGINE_BYTES = 2048 * MIB
 
 
 class Spread(Protocol):
-    """Runner of the tasks of a scan."""
+    """Runs the tasks of a scan."""
 
     def __call__(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
     ) -> list[Result]:
-        """Returns what `work` gives for each task, in order; all of them picklable."""
+        """Returns the result of `work` for each task, in order; all must be picklable."""
         ...
 
 
@@ -34,7 +34,7 @@ def here(work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
 
 
 def spread_by(engine: Engine, output: str | os.PathLike[str]) -> Spread:
-    """Returns a spread over an engine if there is enough to read; workers share `output`."""
+    """Returns a spread that uses the engine if there is enough to read; workers share `output`."""
 
     def spread(
         work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int

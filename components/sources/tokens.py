@@ -2,19 +2,19 @@
 
 import re
 
-# Half a step beyond the largest float32: numbers from here on are rounded to infinity.
+# Half a step above the largest float32: from here on, numbers are rounded to infinity.
 FLOAT32_LIMIT = 2.0**128 - 2.0**103
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-# Skipped around a number; Arrow's CSV reader does the same.
+# Ignored around a number, as by Arrow's CSV reader.
 SPACES = " \t"
 
-# Plain numbers have no plus sign and no leading zeros, so that no character is lost. Only these
-# make a column numeric when types are inferred ("02134" and "+49301234" are text).
+# Plain numbers have no plus sign and no leading zeros, so that no character is lost in conversion.
+# Only these make a column numeric when types are inferred ("02134" and "+49301234" are text).
 PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]*)"
 PLAIN_FLOAT = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 NON_FINITE = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
-# Further numbers that a column of numbers accepts.
+# Forms that a column of numbers also accepts.
 WHOLE = r"([+-]?[0-9]+)(?:\.0*)?"
 ANY_FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
@@ -23,7 +23,7 @@ _WHOLE = re.compile(WHOLE)
 _FLOAT = re.compile(ANY_FLOAT)
 _NON_FINITE = re.compile(NON_FINITE)
 
-# Length to which a message cuts a wrong value.
+# Number of characters of a wrong value that a message shows.
 _SHOWN_CHARACTERS = 40
 
 
@@ -48,7 +48,7 @@ NON_FINITE_ADVICE = "; `non_finite` 'null' or 'keep' would let it in"
 
 
 def to_int64(text: str, non_finite: str) -> int | None:
-    """Parses a whole number (`8.0` is one) within int64; None for NaN and infinity under `null`."""
+    """Parses a whole number (also `8.0`) within int64; None for NaN or infinity under `null`."""
     text = text.strip(SPACES)
     match = _WHOLE.fullmatch(text)
     if not match:
@@ -56,7 +56,7 @@ def to_int64(text: str, non_finite: str) -> int | None:
             return None
         hint = "; a FLOAT column would hold it" if _FLOAT.fullmatch(text) else ""
         raise ValueError(f"{show(text)} is not an integer{hint}")
-    # int() refuses thousands of digits, and 20 are enough to know.
+    # int() refuses thousands of digits, and 20 digits already tell.
     digits = match[1].lstrip("+-").lstrip("0")
     number = int(match[1]) if len(digits) < 20 else INT64_MAX + 1
     if not INT64_MIN <= number <= INT64_MAX:

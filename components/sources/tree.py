@@ -1,4 +1,4 @@
-"""The files below an input folder, for sources in which a file is a row.
+"""Finds the files below an input folder, for sources with one row per file.
 
 Folders are searched to any depth. Files that are certainly not data are left out and reported.
 Links are followed only to files below the same folder.
@@ -17,7 +17,7 @@ from penstock.components.files.retry import retry_local
 from penstock.components.tfrecord.recovery import recover
 
 # Not data for any kind: hidden files, markers, checksums, leftovers of editors and systems. A
-# leading `_` means nothing: cameras write _DSC0001.JPG.
+# leading `_` is no sign of these: cameras write _DSC0001.JPG.
 STRAY = re.compile(
     r"^\.|^_SUCCESS$|^__MACOSX$|^readme\b|^licen[cs]e\b|^thumbs\.db$|^desktop\.ini$|~$"
     r"|\.(crc|tmp|swp|bak|_copying_)$",
@@ -27,7 +27,7 @@ STRAY = re.compile(
 
 @dataclass(frozen=True)
 class FoundFile:
-    path: str  # A path, or a `RemoteFile`.
+    path: str  # Local path, or a `RemoteFile`.
     name: str  # Its path below the input folder, with `/`.
 
     @property
@@ -42,15 +42,15 @@ class Tree:
     """Files below the inputs, in the order of their names."""
 
     files: list[FoundFile] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)  # Reason by path.
-    ignored: list[str] = field(default_factory=list)  # Certainly not data.
+    refused: dict[str, str] = field(default_factory=dict)  # Reason by path of each refused file.
+    ignored: list[str] = field(default_factory=list)  # Paths that are certainly not data.
 
 
 def find_tree(inputs: Sequence[str], stray: re.Pattern[str], what: str) -> Tree:
     """Finds the files of folders (recursively), globs and named files.
 
     Names are relative to an input folder, or to the part of a glob before its first folder with a
-    wildcard. `stray` matches names that are not data; an input itself is taken nevertheless.
+    wildcard. `stray` matches names that are not data, unless an input itself has such a name.
     """
     tree = Tree()
     known: set[str] = set()
@@ -102,7 +102,7 @@ def _fixed_part(pattern: str) -> str:
 
 
 class _Folder:
-    """An input folder; nothing outside it is read."""
+    """An input folder; no file outside it is read."""
 
     def __init__(self, root: str, tree: Tree, stray: re.Pattern[str]) -> None:
         self._is_stray = stray.search
@@ -166,7 +166,7 @@ class _Folder:
         return os.path.commonpath([os.path.realpath(path), self._real_root]) == self._real_root
 
     def _is_below(self, folder: str) -> bool:
-        """Returns whether a folder from a glob is in the root, and no link led to it."""
+        """Returns whether a folder that a glob found is in the root, reached without a link."""
         if folder not in self._below:
             relative = folder[len(self._root) :].lstrip("/")
             direct = os.path.normpath(os.path.join(self._real_root, relative))

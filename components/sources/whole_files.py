@@ -1,7 +1,7 @@
-"""Sources in which a file is a row: slices of a shuffled list of files in, record batches out.
+"""Sources with one row per file: slices of a shuffled list of files in, record batches out.
 
-Opening one lists and hashes every file. Faults of a file's name, size or access are found then,
-faults of its content by the worker that reads it.
+Opening one lists and hashes every file, which finds faults of names, sizes and access. The worker
+that reads a file finds faults of its content.
 """
 
 import hashlib
@@ -36,13 +36,13 @@ from penstock.components.tfrecord.sharding import MIB
 FILENAME = Column("filename", FeatureKind.BYTES, is_text=True)
 SIZE = Column("size", FeatureKind.INT)
 LABEL = Column("label", FeatureKind.BYTES, is_text=True)
-# A worker holds two batches, and each file in them once. A batch costs a millisecond, 20 us for
-# each image of 75 KB; at 8 MiB an image would cost 8 us less.
+# A worker holds two batches. A batch costs a millisecond: 20 us for each image of 75 KB; with
+# batches of 8 MiB, it would be 8 us less.
 _BATCH_BYTES = 4 * MIB
 _BLOCK_BYTES = MIB
-# First bytes of a bad file that quarantine keeps, to tell what it is; the file stays in place.
+# Number of first bytes of a bad file that quarantine keeps; the file itself stays in place.
 _KEPT_BYTES = 64
-# Files of one scan task: about 64 MiB of images.
+# Number of files per scan task: about 64 MiB of images.
 _FILES_A_TASK = 1024
 
 T = TypeVar("T")
@@ -52,11 +52,11 @@ Convert = Callable[[bytes], bytes | None]
 
 @dataclass(frozen=True)
 class WholeFileOptions(KindOptions):
-    """Options shared by sources in which a file is a row.
+    """Options shared by sources with one row per file.
 
     Attributes:
         allow_empty: Whether an empty file is skipped, and counted as blank, instead of rejected.
-        folder_label: Add the feature `label`: the folder right below the input that a file is in.
+        folder_label: Add the feature `label`, the name of the folder right below the input.
         shuffle_seed: Seed of the order of the files in the shards.
     """
 
@@ -66,12 +66,12 @@ class WholeFileOptions(KindOptions):
 
 
 class UnfitFileError(Exception):
-    """A file does not make a row; the text is the reason, without the file."""
+    """A file cannot be a row; the message is the reason, without the file's name."""
 
 
 @dataclass(frozen=True)
 class RejectedFile(RejectedRow):
-    """A rejected file: its only row."""
+    """A rejected row that is a whole file."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.reason}"
@@ -83,7 +83,7 @@ def rejected_file(path: str, reason: str, raw: bytes = b"") -> RejectedFile:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileList(ScannedFile):
-    """The list of all files, in the order of the shards; each is a row of the list."""
+    """List of all files, in the order of the shards; each file is a row of the list."""
 
     path: str = "the list of files"
     paths: tuple[str, ...]
@@ -91,7 +91,7 @@ class FileList(ScannedFile):
     sizes: np.ndarray  # int64 [files], bytes.
     digests: pa.BinaryArray  # sha256; binary [files].
     states: np.ndarray  # `file_state`; int64 [files].
-    rejected: tuple[RejectedRow, ...] = ()  # By the scan; these rows follow the others.
+    rejected: tuple[RejectedRow, ...] = ()  # Rows that the scan rejected; they follow the others.
     first: int = 0  # Row of the first file in the whole list, if this is a slice of it.
 
     @classmethod
@@ -116,7 +116,7 @@ class FileList(ScannedFile):
         )
 
     def for_reading(self: "ListT", start: int, end: int) -> "ListT":
-        """Returns the rows `start` up to `end`; copied, as Arrow pickles a slice whole."""
+        """Returns rows `start` up to `end`; copies them, since Arrow pickles a slice whole."""
         read = len(self.paths)
         at, some = pa.array(range(start, min(end, read)), pa.int64()), slice(start, end)
         return replace(
@@ -136,7 +136,7 @@ ListT = TypeVar("ListT", bound=FileList)
 
 @dataclass
 class Rows:
-    """Rows of a batch that is being made: contents, facts, and indices into the list of files."""
+    """Rows of a batch in the making: contents, facts, and indices into the list of files."""
 
     contents: list[bytes] = field(default_factory=list)
     facts: list[Any] = field(default_factory=list)
@@ -157,23 +157,23 @@ class Rows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WholeFileSource(FileSource[ListT]):
-    """Files of which each is a row; the first column is the content."""
+    """Files with one row each; the first column is the content."""
 
-    # Most rows of the first batch.
+    # Maximum number of rows in the first batch.
     first_rows: ClassVar[int] = MAX_BATCH_ROWS
 
-    max_bytes: int  # A larger file is rejected unread.
+    max_bytes: int  # Maximum size of a file; a larger one is rejected unread.
 
     @abstractmethod
     def add_row(self, files: ListT, at: int, data: bytes, rows: Rows) -> None:
-        """Adds the row of file `at` with content `data`; UnfitFileError if it makes none."""
+        """Adds the row of file `at` with content `data`; UnfitFileError if it cannot be a row."""
 
     @abstractmethod
     def features(self, files: ListT, rows: Rows, places: pa.Array) -> dict[str, pa.Array]:
         """Returns the other columns by name, for the files at `places`."""
 
     def read_piece(self, file: ListT, piece: Piece) -> Iterator[Batch]:
-        """Yields a slice of the files, about 4 MiB a batch unless one file is larger."""
+        """Yields a slice of the files, in batches of about 4 MiB unless one file is larger."""
         rows, most = Rows(), self.first_rows
         for at in range(piece.start - file.first, piece.end - file.first):
             self._read_file(file, at, rows)
@@ -209,7 +209,7 @@ class WholeFileSource(FileSource[ListT]):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DocumentSource(WholeFileSource[FileList]):
-    """Documents or binary files; `convert` makes the content of a row from the bytes of a file."""
+    """Documents or binary files; `convert` turns the bytes of a file into its row's content."""
 
     convert: Convert
 
@@ -240,9 +240,9 @@ def open_whole_files(
     max_bytes: int,
     convert: Convert,
 ) -> DocumentSource:
-    """Lists and hashes files, without looking at their content.
+    """Lists and hashes files, without examining their content.
 
-    `columns` are the content and which of `FILENAME` and `SIZE` follow; `convert` is picklable.
+    `columns` are the content, then `FILENAME` and `SIZE` or one of them; `convert` is picklable.
     """
     tree = find_tree(inputs, STRAY, "file")
     names = [os.fsencode(file.name) for file in tree.files]
@@ -279,10 +279,10 @@ def open_whole_files(
 
 
 def name_columns(columns: Sequence[Column], names: Sequence[str]) -> tuple[Column, ...]:
-    """Marks columns of file names as bytes instead of text if a name is not UTF-8."""
+    """Types columns of file names as bytes instead of text if a name is not UTF-8."""
     try:
         "".join(names).encode()
-    except UnicodeEncodeError:  # To Linux a name is bytes.
+    except UnicodeEncodeError:  # On Linux a name may be any bytes.
         return tuple(
             replace(column, is_text=False) if column in (FILENAME, LABEL) else column
             for column in columns
@@ -291,9 +291,9 @@ def name_columns(columns: Sequence[Column], names: Sequence[str]) -> tuple[Colum
 
 
 def shuffled(names: Sequence[bytes], seed: int) -> list[int]:
-    """Returns indices of `names` in an order that depends on names and seed only.
+    """Returns indices of `names` in an order that depends only on names and seed.
 
-    The place of a name among the others is a digest, so a new name moves no other.
+    It sorts by a digest of each name, so a new name does not reorder the others.
     """
     salt = f"{seed}\0".encode()
     keys = [hashlib.blake2b(salt + name, digest_size=16).digest() for name in names]
@@ -308,7 +308,7 @@ def scan_each(scan: Callable[[str], T], paths: Sequence[str], spread: Spread) ->
 
 
 def _size(path: str) -> int:
-    """Returns the bytes of a file, 0 if unknown: opening it reports the fault."""
+    """Returns the size of a file in bytes, 0 if unknown: opening it later reports the fault."""
     if isinstance(path, RemoteFile):
         return path.size or 0
     try:
@@ -321,7 +321,7 @@ def _look(path: str, max_bytes: int) -> Content | str:
     try:
         found = scan_file(path, max_bytes)
     except DataError as error:
-        # A failing disk or a server's refusal is not the file's fault.
+        # Only a denied permission is the file's fault; a failing disk or a server's refusal is not.
         if isinstance(path, RemoteFile) or not isinstance(error.__cause__, PermissionError):
             raise
         return "cannot be opened (Permission denied); grant read permission"
@@ -333,7 +333,7 @@ def _too_large(size: int, most: int) -> str:
 
 
 def scan_file(path: str, max_bytes: int) -> Content:
-    """Returns size and digest of a file; nothing is read of one larger than `max_bytes`."""
+    """Returns size and digest of a file; a file larger than `max_bytes` is not read."""
     with open_data(path) as file:
         size, stream = file_size(file), HashingStream(file)
         try:

@@ -30,14 +30,14 @@ def warm_started(
 
     Args:
         build_model: Makes and compiles a model.
-        base: Folder of a SavedModel from `export_model`, or a `.keras` file; without one nothing
-            changes.
-        transform_graph: `fn_args.transform_graph_path` of the new model; None without one.
-        partly: Whether weights of another shape start fresh, too.
+        base: Folder of a SavedModel from `export_model`, or a `.keras` file; None returns
+            `build_model` unchanged.
+        transform_graph: `fn_args.transform_graph_path` of the new model; None if it has none.
+        partly: Whether a weight starts fresh if its shape differs, instead of an error.
 
     Raises:
-        DataError: Raised by the returned function: there is no such model, or, unless `partly`,
-            a weight has another shape; names it.
+        DataError: Raised by the returned function if there is no such model or, unless `partly`,
+            if the shape of a weight differs; names the weight.
     """
     if base is None:
         return build_model

@@ -1,9 +1,9 @@
-"""Checkpoints that survive a kill: each is one folder that appears by a rename.
+"""Checkpoints that survive a kill: each is a folder that a rename puts in place when complete.
 
     resume-<digest>/step-00000400/variables.index, variables.data-*, state.json
 
-They hold plain lists of variables, so that they do not depend on how a version of Keras names
-and tracks them.
+They hold plain lists of variables, so they do not depend on how a version of Keras names and
+tracks them.
 """
 
 import hashlib
@@ -36,15 +36,15 @@ _DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, Va
 
 
 def resume_dir(model_run_dir: str, key: Any) -> str:
-    """Returns a folder for checkpoints that outlives an execution, beside its `model_run_dir`.
+    """Returns a folder for checkpoints that outlives one execution, beside its `model_run_dir`.
 
-    TFX gives every execution a new output folder, so a run that resumes a killed one has to find
-    the checkpoints elsewhere.
+    TFX gives every execution a new output folder, so a run that resumes a killed one must find the
+    checkpoints in another place.
 
     Args:
         model_run_dir: `fn_args.model_run_dir`.
         key: Everything that the training depends on, as JSON values: input files, options, digest
-            of the code. Another key is another training, which starts from scratch.
+            of the code. With another key, another training starts from scratch.
 
     Raises:
         UsageError: The key has a value that JSON cannot hold.
@@ -69,8 +69,8 @@ class Saved:
 class Checkpoints:
     """Saves and restores a model, its optimizer, its metrics and the position of its training.
 
-    `keep` newest ones are kept; `scratch` is the folder of a worker that is not the chief, which
-    must write a copy that is not read.
+    The `keep` newest checkpoints are kept. A worker that is not the chief must write, too: it uses
+    the folder `scratch`, which is never read.
     """
 
     def __init__(self, directory: str, *, keep: int, scratch: str | None = None) -> None:
@@ -85,7 +85,7 @@ class Checkpoints:
             optimizer=[variable.value for variable in model.optimizer.variables],
             metrics=[variable.value for variable in model.metrics_variables],
         )
-        # Variables to export: the moving average of a weight if there is one.
+        # Variables to export: of each weight its moving average, if there is one.
         kept, places = averages(model), {id(v): i for i, v in enumerate(model.optimizer.variables)}
         self._exported = [
             f"optimizer/{places[id(kept[id(v)])]}" if id(v) in kept else f"model/{i}"
@@ -95,7 +95,7 @@ class Checkpoints:
     def save(
         self, start: InputStart, epochs: Sequence[EpochRecord], *, best_step: int | None
     ) -> None:
-        """Saves the state after `start.step` steps; removes old checkpoints except the best."""
+        """Saves the state after `start.step` steps; removes old checkpoints, but not the best."""
         if self._scratch is not None:
             self._tracked.write(posixpath.join(self._scratch, _VARIABLES))
             return

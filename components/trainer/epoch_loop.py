@@ -26,8 +26,8 @@ from penstock.components.trainer.workers import Workers
 
 logger = logging.getLogger(__name__)
 
-# Seconds that a call into TensorFlow runs for. The call itself costs a millisecond; a signal
-# and a loss that is not finite are noticed at the end of a call.
+# Target duration of a call into TensorFlow in seconds. A call itself costs a millisecond; signals
+# and losses that are not finite are noticed only at its end.
 _CALL_SECONDS = 0.2
 
 OnEpoch = Callable[[EpochRecord], None]
@@ -35,7 +35,7 @@ OnLive = Callable[[Mapping[str, float], int], None]
 
 
 class EpochLoop:
-    """A running training and its progress; `steps`, `epochs` include those before a resumption."""
+    """A running training; its `steps` and `epochs` include those before a resumption."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class EpochLoop:
     def run(self, on_epoch: OnEpoch, on_live: OnLive) -> str:
         """Trains to the end, an early stop or an interruption; returns the reason.
 
-        `on_live` is called every few seconds and at the end of each epoch with figures and their
-        step.
+        `on_live` is called every few seconds, and at the end of each epoch, with live figures and
+        the step that they belong to.
         """
         options = self._options
         while self._epochs_end < options.total_steps:
@@ -109,14 +109,14 @@ class EpochLoop:
         return f"all {options.total_steps} steps done"
 
     def restore_best(self) -> int:
-        """Restores the weights of the best epoch if asked for; returns the model's epoch."""
+        """Restores the weights of the best epoch if options say so; returns the model's epoch."""
         best = self.best
         if self._options.early_stop is None or best is None or best is self.epochs[-1]:
             take_averages(self._model)
             return self.epochs[-1].epoch
         values = self._best_values
         if values is None:
-            assert self._checkpoints is not None  # the best epoch was in a run before this one
+            assert self._checkpoints is not None  # the best epoch was in an earlier run
             values = self._checkpoints.model_values(best.step)
         _assign(self._model.variables, values)
         return best.epoch
@@ -136,12 +136,12 @@ class EpochLoop:
 
     @property
     def _epochs_end(self) -> int:
-        """Steps at the end of the last recorded epoch: options may have changed since."""
+        """Returns the last step of the last recorded epoch, whose options may have been others."""
         return self.epochs[-1].step if self.epochs else 0
 
     @property
     def _told(self) -> str | None:
-        """Returns which worker received a signal, agreed on by all workers."""
+        """Returns what stopped the training, if a worker received a signal; all workers agree."""
         if self._workers is None:
             return self._flag.name
         return self._flag.name or "another worker was told to stop" if self._one_is_told else None
@@ -188,7 +188,7 @@ class EpochLoop:
         )
 
     def _run_call(self, end: int, clock: StepClock) -> float:
-        """Runs the steps of one call, at most to step `end`; returns the loss of the last."""
+        """Runs the steps of one call, up to step `end`; returns the loss of the last step."""
         if self._sampler.wants_batch:
             losses, _ = self._sampler.step_on_kept_batch()
             self._check_finite(losses)
@@ -229,9 +229,9 @@ class EpochLoop:
         tell(text)
 
     def _settle(self, seconds: float) -> float:
-        """Returns the mean duration of a call over all workers, and shares their stop flags.
+        """Returns the mean duration of a call over all workers, and exchanges their stop flags.
 
-        All workers must agree on the steps of the next call and on where they stop.
+        All workers must run the same number of steps in the next call, and stop at the same step.
         """
         if self._workers is None:
             return seconds
@@ -268,7 +268,7 @@ class EpochLoop:
         return metrics
 
     def _metrics(self) -> dict[str, float]:
-        """Returns loss and metrics since their reset; several values as `name_0`, ..."""
+        """Returns loss and metrics since their reset; several values of one as `name_0`, ..."""
         values: dict[str, float] = {}
         for name, result in self._model.get_metrics_result().items():
             parts = np.ravel(keras.ops.convert_to_numpy(result)).tolist()
@@ -277,8 +277,8 @@ class EpochLoop:
         return values
 
     def _check_finite(self, losses: np.ndarray) -> None:
-        # A running mean stays NaN or inf after the first loss that is not finite, so the first such
-        # value names the step.
+        # The running mean stays NaN or inf after the first such loss, so its first bad value shows
+        # the step.
         bad = np.flatnonzero(~np.isfinite(losses))
         if bad.size:
             self._fail(f"the loss became {losses[bad[0]]} at step {self.step + int(bad[0]) + 1}")

@@ -18,7 +18,7 @@ from penstock.components.trainer.model_setup import input_names
 Signature = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 Prepare = Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
 
-# AutoGraph would convert all of Keras and TensorFlow Transform: 4 s without effect.
+# AutoGraph would convert all of Keras and TensorFlow Transform: 4 s for nothing.
 _on_examples = tf.function(
     input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False
 )
@@ -39,9 +39,9 @@ def export_model(
 
     | signature | in | out |
     |---|---|---|
-    | `serving_default` | `examples`: string[N], the label not needed | the predictions |
+    | `serving_default` | `examples`: string[N], without the label if you like | the predictions |
     | `transform_features` | `examples`: string[N] | the features that the model trains on, \
-and the label where the records have it; only with `transform` |
+    and the label if the records have it; only with `transform` |
 
     A model with one output returns it as `outputs`; a dict of outputs keeps its names.
     16-bit outputs of mixed precision are served as float32.
@@ -50,15 +50,14 @@ and the label where the records have it; only with `transform` |
 
     Args:
         model: Model trained on the transformed features, or on those of `spec`.
-        serving_dir: `fn_args.serving_model_dir`; appears complete, by a rename.
-        label: Name of the label in the records, or several names; requests need no label. None
-            without one.
-        transform: `tft.TFTransformOutput` whose features the model takes; the records are then
-            raw.
-        spec: Features to parse without a `transform`; give exactly one of the two.
+        serving_dir: `fn_args.serving_model_dir`; a rename puts it in place when it is complete.
+        label: Name of the label in the records, or several names; requests need no label. None if
+            there is no label.
+        transform: `tft.TFTransformOutput` whose features the model takes, if the records are raw.
+        spec: Features to parse if there is no `transform`; give exactly one of the two.
         feature_lists: Feature lists of SequenceExamples, in addition to `spec`; see `Input.rows`.
-        prepare: Function of the parsed and transformed features that the training input applies,
-            too; None without one.
+        prepare: Function that the training input applies to the parsed and transformed features,
+            if any.
         signatures: Additional signatures, by name.
 
     Raises:
@@ -96,7 +95,7 @@ and the label where the records have it; only with `transform` |
 
 
 def check_finite(model: keras.Model) -> None:
-    """Refuses a model that would predict NaN; names the first weight that holds NaN or inf."""
+    """Raises DataError for a model that would predict NaN; names the first bad weight."""
     for variable in model.variables:
         # Cast to float32: bfloat16 is not one of NumPy's float types.
         value = np.asarray(keras.ops.convert_to_numpy(variable), np.float32)
@@ -111,8 +110,8 @@ def check_finite(model: keras.Model) -> None:
 class TransformGraph(tf.Module):
     """The transform graph of a `tft.TFTransformOutput`.
 
-    `transform_features_layer()` is a legacy Keras model, which TensorFlow traces for additional
-    signatures when it is saved: 3 s more.
+    Replaces `transform_features_layer()`, a legacy Keras model: TensorFlow would trace it for
+    additional signatures when it saves the model, which takes 3 s more.
     """
 
     def __init__(self, transform: Any) -> None:
@@ -120,15 +119,15 @@ class TransformGraph(tf.Module):
         from tensorflow_transform.saved.saved_transform_io_v2 import SavedModelLoader
 
         self._loader = SavedModelLoader(transform.transform_savedmodel_dir)
-        # Attributes are saved with the model: vocabularies and other resources of the graph.
+        # These attributes are saved with the model: vocabularies and other resources of the graph.
         self._loaded = vars(self._loader)
 
     def __call__(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-        """Computes the transformed features that the given raw ones suffice for."""
+        """Computes those transformed features for which the given raw features suffice."""
         return self._loader.apply_transform_model(features)
 
     def needed_for(self, outputs: Collection[str]) -> set[str]:
-        """Returns the raw features that these transformed ones need."""
+        """Returns the raw features that these transformed features depend on."""
         loader = self._loader
         return {
             name
@@ -139,12 +138,12 @@ class TransformGraph(tf.Module):
 
 @lru_cache(1)
 def transform_graph(transform: Any) -> TransformGraph:
-    """Returns the graph of a `tft.TFTransformOutput`, one for all signatures of a model."""
+    """Returns the graph of a `tft.TFTransformOutput`; all signatures of a model share it."""
     return TransformGraph(transform)
 
 
 class _WithoutOptimizer(tf.train.TrackableView):
-    """Returns the parts of a model; TensorFlow cannot track an optimizer with a schedule."""
+    """View of a model without its optimizer: TensorFlow cannot track one with a schedule."""
 
     @classmethod
     def children(cls, obj: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -153,16 +152,17 @@ class _WithoutOptimizer(tf.train.TrackableView):
 
 
 def _tracked(model: keras.Model) -> tf.Module:
-    """Returns the model's variables and resources as TensorFlow objects, no optimizer.
+    """Returns the model's variables and resources as TensorFlow objects, without the optimizer.
 
-    TensorFlow Serving runs the graph in a session. It restores a copy of Keras' variables and
-    finds those that the graph reads uninitialized (tensorflow/tensorflow#72963).
+    TensorFlow Serving runs the graph in a session. If the model were saved directly, Serving would
+    restore a copy of Keras' variables and leave those of the graph uninitialized
+    (tensorflow/tensorflow#72963).
     """
     module = tf.Module()
     weights = list(model.weights)
     known = set(map(id, weights))
     module.weights = [variable.value for variable in weights]
-    # State of random numbers and metrics.
+    # State of random numbers and of metrics.
     module.states = [v.value for v in model.variables if id(v) not in known]
     kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource)  # such as tables
     parts = _WithoutOptimizer(model).descendants()

@@ -1,4 +1,4 @@
-"""Ends of a training that are no fault: SIGTERM, Ctrl-C and lost workers, and their exit codes."""
+"""Ends of a training that are not faults (SIGTERM, Ctrl-C, lost workers), and their exit codes."""
 
 import signal
 import sys
@@ -15,20 +15,20 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class TrainingInterruptedError(PenstockError):
     """A signal stopped the training, which saved its state; the next run resumes from it."""
 
-    exit_code = 143  # Kubeflow's operator restarts a worker from 128 on (`restartPolicy: ExitCode`)
+    exit_code = 143  # Kubeflow's operator restarts workers from 128 on (`restartPolicy: ExitCode`)
 
 
 class WorkerLostError(PenstockError):
-    """Another worker is gone, or never came; once all run again they resume together."""
+    """Another worker has stopped or never started; all resume together when all run again."""
 
-    exit_code = 138  # restarted likewise
+    exit_code = 138  # this code makes it restart, too
 
 
 _Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
 
 
 def end_scripts_with_exit_codes() -> None:
-    """Has an uncaught interruption end a script as it ends the command: one line and exit code."""
+    """Makes a script end on an interruption as the command does: with one line and exit code."""
     if getattr(sys.excepthook, "__name__", "") != _end_with_exit_code.__name__:
         sys.excepthook = _end_with_exit_code(sys.excepthook)
 
@@ -37,7 +37,7 @@ def _end_with_exit_code(otherwise: _Hook) -> _Hook:
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, TrainingInterruptedError | WorkerLostError):
             print(f"penstock: {error}", file=sys.stderr)
-            raise SystemExit(error.exit_code)  # which Python obeys in an excepthook
+            raise SystemExit(error.exit_code)  # Python obeys it in an excepthook
         otherwise(kind, error, trace)
 
     hook.__name__ = _end_with_exit_code.__name__
@@ -50,9 +50,9 @@ class InterruptFlag:
 
 @contextmanager
 def interrupts() -> Iterator[InterruptFlag]:
-    """Catches the first SIGTERM or Ctrl-C; the next one has its usual effect.
+    """Catches the first SIGTERM or Ctrl-C; the next one acts as usual.
 
-    Outside the main thread Python sets no signal handlers, and the flag stays None.
+    Python allows signal handlers only in the main thread; in others, the flag stays None.
     """
     flag = InterruptFlag()
     if threading.current_thread() is not threading.main_thread():

@@ -1,8 +1,8 @@
-"""Times the run's own steps without an input, and profiles some at its end.
+"""Times steps of the model without an input, and profiles some steps at the end of the run.
 
-A sample repeats a few steps on one batch that lies on the device. In a long run samples lie between
-calls of the run, so that other work on the machine slows both alike. A short run, which a pause
-would let its input get ahead, has them at its end. The weights come out unchanged.
+A sample repeats a few steps on one batch that stays on the device. In a long run, samples are taken
+between calls of the run, so other work on the machine slows both alike. A short run has its samples
+at the end, since a pause would let its input get ahead. The weights do not change.
 """
 
 import logging
@@ -23,25 +23,25 @@ from penstock.components.trainer.utilisation.step_clock import CallTimes
 logger = logging.getLogger(__name__)
 
 _SAMPLES = 10
-# With fewer samples within the run there are more at its end.
+# If fewer samples were taken during the run, samples are taken at its end.
 _LEAST_SAMPLES = 4
-# A run that takes less is short.
+# A run that takes less time is short.
 _LONG_SECONDS = 20.0
-# Samples take at most one part in so many of the run's time, as its input works ahead meanwhile.
+# Samples take at most 1/40 of the run's time, since its input gets ahead meanwhile.
 _PART_OF_TIME = 40
-# Steps of a sample at the end are at most one part in so many of the run's.
+# A sample at the end has at most 1/40 of the steps of the run.
 _PART_OF_STEPS = 40
 _GPU_PLANE = "/device:GPU:"
-# Other lines of a plane repeat the kernels under other names.
+# Other lines of a plane list the same kernels under other names.
 _KERNEL_LINE = "Stream #"
 _COPIES = ("Memcpy", "Memset")
 
 
 class LimitSampler:
-    """Takes samples of steps without an input beside those of a run.
+    """Times steps on a batch that stays on the device, for comparison with the run's steps.
 
-    Samples lie at the end where other workers must do the same steps. `wants_batch` says that the
-    run's next step is to be `step_on_kept_batch`.
+    With several workers, samples are taken only at the end: all must do the same steps. If
+    `wants_batch` is set, the run's next step must be `step_on_kept_batch`.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class LimitSampler:
         self._begin = time.perf_counter()
 
     def step_on_kept_batch(self) -> tuple[np.ndarray, CallTimes]:
-        """Runs the run's next step on the next batch, and keeps it on the device for samples."""
+        """Runs the run's next step, and keeps its batch on the device for samples."""
         self.wants_batch = False
         self._batch = self._steps.resident_batch()
         return self._steps.repeat(self._batch, 1)
 
     def add_call(self, call: CallTimes, step: int) -> None:
-        """Counts a call of the run that ended with step `step`; takes a sample if one is due."""
+        """Counts a call of the run, which ended with step `step`; takes a sample if one is due."""
         self._call_steps, self._done = call.steps, self._done + call.steps
         if not self._due or step < self._due[0]:
             return
@@ -86,12 +86,12 @@ class LimitSampler:
             self._run.append(float(call.step_seconds.mean()))
 
     def limit(self) -> StepLimit | None:
-        """Returns the samples; None if there is no step to compare them with."""
+        """Returns the samples; None if the run had no step to compare them with."""
         if not self._done:
             return None
         if len(self._run) < _LEAST_SAMPLES:
             self._run, self._resident = [], []
-            self._sample(1)  # traces
+            self._sample(1)  # the first call traces and is not counted
             self._resident = []
             for _ in range(_SAMPLES):
                 self._sample(min(self._call_steps // 2, self._done // _PART_OF_STEPS))
@@ -100,12 +100,12 @@ class LimitSampler:
         return StepLimit(tuple(self._resident), self._steps.on_gpu, tuple(self._run))
 
     def idle_share(self, count: int, log_dir: str) -> float | None:
-        """Profiles `count` more steps; returns the GPUs' idle share, see `Utilisation`."""
+        """Profiles `count` more steps; returns the idle share of the GPUs, see `Utilisation`."""
         if not count or not self._done:
             return None
         try:
             with _weights_kept(self._model):
-                self._steps.train(count)  # uses up the batches that the input has ready by now
+                self._steps.train(count)  # uses up the batches that the input already has ready
                 return idle_share_of(lambda: self._steps.train(count), log_dir)
         except tf.errors.OpError as error:
             logger.warning("no profile was taken: %s", error.message.splitlines()[0])
@@ -132,7 +132,7 @@ class LimitSampler:
 
 @contextmanager
 def _weights_kept(model: keras.Model) -> Iterator[None]:
-    """Puts back what steps change: weights, metrics, random state, the optimizer's variables."""
+    """Restores all that steps change: weights, metrics, random state, the optimizer's variables."""
     variables = [*model.variables, *model.optimizer.variables]
     values = [variable.numpy() for variable in variables]
     try:
@@ -143,13 +143,13 @@ def _weights_kept(model: keras.Model) -> Iterator[None]:
 
 
 def idle_share_of(work: Callable[[], object], log_dir: str) -> float | None:
-    """Runs `work` under the profiler until the devices finish; returns its `idle_share`.
+    """Runs `work` under the profiler until the devices finish; returns `idle_share` of it.
 
-    TensorBoard's `log_dir` gets `plugins/profile/TIME/HOST.xplane.pb`.
+    Writes `plugins/profile/TIME/HOST.xplane.pb` to TensorBoard's `log_dir`.
     """
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-    # Python's frames are not needed and would slow the steps down.
+    # Without Python's frames, which nobody needs and which would slow the steps down.
     options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
     with tf.profiler.experimental.Profile(log_dir, options):
         work()
@@ -159,9 +159,10 @@ def idle_share_of(work: Callable[[], object], log_dir: str) -> float | None:
 
 
 def idle_share(space: Any) -> float | None:
-    """Returns the share of time without a kernel between a GPU's first and last, 0..1.
+    """Returns the share of time, 0..1, in which a GPU ran no kernel, from its first to its last.
 
-    The mean over the GPUs of an `XSpace` that ran kernels; None without one. Copies do not count.
+    It is the mean over the GPUs of an `XSpace` that ran kernels; None if none did. Copies do not
+    count.
     """
     planes = [plane for plane in space.planes if plane.name.startswith(_GPU_PLANE)]
     shares = [_idle(kernels) for plane in planes if (kernels := _kernels(plane))]

@@ -1,7 +1,7 @@
-"""Trains a model from a function that builds it and from its data.
+"""Trains a model, given a function that builds it and the data.
 
-Does what Keras' `fit` does, and in addition resumes after a kill, stops on a loss that is not
-finite, measures waiting for input, and runs small models three times as fast.
+Does what Keras' `fit` does. It also resumes after a kill, stops at a loss that is not finite,
+measures waits for input, and runs small models three times as fast.
 """
 
 import logging
@@ -58,7 +58,7 @@ from penstock.components.trainer.workers import Workers, join_workers
 
 logger = logging.getLogger(__name__)
 
-# Training batches, or a function that returns them, beginning at `start`.
+# Training batches, or a function that returns batches from `start` on.
 TrainData: TypeAlias = tf.data.Dataset | Callable[..., tf.data.Dataset]
 
 
@@ -66,7 +66,7 @@ TrainData: TypeAlias = tf.data.Dataset | Callable[..., tf.data.Dataset]
 class Trained:
     """A trained model and the record of its training.
 
-    Only the process with `is_chief` should export it: the chief of several workers, or the one.
+    Only a process with `is_chief` should export it: the chief of several workers, or the only one.
     """
 
     model: keras.Model
@@ -100,32 +100,32 @@ def train(
     Args:
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope
             and the precision policy.
-        train_data: Function that returns endless batches of `(features, label)`, one for all
-            replicas together, from `start`, an `InputStart`: `Input.rows(...).train`. A training
-            that resumes continues after the rows it has read. With several workers it also takes
-            `input_context`. Or a dataset, which starts from its beginning.
+        train_data: Function from `start`, an `InputStart`, to endless batches of
+            `(features, label)`, each for all replicas together: `Input.rows(...).train`. It lets a
+            training resume after the rows that were read. With several workers it also takes
+            `input_context`. Or a dataset, which always starts from its beginning.
         eval_data: A pass over the evaluation rows, the same for all workers; read at the end of
             each epoch.
         options: Length, early stop and checkpoints.
         model_run_dir: Folder in which the chief writes TensorBoard logs and, at the end,
             `training.json`, `utilisation.json` and, with a tracker, `tracker.json`.
-        resume_dir: Folder of checkpoints until `discard_checkpoints`; a run that finds some resumes
-            from the newest complete one, with the result of an uninterrupted run. See
+        resume_dir: Folder of checkpoints, kept until `discard_checkpoints`. A run that finds one
+            resumes from the newest complete one, with the same result as an uninterrupted run. See
             `resume_dir()`. None saves no checkpoints. All workers need the same folder.
         strategy: Distribution strategy; None uses all GPUs, or the only device. Several workers
-            have their own.
+            always have their own strategy.
         on_epoch: Called by the chief with the record of each epoch that this run finishes.
         input_facts: Facts about the data that `train_data` reads, for advice; see `Input.facts`.
-        track: Experiment tracker in addition to TensorBoard; None for none. Once it is open, its
-            failure does not stop the training: it is logged and kept in `tracker.json`.
+        track: Experiment tracker in addition to TensorBoard; None uses TensorBoard only. If it
+            fails once open, training continues; the failure is logged and kept in `tracker.json`.
         params: Further parameters for the trackers, as values or mappings.
 
     Raises:
         DataError: The loss is not finite, the input cannot be read, or the tracker does not open.
         UsageError: The model is not compiled or takes other features, a metric does not exist,
-            XLA is asked for on several devices, `train_data` ends or does not go with several
+            XLA is requested on several devices, `train_data` ends or does not support several
             workers, or the input is not the one that the checkpoint was saved with.
-        TrainingInterruptedError: SIGTERM or Ctrl-C, of any worker; the state is saved in
+        TrainingInterruptedError: Any worker received SIGTERM or Ctrl-C; the state is saved in
             `resume_dir`.
         WorkerLostError: A worker was lost; all resume from the last checkpoint when they run again.
     """
@@ -201,13 +201,13 @@ def train(
 
 
 def _watched(workers: Workers | None, timeout_seconds: float) -> AbstractContextManager[None]:
-    """Watches what all workers do together; the chief then writes and uploads on its own."""
+    """Watches the part that all workers do together; after it, the chief writes on its own."""
     return workers.watched(timeout_seconds) if workers else nullcontext()
 
 
 @contextmanager
 def _place_of(workers: Workers | None) -> Iterator[str | None]:
-    """Yields a temporary output folder of a worker that is not the chief; None otherwise."""
+    """Yields a temporary output folder for a worker that is not the chief; None otherwise."""
     if workers is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Makes the model in the right strategy scope and arithmetic."""
+"""Builds the model under the right strategy scope and precision, and checks its inputs."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ BuildModel = Callable[[], keras.Model]
 
 
 def default_strategy(*, prefetch_to_device: bool) -> tf.distribute.Strategy:
-    """All GPUs of this machine where there are several, else the one device there is."""
+    """Returns a strategy for all GPUs of this machine, or for its only device."""
     gpus = tf.config.list_logical_devices("GPU")
     if len(gpus) > 1:
         return tf.distribute.MirroredStrategy()
@@ -26,9 +26,9 @@ def default_strategy(*, prefetch_to_device: bool) -> tf.distribute.Strategy:
 
 
 def set_memory_growth() -> None:
-    """Has TensorFlow take the GPUs' memory as it needs it, and leave the rest to other processes.
+    """Makes TensorFlow take GPU memory as needed, which leaves the rest to other processes.
 
-    Its own default takes all of it at once. Without effect once TensorFlow has used a GPU.
+    By default it takes all memory at once. Has no effect once TensorFlow has used a GPU.
     """
     for gpu in tf.config.list_physical_devices("GPU"):
         try:
@@ -38,7 +38,7 @@ def set_memory_growth() -> None:
 
 
 def prefetches_to_device(option: bool | None, data: Sequence[tf.data.Dataset | None]) -> bool:
-    """Whether to copy batches to the device ahead: by default to a GPU, unless they hold texts."""
+    """Returns whether to copy batches to the device ahead; by default to GPUs, unless with text."""
     if option is not None:
         return option
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
@@ -80,7 +80,7 @@ def make_model(
 
 
 def input_names(model: keras.Model) -> tuple[str, ...] | None:
-    """The features that a functional model takes by name; None for any other model."""
+    """Returns the features that a functional model takes by name; None for any other model."""
     try:
         inputs = model.input
     except (AttributeError, ValueError):
@@ -89,9 +89,9 @@ def input_names(model: keras.Model) -> tuple[str, ...] | None:
 
 
 def check_features(model: keras.Model, data: tf.data.Dataset) -> None:
-    """Refuses data whose features are not the model's inputs.
+    """Raises UsageError if the data's features are not the model's inputs.
 
-    Keras goes by position where the names differ, and would train on the wrong columns.
+    If names differ, Keras matches by position, and would train on the wrong columns.
     """
     names = input_names(model)
     features = _features(data)
@@ -142,13 +142,13 @@ def _dtype_policy(mixed_precision: str) -> Iterator[None]:
 
 
 def _kind_for_gpus() -> str:
-    """bfloat16 if the GPUs have it: its range is float32's, so no loss needs scaling.
+    """Returns `bfloat16` if the GPUs have it: with float32's range, no loss needs scaling.
 
-    `none` without a GPU: few CPUs compute in 16 bits, others are slowed down.
+    Returns `none` without a GPU: few CPUs compute in 16 bits, and others become slower.
     """
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
-        # Ampere, compute capability 8.0, is the first with bfloat16.
+        # Ampere (compute capability 8.0) is the first with bfloat16.
         details = tf.config.experimental.get_device_details(gpu)
         if details.get("compute_capability", (0, 0)) < (8, 0):
             return "float16"

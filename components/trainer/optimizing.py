@@ -11,7 +11,7 @@ from penstock.components.trainer.options import TrainOptions
 
 
 def set_up_optimizer(model: keras.Model, options: TrainOptions, *, replicas: int) -> None:
-    """Gives the optimizer, not built yet, its schedule, accumulation and averages."""
+    """Sets schedule, accumulation and averages of an optimizer that is not built yet."""
     optimizer = _inner(model)
     every = options.gradient_accumulation_steps
     if every > 1:
@@ -42,7 +42,7 @@ def set_up_optimizer(model: keras.Model, options: TrainOptions, *, replicas: int
 
 
 def averages(model: keras.Model) -> dict[int, Any]:
-    """By the id of a weight, the variable with its moving average; empty without averages."""
+    """Returns the variable of each weight's moving average, by the weight's id; may be empty."""
     optimizer = _inner(model)
     if not optimizer.use_ema:
         return {}
@@ -60,7 +60,7 @@ def take_averages(model: keras.Model) -> None:
 
 @contextmanager
 def averaged(model: keras.Model) -> Iterator[None]:
-    """The model with the averages of its weights; with its weights again at the end."""
+    """Replaces the weights by their averages within the `with` block."""
     own = [variable.numpy() for variable in model.trainable_variables] if averages(model) else []
     take_averages(model)
     try:
@@ -71,5 +71,5 @@ def averaged(model: keras.Model) -> Iterator[None]:
 
 
 def _inner(model: keras.Model) -> Any:
-    """The optimizer itself, within the one that scales the loss of float16."""
+    """Returns the optimizer inside the one that scales the loss of float16, if there is one."""
     return getattr(model.optimizer, "inner_optimizer", model.optimizer)

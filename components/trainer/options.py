@@ -1,4 +1,4 @@
-"""Options of training: how long, when to stop, how often to save, in what arithmetic."""
+"""Options of training: its length, early stop, checkpoints and precision."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ PRECISIONS = ("none", "auto", "bfloat16", "float16")
 
 @dataclass(frozen=True, kw_only=True)
 class EarlyStop:
-    """Stop when a metric stops improving, and keep the weights of its best epoch.
+    """Stops when a metric stops improving, and keeps the weights of its best epoch.
 
     Attributes:
-        metric: Its name in `EpochRecord.metrics`; those of the evaluation begin with `val_`.
-        mode: `min` where less is better, `max` where more is.
-        patience_epochs: Epochs without improvement after which training stops.
-        min_delta: Smallest improvement that counts; 0 or more.
+        metric: Name of the metric in `EpochRecord.metrics`; evaluation metrics begin with `val_`.
+        mode: `min` if lower is better, `max` if higher is.
+        patience_epochs: Number of epochs without improvement after which training stops.
+        min_delta: Minimum improvement that counts; 0 or more.
 
     Raises:
         UsageError: A value is outside its range.
@@ -36,41 +36,42 @@ class EarlyStop:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """Options of `train`. An epoch is `steps_per_epoch` steps, whatever the data's size.
+    """Options of `train`. An epoch is `steps_per_epoch` steps, whatever the size of the data.
 
     Attributes:
-        max_steps: Steps in all; give either this or `epochs`.
-        epochs: Epochs in all.
+        max_steps: Total number of steps; give either this or `epochs`.
+        epochs: Total number of epochs.
         steps_per_epoch: Steps between two evaluations; None makes all of `max_steps` one epoch.
-        eval_steps: Batches an evaluation reads; None reads all.
+        eval_steps: Number of batches that an evaluation reads; None reads all.
         early_stop: When to stop before the end; None never does.
-        checkpoint_every_steps: Steps between checkpoints besides the one at the end of each
-            epoch; 0 leaves it at those.
-        keep_checkpoints: Checkpoints that are kept, at least 2, so that a damaged one has
-            another behind it.
-        mixed_precision: Compute in 16 bits, keep weights in 32: `bfloat16` has float32's range;
-            `float16`, for GPUs before compute capability 8.0, needs its loss scaled, which
-            Keras does by an optimizer of its own; `auto` chooses by the GPU, and computes in 32
-            bits without one, as `none` does.
-        learning_rate_schedule: `cosine` brings the optimizer's learning rate down to 0 at the last
-            step, by half a cosine; `none` leaves it.
-        warmup_steps: Updates over which it comes up from 0 before.
-        gradient_accumulation_steps: Steps whose gradients are averaged to one update, as if a
-            batch were so many times larger; one device only.
-        ema_momentum: Evaluate and export the moving average of the weights, which keeps this share
-            of itself at each step, 0.99 to 0.9999; None takes the weights themselves.
-        xla: Compile the training step with XLA; costs seconds at the start, and the step's
-            inputs must all be numbers.
-        steps_per_execution: Steps in one call into TensorFlow; None lets calls grow to 0.2 s.
-            Signals and losses that are not finite are seen at the end of a call.
-        prefetch_to_device: Copy the next batches to the device while it works; inputs must all be
+        checkpoint_every_steps: Steps between checkpoints, in addition to the one at the end of each
+            epoch; 0 saves only those.
+        keep_checkpoints: Number of checkpoints to keep, at least 2, so that training can resume
+            if the newest is damaged.
+        mixed_precision: Precision of computation; weights keep 32 bits. `bfloat16` has float32's
+            range. `float16`, for GPUs before compute capability 8.0, needs its loss scaled, for
+            which Keras wraps the optimizer. `auto` chooses by the GPU. `none`, like `auto` without
+            a GPU, computes in 32 bits.
+        learning_rate_schedule: `cosine` lowers the optimizer's learning rate to 0 at the last
+            step, along half a cosine; `none` keeps it constant.
+        warmup_steps: Number of first updates, during which the learning rate rises from 0.
+        gradient_accumulation_steps: Number of steps whose gradients are averaged to one update, as
+            if a batch were that many times larger; one device only.
+        ema_momentum: Evaluate and export a moving average of the weights, which keeps this share
+            of itself at each step, 0.99 to 0.9999; None uses the weights themselves.
+        xla: Compile the training step with XLA. It costs seconds at the start, and all inputs of
+            the step must be numbers.
+        steps_per_execution: Number of steps in one call into TensorFlow; None lets calls grow to
+            0.2 s. Signals and losses that are not finite are noticed at the end of a call.
+        prefetch_to_device: Copy the next batches to the device while it works; all inputs must be
             numbers. None does so on a GPU if they are. Several GPUs always do.
-        gpu_memory_growth: Take the GPUs' memory as it is needed, so that other processes find
-            some; False takes all of it at once, as TensorFlow does by default.
-        collective_timeout_seconds: Seconds without a finished call after which a worker of several
-            ends with exit code 138, since another hangs; the first call compiles the model.
-        profile_steps: Steps that run once more after the last epoch under TensorFlow's profiler,
-            for TensorBoard and for the GPUs' idle share; 0 takes no profile. The weights stay.
+        gpu_memory_growth: Take GPU memory as needed, which leaves some to other processes; False
+            takes all of it at once, as TensorFlow does by default.
+        collective_timeout_seconds: If no call ends for this time, a worker of several exits with
+            code 138, since another worker hangs. The first call includes compilation.
+        profile_steps: Number of extra steps to run under TensorFlow's profiler after the last
+            epoch, for TensorBoard and the GPUs' idle share; 0 takes no profile. The weights do not
+            change.
 
     Raises:
         UsageError: A value is outside its range, or two do not go together.
@@ -83,8 +84,8 @@ class TrainOptions:
     early_stop: EarlyStop | None = None
     checkpoint_every_steps: int = 0
     keep_checkpoints: int = 2
-    # On a CPU short steps lose by each of these; wide layers gain from bfloat16 where it has AMX
-    # (`penstock bench gpu`).
+    # On a CPU, each of these slows short steps down; wide layers gain from bfloat16 if the CPU has
+    # AMX (`penstock bench gpu`).
     mixed_precision: str = "none"
     learning_rate_schedule: str = "none"
     warmup_steps: int = 0
@@ -92,7 +93,7 @@ class TrainOptions:
     ema_momentum: float | None = None
     xla: bool = False
     steps_per_execution: int | None = None
-    # Neither has run on a GPU: by reading, an unpinned copy in time costs 4 to 27 % of a step.
+    # Neither was run on a GPU yet. By estimate, an unpinned copy takes 4 to 27 % of a step.
     prefetch_to_device: bool | None = None
     gpu_memory_growth: bool = True
     collective_timeout_seconds: float = 1800.0

@@ -17,15 +17,15 @@ RECORD_VERSION = 1
 @dataclass(frozen=True)
 class EpochRecord:
     epoch: int
-    step: int  # steps in all at the end of the epoch
-    steps: int  # including those before a resumption; the metrics cover them
+    step: int  # total steps at the end of the epoch
+    steps: int  # those before a resumption included; the metrics cover them
     metrics: Mapping[str, float]  # names of evaluation metrics begin with `val_`
     learning_rate: float  # at the end of the epoch
-    # Wall time of steady steps with input, in the run that ended the epoch: without the first step,
-    # which is compiled, and without evaluation.
+    # Wall time of steady steps with their input, in the run that ended the epoch. The first step
+    # (which is compiled) and evaluation are not included.
     seconds: float
-    seconds_per_step: float | None  # median over its steady steps
-    # Share of `seconds`, 0..1; None on a GPU, whose host waits while it works.
+    seconds_per_step: float | None  # median over the epoch's steady steps
+    # Share of `seconds`, 0..1; None on a GPU: its host waits while the GPU works.
     input_wait_share: float | None
     examples_per_second: float | None
 
@@ -48,16 +48,16 @@ class TrainingRecord:
     steps: int
     stopped: str
     best_epoch: int | None
-    best_metric: str  # metric of the early stop, else `val_loss` or `loss`
-    exported_epoch: int  # the best one with an early stop, else the last
+    best_metric: str  # metric of the early stop, otherwise `val_loss` or `loss`
+    exported_epoch: int  # the best epoch with an early stop, otherwise the last
     resumed_from: int | None  # step of the checkpoint
     replicas: int  # devices that share a batch
-    seconds: float  # this run, with compilation, evaluation and checkpoints
+    seconds: float  # of this run, with compilation, evaluation and checkpoints
     first_step_seconds: float | None  # None if there was nothing left to do
 
     @property
     def input_wait_share(self) -> float | None:
-        """Share of all steady seconds spent waiting for input, 0..1; None on a GPU."""
+        """Share of the time of all steady steps spent waiting for input, 0..1; None on a GPU."""
         return _weighted([(e.input_wait_share, e.seconds) for e in self.epochs])
 
     @property
@@ -106,7 +106,7 @@ def _weighted(pairs: Sequence[tuple[float | None, float]]) -> float | None:
 
 
 def best_epoch(epochs: Sequence[EpochRecord], rule: EarlyStop) -> EpochRecord | None:
-    """Returns the epoch whose metric no later one beats by more than `min_delta`, if any."""
+    """Returns the last epoch that improved the metric by more than `min_delta`, if any."""
     sign = 1.0 if rule.mode == "min" else -1.0
     best: EpochRecord | None = None
     for epoch in epochs:
@@ -125,7 +125,7 @@ def should_stop(epochs: Sequence[EpochRecord], rule: EarlyStop) -> bool:
 
 
 def write_record(path: str, text: str) -> None:
-    """Writes a record of a ModelRun in one step, creating its folder if necessary."""
+    """Writes a record of a ModelRun atomically, and creates its folder if necessary."""
     import tensorflow as tf
 
     tf.io.gfile.makedirs(posixpath.dirname(path))

@@ -9,13 +9,13 @@ from penstock.components.errors import UsageError
 SERVE_COLUMNS = "serve_columns"
 SERVE_IMAGES = "serve_images"
 MISSING_INT = -(2**63)
-"""A whole number that is missing: JSON and tensors of integers know no null."""
+"""Stands for a missing integer: neither JSON nor integer tensors have null."""
 
 
 def class_names_node(output: str) -> str:
     """Returns the name of the graph's node with an output's class names; `output` may be empty.
 
-    A response could carry them only once a row, so readers of the model take them from its graph.
+    A response could only repeat them in every row, so clients read them from the model's graph.
     """
     return f"class_names.{re.sub(r'[^A-Za-z0-9_]', '.', output)}"
 
@@ -24,7 +24,7 @@ def column_name(feature: str) -> str:
     """Returns the name of a raw feature in the signature: letters, digits and `_`, a letter first.
 
     Other characters become their code, such as `u00fc`, so that names in any script stay distinct.
-    Names that TensorFlow does not accept for arguments are prefixed with `column_`.
+    Names that TensorFlow does not accept as arguments get the prefix `column_`.
     """
     name = "".join(
         f"u{ord(one):04x}" if not one.isascii() else one if one.isalnum() else "_"

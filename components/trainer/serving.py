@@ -1,9 +1,8 @@
 """Signature for clients that send columns instead of serialized Examples.
 
-In: each raw column by name, [N]; lists (RaggedFeature) as [N, longest], padded with missing
-values. A column that is left out or empty counts as missing in every row.
-Out: for classes the probabilities and the most probable class by number and name; for a
-regression the value.
+Input: each raw column by name, [N]; lists (RaggedFeature) as [N, longest], padded with missing
+values. A column that is left out or empty is missing in every row. Output: for classes, the
+probabilities and the most probable class by number and name; for a regression, the value.
 """
 
 import inspect
@@ -30,11 +29,11 @@ _MISSING = {tf.int64: MISSING_INT, tf.float32: float("nan"), tf.string: ""}
 
 @dataclass(frozen=True)
 class Served:
-    """Meaning of an output of a model.
+    """Meaning of one output of a model.
 
     Attributes:
-        name: Prefix of the served names, as in `price/value`; empty if the model has one output.
-        classes: Names of the classes by number; empty for a regression.
+        name: Prefix of the served names, as in `price/value`; empty if there is only one output.
+        classes: Names of the classes, in the order of their numbers; empty for a regression.
     """
 
     name: str = ""
@@ -50,10 +49,10 @@ def serve_columns(
     """Returns the signature `serve_columns`, for `export_model(signatures=...)`.
 
     Args:
-        model: Model that returns, for each of `served`, probabilities [N, classes], that of the
-            second class [N, 1], or a value [N, 1].
-        graph: Transform graph from raw features to those of the model; None if they are the same.
-        spec: Raw features without the labels: one value each, or a RaggedFeature.
+        model: Model that returns for each of `served` probabilities [N, classes], or the
+            probability of the second of two classes [N, 1], or a value [N, 1].
+        graph: Transform graph from raw features to the model's features; None if they are the same.
+        spec: Raw features without the labels, each of one value or a RaggedFeature.
         served: Meaning of each output by name, or of the only output.
 
     Raises:
@@ -62,7 +61,7 @@ def serve_columns(
     """
     columns = features_by_column_name(spec)
     taken = {column: _taken(name, spec[name]) for column, name in columns.items()}
-    # Saves the graph's vocabularies with the model.
+    # As an attribute, the graph's vocabularies are saved with the model.
     model.raw_features = graph
 
     def serve(*values: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -105,11 +104,11 @@ def _with_defaults(serve: Callable[..., Any], taken: Mapping[str, tf.TensorSpec]
 
 
 def _filled(value: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Returns the column, [rows] or [rows, longest]; all missing if it was not given."""
+    """Returns the column, [rows] or [rows, longest]; all values missing if it was left out."""
     default = tf.constant(_MISSING[value.dtype], value.dtype)
     if value.shape.rank > 1:
         return tf.cond(tf.size(value) > 0, lambda: value, lambda: tf.fill([rows, 1], default))
-    # Not tf.cond, whose two functions for each column are traced, saved and loaded every time.
+    # Not tf.cond: its two functions per column would be traced, saved and loaded every time.
     left_out = tf.where(tf.size(value) > 0, 0, rows)
     return tf.concat([value, tf.fill([left_out], default)], 0)
 
@@ -142,7 +141,7 @@ def _answer(output: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
 
 
 def named(probabilities: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
-    """Returns `probabilities` [N, classes], and `label` int64 [N] and `text` [N] of the highest."""
+    """Returns `probabilities` [N, classes], and `label` and `text` [N] of the most probable."""
     label = tf.argmax(probabilities, axis=-1)
     names = tf.constant(list(served.classes), tf.string, name=class_names_node(served.name))
     text = tf.gather(names, label)

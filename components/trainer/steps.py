@@ -1,9 +1,9 @@
 """Runs many steps of a compiled Keras model in one TensorFlow call.
 
-The call loops over steps in the graph and fetches batches there: starting a step from Python
-costs more than a step of a small model itself (1.7 ms against 0.6 for 17 features in batches of
-40). The wait of each step for its batch is measured in the graph, too. AutoGraph is off, as in
-Keras, which halves the time of tracing.
+The loop over steps and the fetching of batches run in the graph: to start a step from Python
+would take longer than a step of a small model (1.7 ms against 0.6 for 17 features in batches of
+40). The graph also measures how long each step waits for its batch. AutoGraph is off, as in Keras,
+which halves the time of tracing.
 """
 
 import math
@@ -23,7 +23,7 @@ from penstock.components.trainer.workers import Workers
 class Steps:
     """Runs training and evaluation steps of one model, built under `strategy.scope()`.
 
-    Training batches of several workers are shares, evaluation batches are the same for all.
+    With several workers, each has its share of a training batch, but all have the same evaluation.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class Steps:
     def train(self, steps: int) -> tuple[np.ndarray, CallTimes]:
         """Runs training steps and waits until the device has finished them.
 
-        Returns the running mean of the loss since the metrics were reset after each step,
-        float32[steps], and their duration.
+        Returns, for each step, the mean loss since the metrics were reset, float32[steps]; and the
+        durations.
         """
         return self._call(self._train, self._batches, steps)
 
@@ -78,7 +78,7 @@ class Steps:
         except StopIteration as end:
             raise tf.errors.OutOfRangeError(None, None, "no batch is left") from end
         if self._strategy.num_replicas_in_sync > 1:
-            return batch  # its parts are on their devices already
+            return batch  # each part is already on its device
         with tf.device("GPU:0" if self.on_gpu else "CPU:0"):
             return tf.nest.map_structure(
                 lambda part: part if part.dtype == tf.string else tf.identity(part),
@@ -87,7 +87,7 @@ class Steps:
             )
 
     def repeat(self, batch: Any, steps: int) -> tuple[np.ndarray, CallTimes]:
-        """Runs training steps on one batch again and again; otherwise as `train`."""
+        """Runs training steps that all use the same batch; otherwise like `train`."""
         return self._call(self._repeat, batch, steps)
 
     def eval_batches(self) -> Any:
@@ -109,23 +109,23 @@ def _distribute(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:
     if strategy.num_replicas_in_sync == 1 and not copies_ahead:
         return data
     options = tf.data.Options()
-    # Each worker reads all and takes its share of each batch: files may be fewer than workers.
+    # Each worker reads all files and keeps its share of a batch: files may be fewer than workers.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return strategy.experimental_distribute_dataset(data.with_options(options))
 
 
 def _shares(strategy: tf.distribute.Strategy, data: tf.data.Dataset) -> Any:
     if not tf.config.list_logical_devices("GPU"):
-        # A single replica takes a batch directly; through the strategy's threads each tensor is
-        # copied alone, 150 us of CPU for the 20 of a batch.
+        # A single replica fetches its batch directly: the strategy's threads would copy each tensor
+        # alone, which takes 150 us of CPU for the 20 tensors of a batch.
         return data
-    # Marked as endless, or all workers would communicate before each step.
+    # Marked as endless; otherwise all workers would communicate before each step.
     endless = data.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     return strategy.distribute_datasets_from_function(lambda _: endless)
 
 
 def _with_own_threads(data: tf.data.Dataset) -> tf.data.Dataset:
-    """Runs `data` outside the threads of the steps, one of which may wait for it."""
+    """Runs `data` in its own threads: a step may occupy a shared thread while it waits for data."""
     options = tf.data.Options()
     if data.options().threading.private_threadpool_size is None:
         options.threading.private_threadpool_size = math.ceil(available_cores())
@@ -135,7 +135,7 @@ def _with_own_threads(data: tf.data.Dataset) -> tf.data.Dataset:
 def _next_in_place(batches: Any) -> Any:
     """Fetches the next batch in the calling thread; TensorFlow's iterator uses another thread.
 
-    Switching to that thread and back takes 15 us of CPU.
+    To change to that thread and back takes 15 us of CPU.
     """
     if not isinstance(batches, tf.data.Iterator):  # a strategy's iterator for several devices
         return next(batches)
@@ -154,7 +154,7 @@ def _next_in_place(batches: Any) -> Any:
 def _step_function(
     train_step: Callable[[Any], dict[str, tf.Tensor]], strategy: tf.distribute.Strategy
 ) -> Any:
-    """Returns a step on a batch as a function, so that both loops share one tracing."""
+    """Returns a step on a batch as a function, so that both loops share one trace."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def step(batch: Any) -> tf.Tensor:
@@ -170,7 +170,7 @@ def _loop_function(
     strategy: tf.distribute.Strategy,
     take: Callable[[Any], Any],
 ) -> Any:
-    """Returns a loop of steps on batches that `take` fetches from the first argument."""
+    """Returns a loop of steps; `take` fetches each batch from the loop's first argument."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def train(batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -186,7 +186,7 @@ def _loop_function(
             return step + 1, losses, begins.write(step, begin), waits.write(step, wait)
 
         arrays = [tf.TensorArray(kind, steps) for kind in (tf.float32, tf.float64, tf.float64)]
-        # One step after the other, or a wait would overlap with the previous step.
+        # One step at a time; otherwise a wait would overlap with the previous step.
         _, losses, begins, waits = tf.while_loop(
             lambda step, *_: step < steps, one, (0, *arrays), parallel_iterations=1
         )

@@ -1,9 +1,9 @@
-"""Training by several processes: reads TF_CONFIG, and joins the workers under a strategy.
+"""Training by several processes: reads TF_CONFIG and connects the workers under a strategy.
 
     {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
 
-as Kubeflow's TFJob sets it. The first worker, or the task of type `chief`, is the chief: only it
-exports, logs and keeps checkpoints.
+Kubeflow's TFJob sets TF_CONFIG like this. The first worker, or the task of type `chief`, is the
+chief: only it exports, logs and keeps checkpoints.
 """
 
 import json
@@ -26,9 +26,9 @@ from penstock.components.errors import UsageError
 from penstock.components.trainer.interrupt import WorkerLostError, end_scripts_with_exit_codes
 
 _TYPES = ("chief", "worker")
-# A worker that answered at its address joins within this time, or it has died.
+# A worker whose address answered connects within this time, unless it has died.
 _REGISTER_SECONDS = 60
-# A peer that is silent for longer counts as dead.
+# A peer that is silent for longer than this counts as dead.
 _HEARTBEAT_SECONDS = 10
 _LOST = (
     tf.errors.AbortedError,
@@ -59,19 +59,19 @@ class Workers:
         return tf.distribute.InputContext(len(self.addresses), self.index, replicas)
 
     def total(self, values: Sequence[int]) -> list[int]:
-        """Returns sums over all workers; each of them must call this."""
+        """Returns sums over all workers; every worker must call this."""
         parts = tf.constant(values, tf.int64)
         sums = self.strategy.reduce(tf.distribute.ReduceOp.SUM, parts, axis=None).numpy().tolist()
         self._moved.set()
         return sums
 
     def from_chief(self, values: Sequence[int]) -> list[int]:
-        """Returns the chief's values; each worker must call this."""
+        """Returns the chief's values; every worker must call this."""
         return self.total(values if self.is_chief else [0] * len(values))
 
     @contextmanager
     def losses_named(self) -> Iterator[None]:
-        """Names the lost worker in one line if TensorFlow reports that one was lost."""
+        """Turns TensorFlow's report of a lost worker into one line that names the worker."""
         try:
             yield
         except _LOST as error:
@@ -85,16 +85,16 @@ class Workers:
 
     @contextmanager
     def watched(self, timeout_seconds: float) -> Iterator[None]:
-        """Ends the process, with one line and exit code, if no sum comes for so long.
+        """Ends the process, with one line and exit code, if no sum arrives for so long.
 
-        A worker that hangs still answers TensorFlow's heartbeats, and the others would wait in
-        TensorFlow for ever; its own timeout of collectives starts a thread for each of them.
+        A worker that hangs still answers TensorFlow's heartbeats, so the others would wait for
+        ever. TensorFlow's own timeout of collectives would start a thread for each collective.
         """
         is_over = False
 
         def watch() -> None:
             while self._moved.wait(timeout_seconds):
-                self._moved.clear()  # before the look at `is_over`, after which it is set
+                self._moved.clear()  # before the check: `is_over` is set before `_moved`
                 if is_over:
                     return
             print(
@@ -104,7 +104,7 @@ class Workers:
                 file=sys.stderr,
                 flush=True,
             )
-            os._exit(WorkerLostError.exit_code)  # no exception reaches a call into TensorFlow
+            os._exit(WorkerLostError.exit_code)  # no exception can interrupt a call into TensorFlow
 
         self._moved.set()
         thread = threading.Thread(target=watch, name="penstock-watch", daemon=True)
@@ -133,7 +133,7 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
 
     Raises:
         UsageError: TF_CONFIG is wrong, or TensorFlow is already in use.
-        WorkerLostError: Some did not join; names them.
+        WorkerLostError: Some workers did not join; names them.
     """
     global _joined
     end_scripts_with_exit_codes()
@@ -150,7 +150,7 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
 
 
 def _tasks(text: str) -> tuple[tuple[str, ...], int, dict[str, int]] | None:
-    """Returns addresses, this worker's index and tasks by type; None for a single task."""
+    """Returns addresses, this worker's index and tasks by type; None if there is only one task."""
     try:
         config = json.loads(text)
         cluster = {kind: tasks for kind, tasks in config.get("cluster", {}).items() if tasks}
@@ -171,7 +171,7 @@ def _tasks(text: str) -> tuple[tuple[str, ...], int, dict[str, int]] | None:
 
 
 def _meet(addresses: Sequence[str], index: int, timeout_seconds: float) -> None:
-    """Waits until every other worker answers at its address, as this one does at its own.
+    """Waits until every other worker's address answers, and answers at this worker's own.
 
     TensorFlow itself would wait for an hour, ignore signals, and not name the missing workers.
     """
@@ -236,5 +236,5 @@ def _strategy(addresses: Sequence[str], tasks: dict[str, int]) -> tf.distribute.
         ) from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            # TensorFlow installs its own handler of SIGTERM, which does nothing.
+            # TensorFlow installs a handler of SIGTERM that does nothing.
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))

@@ -17,7 +17,7 @@ from penstock.components.sources.tokens import is_plain_number
 
 BOM = b"\xef\xbb\xbf"
 
-# Headers are much shorter; a quoted one that is never closed shows within it.
+# Headers are much shorter; a quote that is never closed is noticed after so many bytes.
 _HEAD_BYTES = 2**20
 _TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
 _DELIMITERS = ",;\t|"
@@ -26,7 +26,7 @@ _DELIMITERS = ",;\t|"
 def read_header(
     path: str, splitter: CsvSplitter, options: Csv, known_names: Collection[str]
 ) -> Header:
-    """Reads and checks a header; a number in `known_names` may be a column's name."""
+    """Reads and checks a header; a number is a column's name only if it is in `known_names`."""
     size, state = look(path)
     head, is_compressed = read_head(path, _HEAD_BYTES)
     is_whole = len(head) < _HEAD_BYTES
@@ -64,7 +64,8 @@ def read_header(
     if not any(name.strip() for name in names):
         raise DataError(f"{path}: line {line}: blank, expected the header, names of columns")
     _check_names(names, f"{path}: line {line}", options.delimiter or ",", known_names)
-    # Any text is a table of one column, so a table must be one by option, file or column name.
+    # Any text could be a table of one column, so a table must be declared by the option, the file's
+    # extension or a known column name.
     is_table = path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names
     if len(names) == 1 and options.kind is None and not is_table:
         raise DataError(
@@ -83,7 +84,7 @@ def _after_comments(head: bytes, start: int, comment: bytes) -> int:
 
 
 def find_delimiter(path: str, comment: str | None) -> str:
-    """Returns a comma if the first row has one, unless it has more tabs; else what it has most."""
+    """Returns the likely delimiter: a comma unless the first row has more tabs or no comma."""
     head, _ = read_head(path, _HEAD_BYTES)
     head = head.removeprefix(BOM)
     if comment:
@@ -114,7 +115,7 @@ def _check_names(
             )
     blank = [str(at) for at, name in enumerate(names, 1) if not name.strip()]
     if blank:
-        index = ", or where it is pandas' index write df.to_csv(..., index=False)"
+        index = ", or if it is pandas' index, write df.to_csv(..., index=False)"
         raise DataError(
             f"{place}: blank name of column {', '.join(blank)} of {len(names)}; "
             f"name it in the header{index if blank == ['1'] else ''}"

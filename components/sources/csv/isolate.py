@@ -1,7 +1,7 @@
-"""Rows of delimited text some of which do not fit: separates them, with reasons, from the others.
+"""Separates the rows of delimited text that do not fit, with reasons, from those that do.
 
-Used only for rows that `RowParser.parse` refused, so it may cost more a row. Arrow still converts
-all columns but those at fault.
+Used only for rows that `RowParser.parse` refused, so it may cost more per row. Arrow still
+converts all columns without faults.
 """
 
 import numpy as np
@@ -18,12 +18,12 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
 def isolate(block: RowBlock, place: RowPlace, parser: RowParser, splitter: CsvSplitter) -> Batch:
-    """Returns every row of a block that is not broken as a good, a rejected or a blank one."""
+    """Returns the rows of a block that is not broken, each as good, rejected or blank."""
     return _Isolation(block, parser).batch(place, splitter)
 
 
 class _Isolation:
-    """Good rows and faults of one block; a row's first column at fault counts."""
+    """Good rows and faults of one block; a row is reported with its first faulty column."""
 
     def __init__(self, block: RowBlock, parser: RowParser) -> None:
         self._block = block
@@ -65,7 +65,7 @@ class _Isolation:
         return self._block.data[self._starts[row] : self._ends[row]]
 
     def _parse(self, kept: np.ndarray) -> pa.RecordBatch:
-        """Returns those of the rows `kept` that parse, all of the right width; notes faults."""
+        """Parses the rows `kept`, all of the right width; returns good ones and records faults."""
         columns, quoted = self._parser.columns, self._block.quoted
         if not len(kept):
             return empty_batch(columns)
@@ -94,7 +94,7 @@ class _Isolation:
         return pa.array(texts, pa.string()).cast(column.arrow_type)
 
     def _cast(self, column: Column, values: pa.Array) -> pa.Array | None:
-        """Converts a column of numbers by Arrow; None if a value needs a closer look."""
+        """Converts a column of numbers by Arrow; None if values must be examined one by one."""
         nulls = pa.array(self._parser.options.null_tokens, pa.string())
         try:
             texts = values.cast(pa.string())
@@ -110,7 +110,7 @@ class _Isolation:
         return None if pc.any(odd).as_py() else numbers
 
     def _number_text(self, column: Column, row: int, text: str) -> str | None:
-        """Returns `text` in a form that Arrow reads; None if it is no value or at fault."""
+        """Returns `text` in a form that Arrow reads; None if it means no value or is at fault."""
         options = self._parser.options
         stripped = text.strip(SPACES)
         if text in options.null_tokens or stripped in options.null_tokens:

@@ -1,4 +1,4 @@
-"""Rows of delimited text to typed Arrow columns by Arrow's own CSV reader.
+"""Converts rows of delimited text to typed Arrow columns with Arrow's own CSV reader.
 
 No Python runs per row. Bytes that do not fit raise `Misfit`; `isolate.py` then finds the rows.
 """
@@ -25,15 +25,15 @@ _PARSED_TYPES = {
 }
 
 
-class Misfit(Exception):  # noqa: N818 - a signal, not an error of the user's
+class Misfit(Exception):  # noqa: N818 - a signal, not an error for users
     """Some row does not fit; which one and why is not known yet."""
 
 
 @dataclass(frozen=True)
 class RowParser:
-    """Parser of the rows of files that have the columns `names`, in that order.
+    """Parser of rows whose fields are the columns `names`, in that order.
 
-    A wanted column that is not among them is null throughout.
+    A wanted column that is not in `names` is null in all rows.
     """
 
     names: tuple[str, ...]
@@ -54,7 +54,7 @@ class RowParser:
     def parse_raw(
         self, data: bytes, *, quoted: bool, kinds: Collection[FeatureKind] = tuple(FeatureKind)
     ) -> dict[str, pa.Array]:
-        """Returns the unconverted columns of some kinds, binary [rows], by name."""
+        """Returns the columns of the given kinds, not yet converted (binary [rows]), by name."""
         names = [c.name for c in self.columns if c.kind in kinds and c.name in self.names]
         if not names:
             return {}
@@ -71,10 +71,10 @@ class RowParser:
         self, data: bytes, types: dict[str, pa.DataType], nulls: tuple[str, ...], *, quoted: bool
     ) -> pa.Table:
         if data.startswith(BOM):
-            data = BOM + data  # Arrow strips one wherever it begins to read.
+            data = BOM + data  # Arrow strips one BOM wherever it begins to read.
         try:
-            # Not read_csv: before it returns it searches all Python objects for frames that
-            # hold its traceback, 8-17 ms a call in a process with Beam (pyarrow 10).
+            # Not read_csv: before it returns, it searches all Python objects for frames that hold
+            # its traceback: 8-17 ms per call in a process with Beam (pyarrow 10).
             return pa.csv.open_csv(
                 _arrow_owned(data),
                 read_options=pa.csv.ReadOptions(
@@ -104,11 +104,11 @@ class RowParser:
         return array
 
     def _finite(self, array: pa.Array) -> pa.Array:
-        """Applies the policy for NaN; raises `Misfit` if a text must be looked at."""
+        """Applies the policy for NaN; raises `Misfit` if the texts must be examined."""
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
         if np.isfinite(numbers).all():
             return array
-        # An infinity may be a finite number beyond float32. NaN is always written as such.
+        # Infinity may come from a finite number beyond float32; NaN only comes from a text for NaN.
         if self.options.non_finite == "reject" or np.isinf(numbers).any():
             raise Misfit
         if self.options.non_finite == "keep":

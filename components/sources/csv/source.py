@@ -54,7 +54,7 @@ class CsvSource(TextSource):
             for start in range(0, table.num_rows, MAX_BATCH_ROWS):
                 yield Batch(table.slice(start, MAX_BATCH_ROWS))
             return
-        # Only the parts of the block in which something does not fit are isolated.
+        # Only the parts of the block that have a misfit are isolated.
         for start in range(0, block.rows, MAX_BATCH_ROWS):
             part = block.slice_rows(start, min(start + MAX_BATCH_ROWS, block.rows))
             yield from self.batches(part, place)

@@ -1,8 +1,9 @@
 """Row boundaries in delimited text: a stream of bytes in, blocks of whole rows out.
 
-The planning process counts and cuts with the same blocks that the workers parse, so both see the
-same rows. In almost all text the parity of quotes tells inside from outside, which one vectorised
-check per block proves. Where the check fails, rows are walked one by one for a while (`walker.py`).
+The planning process counts rows in the same blocks that the workers parse, so both see the same
+rows. In almost all text a byte is inside quotes if an odd number of quotes precede it ("parity");
+one vectorised check per block proves it. After a failed check, rows are walked one by one for a
+while (`walker.py`).
 """
 
 import re
@@ -32,10 +33,10 @@ from penstock.components.sources.text.blocks import (
 from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
 
-# First stretch that is walked row by row after a failed check; doubled while checks go on failing,
-# so that one odd quote costs little and a file full of them is not checked over and over.
+# Bytes that are walked row by row after a failed check; doubled after each further failure. So one
+# odd quote costs little, and a file full of them is not checked over and over.
 _FIRST_WALK_BYTES = 4096
-# The quotes in so many bytes decide whether a text begins inside quotes.
+# Number of bytes whose quotes decide whether a text begins inside quotes.
 _GUESS_BYTES = 256 * 1024
 _SKIPPED_BYTES = MIB
 _LINE_END = re.compile(rb"\r\n?|\n")
@@ -62,7 +63,7 @@ class CsvSplitter(Splitter):
     def split(
         self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
     ) -> Iterator[RowBlock]:
-        """Yields blocks of rows; see `Splitter`. The beginning of a line too long is a block."""
+        """Yields blocks of rows; see `Splitter`. A line that is too long is a block, cut short."""
         offset, buffer, stretch = start, b"", 0
         window = first_window(offset, cell, self._block_bytes)
         while offset < end:
@@ -105,10 +106,10 @@ class CsvSplitter(Splitter):
     def guess_row_start(self, stream: Readable, most: int) -> int | None:
         """Returns the offset of the first row; see `Splitter`.
 
-        The stream may begin inside quotes or outside: the case is taken for which all quotes open
-        and close where they may.
+        The stream may begin inside or outside quotes: the guess is the case in which all quotes
+        open and close at the edges of fields.
         """
-        del most  # All that is read counts, for its quotes.
+        del most  # The quotes of all bytes that were read count.
         head = stream.read(_GUESS_BYTES)
         values = np.frombuffer(head, np.uint8)
         quotes = np.flatnonzero(values[1:] == QUOTE) + 1
@@ -122,7 +123,7 @@ class CsvSplitter(Splitter):
         return int(starts[0]) if len(starts) else None
 
     def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
-        """Returns the row that is too long, or in which a quote is not closed properly."""
+        """Returns the only row of a broken block: too long, or with a quote not closed properly."""
         if block.left_out:
             return too_long(place, block.data, self._max_row_bytes)
         line = place.line + count_line_ends(block.data[: block.broken_at])
@@ -130,7 +131,7 @@ class CsvSplitter(Splitter):
         return RejectedRow(place.file, place.row, line, None, _BROKEN_QUOTE, raw)
 
     def fields(self, row: bytes) -> list[bytes]:
-        """Returns the fields of a row that is not broken, unquoted, without the line end."""
+        """Returns the unquoted fields of a row that is not broken, without the line end."""
         return self._walker.fields(row)
 
     def field_counts(self, block: RowBlock) -> np.ndarray:
@@ -167,11 +168,11 @@ class CsvSplitter(Splitter):
         return RowBlock(offset, data, len(ends), quoted=True, ends=ends), odd_at is not None
 
     def _first_odd_quote(self, values: np.ndarray, quotes: np.ndarray, *, last: bool) -> int | None:
-        """Returns the place of the first quote that shows that parity does not hold."""
+        """Returns the index of the first quote for which parity does not hold."""
         opening, closing = quotes[::2], quotes[1::2]
         opens_well = self._beside_quote[values[opening - 1]] | (opening == 0)
         after = np.minimum(closing + 1, len(values) - 1)
-        closes_well = self._beside_quote[values[after]]  # The last byte is itself a quote: fine.
+        closes_well = self._beside_quote[values[after]]  # For the last byte, the quote itself.
         odd = [opening[~opens_well][:1], closing[~closes_well][:1]]
         if last and len(opening) > len(closing):
             odd.append(opening[-1:])

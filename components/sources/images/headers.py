@@ -1,8 +1,8 @@
 """Format, size, orientation and soundness of an image, from its headers; no pixel is decoded.
 
 Damage that only a decoder meets (bytes altered between header and end mark) is not found here;
-`verify='decode'` finds it. PNGs that stop libpng, with which TensorFlow decodes, are rejected even
-if other decoders go on: chunk order, checksums, header (https://www.w3.org/TR/png-3/#5Chunks).
+`verify='decode'` finds it. A PNG that libpng, TensorFlow's decoder, refuses (wrong chunk
+order, checksum or header) is rejected even if others read it (https://www.w3.org/TR/png-3/#5Chunks).
 """
 
 import re
@@ -20,14 +20,14 @@ from penstock.components.tfrecord.image_header import image_header
 UPRIGHT = 1
 _ORIENTATION = 0x0112
 _SHORT = 3
-# JPEG markers. Frames are baseline, extended and progressive with Huffman codes and 8 bits a
-# sample, which every decoder reads, and the other frames; C4, C8 and CC mean something else.
+# JPEG markers. Every decoder reads the common frames: baseline, extended and progressive with
+# Huffman codes and 8 bits per sample. C4, C8 and CC do not begin a frame.
 _JPEG_END = b"\xff\xd9"
 _SCAN = 0xDA
 _EXIF = 0xE1
 _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
 _FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# PNG: colour types, and the bits a sample that each may have.
+# PNG: sets of colour types, and the allowed bits per sample of each type.
 _SIGNATURE_BYTES = 8
 _HAS_ALPHA = {4, 6}
 _GRAY = {0, 4}
@@ -48,7 +48,7 @@ class Probe(NamedTuple):
     width: int
     height: int
     channels: int  # 1 (gray) or 3, as TensorFlow decodes it; 0 if not `is_plain`.
-    is_plain: bool  # TensorFlow decodes it to what the policies say.
+    is_plain: bool  # Whether TensorFlow decodes the file as the policies demand.
 
 
 def probe(data: bytes, path: str, options: Images) -> Probe:
@@ -74,7 +74,7 @@ def probe(data: bytes, path: str, options: Images) -> Probe:
 
 
 def check_pixels(width: int, height: int, most: int) -> None:
-    """Rejects, by UnfitFileError, an image without pixels or with more than `most`."""
+    """Raises UnfitFileError for an image without pixels or with more than `most`."""
     if width * height == 0:
         raise UnfitFileError(f"damaged: its header says {width}x{height} pixels")
     if width * height > most:
@@ -104,7 +104,7 @@ def orientation(exif: bytes) -> int:
 
 def _probe_jpeg(data: bytes) -> tuple[int, bool]:
     at, turned = 2, UPRIGHT
-    frame: tuple[int, int, int] | None = None  # Marker, bits a sample, samples a pixel.
+    frame: tuple[int, int, int] | None = None  # Marker, bits per sample, samples per pixel.
     while data[at : at + 1] == b"\xff" and at + 4 <= len(data):
         marker, size = struct.unpack_from(">BH", data, at + 1)
         if marker == 0xFF:  # A fill byte.
@@ -120,8 +120,8 @@ def _probe_jpeg(data: bytes) -> tuple[int, bool]:
         at += 2 + size
     else:
         raise UnfitFileError("truncated JPEG: it ends before its pixels begin; copy it again")
-    # Compressed data have no such pair, and thumbnails are before the scan. Searched from the end,
-    # where it is unless a camera appended something.
+    # Only the end mark has these bytes: compressed data cannot, and thumbnails precede the scan.
+    # Searched from the end, where the mark is unless a camera appended something.
     if data.rfind(_JPEG_END, at) < 0:
         raise UnfitFileError("truncated JPEG: the mark of its end is missing; copy it again")
     assert frame is not None
@@ -172,7 +172,7 @@ def _chunks(data: bytes) -> Iterator[_Chunk]:
 
 def _header_problem(header: _Chunk) -> str | None:
     if header.kind != b"IHDR" or len(header.data) != 13:
-        return "its header is not one"
+        return "its first chunk is not a header"
     bits, colour, compression, filtering, interlace = header.data[8:]
     is_valid = bits in _BITS.get(colour, ()) and not (compression or filtering or interlace > 1)
     return None if is_valid else "its header has invalid values"
@@ -195,9 +195,9 @@ def _order_problem(chunks: Sequence[_Chunk]) -> str | None:
 
 
 def _is_inflated(chunks: Sequence[_Chunk]) -> bool:
-    """Whether the pixels go on to their checksum, without which Pillow would go on."""
+    """Returns whether the pixels are complete; Pillow would not notice if they end early."""
     inflating = zlib.decompressobj()
-    with suppress(zlib.error):  # Pillow names it.
+    with suppress(zlib.error):  # Pillow reports damage itself.
         for chunk in chunks:
             if chunk.kind == b"IDAT":
                 inflating.decompress(chunk.data)

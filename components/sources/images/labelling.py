@@ -1,7 +1,7 @@
 """Labels of images: by folder, or by the rows of a label file.
 
-A label file names an image by its path below the input, by its file name, or by that without
-extension: the way that finds most images is taken for all rows.
+A label file names an image by its path below the input, by its file name, or by its file name
+without extension. All rows follow the one rule that finds most images.
 """
 
 import os
@@ -29,7 +29,7 @@ class Labels:
     columns: tuple[Column, ...]  # `image/class/label`, `image/class/text` if known, further ones.
     rows: pa.RecordBatch  # Null if an image has no label.
     unlabelled: tuple[int, ...]  # Indices of images.
-    missing: tuple[tuple[int, str], ...] = ()  # Row (from 1) and name of labels without image.
+    missing: tuple[tuple[int, str], ...] = ()  # Row (from 1) and name of missing images.
     notes: tuple[str, ...] = ()
 
 
@@ -54,7 +54,7 @@ def label_by_folder(images: Sequence[FoundFile], class_names: Names | None) -> L
 def label_by_file(
     images: Sequence[FoundFile], table: LabelTable, options: Images, class_names: Names | None
 ) -> Labels:
-    """Labels each image by its row of a label file; DataError names rows that contradict."""
+    """Labels each image by its row of a label file; DataError names contradicting rows."""
     taken = find_columns(table, options)
     row_of_image, missing, rule = _match(images, table, taken.file)
     numbers, texts = _classes(table, taken, class_names)
@@ -78,7 +78,7 @@ def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
 
 
-# Each rule has the key of an image and that of a row, which may lack the image's extension.
+# Description of each rule, key of an image's path, key of a row's name (extension optional).
 _RULES: tuple[tuple[str, Callable[[str], str], Callable[[str], str]], ...] = (
     ("their path", str, str),
     ("their name", os.path.basename, os.path.basename),
@@ -164,7 +164,7 @@ def _classes(
 def _number_texts(
     table: LabelTable, values: Sequence[object], names: Names | None
 ) -> tuple[list[int | None], list[bytes | None]]:
-    """Numbers classes that are texts only, from 0, in the order of `names` or sorted."""
+    """Numbers text classes from 0, in the order of `names`, or else sorted."""
     texts = [_text(value) or None for value in values]
     order = [os.fsencode(name) for name in names] if names else sorted({t for t in texts if t})
     if names:
@@ -196,5 +196,5 @@ def _check_one_text(
         if texts[first] != texts[row]:
             raise DataError(
                 f"{table.path}: class {number} is {texts[first]!r} in row {first + 1} and "
-                f"{texts[row]!r} in row {row + 1}; expected one text a class"
+                f"{texts[row]!r} in row {row + 1}; expected one text per class"
             )

@@ -1,4 +1,4 @@
-"""A label file (CSV, JSON or MATLAB) to typed columns: image, class as number and as text, others.
+"""Reads a label file (CSV, JSON, MATLAB) as columns: image, class as number and as text, others.
 
 docs/images.md has the table of the forms and of the column names that are recognised.
 """
@@ -34,11 +34,11 @@ Branch = Mapping[str, object]
 @dataclass(frozen=True)
 class LabelTable:
     path: str
-    origin: str  # Part of the file that was taken, for a report.
+    origin: str  # Part of the file that holds the rows, for reports.
     columns: tuple[Column, ...]
     rows: pa.RecordBatch
     class_names: tuple[str, ...] | None = None  # Names of all classes, if the file has them.
-    first_class: int = 0  # Number of the first of them: 1 as MATLAB counts, or 0.
+    first_class: int = 0  # Number of the first class: 1 in MATLAB files, else 0.
 
     def values(self, name: str) -> list:
         return self.rows.column(self.rows.schema.get_field_index(name)).to_pylist()
@@ -62,7 +62,7 @@ class LabelColumns:
 
 
 def read_labels(path: str, options: Images) -> LabelTable:
-    """Reads a label file whole; one of a million images takes some hundred MiB."""
+    """Reads a whole label file; a million images take some hundred MiB of memory."""
     with open_data(path) as stream:
         head = stream.read(_HEAD_BYTES)
     if not head:
@@ -90,7 +90,7 @@ def read_class_names(path: str) -> tuple[str, ...]:
         lines = data.decode("utf-8-sig", "surrogateescape").splitlines()
         names = tuple(line.strip() for line in lines if line.strip())
     if not names:
-        raise DataError(f"{path}: no names of classes; expected a list of them, or a name a line")
+        raise DataError(f"{path}: no names of classes; expected a list, or one name per line")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{path}: names class {twice!r} twice")
@@ -125,7 +125,7 @@ def _checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _from_tree(tree: object, path: str, options: Images, *, first_class: int) -> LabelTable:
-    """Finds the rows among nested values: the only value with rows that name a file each."""
+    """Finds the rows among nested values: the only value whose rows each name a file."""
     values = {"its rows": tree, **(tree if isinstance(tree, Mapping) else {})}
     found = {name: rows for name, value in values.items() if (rows := _rows(value, options))}
     if not found and (rows := _rows_by_name(tree)):
@@ -153,7 +153,7 @@ def _rows(value: object, options: Images) -> list[Branch]:
             return [value]  # A MATLAB struct array of one is a struct.
         if not isinstance(files, list):
             return []
-        # Class names and the like, of other lengths, are not columns.
+        # Lists of other lengths, such as class names, are not columns.
         columns = {k: v for k, v in value.items() if isinstance(v, list) and len(v) == len(files)}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     rows = value if isinstance(value, list) else []
@@ -162,7 +162,7 @@ def _rows(value: object, options: Images) -> list[Branch]:
 
 
 def _rows_by_name(tree: object) -> list[Branch]:
-    """Returns the rows of a mapping from files to classes, or to mappings."""
+    """Returns the rows of a mapping from files to classes, or to mappings by column."""
     values = tree.values() if isinstance(tree, Mapping) else ()
     if not isinstance(tree, Mapping) or not values:
         return []
@@ -182,7 +182,7 @@ def _class_names(tree: object) -> tuple[str, ...] | None:
 
 
 def type_rows(rows: Sequence[Branch], path: str) -> tuple[tuple[Column, ...], pa.RecordBatch]:
-    """Returns rows of Python values as typed columns; DataError names a misfit's place."""
+    """Returns rows of Python values as typed columns; DataError names a misfit's row and column."""
     sample = ValueSample()
     for row in rows:
         sample.add(row, path)
@@ -202,7 +202,7 @@ def find_file_column(names: Collection[str], wanted: str | None) -> str | None:
 
 
 def find_columns(table: LabelTable, options: Images) -> LabelColumns:
-    """Returns the roles of the columns; a class column of text is the class as text."""
+    """Returns the role of each column; a class column of text is taken as the class's text."""
     kinds = {column.name: column.kind for column in table.columns if not column.is_list}
     for option in ("file_column", "label_column", "text_column"):
         wanted = getattr(options, option)

@@ -2,7 +2,7 @@
 
 import os
 
-# Format by extension: those of `image_header`, and those that are rejected.
+# Image format by extension, formats that are rejected included.
 _BY_EXTENSION = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "JPEG"),
     **dict.fromkeys((".png", ".apng"), "PNG"),
@@ -47,7 +47,7 @@ def format_by_extension(path: str) -> str | None:
 
 
 def refusal(data: bytes) -> str:
-    """Returns the reason why bytes without the header of a readable image are not an image."""
+    """Returns why bytes are rejected that do not begin like a readable image."""
     kind = next((name for magic, name in _MAGIC if data.startswith(magic)), None)
     if data[4:8] == b"ftyp":
         kind = _BRANDS.get(data[8:12])
@@ -71,6 +71,6 @@ def _is_text(head: bytes) -> bool:
     try:
         head.decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.end < len(head):  # Otherwise only the last character is cut.
+        if error.end < len(head):  # Otherwise the cut only split the last character.
             return False
     return b"\0" not in head

@@ -1,7 +1,7 @@
 """A MATLAB file (version 5) as nested Python values: mappings, lists, texts and numbers.
 
-A struct is a mapping, a struct array a list of them, a cell array or a vector a list, a matrix a
-list of its rows, an empty value None. MATLAB's numbers are doubles: whole ones become int.
+A struct becomes a mapping, a struct array a list of mappings, a cell array or vector a list, a
+matrix a list of its rows, an empty value None. MATLAB's numbers are doubles: whole ones become int.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.spool import local_path
 
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-_USER_BLOCK_BYTES = 512  # MATLAB's header before HDF5's in version 7.3.
+_USER_BLOCK_BYTES = 512  # Size of MATLAB's header, which precedes HDF5's in version 7.3.
 
 
 def is_matlab(head: bytes) -> bool:
-    """Returns whether a file is MATLAB's or HDF5; `head` is at least its first 1 KiB."""
+    """Returns whether a file is in MATLAB's format or HDF5; `head` is its first 1 KiB or more."""
     return head.startswith((b"MATLAB ", _HDF5_MAGIC)) or _is_hdf5(head)
 
 

@@ -25,29 +25,29 @@ class Images(KindOptions):
 
     Attributes:
         kind: `images`.
-        labels_file: CSV, JSON or MATLAB file that maps file names to classes; else the folder
-            right below the input is an image's class, and classes are numbered from 0 in
+        labels_file: CSV, JSON or MATLAB file that maps file names to classes. Without one, the
+            folder right below the input is an image's class, and classes are numbered from 0 in
             the order of their names.
-        class_names_file: Text file (a name a line), JSON list or MATLAB file with the names of
-            all classes in order; so that parts of a data set are numbered alike.
-        file_column: Column of the label file that names the image; else a usual name of it.
-        label_column: Column with its class; else a usual name of it.
-        text_column: Column with its class in words; else a usual name of it.
-        labels_variable: Variable of a MATLAB file, or key of a JSON file, that holds the rows; else
-            the only one with files.
-        unlabelled: An image without label: `reject` it as a bad row, `keep` it without, or `drop`.
-        missing_images: A label without image: `reject` it as a bad row, or `drop`.
-        layout: `bytes` as they are, `resized` and encoded again, or `decoded` to uint8.
+        class_names_file: Text file (one name per line), JSON list or MATLAB file with the names of
+            all classes in order. It gives all parts of a data set the same class numbers.
+        file_column: Column of the label file that names the image; by default found by its name.
+        label_column: Column with its class; by default found by its name.
+        text_column: Column with its class in words; by default found by its name.
+        labels_variable: Variable of a MATLAB file, or key of a JSON file, that holds the rows; by
+            default the only one that names files.
+        unlabelled: An image without label: `reject` it as a bad row, `keep` it, or `drop` it.
+        missing_images: A label without image: `reject` it as a bad row, or `drop` it.
+        layout: Store files as their `bytes`, or `resized` and encoded again, or `decoded` to uint8.
         size: Side in pixels of `resized` images, and of `decoded` ones if given.
-        fit: To the size by `crop` of the centre, `pad` with black, `stretch`, or the `shortest`
-            side to the size and nothing cut.
+        fit: How to reach the size: `crop` the centre, `pad` with black, `stretch`, or scale the
+            `shortest` side to the size and cut nothing.
         channels: 3 (RGB) or 1 (gray), of `resized` and `decoded` images.
         encoding: `jpeg` or `png`, of `resized` images.
-        jpeg_quality: 1 to 100, of each JPEG that is written.
+        jpeg_quality: Quality, 1 to 100, of each JPEG that is written.
         alpha: Background of transparent pixels: `white`, `black`, or `drop` to ignore alpha.
-        max_pixels: An image of more is rejected before it is decoded.
-        verify: `header` finds files that are cut; `decode` decodes each, also in `bytes`.
-        content_digest: Add the feature `image/key/sha256`, equal where files are.
+        max_pixels: Maximum pixels of an image; a larger one is rejected before it is decoded.
+        verify: `header` finds truncated files; `decode` decodes every image, in any layout.
+        content_digest: Add the feature `image/key/sha256`, the digest of the file.
         shuffle_seed: Decides the order of the images in the shards.
     """
 

@@ -4,9 +4,9 @@ The policies, for all formats: EXIF orientation is applied; of 16 bits the upper
 TensorFlow; CMYK becomes RGB without colour management; alpha goes over white or black, or is
 dropped; the first frame of an animation counts.
 
-The layout `bytes` keeps a file that TensorFlow decodes to just that. Of the others a JPEG is
-encoded again as JPEG, all other formats as PNG, which loses nothing, so each stored image is a
-JPEG or a PNG, upright, of 1 or 3 channels.
+The layout `bytes` keeps a file unchanged if TensorFlow decodes it to exactly this form. Otherwise
+a JPEG is encoded again as JPEG, and any other format as PNG, which is lossless. So each stored
+image is an upright JPEG or PNG of 1 or 3 channels.
 """
 
 import io
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _BACKGROUNDS = {"white": (255, 255, 255, 255), "black": (0, 0, 0, 255)}
 _MOST_JPEG_SIDE = 65_500  # libjpeg's limit.
 _GRAY_MODES = ("1", "L", "LA", "La")
-# Pillow reduces a JPEG while it decodes to no less than this many times the wanted size, so that
+# Pillow may shrink a JPEG while it decodes, but not below this multiple of the wanted size, so that
 # the resizing filter still has pixels to average.
 _DRAFT_SCALE = 2
 
@@ -54,7 +54,7 @@ def store(data: bytes, path: str, options: Images) -> StoredImage:
         return _as_bytes(data, seen, options)
     image = decode(data, seen, options)
     if options.size is not None:
-        if options.fit == "shortest":  # A narrow strip may grow beyond all bounds.
+        if options.fit == "shortest":  # The long side of a narrow strip has no bound.
             _check_enlarged(image, options)
         image = resize(image, options.size, options.fit)
     image = image.convert("L" if options.channels == 1 else "RGB")
@@ -107,16 +107,16 @@ def require_pillow() -> None:
 
 
 def decode(data: bytes, probe: Probe, options: Images) -> "Image":
-    """Decodes to mode `L` or `RGB`; a JPEG to be made much smaller at a reduced size."""
+    """Decodes to mode `L` or `RGB`; a JPEG that is then shrunk much is decoded at reduced size."""
     from PIL import Image
 
     try:
         with warnings.catch_warnings():
-            # Large images are rejected already; other warnings, as of damaged EXIF, do not
-            # change the pixels.
+            # Large images are rejected already. Other warnings, such as for damaged EXIF, do not
+            # affect the pixels.
             warnings.simplefilter("ignore")
             image = Image.open(io.BytesIO(data), formats=[probe.format])
-            check_pixels(*image.size, options.max_pixels)  # Headers may disagree.
+            check_pixels(*image.size, options.max_pixels)  # May differ from `probe`'s.
             if probe.format == "JPEG" and options.size is not None:
                 wanted = _DRAFT_SCALE * options.size
                 image.draft(None, (wanted, wanted))
@@ -153,7 +153,7 @@ def _has_alpha(image: "Image") -> bool:
 def _turn(image: "Image", turned: int) -> "Image":
     from PIL.Image import Transpose
 
-    # Operation that makes the picture upright, by EXIF orientation.
+    # Operation that makes the image upright, by EXIF orientation.
     methods = {
         2: Transpose.FLIP_LEFT_RIGHT,
         3: Transpose.ROTATE_180,
@@ -169,8 +169,8 @@ def _turn(image: "Image", turned: int) -> "Image":
 def resize(image: "Image", size: int, fit: str) -> "Image":
     """Resizes a gray or RGB image with an antialiasing bicubic filter.
 
-    To `size` x `size` pixels by `fit`: `crop` of the centre, `pad` with black, `stretch`; or
-    `shortest`: the shorter side is `size`, the aspect is kept and nothing is cut.
+    `fit` is `crop` (the centre), `pad` (with black) or `stretch`, each to `size` x `size` pixels;
+    or `shortest`: the shorter side becomes `size`, the aspect is kept and nothing is cut.
     """
     from PIL.Image import Resampling, new
 

@@ -1,8 +1,8 @@
 """Images as a `Source`: slices of a shuffled list of files in, record batches out.
 
-Opening it lists and hashes every file and reads the labels, and decodes nothing; the worker that
-reads an image finds its faults. The place of an image in the list is a digest of its name and the
-seed, so shards mix the classes, and a new image moves no other.
+Opening it lists and hashes every file and reads the labels, but decodes nothing; faults of an image
+are found by the worker that reads it. The list is sorted by a digest of image name and seed: every
+shard mixes the classes, and a new image does not move the others.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ IMAGE_COLUMNS = (
     Column(image_features.CHANNELS, FeatureKind.INT),
     Column(image_features.FILENAME, FeatureKind.BYTES),
 )
-# TensorFlow object detection's name for it.
+# Name of this feature in TensorFlow's object detection API.
 DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
 # Files that are certainly not images; any other file is rejected later if it is not one.
 _STRAY = re.compile(
@@ -56,7 +56,7 @@ _STRAY = re.compile(
 )
 # A larger file is rejected unread: a worker holds a few whole images, and a record ends at 2 GiB.
 MAX_FILE_BYTES = 256 * MIB
-# Files left out that are reported by name.
+# Number of left-out files that are reported by name.
 _SHOWN_IGNORED = 20
 
 
@@ -73,9 +73,9 @@ class ImageList(FileList):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImageSource(WholeFileSource[ImageList]):
-    """Images, listed and labelled; the scan rejects links out of the folder."""
+    """Images, listed and labelled; the scan rejects links that lead out of the folder."""
 
-    # The images from which the size of records is estimated are decoded in vain.
+    # Few: images of the first batch are decoded only to estimate the size of records.
     first_rows = 16
 
     options: Images
@@ -148,7 +148,7 @@ def _labels(images: Sequence[FoundFile], options: Images) -> Labels:
 def _apply_policies(
     tree: Tree, labels: Labels, options: Images
 ) -> tuple[list[int], list[RejectedRow]]:
-    """Returns the indices of the images to read, and what is rejected unread."""
+    """Returns the indices of the images to read, and the rows that are rejected unread."""
     rejected: list[RejectedRow] = [
         rejected_file(path, reason) for path, reason in sorted(tree.refused.items())
     ]
@@ -210,7 +210,7 @@ def image_notes(
     numbers: Sequence[int | None],
     texts: Sequence[bytes | None],
 ) -> tuple[str, ...]:
-    """Counts images by class, and files with equal content; arguments have an entry an image."""
+    """Counts images by class, and files with equal content; arguments have one entry per image."""
     lines = []
     counts = Counter(pair for pair in zip(numbers, texts, strict=True) if pair[0] is not None)
     if counts:
@@ -245,7 +245,7 @@ def _named(names: Sequence[str], group: Sequence[int]) -> str:
 def _fingerprint(listed: ImageList, options: Images) -> str:
     """Digests names and content of images, label files and rejected files.
 
-    `content.fingerprint` resolves paths, which takes longer than opening a file.
+    Not by `content.fingerprint`: it resolves paths, which takes longer than opening a file.
     """
     digest = hashlib.sha256(b"images")
     for name, content in zip(listed.names.to_pylist(), listed.digests.to_pylist(), strict=True):

@@ -19,8 +19,8 @@ from penstock.components.sources.spark.types import parse_columns
 from penstock.components.sources.spread import Spread, here
 
 SUCCESS = "_SUCCESS"
-# Hadoop's checksums (org.apache.hadoop.fs.ChecksumFileSystem), `.part-00000.crc` for `part-00000`:
-# "crc", NUL, a big-endian int of the bytes of each checksum, then the big-endian CRC-32s.
+# Hadoop's checksum file (org.apache.hadoop.fs.ChecksumFileSystem) of `part-00000` is
+# `.part-00000.crc`: "crc", NUL, bytes per checksum (big-endian int), then big-endian CRC-32s.
 _CRC_MAGIC = b"crc\0"
 _CRC_HEADER_BYTES = len(_CRC_MAGIC) + 4
 _CRC_NAME = re.compile(r"\.(part-.*)\.crc")
@@ -33,11 +33,11 @@ class Spark(KindOptions):
     """A folder of part files that Spark wrote.
 
     Attributes:
-        columns: Name and Spark type of each column of TFRecords, as `fare double`; by default those
-            of `schema_from`, or else inferred from a sample of the records.
-        schema_from: A folder of Parquet that Spark wrote from the same table: gives TFRecords the
-            names and types of their columns.
-        need_success: Whether to reject a folder without `_SUCCESS`: its job did not finish.
+        columns: Name and Spark type, such as `fare double`, of each column of TFRecords; by default
+            as in `schema_from`, or else inferred from a sample of the records.
+        schema_from: Folder of Parquet that Spark wrote from the same table: it gives the names and
+            types of the columns of TFRecords.
+        need_success: Whether to reject a folder without `_SUCCESS`, as its job did not finish.
         check_sums: Whether to compare every part file with Hadoop's `.crc` beside it, and to reject
             a `.crc` without part file.
         non_finite: NaN and infinity in columns of Parquet: `reject` the row, read as `null`, or
@@ -66,7 +66,7 @@ def open_spark(inputs: Sequence[str], options: Spark, spread: Spread = here) -> 
     if len(is_parquet) > 1:
         raise DataError(f"{inputs[0]}: holds Parquet and other part files; ingest them apart")
     if True not in is_parquet:
-        # A task without rows writes no byte, and so does one that failed: this cannot be decided.
+        # A task without rows writes an empty file, but so may a task that failed.
         note = f"{counted(len(empty), 'part file')} of 0 bytes, without rows: {shown(empty)}"
         return replace(_open_tfrecords(paths, options, spread), notes=(note,) if empty else ())
     if empty:
@@ -203,7 +203,7 @@ def _open_tfrecords(paths: Sequence[str], options: Spark, spread: Spread) -> Sou
             f"{os.path.dirname(paths[0])}: its records have {shown(more)}, which is none of the "
             f"columns that were named, {shown(names)}; name all columns of the records"
         )
-    # The same records under other columns are other rows.
+    # The fingerprint covers the columns: the same records under other columns are other rows.
     content = f"{source.fingerprint} {columns!r}".encode()
     fingerprint = hashlib.sha256(content).hexdigest()
     return replace(source, kind="spark", columns=columns, fingerprint=fingerprint)

@@ -1,4 +1,4 @@
-"""Spark's type names, as `df.dtypes` prints them, to kinds of features."""
+"""Maps Spark's type names, as `df.dtypes` prints them, to kinds of features."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from penstock.components.errors import UsageError
 from penstock.components.sources.base import Column
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# https://spark.apache.org/docs/latest/sql-ref-datatypes.html, names in SQL and their aliases.
+# https://spark.apache.org/docs/latest/sql-ref-datatypes.html: names in SQL and their aliases.
 _KINDS = {
     FeatureKind.INT: (
         "boolean", "tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long",

@@ -1,7 +1,7 @@
 """Addresses of databases and their logins: the only module that holds a password.
 
-An address travels in pipelines, logs and messages, so it must not hold one. User and password
-are read from the environment or a file in the process that connects.
+An address travels in pipelines, logs and messages, so it must not hold a password. User and
+password are read from the environment or a file, in the process that connects.
 """
 
 import os
@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
 USER_VARIABLE = "PENSTOCK_SQL_USER"
 PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
 HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
-# The driver in the extra `sql`.
+# Driver that the extra `sql` installs.
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
 
@@ -36,7 +36,7 @@ class Login(NamedTuple):
 
 
 def parse_address(text: str) -> URL:
-    """Parses the address of a database; UsageError without the address if it has a password."""
+    """Parses the address of a database; UsageError (without the address) if it has a password."""
     check_no_secret(text, HOW_TO_LOG_IN)
     try:
         url = make_url(text)

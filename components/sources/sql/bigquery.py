@@ -1,4 +1,4 @@
-"""BigQuery: types are those of the result, the digest is computed there; each range is a query."""
+"""BigQuery as a database: one query per range; the server computes the digest of the rows."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ _COMMA: ColumnElement[str] = literal_column("','")
 
 
 class BigQueryDatabase(Database):
-    """A data set of BigQuery; logged in as Google's clients are."""
+    """A BigQuery data set; the login is that of Google's clients."""
 
     runs_whole_queries = True
 
@@ -45,7 +45,7 @@ class BigQueryDatabase(Database):
         return Login(None, None)
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
-        """Returns the types of the columns from the result's; arrays are refused."""
+        """Returns the types of the columns from the query's result; arrays are rejected."""
         del connection
         return [self._feature(one) for one in description]
 
@@ -61,7 +61,7 @@ class BigQueryDatabase(Database):
     def counts_and_digest(
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
-        """Returns the counts and, from the same query, sums of the halves of a hash of each row."""
+        """Returns the counts and a digest from one query: sums of halves of each row's hash."""
         texts = [text for one in statements.rows.c for text in (func.to_json_string(one), _COMMA)]
         digest: ColumnElement[int] = func.farm_fingerprint(func.concat(*texts))
         halves = func.sum(digest.op(">>")(32)), func.sum(digest.op("&")(2**32 - 1))

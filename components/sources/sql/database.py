@@ -1,7 +1,7 @@
 """A database that SQLAlchemy reaches: connections, errors as one line, streamed results.
 
-`sqlite.py` and `postgresql.py` add a state of the data that all workers see, the columns' types,
-and a digest of the content without further reading.
+Subclasses such as `sqlite.py` and `postgresql.py` add what the base lacks: a mark of the data's
+state that all workers see, column types, and a digest that needs no further reading.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from penstock.components.sources.sql.statements import Statements
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 Feature = tuple[FeatureKind | None, bool]
-"""Kind (None if not known) and whether a list."""
+"""Kind of a column (None if unknown), and whether it holds lists."""
 
 _DIGEST_ROWS = 1024
 
@@ -29,11 +29,11 @@ _DIGEST_ROWS = 1024
 class Database:
     """A database; pickled without connections and password."""
 
-    # Whether the state that `mark` names lasts only as long as its connection.
+    # Whether the state that `mark` names ends with the connection that named it.
     mark_needs_connection = False
-    # Whether all rows of a statement are computed, and paid for, before the first is fetched.
+    # Whether the database computes (and bills) all rows of a statement before the first is fetched.
     runs_whole_queries = False
-    # Whether columns that differ in case only are two columns; in most databases they are one.
+    # Whether two columns may have names that differ only in case; most databases refuse that.
     tells_case = False
 
     def __init__(self, url: URL, credentials_file: str | None) -> None:
@@ -47,18 +47,18 @@ class Database:
 
     @property
     def input_bytes(self) -> int:
-        """Size in bytes if known, else 0."""
+        """Size in bytes if known, otherwise 0."""
         return 0
 
     @contextmanager
     def reading(self, mark: str | None) -> Iterator[Connection]:
-        """Yields a read-only connection, to the state of the data that `mark` names if given."""
+        """Yields a read-only connection that sees the data in the state `mark`, if given."""
         connection = self.connect()
         try:
             self._begin(connection, mark)
             yield connection
         finally:
-            # Closing a lost connection fails.
+            # To close a lost connection fails.
             with suppress(SQLAlchemyError):
                 connection.close()
 
@@ -102,27 +102,27 @@ class Database:
         return {}
 
     def _begin(self, connection: Connection, mark: str | None) -> None:
-        """Begins to read."""
+        """Begins the transaction in which rows are read."""
 
     def mark(self, connection: Connection) -> str | None:
-        """Returns a name, for other connections, of the state that `connection` sees; or None."""
+        """Returns a name by which other connections can see the state of `connection`, or None."""
         del connection
         return None
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature] | None:
-        """Returns the types of the columns of a cursor's description; None to infer them."""
+        """Returns the types of the columns that a cursor describes; None to infer them."""
         del description, connection
         return None
 
     def fetches_key_as_text(self, feature: Feature) -> bool:
-        """Returns whether keys of that type must be fetched as text to be exact."""
+        """Returns whether keys of this type must be fetched as text to be exact."""
         del feature
         return False
 
     def counts_and_digest(
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
-        """Reads all rows: number, number with a key, and a digest independent of order."""
+        """Reads all rows; returns their number, the number with a key, and an unordered digest."""
         total = 0
         for rows in fetch(connection, select(statements.rows), _DIGEST_ROWS):
             for row in rows:
@@ -153,7 +153,7 @@ class Database:
             raise DataError(f"{self.shown}: {self._text(error)}") from error
 
     def _text(self, error: Exception) -> str:
-        """Returns a line of the driver's message, without statement, values and login."""
+        """Returns the driver's message as one line, without statement, values and login."""
         own = getattr(error, "orig", None) or error
         line = next(iter(str(own).strip().splitlines()), type(own).__name__)
         return self._login().hide(line)[:300]

@@ -1,4 +1,4 @@
-"""Options of the rows of a database; nothing in them is a secret."""
+"""Options for reading a database; none of them is secret."""
 
 from dataclasses import dataclass, replace
 
@@ -14,12 +14,12 @@ class Sql(ColumnOptions):
     `credentials_file` only.
 
     Attributes:
-        query: A SELECT; `:name` is a parameter, `\:` a colon before a word.
-        table: A table or view, also `schema.name`, instead of a query.
+        query: A SELECT; `:name` is a parameter; write `\:` for a colon before a word.
+        table: A table or view, optionally `schema.name`; give it instead of a query.
         params: Values of the query's parameters, each `name=value`. They are bound as text, never
-            put into the statement; for a number write CAST(:name AS INTEGER) in the query.
-        key: Column whose ranges the workers read, best unique and indexed; None takes the first
-            column of the table's primary key.
+            pasted into the statement; for a number write CAST(:name AS INTEGER) in the query.
+        key: Column by whose ranges the workers divide the rows, best unique and indexed; None takes
+            the first column of the table's primary key.
         sample_rows: Rows from which types are inferred if the database does not state them.
         credentials_file: Path of a file with the lines `user = ...` and `password = ...`.
     """
@@ -41,7 +41,7 @@ class Sql(ColumnOptions):
         self.bound_params()
 
     def bound_params(self) -> dict[str, str]:
-        """Returns the parameters by name; UsageError if one has no name, or is given twice."""
+        """Returns the parameters by name; UsageError if one has no name or is given twice."""
         bound: dict[str, str] = {}
         for param in self.params:
             name, equals, value = param.partition("=")

@@ -1,6 +1,6 @@
 """Plan of a query: columns, key, row counts, boundaries and digest, known before work starts.
 
-All of it comes from one connection, which sees one state of the data.
+All of it is read over one connection, which sees one state of the data.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ from penstock.components.sources.sql.statements import (
 )
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Most boundaries of ranges: more than an ingest has shards; each costs a few bytes in the plan.
+# Maximum number of range boundaries: more than an ingest has shards; each costs a few bytes.
 _MAX_BOUNDARIES = 4096
-# Places from which rows are sampled if the database does not state types.
+# Number of places from which rows are sampled if the database does not state types.
 _SAMPLED_PLACES = 8
 _FETCH_ROWS = 256
 
@@ -46,11 +46,11 @@ class SqlPlan:
     columns: tuple[Column, ...]
     rows: int
     keyed_rows: int  # Rows whose key is not NULL; they come first.
-    boundaries: dict[int, Any]  # Keys at which ranges may begin, by number of rows before.
+    boundaries: dict[int, Any]  # Keys at which ranges may begin, by the number of rows before.
     fingerprint: str  # Digest (hex) of the content.
 
     def boundary_at(self, row: int) -> int:
-        """Returns the first row of a range, at or after `row`; rows without key are one range."""
+        """Returns the first row of a range, at or after `row`; rows without key form one range."""
         rows = list(self.boundaries)
         at = bisect_left(rows, row)
         if at < len(rows):
@@ -62,7 +62,7 @@ class SqlPlan:
 
 
 def user_query(database: Database, options: Sql) -> TextClause:
-    """Returns the statement for the rows; UsageError if none is given or its parameters differ."""
+    """Returns the statement that selects the rows; UsageError if its parameters do not match."""
     if options.query is None and options.table is None:
         raise UsageError(f"{database.shown}: say what to read: a query or a table")
     query = options.query if options.query is not None else table_query(str(options.table))
@@ -126,7 +126,7 @@ def _describe(
     database: Database, query: TextClause, connection: Connection
 ) -> tuple[tuple[str, ...], list[Feature] | None]:
     """Returns the names of the columns and, if the database states them, their types."""
-    # As a subquery, statements that change data and several statements fail.
+    # As a subquery, a statement that changes data fails, and so do several statements.
     empty = no_rows(query)
     connection.execute(empty).close()
     with stream(connection, empty if database.runs_whole_queries else query, 1) as result:
@@ -215,7 +215,7 @@ def _schema_column(
 
 
 def _fingerprint(options: Sql, names: Sequence[str], rows: int, digest: bytes) -> str:
-    """Digests content and query, as the digest may cover rows that the query leaves out."""
+    """Digests content and query, since the content's digest may cover rows outside the query."""
     picked = [options.query, options.table, sorted(options.bound_params().items())]
     head = json.dumps([picked, list(names), rows])
     return hashlib.sha256(b"sql\0" + head.encode() + b"\0" + digest).hexdigest()

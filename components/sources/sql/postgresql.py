@@ -1,4 +1,4 @@
-"""PostgreSQL by psycopg: one snapshot for all workers, types and a digest by the server."""
+"""PostgreSQL by psycopg: one snapshot for all workers; the server gives types and digest."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ _KINDS = {
     FeatureKind.BYTES: ("text", "varchar", "bpchar", "name", "uuid", "json", "jsonb", "bytea"),
 }
 _HOLDS = {name: kind for kind, names in _KINDS.items() for name in names}
-# A dead connection is noticed after a minute; settings in the address take precedence.
+# A dead connection is noticed within a minute; settings in the address take precedence.
 _DEADLINES = {
     "connect_timeout": 10,
     "keepalives_idle": 30,
@@ -34,8 +34,8 @@ _DEADLINES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-# Rows have the same text on all connections; the order of equal keys does not depend on other
-# readers; the planning connection may idle while the workers read.
+# All connections give a row the same text; other readers do not change the order of equal keys; the
+# planning connection may idle while the workers read.
 _SETTINGS = (
     "SET TIME ZONE 'UTC'",
     "SET DateStyle = 'ISO'",
@@ -103,13 +103,13 @@ class PostgresDatabase(Database):
         )
 
     def fetches_key_as_text(self, feature: Feature) -> bool:
-        """Returns whether the key is a decimal, which is loaded as a float."""
+        """Returns whether the key is a decimal, which would be loaded as an inexact float."""
         return feature[0] is FeatureKind.FLOAT
 
     def counts_and_digest(
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
-        """Returns the counts and, from the same pass, sums of two hashes of every row."""
+        """Returns the counts and a digest from one query: sums of two hashes of every row."""
         row: ColumnElement[str] = literal_column(f"CAST({ROWS} AS text)")
         sums = [
             func.sum(cast(func.hashtextextended(row, bindparam(None, seed)), Numeric))
@@ -120,7 +120,7 @@ class PostgresDatabase(Database):
 
 
 class _Tolerant(Loader):
-    """Loads a date or time; as the server's text if Python has none such (infinity, 44 BC)."""
+    """Loads a date or time; as the server's text if Python cannot hold it (infinity, 44 BC)."""
 
     exact: type[Loader]
 

@@ -1,4 +1,4 @@
-"""sqlite: the digest is that of the file, and every worker compares its state."""
+"""SQLite as a database: the digest is the file's, and every worker checks that it is unchanged."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from penstock.components.sources.sql.address import Login
 from penstock.components.sources.sql.database import Database
 from penstock.components.sources.sql.statements import Statements
 
-# The header's counter of changes; in WAL mode they show in the log's size and time.
+# Counter of changes in the file's header; in WAL mode the log's size and time change instead.
 _CHANGE_COUNTER = slice(24, 28)
 
 
@@ -29,7 +29,7 @@ class SqliteDatabase(Database):
                 f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
             )
         self.path = url.database
-        with open_data(self.path):  # A better error than sqlite's, which may create it.
+        with open_data(self.path):  # Its error is clearer than sqlite's, which may create the file.
             pass
         options = {**url.query, "mode": "ro", "uri": "true"}
         name = "file:" + quote(os.path.abspath(self.path))
@@ -45,8 +45,8 @@ class SqliteDatabase(Database):
         return Login(None, None)
 
     def _begin(self, connection: Connection, mark: str | None) -> None:
-        # Workers do not decode text only to encode it again: 1.5 us a row of eight texts. Planning
-        # needs keys as text, to send them back.
+        # Workers fetch text as bytes: to decode and encode it again takes 1.5 us per row of eight
+        # texts. Planning fetches keys as text, since it sends them back.
         driver: Any = connection.connection.driver_connection
         driver.text_factory = bytes if mark else partial(str, encoding="utf-8", errors="replace")
         with self.errors_named():
@@ -56,7 +56,7 @@ class SqliteDatabase(Database):
             raise DataError(f"{self.path}: was changed since the work was planned; start again")
 
     def mark(self, connection: Connection) -> str:
-        """Returns a state that changes with every commit."""
+        """Returns a name of the file's state, which changes with every commit."""
         del connection
         stat = os.stat(self.path)
         with open_data(self.path) as file:
@@ -78,7 +78,7 @@ class SqliteDatabase(Database):
     def counts_and_digest(
         self, statements: Statements, connection: Connection
     ) -> tuple[int, int, bytes]:
-        """Returns the counts, and a digest of the file, other tables included."""
+        """Returns the counts, and a digest of the whole file (all tables)."""
         before = self.mark(connection)
         digest = hashlib.sha256()
         for path in (self.path, self._log):

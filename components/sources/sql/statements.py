@@ -14,15 +14,15 @@ from sqlalchemy.types import NullType
 
 from penstock.components.errors import UsageError
 
-# The name of the user's query within ours; no column of it should have it.
+# Name of the user's query within our statements; none of its columns should have this name.
 ROWS = "penstock_rows"
-# Semicolons and comments at the end. Not removed if a quote follows, as they may then be in a text;
-# the database decides.
+# Semicolons and comments at the end of a query. If a quote follows, they may be part of a text; the
+# database then judges them.
 _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 
 def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
-    # A comment at the end of the query must not swallow our SQL after it.
+    # The line end keeps a comment at the end of the query from swallowing our SQL after it.
     clause = text(_END.sub("", query) + "\n")
     wanted = set(clause._bindparams)
     if missing := sorted(wanted - set(params)):
@@ -32,7 +32,7 @@ def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
         )
     if unknown := sorted(set(params) - wanted):
         raise UsageError(f"params names {unknown[0]!r}; the query has no :{unknown[0]}")
-    # Without a type the database converts a text to the type that it is compared with.
+    # Without a type, the database converts the text to the type that it is compared with.
     binds = [bindparam(name, value, type_=NullType()) for name, value in params.items()]
     return clause.bindparams(*binds)
 
@@ -44,14 +44,14 @@ def table_query(name: str) -> str:
 
 
 def no_rows(query: TextClause) -> Select:
-    """Returns a statement without rows; it fails if the query is not a single SELECT."""
+    """Returns a statement that selects no rows; it fails if the query is not one SELECT."""
     rows = query.columns().subquery(ROWS)
     return select(literal_column("*")).select_from(rows).where(literal_column("1 = 0"))
 
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Rows with keys from `low` up to but not including `high`; None is unbounded."""
+    """Keys from `low` up to but not including `high`; None means unbounded."""
 
     low: Any = None
     high: Any = None
@@ -75,7 +75,7 @@ class Statements:
         return select(func.count(), func.count(self._key), *more).select_from(self.rows)
 
     def boundaries(self, step: int) -> Select:
-        """Selects every `step`th key with the number of rows with a smaller key, ascending."""
+        """Selects every `step`th key, ascending, with the number of rows with smaller keys."""
         ranked = (
             select(
                 self._key.label("penstock_key"),
@@ -93,7 +93,7 @@ class Statements:
         )
 
     def read(self, names: Sequence[str], keys: KeyRange | None) -> Select:
-        """Selects key and columns of the rows of a range, in key order; None: rows without key."""
+        """Selects key and columns of a range in key order; or of rows without a key, for None."""
         wanted = select(
             self._fetched(self._key).label("penstock_key"), *(self.rows.c[name] for name in names)
         ).select_from(self.rows)

@@ -1,1 +1,1 @@
-"""Rows of text, shared by CSV, JSON Lines and plain text: blocks of rows, a parallel scan, cuts."""
+"""Blocks of rows of text, their parallel scan and cuts; shared by CSV, JSON Lines, plain text."""

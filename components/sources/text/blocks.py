@@ -1,7 +1,7 @@
-"""Blocks of whole rows of text, and the interface of what finds them.
+"""Blocks of whole rows of text, and the interface of the splitters that find them.
 
-A line ends at LF, CRLF or a lone CR. A row is a line, or several lines if quotes hold line ends
-(`csv/walker.py`).
+A line ends at LF, CRLF or a lone CR. A row is one line, or several lines if line ends are inside
+quotes (`csv/walker.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -16,9 +16,9 @@ from penstock.components.sources.base import RejectedRow
 from penstock.components.tfrecord.compression import Readable
 
 LF, CR, QUOTE = b'\n\r"'
-# Bytes of a line that is too long which quarantine keeps.
+# Number of bytes of an overlong line that quarantine keeps.
 KEPT_BYTES = 4096
-# First read beyond a cell, for the row that goes on there.
+# Size of the first read beyond a cell, for the row that continues there.
 _TAIL_BYTES = 64 * 1024
 
 
@@ -34,17 +34,17 @@ class RowPlace(NamedTuple):
 class RowBlock:
     offset: int  # Byte of the file at which `data` begins.
     data: bytes  # Bytes of the rows, line ends included.
-    rows: int  # Blank ones included.
+    rows: int  # Number of rows, blank ones included.
     quoted: bool = False  # Whether `data` has any quote.
     ends: np.ndarray | None = None  # int64 [rows]; None: each line is a row.
-    by_parity: bool = True  # Whether the parity of quotes tells what is inside quotes.
-    broken_at: int | None = None  # Unclosed quote in `data`, then the only row, or a long line.
-    left_out: int = 0  # Number of bytes of that row after `data`.
+    by_parity: bool = True  # Whether the parity of quotes tells which bytes are inside quotes.
+    broken_at: int | None = None  # Index of an unclosed quote, or 0 for a long line; the only row.
+    left_out: int = 0  # Number of bytes of the broken row that `data` leaves out.
     find_ends: Callable[[bytes], np.ndarray] = field(default_factory=lambda: line_ends)
 
     @property
     def end(self) -> int:
-        """One past the last byte, in the file."""
+        """One past the last byte, as an offset in the file."""
         return self.offset + len(self.data) + self.left_out
 
     @property
@@ -61,7 +61,7 @@ class RowBlock:
         return np.concatenate([[0], self.row_ends()[:-1]])
 
     def head(self, rows: int) -> "RowBlock":
-        """Returns the first `rows` rows, or all, without searching the whole block."""
+        """Returns the first `rows` rows (or all) without searching the whole block."""
         size = 2 * (rows + 1) * len(self.data) // self.rows
         if self.ends is not None or size >= len(self.data):
             return self.slice_rows(0, min(rows, self.rows))
@@ -71,7 +71,7 @@ class RowBlock:
         return RowBlock(self.offset, self.data[: int(ends[rows - 1])], rows, ends=ends[:rows])
 
     def by_cell(self, size: int) -> Iterator["RowBlock"]:
-        """Yields the rows in runs that begin in the same cell of `size` bytes of the file."""
+        """Yields the rows in groups that begin in the same cell of `size` bytes of the file."""
         block = self
         while block.rows > 1 and block.end > (boundary := block.offset // size * size + size):
             rows = 1 + int(np.searchsorted(block.row_ends(), boundary - block.offset))
@@ -98,7 +98,7 @@ class Splitter(ABC):
     """Finds the rows of a stream of bytes; picklable.
 
     Attributes:
-        blank: The bytes that rows without data consist of; None for white space.
+        blank: Bytes that a blank row consists of; None for white space.
     """
 
     blank: ClassVar[bytes | None]
@@ -107,18 +107,18 @@ class Splitter(ABC):
     def split(
         self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
     ) -> Iterator[RowBlock]:
-        """Yields the rows of a file from byte `start`, at which `stream` stands, to `end`.
+        """Yields the rows of a file from byte `start`, where `stream` stands, up to `end`.
 
-        Both are starts of rows, or `end` is the end of the file, or beyond it if not known (see
-        `has_ended`). The rows that begin in a `cell` of
-        so many bytes, if given, are yielded before much is read of the next cell.
+        Both are starts of rows, or `end` is the end of the file (or beyond it, if that is unknown;
+        see `has_ended`). With `cell`, rows that begin in one cell of so many bytes are yielded
+        before much of the next cell is read.
         """
 
     @abstractmethod
     def guess_row_start(self, stream: Readable, most: int) -> int | None:
         """Returns the offset of the first row that begins after a stream's first byte.
 
-        None if no line ends within `most` bytes, or if that cannot be decided.
+        None if no line ends within `most` bytes, or if the start cannot be determined.
         """
 
     @abstractmethod
@@ -127,9 +127,9 @@ class Splitter(ABC):
 
 
 def read_exactly(stream: Readable, size: int, path: str) -> bytes:
-    """Returns the next `size` bytes, none if negative; DataError if the file ends before.
+    """Returns the next `size` bytes (none if negative); DataError if the file ends earlier.
 
-    Of a stream whose end is not known, `has_ended` tells whether it has ended.
+    For a stream with unknown end, returns what is left; `has_ended` then tells that it ended.
     """
     data = stream.read(max(0, size))
     if len(data) < size and not has_ended(stream):
@@ -141,24 +141,24 @@ def read_exactly(stream: Readable, size: int, path: str) -> bytes:
 
 
 def has_ended(stream: Readable) -> bool:
-    """Returns whether a stream whose end is not known (`TextStream`) was read to it."""
+    """Returns whether a stream with unknown end (`TextStream`) was read to its end."""
     return getattr(stream, "at_end", False)
 
 
 def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:
-    """Returns the rejected row of a line that is longer than the limit, with its first bytes."""
+    """Returns the rejected row of an overlong line, with the line's first bytes."""
     reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"
     return RejectedRow(place.file, place.row, place.line, None, reason, data[:KEPT_BYTES])
 
 
 def first_window(offset: int, cell: int | None, most: int) -> int:
-    """Returns the number of bytes that a splitter reads first from `offset`; see `split`."""
+    """Returns how many bytes a splitter first reads from `offset`; see `Splitter.split`."""
     return min(most, max(_TAIL_BYTES, cell - offset % cell)) if cell else most
 
 
 def count_lines(data: bytes) -> int:
-    """Returns the number of physical lines, a last one without line end included."""
-    # Half the cost of `data.count`.
+    """Returns the number of physical lines, including a last line without line end."""
+    # Takes half the time of `data.count`.
     lines = int(np.count_nonzero(np.frombuffer(data, np.uint8) == LF))
     if b"\r" in data:
         lines += data.count(b"\r") - data.count(b"\r\n")
@@ -166,22 +166,22 @@ def count_lines(data: bytes) -> int:
 
 
 def count_line_ends(data: bytes) -> int:
-    """Returns the number of line ends in `data`, which does not end within a CRLF."""
+    """Returns the number of line ends in `data`, which must not end within a CRLF."""
     return count_lines(data + b"_") - 1
 
 
 def line_ends(data: bytes) -> np.ndarray:
-    """Returns int64, ascending: one past each LF, CRLF or lone CR of `data`."""
+    """Returns int64, ascending: the index after each LF, CRLF or lone CR of `data`."""
     values = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(values == LF) + 1
     if b"\r" not in data:
         return ends
     returns = np.flatnonzero(values == CR) + 1
-    following = values[np.minimum(returns, len(values) - 1)]  # For a last CR: itself.
+    following = values[np.minimum(returns, len(values) - 1)]  # For a CR at the end: itself.
     return np.sort(np.concatenate([ends, returns[following != LF]]))
 
 
 def with_end(ends: np.ndarray, data: bytes) -> np.ndarray:
-    """Returns `ends`, and the end of `data` if its last line has no line end."""
+    """Returns `ends`, plus the end of `data` if its last line has no line end."""
     covered = len(ends) and ends[-1] == len(data)
     return ends if covered or not data else np.append(ends, len(data))

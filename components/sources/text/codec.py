@@ -1,4 +1,4 @@
-"""Compressed text as a stream: gzip, bzip2, xz and zstd, known by their first bytes."""
+"""Compressed text as a stream: gzip, bzip2, xz and zstd, recognised by their first bytes."""
 
 import bz2
 import gzip
@@ -17,12 +17,12 @@ from penstock.components.files.content import open_data
 from penstock.components.tfrecord.compression import CHUNK_BYTES, Readable
 
 _MAGIC_BYTES = 10
-_LARGE_WINDOW = "too much memory"  # of zstd's error
+_LARGE_WINDOW = "too much memory"  # Part of zstd's message.
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 
 class _Members(io.RawIOBase):
-    """The text of all members (bz2, xz), with or without NULs between them; each must be whole."""
+    """Text of all members of a bz2 or xz file; NULs may lie between them, each must be whole."""
 
     def __init__(
         self, file: BinaryIO, new: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]
@@ -50,7 +50,7 @@ class _Members(io.RawIOBase):
                 return len(data)
 
     def _next_member(self) -> bytes:
-        """Returns the first bytes after a member, none at the end of the file."""
+        """Returns the first bytes after a member; empty at the end of the file."""
         begin = self._member.unused_data.lstrip(b"\0")
         while not begin and (read := self._file.read(CHUNK_BYTES)):
             begin = read.lstrip(b"\0")
@@ -84,7 +84,7 @@ def is_compressed(head: bytes) -> bool:
 
 
 class TextStream:
-    """The text of a compressed file, a byte read ahead; all members or frames make one text."""
+    """Text of a compressed file with all its members; reads one byte ahead to see the end."""
 
     def __init__(self, file: Readable, path: str) -> None:
         raw = io.BufferedReader(_Raw(file), CHUNK_BYTES)
@@ -99,7 +99,7 @@ class TextStream:
         return not self._ahead
 
     def read(self, size: int, /) -> bytes:
-        """Reads `size` bytes, fewer at the end; DataError if the file is damaged or cut."""
+        """Reads `size` bytes, fewer at the end; DataError if the file is damaged or cut short."""
         if not size:
             return b""
         data = self._ahead + self._read(size - 1)

@@ -25,15 +25,15 @@ from penstock.components.sources.text.scan import Header
 from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
 
-# Arrays for empty lines take about forty times their bytes.
+# Small: arrays of empty lines take about forty times the bytes of the block.
 _BLOCK_BYTES = MIB
 _SNIFFED_BYTES = 512
 
 
 def line_header(path: str, check_head: Callable[[bytes], str | None]) -> Header:
-    """Returns where the lines of a file begin: after a byte order mark.
+    """Returns a header that says where the lines of a file begin: after a byte order mark.
 
-    `check_head` returns the fault of the file's first bytes, if any, for a DataError.
+    `check_head` returns the fault in the file's first bytes, if any, for a DataError.
     """
     size, state = look(path)
     head, is_compressed = read_head(path, _SNIFFED_BYTES)
@@ -45,10 +45,10 @@ def line_header(path: str, check_head: Callable[[bytes], str | None]) -> Header:
 
 @dataclass(frozen=True)
 class LineSplitter(Splitter):
-    """Splits streams into blocks of lines; the beginning of a line that is too long is a block.
+    """Splits streams into blocks of lines; an overlong line is a block, cut short.
 
     Attributes:
-        max_row_bytes: Length of the longest line; memory is bounded by it.
+        max_row_bytes: Maximum length of a line; bounds the memory.
     """
 
     blank = None
@@ -83,7 +83,7 @@ class LineSplitter(Splitter):
             window = first_window(offset, cell, min(_BLOCK_BYTES, most))
 
     def guess_row_start(self, stream: Readable, most: int) -> int | None:
-        """Returns the offset after the first LF, which is exact; see `Splitter`."""
+        """Returns the offset after the first LF: always right, not a guess; see `Splitter`."""
         for at in range(0, most, _BLOCK_BYTES):
             if found := stream.read(_BLOCK_BYTES).find(b"\n") + 1:
                 return at + found

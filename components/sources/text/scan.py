@@ -1,8 +1,8 @@
-"""A parallel scan of files of rows of text: rows, digests, samples, and places where to cut.
+"""A parallel scan of text files: counts rows, digests, samples, and finds places to cut.
 
-One read counts rows, computes sha256 and samples rows for type inference. The first row of a part
-is guessed, and checked once the part before it is done; a wrong guess is scanned again. Each cell
-of the file costs 24 bytes of result: a row start with its row and line number.
+One read counts rows, computes sha256 and samples rows for type inference. Where the first row of a
+part starts is guessed, and checked once the part before it is scanned; after a wrong guess the part
+is scanned again. The result has 24 bytes per cell of the file: byte, row and line of a row start.
 """
 
 import pickle
@@ -27,12 +27,12 @@ from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
 from penstock.components.sources.text.codec import TextStream
 from penstock.components.tfrecord.compression import Readable
 
-# Rejected rows that a scan keeps: enough to show, and bounded.
+# Maximum number of rejected rows that a scan keeps: enough to show.
 MAX_SCAN_REJECTED = 100
-# Least number of rows sampled from the beginning of each file and from each later cell (of 8 MiB:
-# about 1 row in 500, at a tenth of the scan's own cost).
+# Minimum number of rows sampled from the beginning of each file and from each later cell of 8 MiB
+# (about 1 row in 500, for a tenth of the cost of the scan).
 MIN_SAMPLED_ROWS = 64
-# End of the text of a compressed file, until it was read.
+# Stands for the end of a compressed file's text until it was read.
 _UNKNOWN = sys.maxsize
 
 
@@ -50,7 +50,7 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextFile(ScannedFile):
-    names: tuple[str, ...]  # Names of its columns, in its order, if it has any.
+    names: tuple[str, ...]  # Column names in the file's order, if it has any.
     data_start: int  # First byte of the text after the header.
     data_end: int
     is_compressed: bool
@@ -78,13 +78,13 @@ SampleT = TypeVar("SampleT", bound=Sample)
 
 @dataclass(frozen=True)
 class Sampler(ABC, Generic[SampleT]):
-    """Samples the first rows of files, and a few of every later cell."""
+    """Samples the first rows of files, and a few rows of each later cell."""
 
     files: int
-    sample_rows: int  # Number of rows from the beginnings of all files.
+    sample_rows: int  # Number of rows to sample from the beginnings of all files together.
 
     def wanted(self, header: Header, cell: int) -> int:
-        """Returns the number of rows to sample from those that begin in a cell."""
+        """Returns how many of the rows that begin in a cell to sample."""
         rows = self.sample_rows // self.files
         if cell != header.data_start // cells.CELL_BYTES:
             rows = min(rows, rows * cells.CELL_BYTES // header.size)
@@ -96,11 +96,11 @@ class Sampler(ABC, Generic[SampleT]):
 
     @abstractmethod
     def add(self, block: RowBlock, header: Header, sample: SampleT) -> None:
-        """Adds the rows of a block, none of them broken, to the sample."""
+        """Adds the rows of a block that is not broken to the sample."""
 
 
 class RangeTask(NamedTuple):
-    """A part of a file to scan; `start` is the byte of its first row, None if not known."""
+    """A part of a file to scan; `start` is the byte of its first row, None if unknown."""
 
     header: Header
     part: ByteRange
@@ -116,10 +116,10 @@ class ScannedRange:
     rows: int = 0
     lines: int = 0
     has_data: bool = False
-    # First row of each cell: its byte, and the rows and lines before it.
+    # For the first row of each cell: its byte, and the numbers of rows and lines before it.
     checkpoints: list[tuple[int, int, int]] = field(default_factory=list)
     rejected: list[RejectedRow] = field(default_factory=list)
-    sample: bytes = b""  # Pickled: 1 kB instead of 20 for each of a million files.
+    sample: bytes = b""  # Pickled: 1 kB instead of 20, which counts for a million files.
     digests: tuple[bytes, ...] = ()  # sha256 of each cell.
 
     def add(self, block: RowBlock, path: str, splitter: Splitter) -> None:
@@ -134,7 +134,7 @@ class ScannedRange:
 def scan_range(
     task: RangeTask, splitter: Splitter, sampler: Sampler[Any] | None
 ) -> ScannedRange | None:
-    """Scans a part of a file; None if its start is not known and no guess leads to rows."""
+    """Scans a part of a file; None if its start is unknown and cannot be guessed."""
     with open_data(task.part.path) as file:
         if task.start is not None:
             return _scan_from(task.start, task, file, splitter, sampler)
@@ -176,7 +176,7 @@ def _scan_from(
                 break
             if block.offset // size != cell:
                 cell = block.offset // size
-                # A cell may have fewer (large) rows than wanted: the next one makes up for it.
+                # If a cell has fewer rows than wanted (large rows), the next cell makes up for it.
                 wanted = max(wanted, sampler.wanted(header, cell)) if sampler else 0
                 found.checkpoints.append((block.offset, found.rows, found.lines))
             if sampler and wanted and block.broken_at is None:
@@ -195,7 +195,7 @@ def scan_files(
     sampler: Sampler[SampleT] | None,
     spread: Spread,
 ) -> tuple[list[TextFile], list[RejectedRow], SampleT | None]:
-    """Scans files; returns them, their first broken rows, and a sample."""
+    """Scans files; returns them, their first broken rows, and the merged sample."""
     tasks = [
         RangeTask(header, part, None if part.start else header.data_start)
         for header in headers
@@ -225,11 +225,11 @@ def _join_ranges(
     parts: Iterable[tuple[RangeTask, ScannedRange | None]],
     scan: Callable[[RangeTask], ScannedRange | None],
 ) -> tuple[TextFile, list[ScannedRange]]:
-    """Joins the results of a file's parts; rows and lines are counted from its beginning."""
+    """Joins the results of a file's parts; rows and lines then count from the file's beginning."""
     row, line, byte = 1, header.first_line, header.data_start
     checkpoints, ranges = [(byte, row, line)], []
     for task, found in parts:
-        if found is None or found.start != byte:  # A wrong guess; now the start is known.
+        if found is None or found.start != byte:  # The guess was wrong; now the start is known.
             found = scan(task._replace(start=byte))
             assert found is not None, "the start was given"
         found.rejected = [replace(r, row=r.row + row, line=r.line + line) for r in found.rejected]

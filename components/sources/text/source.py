@@ -18,7 +18,7 @@ from penstock.components.tfrecord.compression import Readable
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextSource(FileSource[TextFile]):
-    """Files of rows of text. Kinds differ in their `splitter` and their `batches`."""
+    """Files of rows of text; each kind has its own `splitter` and `batches`."""
 
     @property
     def most_parts(self) -> int:
@@ -28,17 +28,17 @@ class TextSource(FileSource[TextFile]):
     @property
     @abstractmethod
     def splitter(self) -> Splitter:
-        """Splitter of the rows to read."""
+        """Returns the splitter that finds the rows."""
 
     @abstractmethod
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        """Yields the rows of a block, none broken; at most `MAX_BATCH_ROWS` good ones a batch."""
+        """Yields the rows of an unbroken block, at most `MAX_BATCH_ROWS` good ones per batch."""
 
     def row_start(self, file: TextFile, at: int, before: RowStart | None, parts: int) -> RowStart:
-        """Returns the first row that starts at byte `at` of the data or after it, or the end.
+        """Returns the start of the first row at byte `at` of the data or after it, or the end.
 
-        A checkpoint close enough is taken instead, without reading. Otherwise rows are searched
-        from the checkpoint before, or from `before`. A compressed file is not cut.
+        If a checkpoint is close enough, returns it instead, without reading. Otherwise searches
+        from the checkpoint before `at`, or from `before`. A compressed file is not cut.
         """
         if file.is_compressed:
             return RowStart(*map(int, file.checkpoints[-1 if at else 0]))

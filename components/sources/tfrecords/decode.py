@@ -1,4 +1,4 @@
-"""Serialized Examples to Arrow columns, those of other writers by tfx_bsl's C++ decoder."""
+"""Decodes serialized Examples to Arrow columns; other writers' by tfx_bsl's C++ decoder."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _TFMD_TYPE = {FeatureKind.BYTES: 1, FeatureKind.INT: 2, FeatureKind.FLOAT: 3}
 
 
 class FeatureSample:
-    """Counts of the kinds of features in the first `wanted` records, for sequences the context."""
+    """Counts of feature kinds in the first `wanted` records; of SequenceExamples, the context's."""
 
     def __init__(self, wanted: int = 0) -> None:
         self._wanted = wanted
@@ -33,7 +33,7 @@ class FeatureSample:
         self._steps: dict[str, Counter[FeatureKind]] = {}
 
     def add(self, payload: bytes) -> None:
-        """Counts one record, while more are wanted."""
+        """Counts one record, unless enough were counted."""
         if self._wanted <= 0:
             return
         self._wanted -= 1
@@ -46,7 +46,7 @@ class FeatureSample:
             if which is None:
                 continue
             values = len(getattr(feature, which).value)
-            if values:  # CsvExampleGen writes no value as an empty list of floats.
+            if values:  # CsvExampleGen writes a missing value as an empty list of floats.
                 kinds[_KIND_OF_LIST[which]] += 1
             self._most_values[name] = max(self._most_values.get(name, 0), values)
         for name, kinds_of_steps in _step_kinds(message):
@@ -61,7 +61,7 @@ class FeatureSample:
             self._most_values[name] = max(self._most_values.get(name, 0), values)
 
     def columns(self) -> tuple[Column, ...]:
-        """Returns the features in the order of their names, each of the kind of most values."""
+        """Returns the features sorted by name, each with the kind of most of its values."""
         return tuple(self._column(name) for name in sorted(self._kinds))
 
     def step_kinds(self) -> dict[str, FeatureKind]:
@@ -81,7 +81,7 @@ def _step_kinds(message: Any) -> Iterator[tuple[str, list[FeatureKind]]]:
 
 
 def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[str, str] | None:
-    """Returns feature list and reason of a step of another kind than expected, if there is one."""
+    """Returns the feature list and reason of the first step of an unexpected kind, or None."""
     for name, kinds in _step_kinds(parse_example(payload)):
         for kind in kinds:
             if kind is not expected.get(name, kind):
@@ -90,7 +90,7 @@ def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[st
 
 
 class RecordDecoder:
-    """Decoder of the columns among the features of serialized Examples, which are of `kinds`."""
+    """Decoder of the given columns from serialized Examples, whose features have `kinds`."""
 
     def __init__(
         self, columns: Sequence[Column], kinds: Mapping[str, FeatureKind] | None = None
@@ -112,7 +112,7 @@ class RecordDecoder:
     def decode(
         self, payloads: Sequence[bytes]
     ) -> tuple[pa.RecordBatch, dict[int, tuple[str | None, str]]]:
-        """Returns the features of each record, null if one does not fit, and the faults by row."""
+        """Returns the features of each record, null for a misfit, and the faults by row."""
         faults: dict[int, tuple[str | None, str]] = {}
         decoded = None if self._decoder else decode_examples(payloads, self._kinds, self._wanted)
         if decoded is None:
@@ -149,13 +149,13 @@ class RecordDecoder:
         return faults
 
     def _decode_without(self, faults: Collection[int], payloads: Sequence[bytes]) -> Any:
-        # After an error the decoder keeps its part of the batch.
+        # After an error the decoder still holds part of the batch, so a new one is made.
         self._decoder = self._make_decoder()
         kept = [b"" if at in faults else payload for at, payload in enumerate(payloads)]
         return self._decoder.DecodeBatch(kept)
 
     def _undecodable(self, payloads: Sequence[bytes]) -> dict[int, tuple[str | None, str]]:
-        """Finds records that the decoder refuses by themselves: a feature's name is not UTF-8."""
+        """Finds records that the decoder refuses one by one: a feature's name is not UTF-8."""
         faults: dict[int, tuple[str | None, str]] = {}
         for at, payload in enumerate(payloads):
             try:
@@ -167,9 +167,9 @@ class RecordDecoder:
 
 
 def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[int, int]]:
-    """Returns a column in its type, and the number of values of rows with too many.
+    """Returns a column in its type, and the number of values by row, for rows with too many.
 
-    An empty list is no value, as CsvExampleGen writes it.
+    An empty list counts as no value, since CsvExampleGen writes it so.
     """
     array = decoded.column(decoded.schema.get_field_index(column.name))
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)

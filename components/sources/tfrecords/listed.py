@@ -1,6 +1,6 @@
-"""Manifests of TFRecord files that an ingest reads, on paths and at addresses.
+"""Compares TFRecord files to ingest with the manifests beside them, local or remote.
 
-The scan reads every byte, so digests are compared after it (`require_listed`).
+The scan reads every byte anyway, so digests are compared after it (`require_listed`).
 """
 
 import fnmatch
@@ -22,7 +22,7 @@ from penstock.components.tfrecord.unlisted import missing_members
 
 
 def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shard]:
-    """Returns entries of manifests by `identity`; DataError if files differ from them."""
+    """Returns manifest entries by `identity` of the file; DataError if files differ from them."""
     shards: dict[str, Shard] = {}
     whole = False
     for path in inputs:
@@ -33,7 +33,7 @@ def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shar
             for fault in shard_faults(scope, digests=False):
                 raise DataError(fault)
             shards |= {identity(str(scope.root / shard.file)): shard for shard in scope.shards}
-        # A file named alone may be one of many.
+        # A file that is named alone may be one of many, so the set need not be whole.
         whole = whole or not (scopes or os.path.isfile(path))
     if whole:
         for fault in missing_members(Path(file) for file in files if not is_remote(file)):
@@ -44,7 +44,7 @@ def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shar
 
 
 def require_listed(files: Iterable[ScannedFile], shards: Mapping[str, Shard]) -> None:
-    """Rejects, by DataError, a scanned file whose digest differs from its manifest's."""
+    """Raises DataError if the digest of a scanned file differs from its manifest's."""
     for file in files:
         shard = shards.get(identity(file.path))
         if shard and shard.sha256 != file.content.sha256.hex():

@@ -1,4 +1,7 @@
-"""TFRecord files as a `Source`: records unchanged, in other shards, or some features of them."""
+"""TFRecord files as a `Source`: copies records unchanged, or some of their features.
+
+Shards may have another size or compression than the files.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,14 +35,14 @@ from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.records import Record, RecordReader
 
-# Records between two places at which reading may begin; each place costs 16 bytes.
+# Number of records between two places at which reading may begin; each place costs 16 bytes.
 _RECORDS_A_CHECKPOINT = 256
-# A compressed file can only be read from its beginning. In eighths, read by eight workers, it is
-# decompressed four and a half times in all; whole, seven of eight shards would be empty.
+# A compressed file can only be read from its beginning. If eight workers read an eighth each, it is
+# decompressed 4.5 times in all; read as a whole, it would leave seven of eight shards empty.
 _COMPRESSED_PARTS = 8
-# Rejected records that a scan keeps: enough to show, and bounded.
+# Maximum number of rejected records that a scan keeps: enough to show.
 MAX_SCAN_REJECTED = 100
-# Least number of records sampled from the beginning of each of many files.
+# Minimum number of records sampled from the beginning of each file.
 _MIN_SAMPLED_RECORDS = 64
 
 
@@ -72,7 +75,7 @@ class TFRecord(KindOptions):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TFRecordFile(ScannedFile):
     compression: str  # `""`, `"GZIP"` or `"ZLIB"`.
-    checkpoints: tuple[int, ...]  # First byte of every 256th record; none if compressed.
+    checkpoints: tuple[int, ...]  # First byte of every 256th record; empty if compressed.
     sequences: int = 0  # Number of records that are SequenceExamples with a list.
 
     def read(self, start: int, end: int) -> Iterator[Record]:
@@ -93,18 +96,18 @@ class TFRecordFile(ScannedFile):
 class TFRecordSource(FileSource[TFRecordFile]):
     """TFRecord files, every record checked.
 
-    Columns are the features that records may have, for SequenceExamples those of the context. The
-    records are SequenceExamples if most have a list. Among Examples, whose readers drop lists
-    silently, a SequenceExample is rejected.
+    Columns are the features of the records; for SequenceExamples, those of the context. If most
+    records have a feature list, they are SequenceExamples. Otherwise a SequenceExample is
+    rejected, since readers of Examples would drop its lists silently.
     """
 
     options: TFRecord
-    step_kinds: Mapping[str, FeatureKind]  # Of each feature list.
+    step_kinds: Mapping[str, FeatureKind]  # Kind of each feature list.
 
     def row_start(
         self, file: TFRecordFile, at: int, before: RowStart | None, parts: int
     ) -> RowStart:
-        """Returns the record itself, or the nearest eighth of a compressed file."""
+        """Returns record `at`, or the nearest eighth of a compressed file."""
         if file.compression:
             part = round(at * _COMPRESSED_PARTS / file.rows)
             at = part * file.rows // _COMPRESSED_PARTS
@@ -155,7 +158,7 @@ def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
 def open_tfrecords(
     inputs: Sequence[str], options: TFRecord, spread: Spread = here
 ) -> TFRecordSource:
-    """Checks every checksum of TFRecord files, counts their records and types their features."""
+    """Checks the checksums of all records, counts the records and infers their features."""
     listing = list_files(inputs, "tfrecord")
     shards = listed_shards(inputs, listing.files)
     wanted = max(_MIN_SAMPLED_RECORDS, options.sample_rows // len(listing.files))
@@ -181,7 +184,7 @@ def open_tfrecords(
 
 
 def _scan_file(path: str, wanted: int) -> tuple[TFRecordFile, list[RejectedRow], FeatureSample]:
-    """Scans one file; returns it, its first bad records, and a sample of `wanted` Examples."""
+    """Scans one file; returns it, its first bad records, and a sample of up to `wanted` records."""
     rejected, sample = list[RejectedRow](), FeatureSample(wanted)
     checkpoints: list[int] = []
     count = sequences = 0

@@ -1,7 +1,7 @@
 """A prepared TFDS data set as a `Source`: the records of its splits, unchanged.
 
-The builder's metadata give the files of a split, their numbers of records and their features. TFDS
-itself reads no record, and nothing is downloaded.
+The builder's metadata give the files of each split, their numbers of records and their features.
+TFDS itself reads no record, and nothing is downloaded unless `prepare` is set.
 """
 
 import glob
@@ -25,13 +25,13 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 @dataclass(frozen=True)
 class Tfds(KindOptions):
-    """A data set by the folder of its prepared builder, `.../mnist/3.0.1`, or by its name, `mnist`.
+    """A TFDS data set: the folder of its prepared builder, `.../mnist/3.0.1`, or its name, `mnist`.
 
     Attributes:
-        data_dir: Folder of data sets by name; None is TFDS' own (`TFDS_DATA_DIR`).
-        prepare: Whether to prepare a data set by name if it is not yet, which may download it.
-        dataset_splits: Splits of the data set to read; empty reads the only one, or the files that
-            the input's pattern names.
+        data_dir: Folder in which to find data sets by name; None is TFDS' own (`TFDS_DATA_DIR`).
+        prepare: Whether to prepare a data set that is not yet prepared, which may download it.
+        dataset_splits: Splits of the data set to read; empty reads its only split, or the files
+            that the input's pattern names.
         keep_features: Features to keep, nested ones as `box/x`; empty keeps all.
     """
 
@@ -156,7 +156,7 @@ def _chosen(info: Any, folder: str, options: Tfds) -> Sequence[str]:
 
 
 def _columns(serialized: Mapping[str, Any], prefix: str = "") -> Iterator[Column]:
-    """Yields the features that TFDS serializes, nested ones joined by `/`."""
+    """Yields the features that TFDS serializes; nested names are joined by `/`."""
     for name, tensor in sorted(serialized.items()):
         if isinstance(tensor, Mapping):
             yield from _columns(tensor, f"{prefix}{name}/")

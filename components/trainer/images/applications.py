@@ -1,7 +1,7 @@
-"""Networks of `keras.applications` as the base of an image model: transfer learning.
+"""Networks of `keras.applications` as the base of an image model, for transfer learning.
 
-In: float images [batch, height, width, 3] with values 0..255. Out: a vector for each image.
-Each family's own scaling of pixels is part of the layer, so that it cannot be forgotten.
+Input: float images [batch, height, width, 3] with values 0..255. Output: one vector per image.
+The layer scales the pixels as the network's family requires, so callers cannot forget it.
 """
 
 import inspect
@@ -19,10 +19,10 @@ def application_names() -> tuple[str, ...]:
 
 
 def check_application(name: str) -> None:
-    """Refuses a name that is not in `application_names()`.
+    """Checks a name against `application_names()`.
 
     Raises:
-        UsageError: Lists them.
+        UsageError: The name is not among them; lists them.
     """
     if name not in _applications():
         raise UsageError(
@@ -31,10 +31,10 @@ def check_application(name: str) -> None:
 
 
 class ApplicationBase(keras.layers.Layer):
-    """A network without its top, after the pixel scaling that its family was trained with.
+    """A network without its top, preceded by the pixel scaling of its family.
 
     Input: float [batch, height, width, 3], 0..255. Output: float [batch, features], the mean over
-    all positions.
+    all positions of the image.
 
     Args:
         application: Name of the network, one of `application_names()`.
@@ -42,7 +42,7 @@ class ApplicationBase(keras.layers.Layer):
         width: Width in pixels.
         weights: File of weights of the network without its top, in the format of
             `Model.save_weights`; None starts with random weights.
-        trainable: Whether training changes it; otherwise its batch normalization is frozen, too.
+        trainable: Whether training changes the network; if not, batch normalization is frozen, too.
 
     Raises:
         UsageError: There is no such network, the size is too small, or the file does not fit.
@@ -56,7 +56,7 @@ class ApplicationBase(keras.layers.Layer):
         function = _applications()[application]
         self._scale = _scaling(function)
         self.network = _network(function, (height, width, 3), weights)
-        # When frozen, batch normalization uses the means of the original training.
+        # While frozen, batch normalization uses the means of the original training.
         self.network.trainable = trainable
 
     def call(self, images: Any, training: bool | None = None) -> Any:

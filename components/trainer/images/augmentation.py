@@ -1,6 +1,6 @@
-"""Random augmentation of training images by Keras layers, in the model or in the input.
+"""Random augmentation of training images by Keras layers, inside the model or in the input.
 
-In and out: images [batch, height, width, channels] with values 0..255.
+Input and output: images [batch, height, width, channels] with values 0..255.
 """
 
 from collections.abc import Callable
@@ -12,21 +12,21 @@ import tensorflow as tf
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 
 _RANGE = (0, 255)
-# Regardless of the policy: 16 bits are too coarse for pixel positions.
+# Whatever the precision policy is: 16 bits are too coarse for pixel positions.
 _DTYPE = "float32"
 
 
 class Augmentation(keras.layers.Layer):
     """Layer that augments images in training and returns them unchanged otherwise.
 
-    Keras' own layers draw random numbers in serving, too, which a SavedModel cannot hold.
+    Keras' own layers draw random numbers when served, too, and a SavedModel cannot hold these.
 
     Input and output: float32 [batch, height, width, channels], 0..255.
 
     Args:
-        options: Limits of the changes.
-        seed: Seed of the random numbers; None takes Keras' global seed.
-        channels: 3 or 1; gray images have no saturation and no hue.
+        options: Limits of the random changes.
+        seed: Seed of the random numbers; None uses Keras' global seed.
+        channels: 3 or 1; gray images have no saturation and no hue to change.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Augmentation(keras.layers.Layer):
 
 
 class _GivenSeed(keras.random.SeedGenerator):
-    """Generator of seeds from a given one, independent of earlier calls."""
+    """Generator of seeds that depend only on a given seed, not on earlier calls."""
 
     given: Any = None
     draws: int = 0
@@ -64,9 +64,9 @@ class _GivenSeed(keras.random.SeedGenerator):
 def augment_in_input(
     options: AugmentOptions, *, channels: int = 3
 ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Returns a function of a batch of uint8 images and a seed that returns a changed batch.
+    """Returns a function from a batch of uint8 images and a seed to a changed batch.
 
-    For `Input.images(augment=...)`. The arguments are those of `Augmentation`.
+    For `Input.images(augment=...)`. The arguments mean the same as those of `Augmentation`.
     """
     augmentation = Augmentation(options, seed=0, channels=channels)
     seeds = _GivenSeed(0)
@@ -109,8 +109,8 @@ def _colours(options: AugmentOptions, seed: int | None, channels: int) -> list[k
     if options.contrast:
         built.append(layers.RandomContrast(options.contrast, _RANGE, **how))
     if channels == 3 and options.saturation:
-        # 0.5 is no change, 0 is gray, 1 the strongest colours. The layer clips the saturation, in
-        # 0..1, to the range of the pixels, so the pixels have to be within 0..1, too.
+        # Factors: 0.5 changes nothing, 0 makes gray, 1 gives the strongest colours. The layer clips
+        # its results to 0..1, so the pixels must be within 0..1, too.
         half = options.saturation / 2
         change = layers.RandomSaturation((0.5 - half, 0.5 + half), (0, 1), **how)
         most = _RANGE[1]

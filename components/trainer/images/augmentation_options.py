@@ -9,20 +9,20 @@ PLACES = ("device", "input")
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentOptions:
-    """Random changes to training images, drawn each time; none by default.
+    """Random changes of training images, drawn anew for each image; off by default.
 
     Attributes:
-        flip_horizontal: Whether left and right are swapped in half of them.
-        flip_vertical: Whether top and bottom are swapped in half of them.
-        rotate_degrees: Largest rotation either way, in degrees; 0..180.
-        shift: Largest shift either way, as a share of height and width; 0..1.
-        zoom: Largest change of scale either way, as a share; 0..1.
-        brightness: Largest change of brightness either way, as a share of the range; 0..1.
-        contrast: Largest change of contrast either way, as a share; 0..1.
-        saturation: Largest change of saturation either way, as a share; 0..1.
-        hue: Largest change of hue either way, as a share of the colour circle; 0..1.
-        place: `device` runs it in the model's step; `input` on CPU threads beside the decoding, for
-            a step that is the bottleneck.
+        flip_horizontal: Whether to swap left and right in half of the images.
+        flip_vertical: Whether to swap top and bottom in half of the images.
+        rotate_degrees: Largest rotation in either direction, in degrees; 0..180.
+        shift: Largest shift in either direction, as a share of height and width; 0..1.
+        zoom: Largest change of scale, up or down, as a share; 0..1.
+        brightness: Largest change of brightness, up or down, as a share of the range; 0..1.
+        contrast: Largest change of contrast, up or down, as a share; 0..1.
+        saturation: Largest change of saturation, up or down, as a share; 0..1.
+        hue: Largest change of hue in either direction, as a share of the colour circle; 0..1.
+        place: `device` augments in the model's step; `input` on CPU threads that also decode, which
+            helps if the step is the bottleneck.
 
     Raises:
         UsageError: A value is outside its range.

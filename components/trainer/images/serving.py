@@ -1,4 +1,4 @@
-"""Decoding in a served image classifier, the same as in training."""
+"""Decodes images for a served classifier in the same way as in training."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,10 +16,10 @@ from penstock.components.trainer.serving import Served, named
 
 
 def decode_features(stored: Stored, options: ImageInputOptions) -> Prepare:
-    """Returns a function from parsed features to the model's, for `export_model(prepare=...)`.
+    """Returns a function from parsed features to the model's inputs, for `export_model(prepare=)`.
 
-    It takes each image as stored, floats as [batch, ...], and for raw pixels of varying size their
-    height and width; it returns what the training input returns, `{"image": [batch, height,
+    Its input is each image as it is stored: floats as [batch, ...]; raw pixels of varying size with
+    their height and width. Its output is that of the training input: `{"image": [batch, height,
     width, channels]}`.
     """
 
@@ -41,13 +41,13 @@ def serve_images(
 ) -> Signature:
     """Returns a signature that takes encoded image files.
 
-    In: `encoded`, string [N], each a JPEG or PNG. Out: `probabilities` float32 [N, classes],
-    `label` int64 [N], the most probable class, and `text` string [N], its name.
+    Input: `encoded`, string [N], each a JPEG or PNG. Output: `probabilities`, float32 [N, classes];
+    `label`, int64 [N], the most probable class; and `text`, string [N], its name.
 
     Args:
         model: Model that returns probabilities [N, classes].
-        options: Input options of its training.
-        class_texts: Names of the classes by number.
+        options: Options of the training input.
+        class_texts: Names of the classes, in the order of their numbers.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "encoded")], autograph=False)

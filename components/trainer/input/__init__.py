@@ -1,1 +1,1 @@
-"""Shards or packed records in, a tf.data.Dataset of batches out."""
+"""Training input: reads shards or packed records as a tf.data.Dataset of batches."""

@@ -1,4 +1,4 @@
-"""Caches of rows in memory after the first pass, refused if they do not fit."""
+"""Checks that rows to be cached in memory fit there."""
 
 import math
 
@@ -11,9 +11,9 @@ from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.utilisation.limits import memory_limit_mib
 
 _GIB = 1 << 30
-# The label, and the overhead of tf.data per element.
+# Bytes per row for the label and the overhead of a tf.data element.
 _OVERHEAD_BYTES = 512
-# Leaves memory for the model and its batches.
+# The rest is left for the model and its batches.
 _MEMORY_SHARE = 0.7
 
 
@@ -32,7 +32,7 @@ def free_memory_bytes() -> int:
 
 
 def check_memory(needed: int, what: str, advice: str) -> None:
-    """Rejects a cache in memory that does not fit."""
+    """Raises UsageError if a cache does not fit into free memory."""
     free = _MEMORY_SHARE * free_memory_bytes()
     if needed > free:
         raise UsageError(

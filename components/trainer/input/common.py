@@ -1,4 +1,4 @@
-"""Steps that the inputs of rows, packed records and images share: checks, interleaving, tuning."""
+"""Code that the inputs of rows, packed records and images share: checks, interleaving, tuning."""
 
 import atexit
 import re
@@ -19,20 +19,20 @@ from penstock.components.trainer.input.options import InputOptions
 
 T = TypeVar("T")
 
-# Feature that is the label, several (then a mapping by name), or None.
+# One feature as the label, or several (the label is then a mapping by name), or None.
 Label: TypeAlias = str | Sequence[str] | None
 
 
-# At the end of the process, threads that were quiet for this long make no more calls.
+# At the end of the process: threads without a call for this long will make none.
 _QUIET_SECONDS = 0.25
 _PATIENCE_SECONDS = 10.0
 
 
 class _PythonCalls:
-    """Calls from tf.data's threads into Python, which must end before the interpreter does.
+    """Calls of tf.data's threads into Python, which must end before the interpreter does.
 
-    A thread that calls an interpreter during its shutdown never returns, and the process hangs,
-    as it waits for TensorFlow's threads.
+    A thread that calls Python while the interpreter shuts down never returns; the process then
+    hangs, since it waits for TensorFlow's threads.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class _PythonCalls:
                 self._running -= 1
 
     def _end(self) -> None:
-        """Refuses new calls, and waits until those that fill the last buffers are over."""
+        """Refuses new calls, and waits for running calls that still fill the last buffers."""
         self._is_over = True
         patience = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < patience:
@@ -69,7 +69,7 @@ _calls = _PythonCalls()
 
 
 def python_op(function: Callable[..., Any], inputs: list[Any], kinds: Any) -> Any:
-    """Returns a `tf.numpy_function` for a process that may end while tf.data works ahead."""
+    """Returns a `tf.numpy_function` that is safe if the process ends while tf.data works ahead."""
     return tf.numpy_function(partial(_calls.call, function), inputs, kinds)
 
 
@@ -102,23 +102,24 @@ def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext |
 def share_of_worker(
     files: InputFiles, options: InputOptions, context: tf.distribute.InputContext | None
 ) -> tuple[InputFiles, int]:
-    """Returns one worker's files for evaluation, and the rows of one replica's share of a batch."""
+    """Returns one worker's files for evaluation, and the number of rows in one replica's batch."""
     if context is not None:
         files = files.shard(context.num_input_pipelines, context.input_pipeline_id)
     return files, rows_of_replica(options, context)
 
 
-# Around TensorFlow's words: {{function_node ...}} Name: <unknown>, ... [Op:ParseExampleV2]
+# Text that TensorFlow adds: {{function_node ...}} Name: <unknown>, ... [Op:ParseExampleV2]
 _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
 
 
 def first_record(
     files: InputFiles, parse: Callable[[tf.Tensor], T], expected: str, *, has_lists: bool = False
 ) -> T:
-    """Returns the first record, parsed, to find errors of the whole input at once.
+    """Parses and returns the first record, which finds errors of the whole input at once.
 
-    An endless dataset over no rows would spin for ever. `expected` completes "the first record ..."
-    where it cannot be parsed, and may have a `{reason}`.
+    Without rows it raises DataError: an endless dataset over no rows would loop for ever. If the
+    record cannot be parsed, `expected` completes the message "the first record ..."; its `{reason}`
+    is filled in.
     """
     for file, compression in zip(files.files, files.compressions, strict=True):
         try:
@@ -139,12 +140,12 @@ def first_record(
 
 
 def misfit(error: tf.errors.InvalidArgumentError, expected: str) -> str:
-    """Returns `expected` with the error's words, without those of the op, as its `{reason}`."""
+    """Returns `expected`, whose `{reason}` becomes TensorFlow's message without the op's name."""
     return expected.format(reason=" ".join(_OF_THE_OP.sub("", error.message).split()))
 
 
 def path_op(files: InputFiles) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns an op for the path of a file by number, which fails once the file was replaced."""
+    """Returns an op from a file's number to its path; it fails if the file was replaced."""
     stamps = [None if "://" in file else stamp_of(file) for file in files.files]
 
     def path_of(number: np.int64) -> str:
@@ -166,7 +167,7 @@ def paths_of(files: InputFiles) -> tf.data.Dataset:
 def interleaved(
     paths: tf.data.Dataset, read: Callable[..., tf.data.Dataset], options: InputOptions
 ) -> tf.data.Dataset:
-    """Yields what `read` returns for each path and compression, several files at a time."""
+    """Yields the elements of `read(path, compression)` of several files at a time."""
     return paths.interleave(
         read,
         cycle_length=min(options.interleave_files, int(paths.cardinality())),
@@ -176,9 +177,9 @@ def interleaved(
 
 
 def parallel_map(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """Maps in as many threads as tf.data finds good, in order.
+    """Maps in order, in as many threads as tf.data chooses.
 
-    Out of order, batches of the next pass would overtake those of this one.
+    Without order, batches of the next pass would overtake those of this one.
     """
     return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
@@ -186,8 +187,8 @@ def parallel_map(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.d
 def tuned(batches: tf.data.Dataset, options: InputOptions, *, together: int = 1) -> tf.data.Dataset:
     """Prefetches batches, within the threads and the memory that the options allow.
 
-    Elements of several batches, [together, rows, ...], are cut into batches by the consumer: each
-    hand-over of one between threads takes 30 us of CPU.
+    If elements hold several batches, [together, rows, ...], the consumer cuts them: to hand one
+    element from thread to thread takes 30 us of CPU.
     """
     tuning = tf.data.Options()
     tuning.deterministic = True
@@ -197,6 +198,6 @@ def tuned(batches: tf.data.Dataset, options: InputOptions, *, together: int = 1)
         tuning.autotune.ram_budget = options.ram_budget_mib << 20
     ready = batches.prefetch(-(-options.prefetch_batches // together))
     if together > 1:
-        tuning.experimental_optimization.inject_prefetch = False  # else TensorFlow hands them over
+        tuning.experimental_optimization.inject_prefetch = False  # would add another hand-over
         ready = ready.unbatch()
     return ready.with_options(tuning)

@@ -1,6 +1,6 @@
-"""Finds the files that an input reads: patterns from TFX, a folder of Examples, or a packed one.
+"""Finds the files of an input: from TFX's patterns, a folder of Examples, or a packed folder.
 
-A manifest decides: readers open the shards that it lists and refuse those that differ.
+If there is a manifest, readers open the shards that it lists, and reject those that differ.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir, split_of
 from penstock.components.tfrecord.unlisted import NO_SHARDS, check_unlisted
 
-# TensorFlow's own packages read gs:// and hdfs://, and not these.
+# Schemes that are copied first; TensorFlow's own packages can read gs:// and hdfs:// directly.
 _COPIED = ("s3",)
 
 logger = logging.getLogger(__name__)
@@ -36,11 +36,11 @@ InputSource = str | os.PathLike[str] | Sequence[str]
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files of one split, sorted; empty shards are left out if a manifest names them."""
+    """The files of one split, sorted; empty shards are left out if there is a manifest."""
 
     files: tuple[str, ...]
     shard_rows: tuple[int, ...] | None  # None if unknown
-    sha256: tuple[str, ...] | None = None  # as the manifest says; None for unlisted files
+    sha256: tuple[str, ...] | None = None  # from the manifest; None for unlisted files
 
     @property
     def rows(self) -> int | None:
@@ -55,7 +55,7 @@ class InputFiles:
         return ["GZIP" if file.endswith(".gz") else "" for file in self.files]
 
     def shard(self, workers: int, worker: int) -> "InputFiles":
-        """Returns the files that one of several workers reads; each file has exactly one worker."""
+        """Returns the files of one of several workers; each file belongs to exactly one worker."""
         if len(self.files) < workers:
             raise DataError(
                 f"{self.files[0]} and its like are {counted(len(self.files), 'file')} for "
@@ -65,7 +65,7 @@ class InputFiles:
         return InputFiles(self.files[worker::workers], rows)
 
     def counted(self) -> tuple[int, ...]:
-        """Returns the rows of each file, counted at about 2 us per row if unknown."""
+        """Returns the number of rows of each file; if unknown, counts at about 2 us per row."""
         if self.shard_rows is not None:
             return self.shard_rows
         if not any("://" in file for file in self.files):
@@ -75,10 +75,10 @@ class InputFiles:
             return tuple(pool.map(lambda pair: _count_file(*pair), pairs))
 
     def contents(self) -> list[list[str]]:
-        """Returns `[name, digest]` of each file: what a training that resumes must find again.
+        """Returns `[name, digest]` of each file: a training can only resume with the same ones.
 
-        The digest is the manifest's; of an unlisted local file that of its bytes, at 0.8 ms per
-        MiB; of an unlisted remote one its size and time of change.
+        The digest is the manifest's. For an unlisted local file it is that of its bytes, which
+        takes 0.8 ms per MiB; for an unlisted remote file, of its size and time of change.
         """
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             digests = self.sha256 or pool.map(_digest, self.files)
@@ -87,7 +87,7 @@ class InputFiles:
 
 
 def find_input(source: InputSource, *, split: str) -> InputFiles:
-    """Finds the shards of row Examples of a folder with a manifest, or of paths and patterns."""
+    """Finds shards of row Examples, from a folder with a manifest or from paths and patterns."""
     if isinstance(source, str | os.PathLike):
         parts = [_from_manifest(os.fspath(source), split)]
     else:
@@ -102,7 +102,7 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
 
 
 def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
-    """Finds packed shards: a folder with a manifest and a split, or `[FOLDER/Split-NAME/*]`."""
+    """Finds packed shards of a split, from a folder with a manifest or `[FOLDER/Split-NAME/*]`."""
     folder, split = _folder_and_split(source, split)
     folder = _readable(folder)
     manifest = checked_manifest(folder)
@@ -179,7 +179,7 @@ def _folder_and_split(source: InputSource, split: str) -> tuple[str, str]:
 
 
 def _split_of_pattern(pattern: str) -> tuple[str | None, str]:
-    """Returns (DIR, NAME) for `DIR/Split-NAME/*` if DIR has a manifest, else (None, "")."""
+    """Returns (DIR, NAME) for the pattern `DIR/Split-NAME/*` if DIR has a manifest."""
     directory, last = posixpath.split(pattern)
     examples_dir, split = posixpath.split(directory)
     name = split_of(split)

@@ -1,10 +1,9 @@
-"""Stored images to tensors of one size: the same ops in training, evaluation and serving.
+"""Decodes stored images to tensors of one size: the same ops in training and serving.
 
-Flows in: a JPEG or PNG, or pixels, as `image_storage` tells. Flows out: [height, width, channels]
-of the dtype that is stored, uint8 of a file. Resizing is bilinear and takes no mean where it makes
-images smaller, as `keras.utils.image_dataset_from_directory` does it: it leaves out pixels of an
-image of more than twice the size, unless `scaled_decode` has libjpeg take means of 2, 4 or 8 pixels
-a side.
+Input: a JPEG or PNG, or pixels, as `image_storage` found. Output: [height, width, channels] in the
+dtype that is stored (uint8 for files). Resizing is bilinear without antialiasing, like
+`keras.utils.image_dataset_from_directory`: if an image is more than twice too large, some pixels
+have no effect, unless `scaled_decode` lets libjpeg average squares of 2, 4 or 8 pixels a side.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,14 +18,14 @@ Features = Mapping[str, tf.Tensor]
 
 # Limits of the aspect ratio (width / height) of a random crop.
 _ASPECTS = (3 / 4, 4 / 3)
-# Reductions of a JPEG's sides that libjpeg offers.
+# Factors by which libjpeg can reduce the sides of a JPEG.
 _RATIOS = (1, 2, 4, 8)
 
 
 def decode_whole(
     features: Features, *, stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """The whole image, resized as the options say: [height, width, channels]."""
+    """Returns the whole image, resized as the options say: [height, width, channels]."""
     if stored.channels:
         image = _pixels(features, stored, options.channels)
     else:
@@ -41,7 +40,7 @@ def decode_whole(
 def decode_random_part(
     features: Features, seed: tf.Tensor, *, stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """A part of the image by a seed, int64 [2], resized: [height, width, channels]."""
+    """Returns a random part of the image, resized; int64 [2] `seed` decides which part."""
     encoded, channels = features[stored.image], options.channels
 
     def of_pixels(image: tf.Tensor) -> tf.Tensor:
@@ -67,7 +66,7 @@ def decode_random_part(
 
 
 def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    """uint8 [any height, any width, channels]; of a JPEG as few pixels as the size needs."""
+    """Returns uint8 [height, width, channels]; a JPEG is decoded no larger than needed."""
     channels = options.channels
 
     def whole_at(ratio: int) -> tf.Tensor:
@@ -94,15 +93,15 @@ def _any_image(encoded: tf.Tensor, channels: int) -> tf.Tensor:
 def _at_scale(
     decode: Callable[[int], tf.Tensor], sides: tf.Tensor, options: ImageInputOptions
 ) -> tf.Tensor:
-    """Decodes at the largest reduction that leaves at least the wanted height and width."""
-    # The same for a crop, of which the side that is shorter decides, and for a stretch.
+    """Decodes at the largest reduction that keeps at least the wanted height and width."""
+    # The shorter side decides; that is right for a crop and for a stretch.
     times = tf.reduce_min(sides // [options.height, options.width])
     halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
     return tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])
 
 
 def _pixels(features: Features, stored: StoredImages, channels: int) -> tf.Tensor:
-    """[any height, any width, channels] of pixels that are not in a file."""
+    """Returns [height, width, channels] from raw or serialized pixels."""
     values = features[stored.image]
     size = [features[name] for name in stored.sizes] or stored.first_size
     if stored.form == "bytes":
@@ -118,7 +117,7 @@ def _pixels(features: Features, stored: StoredImages, channels: int) -> tf.Tenso
 
 
 def _fitted(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    """The whole image, or as much of its middle as has the right proportions, resized."""
+    """Returns the image, or its centre in the right proportions, resized."""
     if options.fit == "crop":
         shape = tf.shape(image)
         height = tf.minimum(shape[0], tf.maximum(shape[1] * options.height // options.width, 1))
@@ -129,20 +128,20 @@ def _fitted(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
 
 
 def _resized(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    # Bilinear gives nothing beyond the pixels' own range, and an image of that size as it is. Cut,
-    # not rounded, which would be half of one level in 255 nearer, for 3 % of the time.
+    # Bilinear stays within the pixels' range and keeps an image of the right size as it is. The
+    # cast truncates: to round would be nearer by half a level of 255 and take 3 % longer.
     return tf.cast(tf.image.resize(image, [options.height, options.width]), image.dtype)
 
 
 def _random_window(shape: tf.Tensor, seed: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    """int32 [4]: top, left, height and width of a part of an image of int32 `shape`."""
+    """Returns int32 [4]: top, left, height and width of a random part of an image."""
     draws = tf.random.stateless_uniform([4], seed)
     full = tf.cast(shape[:2], tf.float32)
     area = options.min_crop_area + draws[0] * (1 - options.min_crop_area)
     low, high = (tf.math.log(aspect) for aspect in _ASPECTS)
     aspect = tf.exp(low + draws[1] * (high - low))
     side = tf.sqrt(area * full[0] * full[1])
-    # Clipped to the image: an elongated one has no crop of full height with the wanted width.
+    # Clipped to the image: in an elongated image, a crop of full height may be too wide.
     wanted = tf.minimum(tf.stack([side / tf.sqrt(aspect), side * tf.sqrt(aspect)]), full)
     size = tf.maximum(tf.cast(tf.round(wanted), tf.int32), 1)
     room = tf.cast(shape[:2] - size + 1, tf.float32)

@@ -1,4 +1,4 @@
-"""A record in, how its images are stored out: as files, raw pixels or serialized tensors."""
+"""Finds out how a record stores its images: as files, raw pixels or serialized tensors."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 from penstock.components import image_features as names
 from penstock.components.trainer.input.options import ImageInputOptions
 
-# Features of height and width, as Penstock and as most converters name them.
+# Names of the features of height and width: Penstock's, and those of most converters.
 _SIZES = ((names.HEIGHT, names.WIDTH), ("height", "width"))
 _CHANNELS = (1, 3)
 _DTYPES = (tf.uint8, tf.float32)
@@ -20,17 +20,17 @@ _DTYPES = (tf.uint8, tf.float32)
 
 @dataclass(frozen=True)
 class StoredImages:
-    """Storage of the images of a feature: pixels need other ops than files do."""
+    """How the images of a feature are stored: pixels need other ops than files."""
 
     image: str = names.ENCODED
-    # `file` (JPEG, PNG, ...), raw pixels as `bytes` or `floats`, or `tensor`, as
-    # `tf.io.serialize_tensor` makes it
+    # `file` (JPEG, PNG, ...), raw pixels as `bytes` or `floats`, or `tensor` from
+    # `tf.io.serialize_tensor`
     form: str = "file"
     dtype: tf.DType = tf.uint8  # uint8, or float32 for float pixels
-    channels: int = 0  # channels of raw pixels; 0 for files, whose headers have it
+    channels: int = 0  # number of raw pixels' channels; 0 for files: headers say it
     # Features of the height and width of raw pixels; empty if all have `first_size`.
     sizes: tuple[str, ...] = ()
-    # Only if this is the wanted size is each image checked before it is resized.
+    # (height, width) of the first image; if it is the wanted size, that of each image is checked.
     first_size: tuple[int, ...] = (0, 0)
 
     @property
@@ -41,9 +41,9 @@ class StoredImages:
 
 
 def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredImages:
-    """Returns the storage of an image in a record, given its map of `tf.train.Feature`.
+    """Returns how a record stores an image, given the record's map of `tf.train.Feature`.
 
-    Raw pixels are of the record's height and width, or else of those wanted.
+    Raw pixels have the record's height and width, or else the wanted ones.
     """
     floats, values = features[image].float_list.value, features[image].bytes_list.value
     data, reason = values[0] if len(values) == 1 else b"", ""
@@ -77,7 +77,7 @@ def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredIm
 
 
 def _tensor(data: bytes, image: str) -> StoredImages | None:
-    # dtype and then shape, each with one byte of tag: what every serialized tensor begins with.
+    # Every serialized tensor begins with its dtype and then its shape, each with a tag of one byte.
     if data[:1] != b"\x08" or data[2:3] != b"\x12":
         return None
     try:

@@ -1,6 +1,6 @@
-"""Shards of images in, batches of tensors out, as fast as images decode.
+"""Reads shards of images as batches of tensors, as fast as images can be decoded.
 
-The chain for training, with the purpose of each link:
+The stages for training, with the purpose of each:
 
     files      order shuffled every pass
     records    files interleaved in threads, one image at a time
@@ -9,10 +9,10 @@ The chain for training, with the purpose of each link:
     (cache)    decoded images, if they fit
     batches    uint8: a quarter of the bytes of float32 on the way to the device; the model scales
 
-Images are handed over one by one, unlike rows (see `rows.py`): the hand-over of 30 us is
-little beside the decoding of 1,000, while blocks would copy their bytes again at each link.
-Every pass gives every image exactly once and is over before the next begins, every training
-batch is full, and a seed decides the order, so that a training resumes at any step.
+Unlike rows (see `rows.py`), images go from stage to stage one by one: that takes 30 us each, little
+beside 1,000 us of decoding, while blocks would copy their bytes at each stage.
+Every pass yields every image exactly once and ends before the next begins; every training batch
+is full; and a seed decides the order, so a training can resume at any step.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,11 +54,11 @@ _NAMED = (
 )
 
 IMAGE = "image"
-"""Name of the model's image input if there is one image: [batch, height, width, channels]."""
+"""Name of the model's image input if there is only one: [batch, height, width, channels]."""
 
 LabelFn = Callable[[Any], Any]
 BatchFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-# By the name of the model's input.
+# Storage by the name of the model's input.
 Stored = Mapping[str, StoredImages]
 
 
@@ -80,7 +80,7 @@ class ImageInput(Input):
         self._label, self._label_fn, self._augment = label, label_fn, augment
 
     def stored(self, *, split: str = "train") -> Stored:
-        """Returns how the images are stored, judged by the first record; see `decode_features`."""
+        """Returns how the images are stored, from the first record; see `decode_features`."""
         return self._stored(find_input(self.source, split=split))
 
     def _train(
@@ -152,9 +152,9 @@ class ImageInput(Input):
     def _augmented(
         self, batches: tf.data.Dataset, shares: list[Passes], batch_size: int
     ) -> tf.data.Dataset:
-        """Batches whose images are changed, a part of a share at a time, by numbered seeds.
+        """Returns batches whose images are changed with numbered seeds.
 
-        The numbers go on after a resume, and are those of the shares on any number of workers.
+        The numbers continue after a resume, and do not depend on the number of workers.
         """
         if (change := self._augment) is None:
             return batches
@@ -193,7 +193,7 @@ def _stream(
 
 
 def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
-    """Serialised Examples of a pass, permuted within windows without copying their bytes."""
+    """Returns serialised Examples of a pass, permuted within windows, their bytes not copied."""
     read = passes.read(number, batched=False)
     size = passes.order.window
     windows = tf.data.Dataset.zip(
@@ -205,14 +205,14 @@ def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
 
 
 def _numbered_pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
-    """Serialised Examples of a pass, each with a number that is the same in every run."""
+    """Returns serialised Examples of a pass, each with a number that is the same in every run."""
     begun = passes.begun(number)
     places = tf.data.Dataset.range(numbered(number, begun), ENDLESS)
     return tf.data.Dataset.zip((_pass(number, passes), places))
 
 
 def _cached_pass(number: tf.Tensor, images: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:
-    """Decoded images of a pass, shuffled, as the cache gives them in one order in each pass."""
-    # The shuffle buffer holds references to the cache's tensors, no copies.
+    """Returns decoded images of a pass, shuffled, since the cache's order is always the same."""
+    # The shuffle buffer holds references to the cache's tensors, not copies.
     count = sum(passes.files.counted())
     return seeded_shuffle(images, count, passes.seed(number, 0)).skip(passes.begun(number))

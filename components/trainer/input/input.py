@@ -19,22 +19,22 @@ from penstock.components.trainer.utilisation.record import InputFacts
 if TYPE_CHECKING:
     from penstock.components.trainer.input.images import BatchFn, ImageInput, LabelFn
 
-# Attribute of a dataset with its `Input` and split, for `damage_in`.
+# Name of a dataset's attribute that holds its `Input` and split, for `damage_in`.
 _ORIGIN = "penstock_origin"
 
 
 class Input(ABC):
-    """Shards as batches of tensors, for training and for evaluation.
+    """Reads shards as batches of tensors, for training and for evaluation.
 
-    Made by `Input.rows`, `Input.packed` or `Input.images`. Their `source` is a folder with a
-    manifest, or file paths and patterns as in TFX's `fn_args.train_files`; names that end in `.gz`
-    are decompressed. Nothing is read before `train`, `eval`, `facts` or `steps_per_epoch`, which
-    raise:
+    Create one by `Input.rows`, `Input.packed` or `Input.images`. Their `source` is a folder with a
+    manifest, or file paths and patterns as in TFX's `fn_args.train_files`; files whose names end in
+    `.gz` are decompressed. Nothing is read until `train`, `eval`, `facts` or `steps_per_epoch` is
+    called. These raise:
 
         DataError: There are no rows, the shards differ from their manifest, or the first record
             does not fit.
-        UsageError: There is no such split or feature, an option does not go with the data, the
-            cache does not fit, or the input is another one than the training began with.
+        UsageError: There is no such split or feature, an option does not fit the data, the cache
+            does not fit into memory, or the input differs from the one the training began with.
     """
 
     kind: ClassVar[str]
@@ -46,7 +46,7 @@ class Input(ABC):
         self.options = options
         self._has_user_code = any(function is not None for function in functions)
 
-    # The kinds are imported on request: they subclass this class, and need modules of their own.
+    # The kinds are imported when called: they subclass this class and need further modules.
 
     @staticmethod
     def rows(
@@ -57,17 +57,17 @@ class Input(ABC):
         label: Label = None,
         feature_lists: Spec | None = None,
     ) -> "Input":
-        """Input of one `tf.train.Example` or SequenceExample per row.
+        """Returns an input of rows: each record is one `tf.train.Example` or SequenceExample.
 
-        Batches map features to tensors `[batch, ...]`, ragged ones padded to the longest in their
-        batch.
+        Batches map features to tensors `[batch, ...]`; ragged features are padded to the longest of
+        the batch.
 
         Args:
             source: See `Input`.
-            spec: Features to parse; see `feature_spec`. For SequenceExamples those of the context.
+            spec: Features to parse; see `feature_spec`. For SequenceExamples, those of the context.
             options: Batch size, shuffling and speed.
             label: The feature that is the label, or several: the label is then a mapping by name.
-                None gives features only.
+                With None, batches have features only.
             feature_lists: Feature lists to parse from the steps of SequenceExamples; None if the
                 records are Examples.
         """
@@ -84,20 +84,20 @@ class Input(ABC):
         columns: Collection[str] | None = None,
         stacked: bool = False,
     ) -> "Input":
-        """Input of records that `penstock pack` or the Pack node wrote, local or remote.
+        """Returns an input of records that `penstock pack` or the Pack node wrote, local or remote.
 
-        Batches map features to tensors `[batch, *shape]`: int64, float32, string, uint8 of
-        images, int32 of ids, and `tf.SparseTensor` of lists. Stacked, they have `int64`,
-        `float32`, `int32` and `string` tensors `[batch, width]` under these names instead, columns
-        in the manifest's order without the label, and images and lists by their names.
+        Batches map features to tensors `[batch, *shape]`: int64, float32 and string; uint8 for
+        images, int32 for ids, and `tf.SparseTensor` for lists. With `stacked`, all plain columns of
+        a type are one tensor `[batch, width]` named `int64`, `float32`, `int32` or `string`, in the
+        manifest's order and without the label; images and lists keep their names.
 
         Args:
             source: The folder, or `[FOLDER/Split-NAME/*]`.
             options: Batch size, shuffling and speed. The window is rounded up to whole blocks.
             label: See `rows`.
-            columns: Features to read besides the label; None reads all. Others take no time.
-            stacked: Whether to leave the columns of a type together. Saves the handling of many
-                small tensors where there are many columns.
+            columns: Features to read besides the label; None reads all. Others cost no time.
+            stacked: Whether to keep the columns of a type in one tensor, which is faster with many
+                columns.
         """
         from penstock.components.trainer.input.packed import PackedInput
 
@@ -113,24 +113,24 @@ class Input(ABC):
         label_fn: "LabelFn | None" = None,
         augment: "BatchFn | None" = None,
     ) -> "ImageInput":
-        """Input of images: encoded, or stored as pixels.
+        """Returns an input of images: encoded, or stored as pixels.
 
         Batches are `({"image": [batch, height, width, channels]}, label)`, uint8, or float32 if the
-        stored pixels are floats. Several images are named by their features.
+        stored pixels are floats. If there are several images, each has the name of its feature.
 
         Args:
             source: See `Input`.
             options: Size, shuffling and speed.
-            image: The feature that holds an image: a JPEG, PNG, BMP or the first of a GIF; raw
-                pixels, as bytes of uint8 or float32 or a list of floats, of the record's height
-                and width or of those wanted; or such a tensor, serialized. Or several features,
-                whose images get one size.
-            label: The feature that the label is made from, one whole number per image; or several,
-                which then are a mapping by name.
-            label_fn: Makes the label, int64 [batch], from that feature, int64 [batch]; None takes
-                it unchanged.
-            augment: Changes a training batch of images, [batch, height, width, channels], to
-                another of the same kind, by a seed, int64 [2]: the same for all images of a row.
+            image: The feature that holds an image: a JPEG, PNG, BMP or GIF (its first frame); or
+                raw pixels, as bytes of uint8 or float32 or as a list of floats, with the record's
+                height and width, else the wanted ones; or such a tensor, serialized. Or several
+                features, whose images are all resized to the same size.
+            label: The feature that the label is made from, one integer per image; or several, and
+                the label is a mapping by name.
+            label_fn: Function from that feature, int64 [batch], to the label, int64 [batch]; None
+                uses the feature unchanged.
+            augment: Function from a training batch of images, [batch, height, width, channels], and
+                a seed, int64 [2], to changed images; images of one row have the same seed.
         """
         from penstock.components.trainer.input.images import ImageInput
 
@@ -145,14 +145,14 @@ class Input(ABC):
     ) -> tf.data.Dataset:
         """Returns endless, full, shuffled batches of `(features, label)`.
 
-        Each pass comes in another order and has each row once. Without a label the batches are
-        features alone. Put a `prefetch` behind a `map` of your own: TensorFlow adds none.
+        Each pass has each row once, in a new order. Without a label, batches are features alone.
+        After a `map` of your own, call `prefetch`: TensorFlow adds none.
 
         Args:
-            start: Number of batches to pass over and the seed; `train()` gives it to resume.
-            input_context: This worker's place among several, as `tf.distribute` gives it: it then
-                reads rows of its own, in batches of `batch_size` / replicas rows.
-            split: The split to take from a manifest.
+            start: Number of batches to skip, and the seed; `train()` passes it to resume.
+            input_context: This worker's index among several, from `tf.distribute`: the worker then
+                reads only its own rows, in batches of `batch_size` / replicas rows.
+            split: The split of the manifest to read.
         """
         return self._built(split, lambda: self._train(split, start, input_context))
 
@@ -161,12 +161,12 @@ class Input(ABC):
     ) -> tf.data.Dataset:
         """Returns one pass over every row in the same order each time, for evaluation.
 
-        Only the last batch may be short. Arguments are those of `train`.
+        Only the last batch may be short. The arguments mean the same as those of `train`.
         """
         return self._built(split, lambda: self._eval(split, input_context))
 
     def facts(self, *, split: str = "train") -> InputFacts:
-        """Returns what training reads, and how: the evidence behind the advice of a verdict."""
+        """Returns facts about the files and options of training, for the advice of a verdict."""
         files, columns, fixed_length = self._columns(split)
         return InputFacts(
             kind=self.kind,
@@ -184,7 +184,7 @@ class Input(ABC):
         )
 
     def steps_per_epoch(self, *, split: str = "train") -> int:
-        """Returns the training steps that see every row at least once."""
+        """Returns the number of training steps after which every row was seen at least once."""
         rows = sum(self._columns(split)[0].counted())
         return max(1, -(-rows // self.options.batch_size))
 
@@ -201,18 +201,18 @@ class Input(ABC):
 
     @abstractmethod
     def _columns(self, split: str) -> tuple[InputFiles, int, bool]:
-        """Files, number of features read, and whether all of them have a fixed length."""
+        """Returns files, number of features read, and whether all of them have a fixed length."""
 
     def misfit(self, split: str) -> str | None:
-        """Finds the first record that cannot be parsed, where the kind knows how."""
+        """Returns a message on the first record that cannot be parsed, if the kind can find it."""
         del split
         return None
 
     def _built(self, split: str, build: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
         """Calls `build`, without AutoGraph if possible, and attaches the origin for `damage_in`.
 
-        Our own functions never branch on a tensor in Python, and to translate them would take half
-        a second of CPU in each training. A user's function may.
+        Our own functions have no Python branch on a tensor, so AutoGraph would only cost half a
+        second of CPU in each training. A user's function may have one.
         """
         if not self._has_user_code:
             build = tf.autograph.experimental.do_not_convert(build)
@@ -222,9 +222,9 @@ class Input(ABC):
 
 
 def damage_in(*datasets: tf.data.Dataset | None) -> str | None:
-    """Finds the first fault in the local files of an `Input`'s datasets: file, record and reason.
+    """Returns the first fault in the local files of an `Input`'s datasets: file, record and reason.
 
-    Reads every byte: call it after a failure, as tf.data's own errors name no file.
+    Reads every byte. Call it after a failure, since tf.data's own errors name no file.
     """
     for dataset in datasets:
         data, split = getattr(dataset, _ORIGIN, (None, ""))

@@ -1,15 +1,15 @@
-"""Packed shards in, batches of tensors out, at a hundredth of the cost of parsing each row.
+"""Reads packed shards as batches of tensors, for a hundredth of the cost of parsing rows.
 
-The chain, with the purpose of each link (us per row of 40 columns on one core):
+The stages, with the purpose of each (us per row of 40 columns on one core):
 
-    order      numbers of rows: blocks of several files, permuted in windows (0.02)
-    groups     the rows of some batches, copied directly from the mapped files (0.1)
+    order      row numbers: blocks of several files, permuted in windows (0.02)
+    groups     the rows of several batches, copied directly from the mapped files (0.1)
     features   columns split from the array of their type, texts looked up in the blocks'
                dictionaries
     batches    cut from groups without a copy
     prefetch
 
-A pass gives every row exactly once, and every training batch is full.
+A pass yields every row exactly once, and every training batch is full.
 """
 
 from collections.abc import Callable, Collection
@@ -47,7 +47,7 @@ from penstock.components.trainer.input.packed_rows import PackedRows, Picked
 from penstock.components.trainer.input.passes import ENDLESS, Passes, open_passes
 from penstock.components.trainer.input.start import InputStart
 
-# Rows that are copied together: memory for more comes fresh from the system every time.
+# Maximum bytes of rows copied together: larger buffers are newly mapped by the system each time.
 _MAX_GROUP_BYTES = 4 * 2**20
 
 
@@ -120,7 +120,7 @@ class PackedInput(Input):
         return frozenset([*wanted, *labels])
 
     def _features(self, rows: PackedRows, wanted: Collection[str]) -> Callable[..., Any]:
-        """A graph function that calls a Python function for rows and splits them into features."""
+        """Returns a graph function that calls `pick` for rows and splits these into features."""
 
         def features(
             pick: Callable[[np.int64], Picked], begin: tf.Tensor, count: int | None
@@ -149,7 +149,7 @@ class PackedInput(Input):
 
 
 class _Numbers:
-    """Numbers of the rows of one worker in the order of training; of several shares whole steps."""
+    """Numbers of one worker's rows in the order of training; its shares take turns in each step."""
 
     def __init__(self, shares: list[Passes], first_numbers: npt.NDArray[np.int64]) -> None:
         self.step_rows = shares[0].step_rows * len(shares)
@@ -183,9 +183,9 @@ def _open(
 
 
 def _group_batches(rows: PackedRows, options: InputOptions, batch_size: int) -> int:
-    """Batches whose rows are copied together: a window's, unless rows are large."""
+    """Returns how many batches to copy together: those of a window, unless rows are large."""
     if any(column.storage == "list" for section in rows.sections for column in section.columns):
-        return 1  # sparse tensors are not cut without a copy
+        return 1  # sparse tensors cannot be cut without a copy
     most = min(
         options.shuffle_window_rows, _MAX_GROUP_BYTES // max(1, rows.row_bytes, rows.text_bytes)
     )
@@ -193,7 +193,7 @@ def _group_batches(rows: PackedRows, options: InputOptions, batch_size: int) -> 
 
 
 def _cut(found: tuple[Any, ...], batch_size: int) -> tf.data.Dataset:
-    """The batches of a group; not a byte is copied if they are aligned."""
+    """Returns the batches of a group; aligned batches are cut without a copy."""
     batches = tf.nest.map_structure(
         lambda part: tf.reshape(part, [-1, batch_size, *part.shape[1:]]), found
     )

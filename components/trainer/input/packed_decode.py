@@ -1,7 +1,7 @@
-"""Arrays of packed rows in, the tensors of their columns out: TensorFlow ops only.
+"""Turns arrays of packed rows into the tensors of their columns, with TensorFlow ops only.
 
-`packing/layout.py` says what the sections are. Cells stay numbers until the batch is there, and
-only those of the columns that are wanted become byte strings, each of them once.
+`packing/layout.py` describes the sections. Cells stay indices until the batch is complete; only
+then those of the wanted columns become byte strings.
 """
 
 import itertools
@@ -13,20 +13,20 @@ import tensorflow as tf
 from penstock.components.packing.layout import VALUES, PackedColumn, PackedLayout, Section
 
 _LIST_DTYPES = {"INT": tf.int64, "FLOAT": tf.float32}
-# Byte strings that the cells of the rows are indices of.
+# Key of the byte strings that the rows' cells index.
 WORDS = "words"
-# The byte strings of the rows, by plain slot.
+# Key of the byte strings of the rows, by plain slot.
 TEXTS = "texts"
-# Name of the stacked byte strings of a batch.
+# Name of the stacked strings of a batch.
 _STRINGS = "string"
 
 
 def joined_cells(
     cells: tf.Tensor, places: tf.Tensor, dictionaries: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The cells of rows of several blocks as numbers of one dictionary, and that dictionary.
+    """Merges the dictionaries of several blocks; returns cells as indices into the result, and it.
 
-    `places` says which of the serialised dictionaries a row's cells are numbers of.
+    `places` [rows] is the index of each row's dictionary among the serialised `dictionaries`.
     """
     spec = {VALUES: tf.io.RaggedFeature(tf.string)}
     values = tf.io.parse_example(dictionaries, spec)[VALUES]
@@ -37,10 +37,10 @@ def joined_cells(
 def parsed_texts(
     texts: tf.Tensor, slots: tuple[int, ...], rows: int | None
 ) -> dict[int, tf.Tensor]:
-    """Strings [rows] of each slot, given an Example of each."""
+    """Returns the strings [rows] of each slot; `texts` has one serialised Example per slot."""
     if not slots:
         return {}
-    # Known to have so many, they are parsed in half the time.
+    # With a known number of rows, parsing takes half the time.
     feature = (
         tf.io.RaggedFeature(tf.string) if rows is None else tf.io.FixedLenFeature([rows], tf.string)
     )
@@ -60,8 +60,8 @@ def split_columns(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns features by name in the layout's order, and the labels by name.
 
-    `sections` has `WORDS` and `TEXTS` if `cell` is among them; `stacked` leaves columns of a type
-    in one tensor.
+    `sections` has `WORDS` and `TEXTS` if it has cells; `stacked` keeps columns of a type in one
+    tensor.
     """
     found: dict[str, Any] = {}
     together: dict[str, Any] = {}
@@ -109,7 +109,7 @@ def _parts(values: tf.Tensor, section: Section, wanted: Collection[str]) -> dict
     widths = [column.width for column in section.columns]
     if all(column.name in wanted for column in section.columns):
         if len(widths) > 1 and set(widths) == {1}:
-            # One pass over the memory, where a split makes one for each column.
+            # One pass over the memory, while a split makes one pass per column.
             parts = [tf.reshape(part, [-1, 1]) for part in tf.unstack(tf.transpose(values))]
         else:
             parts = tf.split(values, widths, axis=1)
@@ -127,7 +127,7 @@ def _is_stacked(column: PackedColumn, labels: Collection[str]) -> bool:
 
 
 def _tensor(part: tf.Tensor, column: PackedColumn) -> Any:
-    """A column's values in their shape: [rows, *shape], or sparse where rows differ."""
+    """Returns a column's values in their shape: [rows, *shape], or sparse if lengths vary."""
     if column.storage != "list":
         return tf.reshape(part, [-1, *column.shape]) if len(column.shape) != 1 else part
     cells = part[:, 0]

@@ -1,8 +1,8 @@
-"""Packed shards as memory maps: numbers of rows in, the arrays of these rows out.
+"""Maps packed shards into memory and returns the arrays of rows with given numbers.
 
-A row is copied once, out of the page cache to where its batch wants it, without a system call, and
-only sections that are wanted are touched. A row's number is `block * block_rows + row in it`, the
-blocks of all shards being counted in their order.
+A row is copied only once, from the page cache to its place in the batch, without a system call;
+only wanted sections are touched. A row's number is `block * block_rows + row in the block`; blocks
+are counted through all shards in order.
 """
 
 import posixpath
@@ -25,12 +25,12 @@ from penstock.components.tfrecord.framing import payload_bounds
 from penstock.components.tfrecord.records import read_records
 from penstock.components.trainer.input.files import InputFiles
 
-# Each holds a file open; a process may have 1,024.
+# Each map holds a file open; a process may have 1,024 open files.
 _MAX_MAPS = 256
 _MAX_VIEWS = 64
-# Rows as large as this are copied one by one, smaller ones by NumPy.
+# Rows of this size or more are copied one by one, smaller ones by NumPy.
 _LARGE_ROW_BYTES = 4096
-# Alignment that TensorFlow needs to use memory without a copy.
+# Alignment with which TensorFlow can use memory without a copy.
 _TENSOR_ALIGNMENT = 64
 
 Array = npt.NDArray[Any]
@@ -38,10 +38,10 @@ Picked = list[Array]
 
 
 class PackedRows:
-    """The rows of some shards; remote ones are copied to a temporary folder of this machine.
+    """The rows of some shards; remote shards are copied to a temporary folder of this machine.
 
-    Only sections with a wanted column are touched. `first_numbers` has that of each file's first
-    row, `plain` the slots of text that are plain in any block.
+    Only sections with a wanted column are touched. `first_numbers` has the number of the first row
+    of each file; `plain` has the text slots that are plain in any block.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class PackedRows:
         self._payloads = [self._find_payloads(number) for number in range(len(files.files))]
         self._first_blocks = np.cumsum([0, *map(len, self._payloads)])
         self.first_numbers = self._first_blocks[:-1] * layout.block_rows
-        self.text_bytes = 0  # most bytes of a block with plain texts, by its rows
+        self.text_bytes = 0  # maximum, over blocks, of bytes per row of plain texts
         self.plain = self._plain_slots(wanted) if self._has_cells else ()
 
     @property
@@ -79,21 +79,21 @@ class PackedRows:
         return sum(section.row_bytes for section in self.sections)
 
     def all_numbers(self) -> npt.NDArray[np.int64]:
-        """int64 [rows], of all rows, file after file."""
+        """Returns the numbers of all rows, int64 [rows], file after file."""
         pairs = zip(self.first_numbers, self._rows, strict=True)
         return np.concatenate([np.arange(first, first + rows) for first, rows in pairs])
 
     def pick(self, numbers: npt.NDArray[np.int64]) -> Picked:
-        """Some rows, by their numbers, int64 [rows], in any order.
+        """Returns the rows with the given numbers, int64 [rows], in any order.
 
-        Returns `[rows, width]` of each of `sections`; int32 [rows], for each row the place of its
-        block's dictionary among the next one's; these dictionaries, serialised, none where no
-        column that is wanted has cells; and an Example of the texts of each slot of `plain`.
+        The result has one array `[rows, width]` per section of `sections`; then int32 [rows], the
+        index of each row's dictionary; then the serialised dictionaries, empty if no wanted column
+        has cells; then an Example with the texts of each slot of `plain`.
         """
         blocks = numbers // self.layout.block_rows
         found = np.unique(blocks)
         places = np.searchsorted(found, blocks)
-        # By block; of so few bits it is a radix sort.
+        # Sorted by block; for integers of so few bits, argsort is a radix sort.
         order = np.argsort(places.astype(np.min_scalar_type(len(found))), kind="stable")
         rows = (numbers - blocks * self.layout.block_rows)[order]
         views = [self._view(int(block)) for block in found]
@@ -106,11 +106,11 @@ class PackedRows:
             parts = [view.sections[section.name] for view in views]
             some = zip(parts, np.split(rows, cuts), strict=True)
             if section.row_bytes < _LARGE_ROW_BYTES:
-                # Twice, each time in order on one side: half the time of once in no order.
+                # Two copies, each sequential on one side, take half the time of a random one.
                 by_block, begin = self._array(len(numbers), section), 0
                 for part, taken in some:
                     end = begin + len(taken)
-                    # By default `out` would be written by way of a copy.
+                    # With the default mode, NumPy would buffer `out`.
                     np.take(part, taken, axis=0, out=by_block[begin:end], mode="clip")
                     begin = end
                 np.take(by_block, inverse, axis=0, out=target, mode="clip")
@@ -123,7 +123,7 @@ class PackedRows:
         texts: list[bytes] = []
         if self.plain:
             first = np.cumsum([0, *(view.rows for view in views)])
-            # Of few rows, those of each block come first.
+            # If few rows are wanted, the rows of each block are taken before blocks are joined.
             is_part = 2 * len(numbers) < first[-1]
             within = numbers % self.layout.block_rows
             index = pa.array(inverse if is_part else first[places] + within)
@@ -139,14 +139,14 @@ class PackedRows:
     def _text(
         self, slot: int, blocks: list[int], taken: list[pa.Array] | None, index: pa.Array
     ) -> bytes:
-        """An Example of texts at `index` of the joined blocks, or of the rows taken from each."""
+        """Returns an Example of texts at `index` in the joined blocks, or in their `taken` rows."""
         parts = [self._tagged(block, slot) for block in blocks]
         if taken is not None:
             parts = [part.take(some) for part, some in zip(parts, taken, strict=True)]
         return example_of(pa.concat_arrays(parts).take(index))
 
     def _array(self, rows: int, section: Section) -> Array:
-        """[rows, width], not initialised, so aligned that TensorFlow takes it over as it is."""
+        """Returns [rows, width], uninitialised, aligned so that TensorFlow needs no copy."""
         dtype: np.dtype[Any] = np.dtype(section.dtype)
         size = rows * section.width * dtype.itemsize
         data = np.asarray(_Lent(self._free[size], size + _TENSOR_ALIGNMENT))
@@ -165,7 +165,7 @@ class PackedRows:
         return self._view(block).tagged_texts(self._payload(block), slot)
 
     def _plain_slots(self, wanted: Collection[str]) -> tuple[int, ...]:
-        """Slots of wanted columns that are plain in any block: 5 us and a page or two a block."""
+        """Returns wanted slots that are plain in any block: 5 us and a page or two per block."""
         found: set[int] = set()
         for block in range(self._first_blocks[-1]):
             view = self._view_of(block)
@@ -195,7 +195,7 @@ class PackedRows:
         for number, file in enumerate(self._files):
             copies.append(posixpath.join(self._folder.name, str(number)))
             tf.io.gfile.copy(file, copies[-1])
-            # Only the sizes of remote shards were compared with the manifest.
+            # Of remote shards only sizes were compared with the manifest; reading checks the rest.
             for _ in read_records(copies[-1]):
                 pass
         return copies
@@ -210,9 +210,9 @@ def _whole(path: str) -> npt.NDArray[np.uint8]:
 
 
 class _Lent:
-    """Memory that arrays point into; it is free again when the last of them is gone.
+    """Memory that arrays point into; it can be reused when the last of them is gone.
 
-    What comes from the system anew, page by page, takes longer than to copy rows into it.
+    New memory comes from the system page by page, which takes longer than to copy rows into it.
     """
 
     def __init__(self, free: list[Array], size: int) -> None:

@@ -1,6 +1,6 @@
-"""Serialised records in, features out: as training, evaluation and serving see them.
+"""Parses serialised records into features, the same in training, evaluation and serving.
 
-Keras 3 takes dense tensors, so a ragged feature comes padded to the longest of its batch.
+Keras 3 takes dense tensors, so a ragged feature is padded to the longest of its batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,23 +11,23 @@ import tensorflow as tf
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 
-# Specs of a record, by feature.
+# Specs of a record's features, by name.
 Spec: TypeAlias = Mapping[str, FeatureSpec]
 Parser: TypeAlias = Callable[[tf.Tensor], dict[str, Any]]
 
 
 def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
-    """A function of serialised records, string [rows], that gives their features by name.
+    """Returns a function from serialised records, string [rows], to their features by name.
 
-    | kind of feature | of an Example, or a context | of a feature list |
+    | spec of the feature | in an Example or a context | in a feature list |
     |---|---|---|
     | `FixedLenFeature` | [rows, *shape] | |
     | `FixedLenSequenceFeature` | [rows, longest, *shape]; Examples only | [rows, steps, *shape] |
     | `RaggedFeature` | [rows, longest] | [rows, steps, longest] |
     | `VarLenFeature` | `tf.SparseTensor` of two dimensions | of three |
 
-    Padding is 0 or the empty string; in a `FixedLenSequenceFeature` of an Example its default. The
-    longest has a length of at least 1.
+    Padding is 0 or the empty string; for a `FixedLenSequenceFeature` of an Example, its default. If
+    all lists are empty, they are padded to length 1.
     """
     lists = {**spec, **(feature_lists or {})}
     defaults = {
@@ -53,9 +53,9 @@ def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
 def padded(
     features: Mapping[str, Any], records: tf.Tensor, defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The features of `records`, the ragged ones dense, and none of no length.
+    """Returns the features of `records` with ragged ones made dense, none of them of length 0.
 
-    `defaults` has the padding of those that are dense already, None for 0 or the empty string.
+    `defaults` has the padding of features that are already dense; None is 0 or the empty string.
     """
     found, defaults = dict(features), defaults or {}
     for name, value in features.items():
@@ -67,7 +67,7 @@ def padded(
 
 
 def _lengthened(value: tf.Tensor, default: Any = None) -> tf.Tensor:
-    """Pads empty lists of all rows to one value: recurrent layers and maxima fail without any."""
+    """Pads a batch of empty lists to one value: recurrent layers and maxima fail on none."""
     if default is None:
         default = "" if value.dtype == tf.string else 0
     more = [

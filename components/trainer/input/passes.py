@@ -1,7 +1,7 @@
-"""Training passes as datasets: the blocks and windows that `readers/order.py` computes, from files.
+"""Training passes as datasets: reads the blocks and windows that `readers/order.py` computes.
 
-A pass is planned in Python when it begins, which takes about a millisecond; within it there are
-TensorFlow ops only.
+Each pass is planned in Python when it begins, which takes about a millisecond; after that, only
+TensorFlow ops run.
 """
 
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ ENDLESS = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Passes:
-    """The passes of one share over the rows of some files, those of other shares included."""
+    """The passes of one share over the rows of some files, which hold other shares' rows, too."""
 
     files: InputFiles
     order: Order
-    step: int  # batches that were given before
-    step_rows: int  # the share's rows in a batch
+    step: int  # number of batches before the start
+    step_rows: int  # number of the share's rows in a batch
 
     @cached_property
     def begin(self) -> tuple[int, int]:
-        """The pass to begin with, and the row in it."""
+        """The pass to begin with, and the row to begin at."""
         return self.order.locate(self.step * self.step_rows) if self.step else (0, 0)
 
     @property
@@ -41,9 +41,9 @@ class Passes:
         return tf.data.Dataset.range(self.begin[0], ENDLESS)
 
     def read(self, number: tf.Tensor, *, batched: bool) -> "PassBlocks":
-        """The serialised records of a pass, int64; vectors of up to `block_rows` if batched."""
+        """Returns the serialised records of a pass; if batched, vectors of up to `block_rows`."""
         block_rows = self.order.block_rows if batched else 1
-        # A single share's pieces are whole blocks, which are skipped quicker than records.
+        # With one share, pieces are whole blocks, and blocks are skipped faster than records.
         is_whole = self.order.shares == 1
         pieces, lanes, sizes, window, drop = python_op(
             lambda number: self._plan(number, block_rows if is_whole else 1),
@@ -74,27 +74,27 @@ class Passes:
         return PassBlocks(blocks, tf.ensure_shape(sizes, [None]), *place)
 
     def seeds(self, number: tf.Tensor, first: Any, drop: Any) -> tf.data.Dataset:
-        """`(seed, rows to drop)` of each window of a pass: int64 [2], and 0 but for the first."""
+        """Returns (seed, rows to drop) of each window of a pass; only the first drops any."""
         windows = tf.data.Dataset.range(first, ENDLESS)
         return windows.map(
             lambda window: (self.seed(number, window), tf.where(window == first, drop, 0))
         )
 
     def seed(self, number: tf.Tensor, item: Any) -> tf.Tensor:
-        """int64 [2], a seed for one item of a pass."""
+        """Returns int64 [2], a seed for one item of a pass."""
         return self.seed_of(numbered(number, item))
 
     def seed_of(self, item: tf.Tensor) -> tf.Tensor:
-        """int64 [2], a seed for an item with a number of its own, int64."""
+        """Returns int64 [2], a seed for an item with a unique number, int64."""
         return tf.stack([tf.constant(self.order.seed, tf.int64), item])
 
     def begun(self, number: tf.Tensor) -> tf.Tensor:
-        """int64, rows of a pass that were given before: 0 but for the first pass."""
+        """Returns how many rows of a pass were read before the start; 0 after the first pass."""
         first, row = self.begin
         return tf.where(number == first, tf.constant(row, tf.int64), 0)
 
     def _plan(self, number: np.int64, unit: int) -> list[np.ndarray]:
-        """A plan as arrays: pieces in `unit` rows, pieces per lane, window sizes, window, drop."""
+        """Returns pieces (in `unit` rows), pieces per lane, window sizes, window and drop."""
         first, row = self.begin
         if number == first and row:
             plan = self.order.plan_from(first, row)
@@ -114,7 +114,7 @@ class Passes:
         ]
 
     def _sizes(self, plan: PassPlan) -> np.ndarray:
-        """Rows of a pass's windows, in turn; a first one of `ahead` rows is to be left out."""
+        """Returns the number of rows of each window; a first window of `ahead` rows is left out."""
         if not plan.ahead:
             return np.array([self.order.window], np.int64)
         windows = 2 + sum(self.order.file_rows or ()) // self.order.window
@@ -123,16 +123,16 @@ class Passes:
 
 @dataclass(frozen=True)
 class PassBlocks:
-    """The blocks, or records, of a pass in order, and where its windows begin."""
+    """The blocks (or records) of a pass in order, and where its windows begin."""
 
     blocks: tf.data.Dataset
-    sizes: tf.Tensor  # int64 [n], rows of the windows, the last repeated
+    sizes: tf.Tensor  # int64 [n], rows of each window; the last is repeated
     window: tf.Tensor  # int64, number of the first window
-    drop: tf.Tensor  # int64, rows of the first window that were given before
+    drop: tf.Tensor  # int64, rows of the first window that were read before the start
 
     @property
     def windows(self) -> tf.data.Dataset:
-        """The blocks' rows, joined and cut into windows."""
+        """Returns the blocks' rows, joined and cut into windows."""
         ahead = tf.cast(tf.size(self.sizes) > 1, tf.int64)
         return self.blocks.rebatch(self.sizes).skip(ahead)
 
@@ -145,7 +145,7 @@ def open_passes(
     context: tf.distribute.InputContext | None,
     start: InputStart | None,
 ) -> list[Passes]:
-    """Returns the passes of each share that a worker reads, from where a training begins."""
+    """Returns the passes of each share that a worker reads, beginning at `start`."""
     workers = context.num_input_pipelines if context else 1
     worker = context.input_pipeline_id if context else 0
     if workers > 1 and start is None and options.seed is None:
@@ -197,7 +197,7 @@ def _check_shares(shares: int, workers: int, options: InputOptions) -> None:
 
 
 def taken_in_turn(streams: Sequence[tf.data.Dataset], count: int) -> tf.data.Dataset:
-    """`count` elements of each stream in turn, endlessly."""
+    """Returns `count` elements of each stream in turn, endlessly."""
     if len(streams) == 1:
         return streams[0]
     turns = tf.data.Dataset.range(ENDLESS).map(lambda n: n // count % len(streams))
@@ -205,16 +205,16 @@ def taken_in_turn(streams: Sequence[tf.data.Dataset], count: int) -> tf.data.Dat
 
 
 def numbered(number: tf.Tensor, item: Any) -> tf.Tensor:
-    """int64, a different number for each item of each pass."""
+    """Returns int64, a unique number for each item of each pass."""
     return tf.bitwise.left_shift(number, ROW_BITS) + item
 
 
 def seeded_order(count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """int32 [count], a permutation of the numbers from 0 on, decided by a seed, int64 [2].
+    """Returns int32 [count], a permutation of 0 to count - 1 that a seed, int64 [2], decides.
 
-    A radix sort by random digits: 30 ns per number, where `tf.argsort` of random keys takes 80 and
-    `tf.random.shuffle`, whose order depends on the calls before, 20. `tensorflow_permutation` of
-    `readers/order.py` computes the same without TensorFlow.
+    It is a radix sort by random digits: 30 ns per number. `tf.argsort` of random keys takes 80 ns;
+    `tf.random.shuffle` takes 20 ns, but its result depends on earlier calls. Without TensorFlow,
+    `tensorflow_permutation` of `readers/order.py` computes the same.
     """
     keys = tf.random.stateless_uniform([count], seed, minval=None, maxval=None, dtype=tf.int32)
     order = tf.range(tf.cast(count, tf.int32))
@@ -225,7 +225,7 @@ def seeded_order(count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def seeded_shuffle(data: tf.data.Dataset, buffer: Any, seed: tf.Tensor) -> tf.data.Dataset:
-    """`data` shuffled by a seed, int64 [2], alone, without TensorFlow's global seed."""
+    """Shuffles `data` by a seed, int64 [2], independently of TensorFlow's global seed."""
     shapes, types = (
         getattr(tf.compat.v1.data, name)(data) for name in ("get_output_shapes", "get_output_types")
     )

@@ -1,18 +1,18 @@
-"""Shards of row Examples in, batches of tensors out, fast enough that the accelerator never waits.
+"""Reads shards of row Examples as batches of tensors, fast enough for an accelerator.
 
-The chain for training, with the purpose of each link (us per row of 40 columns on one core):
+The stages for training, with the purpose of each (us per row of 40 columns on one core):
 
     files      order shuffled every pass
     blocks     up to 1,024 serialised records of one file; files interleaved in threads (1.8)
     windows    blocks of all files joined and permuted by one `tf.random` op (0.7)
-    batches    cut from the endless stream of windows, across the seams between passes
+    batches    cut from the endless stream of windows, across the ends of passes
     features   a whole batch parsed at once, in parallel (3.2)
     prefetch
 
-Records are handed over in blocks because handing each record between threads costs more than
-reading it. Every pass gives every row exactly once, and is over before the next begins; every
-training batch is full, so that a step is traced and compiled once. A seed decides the order, so
-that a training resumes at any step (see `order.py`).
+Records go from stage to stage in blocks, since to hand each record to another thread costs more
+than to read it. Every pass yields every row exactly once and ends before the next begins. Every
+training batch is full, so a step is traced and compiled only once. A seed decides the order, so a
+training can resume at any step (see `order.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -51,15 +51,15 @@ from penstock.components.trainer.input.passes import (
 )
 from penstock.components.trainer.input.start import InputStart
 
-# Blocks of cached rows that are mixed before windows are cut from them again: 64 Ki rows.
+# Number of blocks of cached rows that are mixed before windows are cut from them: 64 Ki rows.
 _CACHED_BLOCKS_MIXED = 64
-# Records that are parsed together if a batch has fewer: the fixed cost of a parse, 0.4 ms
-# with 20 columns, is a seventh of the cost of 1,024 rows.
+# Number of rows that are parsed together if a batch has fewer: one parse costs 0.4 ms with 20
+# columns, a seventh of the cost of 1,024 rows.
 _PARSED_ROWS = 4096
 _PARSED_BYTES = 4 * 2**20
-# First records, of which at least one must have steps; parsed at once to find one that cannot be.
+# Number of first records that are parsed at once to find a misfit; at least one must have steps.
 _LOOKED_AT = 1024
-# Overhead of a string in a tensor beside its characters, at most.
+# Maximum overhead of a string in a tensor, beside its characters.
 _STRING_BYTES = 24
 _MISFIT = "does not fit the spec or schema ({reason})"
 
@@ -108,7 +108,7 @@ class RowInput(Input):
         return find_input(self.source, split=split), len(self._features), fixed_length
 
     def misfit(self, split: str) -> str | None:
-        """Finds the first record that does not fit the spec, a missing label for instance."""
+        """Returns a message on the first record that does not fit the spec, without a label say."""
         parse, files = parser(self._spec, self._feature_lists), find_input(self.source, split=split)
         for file, compression in zip(files.files, files.compressions, strict=True):
             records = tf.data.TFRecordDataset(file, compression)
@@ -121,7 +121,7 @@ class RowInput(Input):
         return None
 
     def _open(self, split: str) -> tuple[InputFiles, Parse]:
-        """The files, and the parser of their records; parses the first record as a check."""
+        """Returns the files and the parser of their records; parses the first record as a check."""
         parsed = parser(self._spec, self._feature_lists)
 
         def parse(records: tf.Tensor) -> Any:
@@ -136,7 +136,7 @@ class RowInput(Input):
                 _MISFIT,
                 has_lists=self._feature_lists is not None,
             )
-        except ValueError as error:  # a kind of feature where TensorFlow has none
+        except ValueError as error:  # a kind of feature that TensorFlow does not allow there
             raise UsageError(f"the spec cannot be parsed: {short_error(error)}") from error
         if self._feature_lists is not None:
             _require_steps(files, self._feature_lists)
@@ -152,7 +152,7 @@ def _misfits(records: Sequence[bytes], parse: Parse) -> Iterator[tuple[int, str]
 
 
 def _blocks(files: InputFiles, options: InputOptions) -> tf.data.Dataset:
-    """Vectors of up to `block_rows` serialised records of one file, always in the same order."""
+    """Returns vectors of up to `block_rows` serialised records of a file, always in one order."""
 
     def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
         return tf.data.TFRecordDataset(path, compression).batch(options.block_rows)
@@ -161,7 +161,7 @@ def _blocks(files: InputFiles, options: InputOptions) -> tf.data.Dataset:
 
 
 def _serialised(shares: list[Passes]) -> tf.data.Dataset:
-    """Vectors of serialised records in the order of training."""
+    """Returns vectors of serialised records in the order of training."""
 
     def windows(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
         found = passes.read(number, batched=True)
@@ -177,7 +177,7 @@ def _serialised(shares: list[Passes]) -> tf.data.Dataset:
 
 
 def _cached_windows(number: tf.Tensor, rows: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:
-    """Windows of parsed rows, mixed first, as the cache gives them in one order in each pass."""
+    """Returns windows of parsed rows; mixes them first, as the cache's order never changes."""
     mixed = seeded_shuffle(rows, _CACHED_BLOCKS_MIXED, passes.seed(number, 0))
     window = passes.order.window
     begun = passes.begun(number)
@@ -196,19 +196,19 @@ def _permuted(windows: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _parsed_together(passes: Passes, spec: Spec) -> int:
-    """Rows that may be parsed together; 0 if each batch is padded to its own longest list."""
+    """Returns how many rows to parse together; 0 if each batch is padded by itself."""
     rows, stored = passes.files.rows, sum(passes.order.file_bytes)
     # The size of a row is unknown in compressed files.
     if rows is None or _varying(spec) or any(passes.files.compressions):
         return 0
-    # No more than a pass, whose start takes 10 ms.
+    # No more rows than a pass has: to start a pass takes 10 ms.
     return min(_PARSED_ROWS, rows, _PARSED_BYTES * rows // stored)
 
 
 def _parsed(
     serialised: tf.data.Dataset, parse: Parse, batch_size: int, together: int
 ) -> tf.data.Dataset:
-    """Full batches of parsed rows; if several are parsed together, [together, rows, ...]."""
+    """Returns full batches of parsed rows; several parsed together are [together, rows, ...]."""
     groups = serialised.rebatch(together * batch_size, drop_remainder=True)
     if together == 1:
         return parallel_map(groups, parse)
@@ -220,9 +220,9 @@ def _parsed(
 
 
 def _require_steps(files: InputFiles, wanted: Spec) -> None:
-    """Refuses Examples, and a wanted list that is in no record beside others that are not wanted.
+    """Raises DataError for Examples, and for records that lack a wanted list but have others.
 
-    TensorFlow reads a misspelt list as one without steps. A list may be rare: alone it is no fault.
+    TensorFlow reads a misspelt list as one without steps. If there are no others, it may be rare.
     """
     pairs = zip(files.files, files.compressions, strict=True)
     records = (record for pair in pairs for record in tf.data.TFRecordDataset(*pair))

@@ -1,4 +1,4 @@
-"""Position in the input at which a training begins, as stored in checkpoints."""
+"""The position in the input at which a training begins; checkpoints store it."""
 
 import secrets
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ class InputStart:
     """Position in the input at which a training begins or resumes, for `Input.train`.
 
     Attributes:
-        step: Batches that were given before; the input goes on after them.
-        seed: Seed of the order if the options have none.
-        order: All that the rows and their order depend on, by name; `Input.train` fills it in.
+        step: Number of batches already read; the input continues after them.
+        seed: Seed of the order, used if the options have none.
+        order: All that determines the rows and their order, by name; `Input.train` fills it in.
     """
 
     step: int = 0
@@ -23,11 +23,11 @@ class InputStart:
     order: dict[str, Any] | None = None
 
     def hold(self, order: Mapping[str, Any]) -> None:
-        """Keeps what the rows and their order depend on, or compares it with what was kept.
+        """Stores what determines the rows and their order, or compares it with what is stored.
 
         Raises:
-            UsageError: It has changed: a resumed training would read other rows, or some twice and
-                others never. Names the changes.
+            UsageError: It has changed, so a resumed training would read other rows, or some rows
+                twice and others never. Names the changes.
         """
         if self.order is not None and self.order != order:
             changed = [

@@ -5,6 +5,6 @@
     files     `training.json` and `utilisation.json`, at the end
     state     finished, failed or interrupted
 
-Keys come from the environment only, as MLflow documents: `MLFLOW_TRACKING_USERNAME`, `_PASSWORD`
-or `_TOKEN`.
+Credentials come only from the environment, as MLflow documents: `MLFLOW_TRACKING_USERNAME`,
+`_PASSWORD` or `_TOKEN`.
 """

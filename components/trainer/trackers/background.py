@@ -12,7 +12,7 @@ from penstock.components.errors import DataError, PenstockError, counted
 
 logger = logging.getLogger(__name__)
 
-# Calls queued while a server does not answer: more than an hour at one call in 5 seconds.
+# Maximum number of queued calls while a server does not answer: an hour at a call every 5 seconds.
 _MAX_WAITING = 1000
 _MAX_CHARACTERS = 300
 _SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
@@ -23,11 +23,11 @@ State = Literal["finished", "failed", "interrupted"]
 
 
 class Tracker(Protocol):
-    """A run in a tracker. Any exception that it raises means that the tracker failed."""
+    """A run in a tracker. If a method raises any exception, the tracker has failed."""
 
-    run: str  # the tracker's id, with which a resumed training continues the run
+    run: str  # the tracker's id of the run, with which a resumed training continues it
     url: str | None  # None if the tracker has no web page
-    continued: bool  # whether the run has params and earlier epochs already
+    continued: bool  # whether the run already has params and earlier epochs
 
     def params(self, values: Mapping[str, str]) -> None: ...
 
@@ -40,11 +40,11 @@ class Tracker(Protocol):
 
 
 class BackgroundTracker:
-    """Forwards every call in order to a tracker, which is opened and called in a thread.
+    """Forwards each call in order to a tracker, which is opened and called in a thread.
 
-    If the tracker fails, it gets no more calls: one line is logged and kept in `failure`; training
-    continues. A server that is down for a while loses nothing. Training waits `patience_seconds`
-    for the tracker to open and to close.
+    If the tracker fails, it gets no more calls: one line is logged and kept in `failure`, and
+    training continues. If a server is down for a while, nothing is lost. Training waits up to
+    `patience_seconds` for the tracker to open, and again for it to close.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class BackgroundTracker:
         self._pass_on("file", name, text)
 
     def end(self, state: State) -> None:
-        """Forwards the end and waits for it, up to a limit."""
+        """Forwards the end and waits up to `patience_seconds` for it."""
         self._pass_on("end", state)
         self._thread.join(self._patience_seconds)
         if self._thread.is_alive():

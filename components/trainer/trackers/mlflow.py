@@ -13,12 +13,12 @@ _STATUS: Mapping[State, int] = {
     "failed": RunStatus.FAILED,
     "interrupted": RunStatus.KILLED,
 }
-_BATCH = 100  # most params in one request to MLflow
+_BATCH = 100  # maximum number of params in one request to MLflow
 _MAX_PARAM_CHARACTERS = 6000
 
 
 class MlflowTracker:
-    """An MLflow run: new, or continued with `run`; `uri` defaults to `MLFLOW_TRACKING_URI`."""
+    """An MLflow run: new, or continues `run`; `uri` defaults to `MLFLOW_TRACKING_URI`."""
 
     def __init__(self, uri: str | None, experiment: str, run: str | None) -> None:
         self._client = MlflowClient(tracking_uri=uri)

@@ -1,4 +1,4 @@
-"""Options of the experiment tracker. Keys come from the environment instead."""
+"""Options of the experiment tracker. Credentials come from the environment instead."""
 
 from dataclasses import dataclass
 
@@ -11,18 +11,18 @@ KINDS = ("none", "mlflow")
 
 @dataclass(frozen=True, kw_only=True)
 class TrackOptions:
-    """Options of the tracker in addition to TensorBoard.
+    """Options of a tracker in addition to TensorBoard.
 
     Attributes:
         kind: `none` or `mlflow` (`pip install 'penstock[mlflow]'`).
-        experiment: MLflow's experiment; created if missing.
-        uri: Address of MLflow's server; None takes `MLFLOW_TRACKING_URI`.
-        patience_seconds: Seconds that training waits for the tracker to open and to close; it does
-            not wait in between.
+        experiment: Name of MLflow's experiment; created if missing.
+        uri: Address of MLflow's server; None uses `MLFLOW_TRACKING_URI`.
+        patience_seconds: Maximum seconds that training waits for the tracker to open, and again to
+            close; it never waits in between.
 
     Raises:
-        UsageError: A value is outside its range, two do not go together, or the address has a
-            login in it.
+        UsageError: A value is outside its range, two do not go together, or the address contains a
+            login.
     """
 
     kind: str = "none"

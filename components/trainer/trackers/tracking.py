@@ -27,19 +27,19 @@ _VALIDATION = "epoch_val_"
 
 @dataclass(frozen=True)
 class TrackerRecord:
-    """`tracker.json`, in the ModelRun and, for the next run, beside the checkpoints."""
+    """Record of the tracker's run: `tracker.json`, in the ModelRun and beside the checkpoints."""
 
     kind: str
-    run: str  # the tracker's id
+    run: str  # the tracker's id of the run
     url: str | None  # None if the tracker has no web page
     failure: str | None = None  # why some data did not reach the tracker
 
 
 class TensorBoard:
-    """Writer of event files to `train/` and `validation/` in `log_dir`, by step.
+    """Writer of TensorBoard's event files, `train/` and `validation/` in `log_dir`.
 
-    Metrics of the evaluation, `epoch_val_<metric>`, go to `validation/` as `epoch_<metric>`, so
-    that both are in one plot, as in Keras. Files are not copied, as they are beside the logs.
+    Evaluation metrics, `epoch_val_<metric>`, go to `validation/` as `epoch_<metric>`, so that both
+    curves are in one plot, as in Keras. Files are not copied: they are already beside the logs.
     """
 
     continued = False
@@ -70,7 +70,7 @@ class TensorBoard:
             writer.flush()
 
     def file(self, name: str, text: str) -> None:
-        """Does nothing: the file is in the folder of the logs already."""
+        """Does nothing: the file is already in the folder of the logs."""
 
     def end(self, state: State) -> None:
         self._train.close()
@@ -78,10 +78,10 @@ class TensorBoard:
 
 
 class Tracking:
-    """Context manager of TensorBoard and of the tracker that the options name.
+    """Context manager of TensorBoard and of the tracker that the options name, if any.
 
-    The trackers get the state of the run from how the `with` block ends. In `resume_dir` the next
-    run finds the id of the run to continue.
+    How the `with` block ends decides the final state of the run in the trackers. The id of the run
+    is kept in `resume_dir`, so that the next run can continue it.
     """
 
     def __init__(self, options: TrackOptions, model_run_dir: str, resume_dir: str | None) -> None:
@@ -104,7 +104,7 @@ class Tracking:
             write_tracker_record(self._model_run_dir, self._record(self._chosen))
 
     def begin(self, params: Mapping[str, Any], epochs: Sequence[EpochRecord]) -> None:
-        """Logs the options and the epochs before a resumption, unless they were logged before."""
+        """Logs options and earlier epochs, unless a continued run already has them."""
         flat = {name: redacted(str(value)) for name, value in _flat(params)}
         for tracker in self._trackers:
             if not tracker.continued:

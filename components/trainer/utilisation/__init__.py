@@ -1,1 +1,1 @@
-"""Measurement of where a training's time and hardware went, and the verdict drawn from it."""
+"""Measures where a training's time and hardware went, and draws a verdict from it."""

@@ -1,4 +1,4 @@
-"""Advice on the options to change where input limits a training, each with its evidence."""
+"""Advice on the options to change if the input limits a training, each with its evidence."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,25 +7,25 @@ from penstock.components.errors import counted
 from penstock.components.trainer.record import TrainingRecord
 from penstock.components.trainer.utilisation.record import InputFacts, Utilisation
 
-# Above this share of the cores, more parallel work only waits for the work that there is.
+# Above this share of busy cores, more parallel threads cannot help.
 CPU_SATURATED_ABOVE = 0.85
-# Below it, something other than work holds the input up.
+# Below this share, something other than CPU work slows the input down.
 CPU_IDLE_BELOW = 0.5
-# A batch is handed over in some 0.1 ms; a step of less than ten of these is mostly that.
+# To hand over a batch takes about 0.1 ms; a step of less than ten times that is mostly overhead.
 _SHORT_STEP_SECONDS = 0.001
-# Rows inflate about fivefold from GZIP; without it they take no more parsed than stored.
+# GZIP rows grow about fivefold when inflated; uncompressed rows take no more parsed than stored.
 _INFLATION = 5.0
-# Share of the free memory that a cache may take; windows and buffers need the rest.
+# Share of free memory that a cache may take; windows and buffers need the rest.
 _CACHE_SHARE = 0.5
 _MANY_COLUMNS = 20
-# Of 131,072 rows of 40 columns 1.7 to 2.3.
+# Cost of packing, in passes over the rows: 1.7 to 2.3 for 131,072 rows of 40 columns.
 _PACKING_PASSES = 2
 _MOST = 2
 
 
 @dataclass(frozen=True)
 class _Evidence:
-    """Figures that the rules read; see `Utilisation` and `InputFacts`."""
+    """Figures on which the rules decide; see `Utilisation` and `InputFacts`."""
 
     training: TrainingRecord
     used: Utilisation
@@ -34,7 +34,7 @@ class _Evidence:
 
     @property
     def reads_files(self) -> bool:
-        """Whether each pass does: after the first, a cache has all rows."""
+        """Whether each pass reads the files; with a cache, only the first pass does."""
         return self.input.cache == "none"
 
     @property
@@ -43,7 +43,7 @@ class _Evidence:
 
 
 def input_advice(training: TrainingRecord, used: Utilisation) -> tuple[str, ...]:
-    """At most two knobs, the most promising first; none where there is no steady step."""
+    """Returns at most two options to change, most promising first; empty without steady steps."""
     cpu_share = used.cpu_share
     if cpu_share is None:
         return ()
@@ -102,7 +102,7 @@ def _threads(e: _Evidence) -> str | None:
 
 def _shards(e: _Evidence) -> str | None:
     few = e.reads_files and e.input.files < e.input.interleave_files
-    # One file that is parsed in parallel kept 69 % of two cores busy; 16 files gained nothing.
+    # With one file, parsed in parallel, 69 % of two cores were busy; 16 files were no faster.
     if not few or e.cpu_share > CPU_IDLE_BELOW:
         return None
     return (
@@ -169,7 +169,7 @@ def _of_unknown_input(cpu_share: float, cores: float) -> str:
 
 
 def _cpu_a_row(e: _Evidence) -> str:
-    """CPU time a row, that of the step included, which shares the cores."""
+    """Returns the CPU time per row; it includes the training step, which shares the cores."""
     rows = sum(epoch.steps for epoch in e.used.epochs) * e.input.batch_rows
     seconds = sum(epoch.cpu_seconds for epoch in e.used.epochs)
     return f" ({1e6 * seconds / rows:,.1f} us of CPU a row, its share of the step included)"

@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs of this process, by NVML: how busy, how full. Empty without a GPU or driver."""
+"""Reads load and memory of this process's NVIDIA GPUs by NVML; finds none without a driver."""
 
 import logging
 import os
@@ -12,13 +12,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GpuReading:
-    busy_share: float  # 0..1, share of the last 1/6 to 1 s with a running kernel
+    busy_share: float  # 0..1, share of time with a running kernel, over the last 1/6 to 1 s
     memory_mib: float  # memory in use by all processes
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU that this process may use: NVML's number, NVIDIA's name, and its memory."""
+    """A GPU that this process may use: NVML's index, NVIDIA's name, and its memory."""
 
     index: int
     name: str
@@ -27,7 +27,7 @@ class Gpu:
     _handle: Any
 
     def read(self) -> GpuReading:
-        """Look at it, in about a millisecond; OSError if the driver does not answer."""
+        """Reads load and memory in about a millisecond; OSError if the driver does not answer."""
         try:
             busy = self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu
             used = self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used
@@ -37,7 +37,7 @@ class Gpu:
 
 
 def open_gpus(nvml: Any | None = None, visible: str | None = None) -> tuple[Gpu, ...]:
-    """The GPUs that this process sees and that can be read; `visible` is `CUDA_VISIBLE_DEVICES`."""
+    """Returns the readable GPUs of this process; `visible` is `CUDA_VISIBLE_DEVICES`."""
     nvml = nvml or _pynvml()
     try:
         nvml.nvmlInit()
@@ -57,7 +57,7 @@ def _pynvml() -> Any:
 
 
 def _until_invalid(visible: str, count: int) -> list[str]:
-    """CUDA takes the entries up to the first that is no GPU."""
+    """Returns the entries before the first invalid one, as CUDA ignores all after it."""
     names: list[str] = []
     for name in (part.strip() for part in visible.split(",")):
         if not name.startswith(("GPU-", "MIG-")) and not (name.isdigit() and int(name) < count):
@@ -78,7 +78,7 @@ def _open(nvml: Any, name: str) -> Gpu | None:
         gpu = Gpu(index, model if isinstance(model, str) else model.decode(), total, nvml, handle)
         gpu.read()
     except (nvml.NVMLError, OSError) as error:
-        # A slice of a GPU (MIG) has no utilisation of its own.
+        # A slice of a GPU (MIG) has no utilisation figure of its own.
         logger.warning("GPU %s is not on record: %s", name, error)
         return None
     return gpu

@@ -1,4 +1,4 @@
-"""Cores and memory that this process may use, inside a container too."""
+"""Cores and memory that this process may use, also inside a container."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_cores(cgroup: Path = _CGROUP) -> float:
-    """Cores that the process may keep busy: its affinity, cut to the container's CPU quota."""
+    """Returns the cores that the process may use: its affinity, capped by the container's quota."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS does not
     cores = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
     quota = _numbers(cgroup / "cpu.max") or [
@@ -22,7 +22,7 @@ def available_cores(cgroup: Path = _CGROUP) -> float:
 
 
 def memory_limit_mib(cgroup: Path = _CGROUP) -> float:
-    """Memory that the process may hold: the machine's, cut to the container's limit."""
+    """Returns the memory that the process may use: the machine's, or the container's limit."""
     import psutil
 
     machine = psutil.virtual_memory().total
@@ -31,7 +31,7 @@ def memory_limit_mib(cgroup: Path = _CGROUP) -> float:
 
 
 def _numbers(path: Path) -> list[int]:
-    """The numbers in a file of the kernel's; none where there is no file, or no limit in it."""
+    """Returns the numbers in a file of the kernel; empty if it is missing or sets no limit."""
     try:
         return [int(word) for word in path.read_text().split()]
     except (OSError, ValueError):

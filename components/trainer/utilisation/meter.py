@@ -1,4 +1,4 @@
-"""Calls, epochs and looks at the machine in; live figures and a `Utilisation` out."""
+"""Collects calls, epochs and samples of the machine; returns live figures and a `Utilisation`."""
 
 import os
 import time
@@ -18,7 +18,7 @@ from penstock.components.trainer.utilisation.record import (
 from penstock.components.trainer.utilisation.series import BoundedSeries, DurationCounter
 from penstock.components.trainer.utilisation.step_clock import CallTimes
 
-# Seconds between two live figures: a person looks no more often, and a server has time to answer.
+# Seconds between two live figures: often enough to watch, rare enough for a server.
 LIVE_SECONDS = 5.0
 
 
@@ -52,7 +52,7 @@ class Meter:
         self._epochs.append(times)
 
     def live(self, *, now: bool = False) -> dict[str, float]:
-        """Returns the figures since the last call by name; empty before `LIVE_SECONDS`."""
+        """Returns the figures since the last call, by name; empty before `LIVE_SECONDS`."""
         if not now and time.perf_counter() - self._told < LIVE_SECONDS:
             return {}
         values = self._live_calls() | self._live_machine()
@@ -63,7 +63,7 @@ class Meter:
     def record(
         self, limit: StepLimit | None = None, gpu_idle_share: float | None = None
     ) -> Utilisation:
-        """Ends the sampling and returns all of it, with what was measured after the last epoch."""
+        """Ends the sampling; returns all figures, with those measured after the last epoch."""
         monitor = self._monitor
         monitor.stop()
         return Utilisation(

@@ -36,8 +36,8 @@ class Sample:
 class Monitor:
     """Context manager that samples cores, memory and GPUs.
 
-    A sample that fails ends the sampling but not the training; `missed` has the reason. `begin` is
-    `time.perf_counter()` of time 0 of the samples. `free_memory_mib` is the least in any sample.
+    If a sample fails, sampling ends, but not the training; `missed` has the reason. `begin` is the
+    `time.perf_counter()` at time 0. `free_memory_mib` is the minimum over all samples.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class Monitor:
             now = _CpuClock.now(self._process)
             self._add(now, before)
             before = now
-            # A late sample, after a suspended or busy machine, is not made up for: within an
-            # instant the ticks of 10 ms would look like a dozen busy cores.
+            # A late sample (the machine was busy or suspended) is not made up for: within an
+            # instant, the clock's ticks of 10 ms would look like a dozen busy cores.
             due = max(due, time.perf_counter() - self.interval_seconds / 2) + self.interval_seconds
             self.cpu_seconds = time.thread_time()
 

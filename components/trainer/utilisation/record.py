@@ -1,6 +1,6 @@
 """Time and hardware used by one run, as `utilisation.json` in the ModelRun artifact.
 
-Series are bounded (`series.MAX_POINTS`): the file of a week is as small as that of an hour.
+Series are bounded (`series.MAX_POINTS`): the file of a week is as small as the file of an hour.
 """
 
 import json
@@ -22,9 +22,9 @@ UTILISATION_VERSION = 3
 
 @dataclass(frozen=True)
 class GpuSeries:
-    """A GPU over time; sequences belong to `MachineSeries.seconds`."""
+    """A GPU over time; its points belong to the times in `MachineSeries.seconds`."""
 
-    index: int  # NVML's
+    index: int  # NVML's index
     name: str
     memory_total_mib: float
     busy_share: Sequence[float]  # 0..1, share of time with a running kernel
@@ -43,26 +43,26 @@ class MachineSeries:
 
 @dataclass(frozen=True)
 class BatchSeries:
-    """Training batches over time, each point a mean of neighbours; all of the same length.
+    """Training batches over time, each point a mean of neighbours; all have the same length.
 
-    On a GPU, where the host runs ahead of the device, a batch's time is the mean of its call into
-    TensorFlow (0.2 s), and there are no waits.
+    On a GPU the host runs ahead of the device, so a batch's time is the mean over its call into
+    TensorFlow (0.2 s), and no waits are recorded.
     """
 
-    step: Sequence[float]  # counted from 1 over the whole training
-    # Time from the end of the previous step to the end of this one, with its wait.
+    step: Sequence[float]  # step number, from 1, over the whole training
+    # From the end of the previous step to the end of this one, including the wait for its batch.
     seconds: Sequence[float]
     wait_seconds: Sequence[float]  # part of `seconds`
 
 
 @dataclass(frozen=True)
 class EpochTimes:
-    """An epoch of which this run did at least a part; times since the run began."""
+    """An epoch, at least a part of which this run did; times in seconds since the run began."""
 
     epoch: int
     begin_seconds: float
-    trained_seconds: float  # end of its training steps and begin of its evaluation
-    end_seconds: float  # the checkpoint follows
+    trained_seconds: float  # when its training steps end and its evaluation begins
+    end_seconds: float  # when the epoch ends; the checkpoint comes after
     steps: int  # steady steps: all but the first of a run, which is compiled
     step_seconds: float  # wall time of the steady steps, with waits
     wait_seconds: float | None  # part of `step_seconds`; None on a GPU
@@ -71,16 +71,16 @@ class EpochTimes:
 
 @dataclass(frozen=True)
 class StepLimit:
-    """Steps on a batch that is resident on the device: no input can make them faster."""
+    """Times of steps on a batch that stays on the device: no input could make them faster."""
 
-    calls: Sequence[float]  # mean seconds of a step in each call into TensorFlow
+    calls: Sequence[float]  # mean seconds per step of each call into TensorFlow
     on_gpu: bool
-    # Mean seconds of a step in the run's call before each; empty if all were made after the run.
+    # Mean seconds per step of the run's call before each of `calls`; empty if the run had ended.
     run: Sequence[float] = ()
 
     @property
     def seconds(self) -> float:
-        """Median of the calls: other work on the machine makes some longer, none shorter."""
+        """Median of the calls: other work on the machine makes some longer, but none shorter."""
         return statistics.median(self.calls)
 
 
@@ -89,19 +89,19 @@ class InputFacts:
     """Facts about the training input, on which advice is based.
 
     Attributes:
-        kind: `rows` (a record is an Example), `images` (the same, of encoded images) or `packed`
-            (a record is a block of rows).
+        kind: `rows` (a record is an Example), `images` (an Example with an encoded image) or
+            `packed` (a record is a block of rows).
         files: Number of shards that this worker reads.
-        rows: Number of rows in them; None without a manifest.
-        stored_mib: Size of the shards.
+        rows: Number of rows in these files; None without a manifest.
+        stored_mib: Size of the shards, in MiB.
         compressed: Whether any shard is compressed.
-        columns: Number of features that are parsed, with the label.
-        fixed_length: Whether all of them have the same length in every row.
-        batch_rows: Rows of a step.
-        interleave_files: Largest number of files that are read at the same time.
-        prefetch_batches: Largest number of batches that are ready ahead of the step.
-        cache: Place of the rows after the first pass: `none` or `memory`.
-        private_threads: Number of threads for the input only; None shares TensorFlow's.
+        columns: Number of features that are parsed, label included.
+        fixed_length: Whether each feature has the same length in every row.
+        batch_rows: Number of rows per step.
+        interleave_files: Maximum number of files that are read at the same time.
+        prefetch_batches: Maximum number of batches that wait for the step.
+        cache: Where rows are kept after the first pass: `none` or `memory`.
+        private_threads: Number of threads for the input alone; None shares TensorFlow's.
     """
 
     kind: str
@@ -120,41 +120,41 @@ class InputFacts:
 
 @dataclass(frozen=True)
 class Utilisation:
-    cores: float  # within the container's quota
-    memory_limit_mib: float  # within the container's limit
+    cores: float  # cores of the machine, capped by the container's quota
+    memory_limit_mib: float  # memory of the machine, capped by the container's limit
     free_memory_mib: float | None  # minimum over all samples
-    missed: str | None  # why sampling ended before the run
+    missed: str | None  # why sampling ended before the run did
     machine: MachineSeries
     batches: BatchSeries
-    batch_seconds: Durations  # steady steps, with waits
+    batch_seconds: Durations  # durations of steady steps, waits included
     wait_seconds: Durations  # waits of steady steps for input; empty on a GPU
     epochs: Sequence[EpochTimes]
-    input: InputFacts | None  # None if the caller of `train` gave none
+    input: InputFacts | None  # None if the caller of `train` passed none
     # Steps without an input; None if they could not be measured.
     limit: StepLimit | None = None
     # 0..1, mean over the GPUs; None without a profile or GPU.
     gpu_idle_share: float | None = None
-    # 0..1, all processes on all of the machine's cores; None if unknown.
+    # Share of the machine's cores that all processes kept busy, 0..1; None if unknown.
     machine_busy_share: float | None = None
-    # That of them without this process and those that it started.
+    # The same share without this process and its child processes.
     others_busy_share: float | None = None
 
     @property
     def wait_share(self) -> float | None:
-        """Share of the steady steps' time in which they waited for input; None on a GPU."""
+        """Share of the time of steady steps spent waiting for input; None on a GPU."""
         seconds = sum(epoch.step_seconds for epoch in self.epochs)
         waits = [epoch.wait_seconds for epoch in self.epochs if epoch.wait_seconds is not None]
         return min(1.0, sum(waits) / seconds) if waits and seconds else None
 
     @property
     def cpu_share(self) -> float | None:
-        """Share of `cores` that this process kept busy in its steady steps; None without one."""
+        """Share of `cores` that this process kept busy in its steady steps; None without steps."""
         seconds = sum(epoch.step_seconds for epoch in self.epochs)
         return sum(e.cpu_seconds for e in self.epochs) / seconds / self.cores if seconds else None
 
     @property
     def gpu_busy_share(self) -> float | None:
-        """Mean over all GPUs and training phases of the epochs, 0..1; None without a sample."""
+        """Mean over all GPUs and the training phases of all epochs, 0..1; None without a sample."""
         inside = [
             any(e.begin_seconds <= second <= e.trained_seconds for e in self.epochs)
             for second in self.machine.seconds
@@ -193,7 +193,7 @@ def read_utilisation(directory: str | os.PathLike[str]) -> Utilisation:
 
 
 def _rounded(value: Any) -> Any:
-    """Rounds to six significant digits: a third of the size, and more precise than any clock."""
+    """Rounds to six significant digits: a third of the size, yet more precise than any clock."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Series and histograms of any number of values that stay small."""
+"""Series and histograms that stay small for any number of values."""
 
 import math
 from collections.abc import Sequence
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# About the width of a plot; three columns of 2,048 points are 120 KB of JSON.
+# About the width of a plot; three columns of 2,048 points make 120 KB of JSON.
 MAX_POINTS = 2048
-# Bins are 12 % wide, from a microsecond to a quarter of an hour: what is outside falls into the
-# first or the last.
+# Bins are 12 % wide and reach from a microsecond to a quarter of an hour; values outside count in
+# the first or the last bin.
 _BINS_A_DECADE = 20
 _FIRST_DECADE, _LAST_DECADE = -6, 3
 _UPPER = 10.0 ** (
@@ -19,10 +19,10 @@ _UPPER = 10.0 ** (
 
 
 class BoundedSeries:
-    """Columns of numbers over time that never take more than `max_points` points, an even number.
+    """Columns of numbers over time, kept in at most `max_points` points (an even number).
 
-    When it is full, neighbouring points are merged: a point is then the mean of twice as many
-    rows.
+    When it is full, neighbouring points are merged: from then on, a point is the mean of twice as
+    many rows.
     """
 
     def __init__(self, columns: int, *, max_points: int = MAX_POINTS) -> None:
@@ -38,7 +38,7 @@ class BoundedSeries:
         self._rows = end
 
     def columns(self) -> tuple[tuple[float, ...], ...]:
-        """Returns the means of the points, a tuple for each column, all of the same length."""
+        """Returns the means of the points: one tuple per column, all of the same length."""
         starts = np.arange(0, self._rows, self._rows_a_point)
         counts = np.minimum(self._rows - starts, self._rows_a_point)
         means = self._sums[: len(starts)] / counts[:, None]
@@ -53,9 +53,9 @@ class BoundedSeries:
 
 @dataclass(frozen=True)
 class Durations:
-    """A histogram with bins of equal ratio, from the first to the last that has something."""
+    """A histogram whose bins grow by a constant factor; empty bins at both ends are cut off."""
 
-    upper_seconds: Sequence[float]  # each bin begins where the one before ends
+    upper_seconds: Sequence[float]  # upper end of each bin; the next bin begins there
     counts: Sequence[int]
 
     @property
@@ -63,7 +63,7 @@ class Durations:
         return sum(self.counts)
 
     def quantile(self, share: float) -> float | None:
-        """Seconds that a share (0..1) of the durations did not exceed to 12 %; None without any."""
+        """Returns the duration, to 12 %, that a share (0..1) did not exceed; None if empty."""
         wanted, seen = math.ceil(share * self.count), 0
         for upper, count in zip(self.upper_seconds, self.counts, strict=True):
             seen += count
@@ -72,7 +72,7 @@ class Durations:
         return None
 
     def share_of_time_above(self, seconds: float) -> float:
-        """Share of the summed durations, 0..1, that those longer than `seconds` make up."""
+        """Returns the share of the total time, 0..1, that durations longer than `seconds` take."""
         parts = [
             (upper, upper * n) for upper, n in zip(self.upper_seconds, self.counts, strict=True)
         ]

@@ -12,7 +12,7 @@ class CallTimes:
 
     seconds: float  # wall time until the device finished
     cpu_seconds: float  # CPU time of all threads of this process
-    step_seconds: np.ndarray  # float64[steps], with waits
+    step_seconds: np.ndarray  # float64[steps], waits included
     wait_seconds: np.ndarray | None  # float64[steps]; None on a GPU
 
     @property
@@ -25,14 +25,14 @@ def call_times(
 ) -> CallTimes:
     """Returns the durations of a call and of its steps.
 
-    On a GPU the host runs ahead: the device may work while the host waits for a batch, so the
-    host's waits do not tell how long the device is idle; `StepLimit` does. `marks` are the begin of
-    each step and the end of the last, float64[steps + 1].
+    On a GPU the host runs ahead: the device may be busy while the host waits for a batch. So the
+    host's waits do not show how long the device is idle; `StepLimit` does. `marks` has the begin
+    of each step and the end of the last, float64[steps + 1].
     """
     steps = len(waits)
     if runs_ahead:
         return CallTimes(seconds, cpu_seconds, np.full(steps, seconds / steps), None)
-    # The clock of the marks may be changed during the call.
+    # Someone may set the clock of the marks during the call.
     each = np.clip(np.diff(marks), 0.0, seconds)
     return CallTimes(seconds, cpu_seconds, each, np.clip(waits, 0.0, each))
 
@@ -56,12 +56,12 @@ class StepClock:
 
     @property
     def seconds_per_step(self) -> float | None:
-        """Median over all steps of the mean of their call, with waits; None before the first."""
+        """Median over all steps, each taken as the mean of its call; None without steps."""
         return statistics.median(self._step_seconds) if self._step_seconds else None
 
     @property
     def input_wait_share(self) -> float | None:
-        """Share of the time spent waiting for input, 0..1; None on a GPU, or without a step."""
+        """Share of the time spent waiting for input, 0..1; None on a GPU or without steps."""
         if self.wait_seconds is None or not self.seconds:
             return None
         return min(1.0, self.wait_seconds / self.seconds)
@@ -72,6 +72,6 @@ def _sum(so_far: float | None, waits: np.ndarray | None) -> float | None:
 
 
 def next_call_steps(steps: int, call_seconds: float, *, target_seconds: float) -> int:
-    """Returns the steps of the next call, to last about the target; at most twice as many."""
+    """Returns how many steps take about the target time; at most twice `steps`."""
     fitting = int(steps * target_seconds / max(call_seconds, 1e-9))
     return max(1, min(fitting, 2 * steps))

@@ -1,8 +1,9 @@
-"""The limit of a training's speed in one sentence, with evidence and advice.
+"""Says in one sentence what limits a training's speed, with evidence and advice.
 
-The evidence are pairs: steps of the run, and the same steps without an input, in a long run right
-beside them, so that other work on the machine slows both. On a CPU the waits for input, which are
-measured in every step, bound the gain from below; where cores are idle, from above, too.
+The evidence is pairs of timings: steps of the run, and the same steps without an input. In a long
+run each pair is measured close together, so that other work on the machine slows both. On a CPU,
+the waits for input, measured in every step, are a lower bound of the gain; if cores are idle, they
+are an upper bound, too.
 """
 
 import math
@@ -19,54 +20,54 @@ from penstock.components.trainer.utilisation.advice import (
 )
 from penstock.components.trainer.utilisation.record import Utilisation
 
-# Below 1/20, faster input could speed up training by 5 % at most; above 1/4, it could by a
-# third. In between, both sides matter.
+# Below 0.05, faster input could speed up training by 5 % at most; above 0.25, by a third or more.
+# In between, both input and computation matter.
 COMPUTE_BOUND_BELOW = 0.05
 INPUT_BOUND_ABOVE = 0.25
-# Share of a run that a part beside the steps must take to be named.
+# A part of the run outside the steps is named if it takes at least this share.
 _WORTH_A_WORD = 0.2
 # Two equal trainings differ by this much on a quiet machine (`penstock bench verdict`).
 _LEAST_NOISE = 0.02
-# Student's t for 95 % of a mean of at least so many samples.
+# Student's t for the 95 % interval of a mean of at least so many samples.
 _T = {11: 2.2, 6: 2.6, 4: 3.2, 3: 4.3, 2: 12.7}
-# Width of a normal distribution's middle half in standard deviations, and the error of its
-# median as a multiple of that of its mean.
+# Width of the middle half of a normal distribution, in standard deviations; and the error of its
+# median, as a multiple of the error of its mean.
 _MIDDLE_HALF, _MEDIAN_ERROR = 1.35, 1.25
-# Where others take more of the cores and few are idle, a wait for input is as often one for a core:
-# sleeps of 10 ms then looked like a gain of 5.7 times that was none.
+# If others keep more than the first share of the cores busy, and all together more than the second,
+# a wait for input may be a wait for a core: sleeps of 10 ms once looked like a gain of 5.7 times.
 _MOST_OTHERS, _CROWDED = 0.25, 0.7
-# A larger wait share is given as this one: the steps themselves hardly count.
+# A larger wait share counts as this one: the steps themselves then hardly matter.
 _MOST_WAITS = 0.9999
 
 
 @dataclass(frozen=True)
 class InputGain:
-    """Speed-up of a training if its input cost nothing, with its 95 % interval."""
+    """How much faster a training would be if its input cost nothing, with a 95 % interval."""
 
-    step_seconds: float  # mean of the steady steps
-    limit_seconds: float  # median of the same steps on a batch on the device
+    step_seconds: float  # mean over the steady steps
+    limit_seconds: float  # median over the same steps on a batch that stays on the device
     times: float
     least: float
     most: float
 
     @property
     def share(self) -> float:
-        """Share of a step, 0..1, spent waiting for its input or slowed down by it."""
+        """Share of a step's time, 0..1, in which it waits for its input or is slowed down by it."""
         return max(0.0, 1 - 1 / self.times)
 
 
 def input_gain(used: Utilisation) -> InputGain | None:
-    """Returns the gain by a run's record; None if there are too few steps to time."""
+    """Returns the gain that a run's record shows; None if there are too few steps to time."""
     steps = np.asarray(used.batches.seconds)
     if used.limit is None or len(steps) < 2 or len(used.limit.calls) < 2:
         return None
     calls = np.asarray(used.limit.calls)
-    # Samples from after the run are paired with its parts in turn, for the spread of both.
+    # Samples taken after the run are paired with parts of the run in turn, for the spread of both.
     parts = np.array_split(steps, len(calls)) if len(steps) >= len(calls) else [steps] * len(calls)
     run = used.limit.run or [part.mean() for part in parts]
     ratios = np.asarray(run) / calls
     low, middle, high = (float(value) for value in np.quantile(ratios, (0.25, 0.5, 0.75)))
-    # Bursts of the input show in the mean of all steps, drift of the machine in pairs alone.
+    # Bursts of the input show in the mean of all steps; drift of the machine shows only in pairs.
     times = middle if used.limit.run else float(steps.mean()) / used.limit.seconds
     t = next(t for least, t in _T.items() if len(ratios) >= least)
     error = _MEDIAN_ERROR * t * (high - low) / _MIDDLE_HALF / math.sqrt(len(ratios)) / times
@@ -76,7 +77,7 @@ def input_gain(used: Utilisation) -> InputGain | None:
         waited = 1 / (1 - min(waits, _MOST_WAITS))
         busy = max(used.cpu_share or 0.0, used.machine_busy_share or 0.0)
         if busy < CPU_SATURATED_ABOVE and waits < INPUT_BOUND_ABOVE:
-            # Idle cores: the input takes nothing from a step but the wait.
+            # With idle cores, the input costs a step only the wait.
             times, most = min(times, waited), min(most, waited * (1 + _LEAST_NOISE))
         times, least = max(times, waited), max(least, waited / (1 + _LEAST_NOISE))
         least, most = min(least, times), max(most, times)
@@ -86,7 +87,7 @@ def input_gain(used: Utilisation) -> InputGain | None:
 def bottleneck(training: TrainingRecord, used: Utilisation | None = None) -> str:
     """Returns `input-bound`, `compute-bound`, `balanced` or `unclear`, by how much, and advice.
 
-    It is `unknown` without a record of time and hardware, or of steps without an input.
+    Returns `unknown` if time and hardware, or steps without an input, were not recorded.
     """
     gain = input_gain(used) if used is not None else None
     if used is None or gain is None:
@@ -125,7 +126,7 @@ def _kind(gain: InputGain) -> str:
 
 
 def _other_shares(training: TrainingRecord, used: Utilisation) -> tuple[str, ...]:
-    """Shares of the run beside its steps: evaluation, and the first step with the input's start."""
+    """Returns the shares of parts outside the steps: evaluation, and the first step."""
     evaluation = sum(epoch.end_seconds - epoch.trained_seconds for epoch in used.epochs)
     parts = {
         "evaluation": evaluation,
@@ -139,7 +140,7 @@ def _other_shares(training: TrainingRecord, used: Utilisation) -> tuple[str, ...
 
 
 def _promise(gain: InputGain) -> str:
-    """Returns the range of the gain to one decimal: more digits would be noise."""
+    """Returns the range of the gain to one decimal; more digits would only show noise."""
     if gain.least > 100:
         return "input that costs nothing would train more than 100 times as fast"
     digits = 1 if gain.most < 10 else 0
@@ -152,7 +153,7 @@ def _promise(gain: InputGain) -> str:
 
 
 def _waits(training: TrainingRecord) -> str:
-    """Returns the verdict without a measured limit: from waits only, which a GPU does not have."""
+    """Returns a verdict without a measured limit, from the waits only, which a GPU lacks."""
     share, seconds = training.input_wait_share, training.seconds_per_step
     if seconds is None:
         return f"{counted(training.steps, 'step')} measured, too few to time"

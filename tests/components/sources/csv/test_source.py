@@ -361,7 +361,7 @@ def test_what_is_not_text_is_named_by_its_looks(write, content, message):
         ("a,,c, ", "blank name of column 2, 4 of 4; name it in the header"),
         (
             ",a,b",
-            "blank name of column 1 of 3; name it in the header, or where it is pandas' index "
+            "blank name of column 1 of 3; name it in the header, or if it is pandas' index, "
             "write df.to_csv(..., index=False)",
         ),
         (

@@ -222,7 +222,7 @@ def test_images_in_no_folder(photos, encoded, read_images):
         (
             "l.csv",
             "file,class,text\n000001.jpg,1,a\n000002.jpg,1,b\n",
-            r"class 1 is b'a' in row 1 and b'b' in row 2; expected one text a class",
+            r"class 1 is b'a' in row 1 and b'b' in row 2; expected one text per class",
         ),
         ("l.csv", "file,class,image/x\n000001.jpg,1,2\n", r"column 'image/x' has the name of a f"),
         ("l.csv", "file,class,x\n000001.jpg,1,0.5\n000002.jpg,1,nan\n000003.jpg,2,1.5\n",
@@ -278,7 +278,7 @@ def test_names_of_classes(labels, tmp_path):
     assert read_class_names(stanford_mat(tmp_path / "m.mat")) == tuple(CARS)
     with pytest.raises(DataError, match=r"b.txt: names class 'cat' twice"):
         read_class_names(labels("b.txt", "cat\ncat\n"))
-    with pytest.raises(DataError, match=r"c.json: no names of classes; expected a list of them"):
+    with pytest.raises(DataError, match=r"c.json: no names of classes; expected a list, or one name"):
         read_class_names(labels("c.json", {"a": 1}))
 
 
