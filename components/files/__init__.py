@@ -1,1 +1,1 @@
-"""Bytes in, folders out: addresses, listings, remote copies, outputs that appear by one rename."""
+"""Files and addresses: listing, remote copies, and outputs that one rename makes visible."""

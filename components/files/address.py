@@ -1,6 +1,6 @@
-"""Addresses of outside data: told from paths, and refused if they contain a secret.
+"""Addresses of outside data: distinguishes them from paths, and rejects those with a secret.
 
-Addresses are stored in pipelines, metadata, logs and messages, and so would be a password in them.
+Addresses are stored in pipelines, metadata, logs and messages; a password in one would be, too.
 """
 
 import re
@@ -10,9 +10,9 @@ from penstock.components.errors import UsageError
 from penstock.components.files.secrets import is_secret_parameter, secret_kind
 
 _ADDRESS = re.compile(r"^([a-z][a-z0-9+.-]*)(?:://|::)", re.I)
-# Hadoop's names of s3.
+# Hadoop's names for s3.
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3"}
-# In these schemes a login stands before the first slash; a file name may have any character.
+# For these schemes a login can only be before the first slash; file names may have any character.
 FILE_SCHEMES = ("s3", "gs", "hdfs", "http", "https")
 _LOGIN_OF_FILES = re.compile(r"^[^/?#]*:[^/?#]*@")
 _LOGIN = re.compile(r"^[^?]*:[^?]*@")
@@ -26,7 +26,7 @@ def scheme_of(text: str) -> str | None:
 
 
 def masked(text: str) -> str:
-    """Returns a text that may be an address without login and parameters, for messages."""
+    """Removes login and parameters from a text, which may be an address, for messages."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "", text
@@ -40,9 +40,9 @@ def masked(text: str) -> str:
 
 
 def check_no_secret(address: str, advice: str) -> None:
-    """Raises a UsageError if an address contains a secret, without repeating it.
+    """Raises a UsageError if an address contains a secret; the message does not repeat it.
 
-    `advice` names the proper place of the secret.
+    `advice` says where to put the secret instead.
     """
     scheme, separator, rest = address.partition("://")
     if not separator:

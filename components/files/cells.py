@@ -1,4 +1,4 @@
-"""Files in cells of equal size, so that several processes can hash and scan one file.
+"""Cuts files into cells of equal size, so that several processes can hash and scan one file.
 
 The cells, and the digest of their digests, do not depend on the number of processes.
 """
@@ -11,7 +11,7 @@ from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
 
 CELL_BYTES = 8 * MIB
-# A range is some tenths of a second of work, which hides the bytes that are read beyond its end.
+# A range takes some tenths of a second, so the bytes read beyond its end hardly count.
 _RANGE_CELLS = 8
 
 
@@ -30,12 +30,12 @@ def byte_ranges(path: str, size: int) -> list[ByteRange]:
 
 
 def tree_digest(cells: Sequence[bytes]) -> bytes:
-    """Returns the digest of a file from those of its cells; that of a single cell unchanged."""
+    """Returns a file's digest, made of its cells' digests; with one cell, that cell's digest."""
     return cells[0] if len(cells) == 1 else hashlib.sha256(b"".join(cells)).digest()
 
 
 class CellStream:
-    """Stream that hashes what is read, from the beginning of a cell up to byte `end`."""
+    """Stream that hashes the bytes read, from the beginning of a cell up to byte `end`."""
 
     def __init__(self, stream: Readable, start: int, end: int) -> None:
         self._stream = stream

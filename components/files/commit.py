@@ -1,8 +1,8 @@
-"""Outputs that appear complete, by one rename: each attempt writes to a folder of its own.
+"""Outputs that one rename makes visible when complete: each attempt writes to its own folder.
 
-Readers see the whole output or nothing. An old output is replaced by exchanging the two folders in
-one step of the file system, so that at every moment the old or the new one stands. A killed attempt
-leaves a folder whose lock no process holds; the next attempt beside it removes it.
+Readers see the whole output or nothing. To replace an old output, the two folders are exchanged in
+one step of the file system, so at every moment the old or the new one is visible. A killed attempt
+leaves a folder whose lock no process holds; the next attempt beside it removes this folder.
 """
 
 import errno
@@ -29,7 +29,7 @@ from penstock.components.tfrecord.recovery import (
 
 _LOG = logging.getLogger(__name__)
 
-# A `Path` made of an address has one slash left.
+# `Path` reduces the two slashes of an address to one.
 _ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]+:/", re.I)
 _MAX_NAMED = 3
 _AT_FDCWD = -100
@@ -44,7 +44,7 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -
     """Yields a new, empty folder beside `target`, which becomes `target` if the block succeeds.
 
     UsageError if `target` is not empty and `overwrite` is off (None: the command has no such
-    option), or holds a file that no manifest of Penstock lists.
+    option), or if it holds a file that no manifest of Penstock lists.
     """
     target = check_target(target, overwrite=overwrite)
     with beside(target) as folder:
@@ -56,7 +56,7 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -
 def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
     """Yields a path to write to; the file becomes `target` if the block succeeds.
 
-    UsageError if a file appeared there meanwhile and `overwrite` is off.
+    UsageError if a file appeared there in the meantime and `overwrite` is off.
     """
     with beside(Path(os.path.abspath(target))) as folder:
         file = folder / os.path.basename(target)
@@ -67,7 +67,7 @@ def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> I
 
 
 def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Raises a UsageError for an output file that cannot be written, before any work is done."""
+    """Raises a UsageError if an output file cannot be written, before any work is done."""
     _refuse_address(target)
     if os.path.isdir(target):
         raise UsageError(f"{target}: is a folder; name a file")
@@ -95,7 +95,7 @@ def beside(target: Path) -> Iterator[Path]:
 
 
 def check_target(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Path:
-    """Returns the absolute path of a writable output folder, a link replaced by its target."""
+    """Returns the absolute path of a writable output folder, with links resolved."""
     _refuse_address(target)
     _refuse_place(target)
     path = Path(os.path.abspath(target))
@@ -112,7 +112,7 @@ def remove_abandoned(parent: Path) -> None:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchanges the names of two folders in one step; False if the file system has no such step."""
+    """Exchanges the names of two folders in one step; False if the file system cannot do this."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -138,7 +138,7 @@ def _refuse_address(target: str | os.PathLike[str]) -> None:
 
 
 def _refuse_place(target: str | os.PathLike[str]) -> None:
-    # Not `Path.exists`, which raises in a folder without search permission.
+    # Not `Path.exists`: it raises in a folder without search permission.
     path = Path(os.path.abspath(target))
     above = next(one for one in (*path.parents, path) if os.path.exists(one))  # `/` has no parents
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
@@ -178,7 +178,7 @@ def _refuse_foreign(folder: Path, target: Path) -> None:
 
 
 def _names_below(folder: Path) -> Iterator[str]:
-    """Names, relative to a folder, of everything below it but folders; links are not followed."""
+    """Yields the relative names of all files below a folder; links are not followed."""
     for place, folders, names in os.walk(folder):
         links = (name for name in folders if os.path.islink(os.path.join(place, name)))
         yield from (os.path.relpath(os.path.join(place, n), folder) for n in (*names, *links))
@@ -202,7 +202,7 @@ def _publish(folder: Path, target: Path, *, overwrite: bool | None) -> None:
         folder.rename(target)
     elif exchange(folder, target):
         try:
-            if any(folder.iterdir()):  # a file may have come in the meantime
+            if any(folder.iterdir()):  # a file may have appeared in the meantime
                 _refuse_foreign(folder, target)
         except UsageError:
             exchange(folder, target)

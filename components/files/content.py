@@ -1,4 +1,4 @@
-"""Content of data files: opening, digests, and detection of changes while they are read."""
+"""Opens and hashes data files, and detects changes while they are read."""
 
 import functools
 import hashlib
@@ -18,14 +18,14 @@ from penstock.components.tfrecord.sharding import MIB
 
 _HASH_BLOCK_BYTES = 8 * MIB
 
-# Advice about a file without rows; all kinds have the option.
+# Advice for a file without rows; all kinds have this option.
 EMPTY_ADVICE = "remove it, or set `allow_empty` to skip such files"
 
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
     """Returns the digest (hex) of the paths and the sha256 of files, in order.
 
-    Paths count relative to the folder that all share, so that a moved folder has the same digest.
+    Paths are relative to the folder that all files share, so a moved folder has the same digest.
     """
     files = list(files)
     root = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in files])
@@ -37,7 +37,7 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
 
 
 class Content(NamedTuple):
-    """Digest and size in bytes of a file when it was read, and its `file_state` before."""
+    """Digest and size in bytes of a file as it was read, and its `file_state` before reading."""
 
     sha256: bytes
     size: int
@@ -54,7 +54,7 @@ def hash_file(path: str) -> Content:
 
 
 class HashingStream:
-    """Stream that hashes and counts what is read; `on_bytes` receives each read's byte count."""
+    """Stream that hashes and counts the bytes read; `on_bytes` receives the size of each read."""
 
     def __init__(
         self, stream: BinaryIO, on_bytes: Callable[[int], None] = lambda count: None
@@ -83,9 +83,9 @@ def look(path: str) -> tuple[int, int]:
 
 
 def scanned_content(path: str, before: tuple[int, int], cells: Sequence[bytes]) -> Content:
-    """Returns the content of a file from the digests of its cells, each read once.
+    """Returns the content of a file, given the digest of each cell.
 
-    DataError if the file has changed since `before`, the result of `look` then.
+    DataError if the file has changed since `before`, an earlier result of `look`.
     """
     if look(path) != before:
         raise DataError(f"{path}: was changed while it was read; start again when it is complete")
@@ -93,9 +93,9 @@ def scanned_content(path: str, before: tuple[int, int], cells: Sequence[bytes]) 
 
 
 def open_data(path: str) -> BinaryIO:
-    """Opens a data file: in a store by parts, at another address as a local copy.
+    """Opens a data file: stores are read in parts, files at other addresses as a local copy.
 
-    Transient errors of opening and reading are retried (`retry.py`), then a DataError.
+    Transient errors of opening and reading are retried (`retry.py`); then a DataError is raised.
     """
     if is_read_in_parts(path):
         return open_parts(path if isinstance(path, RemoteFile) else remote_file(path))
@@ -115,8 +115,8 @@ def file_size(stream: BinaryIO) -> int:
 def file_state(stream: BinaryIO) -> int:
     """Returns a number that changes when an open file is written to or replaced.
 
-    0 for a remote file, which is read in the version that was listed or not at all. An editor can
-    preserve size and time of change (mtime); it cannot preserve ctime.
+    It is 0 for a remote file, since only the version that was listed is ever read. For a local file
+    it is based on ctime, which an editor cannot preserve, as it can size and mtime.
     """
     try:
         found = os.fstat(stream.fileno())
@@ -127,10 +127,10 @@ def file_state(stream: BinaryIO) -> int:
 
 @contextmanager
 def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
-    """Opens a file that was scanned; DataError if it differs from that, now or after the block.
+    """Opens a scanned file; DataError if it has changed since the scan, now or after the block.
 
-    Digests are compared only if the file's state differs, as after a change of permissions; a
-    remote file is read in one version only.
+    Digests are compared only if the file's state differs, as after a change of permissions; of a
+    remote file, only one version is ever read.
     """
     with open_data(path) as stream:
         size = file_size(stream)
@@ -151,7 +151,7 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
 
 @functools.lru_cache(maxsize=1024)
 def _digests_of(path: str, state: int) -> tuple[bytes, bytes]:
-    """Digests of a file in a given state, computed once a process: some mounts change the state."""
+    """Returns a file's digests, computed once per process: on some mounts its state varies."""
     del state
     with open_data(path) as file:
         size, plain = file_size(file), HashingStream(file)

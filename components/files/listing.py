@@ -1,4 +1,4 @@
-"""Data files of a path, a glob or a folder; stray files beside them are left out."""
+"""Finds the data files of a path, a glob or a folder, and leaves stray files out."""
 
 import fnmatch
 import glob
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 PathT = TypeVar("PathT", bound=str)
 
-# Kinds that are known by a file's suffix; other kinds must be named.
+# Suffixes by which kinds are recognised; other kinds must be named.
 EXTENSIONS = {
     "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
     "parquet": (".parquet", ".pq", ".parq"),
@@ -38,12 +38,12 @@ EXTENSIONS = {
     "tfrecord": (".tfrecord", ".tfrecords"),
 }
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
-# Kinds whose files may lie in folders `column=value`, which add columns; None: not known yet.
+# Kinds whose files may lie in folders `column=value`, which add columns; None if not known yet.
 _PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)
 _DELTA_LOG = "_delta_log"
-# Files that are looked at for advice; a folder may have millions.
+# Maximum number of files to look at for advice, as a folder may have millions.
 _MAX_LOOKED_AT = 1000
-# Endings of compressed files, after that of their kind.
+# Suffixes of compressed files, after the suffix of their kind.
 COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 _STRAY = re.compile(
     r"^[._]|^thumbs\.db$|^readme\b|^license\b|\.(crc|md|tmp|_copying_|swp|bak|pbtxt|json|ya?ml)$|~$",
@@ -62,9 +62,9 @@ class Listing:
 def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
     """Finds the data files of one or several patterns: a file, a folder (not recursive), a glob.
 
-    A path of a file is taken whatever its name. In a glob or a folder, hidden files, markers
-    (`_SUCCESS`), checksums and READMEs are ignored; in a folder, also files with another suffix if
-    some have one of the kind's (a key of `EXTENSIONS`; None: any kind's).
+    A path of a file is accepted whatever its name. In a glob or a folder, hidden files, markers
+    (`_SUCCESS`), checksums and READMEs are ignored. In a folder, if some files have a suffix of the
+    kind (a key of `EXTENSIONS`; None: of any kind), all other files are ignored.
     """
     patterns = [pattern] if isinstance(pattern, str) else list(pattern)
     if not patterns:
@@ -81,12 +81,12 @@ def list_files(pattern: str | Sequence[str], kind: str | None) -> Listing:
 
 
 def _once(paths: Iterable[str]) -> dict[str, str]:
-    """Maps absolute to given paths: a file that several patterns match counts once."""
+    """Maps absolute to given paths, so that a file matched by several patterns counts once."""
     return {identity(path): path for path in paths}
 
 
 def identity(path: str) -> str:
-    """Returns the absolute path of a file, or its address: equal for two names of one file."""
+    """Returns the absolute path or the address of a file, equal for all names of the file."""
     return str(path) if isinstance(path, RemoteFile) else os.path.abspath(path)
 
 
@@ -143,7 +143,7 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
 
 
 def _check_no_table(folder: str, names: Iterable[str]) -> None:
-    """Rejects, by DataError, a folder of a table whose log or metadata list its files."""
+    """Raises DataError for the folder of a table whose log or metadata list its files."""
     for name in names:
         if name.split("/")[0] == _DELTA_LOG:
             kind, table = "delta", "a Delta table, whose log decides"
@@ -155,7 +155,7 @@ def _check_no_table(folder: str, names: Iterable[str]) -> None:
 
 
 def _partitioned(root: str, paths: Sequence[PathT], kind: str | None) -> list[PathT]:
-    """Returns the files all of whose folders below the root are `column=value`."""
+    """Returns the files for which all folders below the root are `column=value`."""
     found, left_out = [], []
     for path in paths:
         folders = os.path.dirname(path[len(root) :].lstrip("/")).split("/")
@@ -177,7 +177,7 @@ def _is_data(path: str) -> bool:
 
 
 def _data_below(folder: str, names: Sequence[str]) -> str | None:
-    """Says in words which folders in a folder hold data files, as they are not searched."""
+    """Returns advice if folders in a folder hold data files, since they are not searched."""
     folders = sorted(name for name in names if name[0] not in "._")
     below = (
         (name, file)
@@ -219,7 +219,7 @@ def _without_stray(paths: Iterable[str]) -> Listing:
 
 
 def _by_extension(listing: Listing, kind: str | None) -> Listing:
-    """Keeps the files with a suffix of the kind, if there are any."""
+    """Keeps only files with a suffix of the kind, if there are any."""
     groups = (EXTENSIONS.get(kind, ()),) if kind else EXTENSIONS.values()
     known = tuple(extension for group in groups for extension in group)
     plain = {path: COMPRESSED.sub("", path.lower()) for path in listing.files}

@@ -1,12 +1,12 @@
-"""Outputs of an ingest: a folder that appears by one rename, or a prefix of an object store.
+"""Outputs of an ingest: a folder that one rename makes visible, or a prefix of an object store.
 
     with open_output("s3://bucket/shards") as output:   # the driver
         with output.new_try() as folder:                # a worker, for each task
             ...                                         # write below the folder
-            output.take(folder)                         # complete files, under their final names
+            output.take(folder)                         # moves complete files to final names
         output.commit(manifest)                         # readers see the whole output or nothing
 
-The driver and the workers share nothing else. An output is picklable.
+Driver and workers share nothing else. An output is picklable.
 """
 
 import os
@@ -24,7 +24,7 @@ from penstock.components.files.commit import attempt, beside, check_target
 from penstock.components.files.remote import normal_address
 from penstock.components.tfrecord.manifest import Manifest, write_manifest
 
-# Folder in an output that is removed at the commit.
+# Folder in an output that the commit removes.
 WORK_DIR = ".work"
 STORE_SCHEMES = ("s3", "gs")
 
@@ -38,14 +38,14 @@ class Output(ABC):
 
     @abstractmethod
     def take(self, folder: Path) -> None:
-        """Moves each file below an attempt's folder to its name in the output, in one step each.
+        """Moves each file below an attempt's folder to its name in the output, each in one step.
 
-        Two attempts at a task give equal bytes; either may stand. OSError if the output is gone or
-        the disk is full.
+        Two attempts at a task give equal bytes, so it does not matter whose file remains. OSError
+        if the output was removed or the disk is full.
         """
 
     def put(self, name: str, data: bytes) -> None:
-        """Writes a file that stands in a folder of the output."""
+        """Writes a file into an existing folder of the output."""
         with self.new_try() as folder:
             (folder / name).parent.mkdir(parents=True)
             (folder / name).write_bytes(data)
@@ -57,20 +57,20 @@ class Output(ABC):
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Whether a file of that name was taken."""
+        """Returns whether a file of that name was taken."""
 
     @abstractmethod
     def move(self, name: str, to: str) -> None:
-        """Renames a taken file; only the driver calls it."""
+        """Renames a file that was taken; only the driver may call it."""
 
     @abstractmethod
     def commit(self, manifest: Manifest) -> None:
-        """Checks the sizes of shards against the manifest and writes it, as the last file."""
+        """Checks the sizes of shards against the manifest, which it then writes as last file."""
 
 
 @contextmanager
 def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Output]:
-    """Yields an output at a path or an address; without a `commit` nothing of it remains."""
+    """Yields an output at a path or an address; without `commit`, all of it is removed."""
     address = store_address(target)
     if address:
         from penstock.components.files.store_output import open_store
@@ -87,7 +87,7 @@ def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> I
 def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
     """Yields a scratch folder shared by driver and workers: beside a path, or below an address.
 
-    It is never committed, and removed at the end; the next ingest removes that of a killed one.
+    It is removed at the end, never committed. If a process was killed, the next ingest removes it.
     """
     address = store_address(target)
     if address:
@@ -102,7 +102,7 @@ def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
 
 
 def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Raises a UsageError for an output that cannot be written, before any work is done."""
+    """Raises a UsageError if an output cannot be written, before any work is done."""
     address = store_address(target)
     if address:
         from penstock.components.files.store_output import check_prefix
@@ -113,21 +113,21 @@ def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
 
 
 def store_address(target: str | os.PathLike[str]) -> str | None:
-    """Returns the address of an object store without a final slash; None for a path."""
+    """Returns the address of an object store without final slash; None for a path."""
     address = os.fspath(target)
     return normal_address(address).rstrip("/") if scheme_of(address) in STORE_SCHEMES else None
 
 
 @dataclass(frozen=True)
 class _LocalOutput(Output):
-    """Folder of an attempt (`commit.py`), which all workers see under one path."""
+    """Folder of an attempt (`commit.py`), which has the same path for all workers."""
 
     folder: Path
 
     @contextmanager
     def new_try(self) -> Iterator[Path]:
         folder = self.folder / WORK_DIR / uuid.uuid4().hex
-        folder.mkdir()  # not its parents: a late task must not recreate an attempt that is over
+        folder.mkdir()  # without parents: a late task must not recreate a finished attempt
         try:
             yield folder
         finally:
@@ -137,7 +137,7 @@ class _LocalOutput(Output):
         for file in files_below(folder):
             name = file.relative_to(folder)
             for parent in reversed(name.parents[:-1]):
-                if parent.name != WORK_DIR:  # a late task must not recreate it
+                if parent.name != WORK_DIR:  # a late task must not recreate this folder
                     (self.folder / parent).mkdir(exist_ok=True)
             file.rename(self.folder / name)
 
@@ -155,7 +155,7 @@ class _LocalOutput(Output):
 
     def commit(self, manifest: Manifest) -> None:
         over = self.folder / f"{WORK_DIR}-over"
-        (self.folder / WORK_DIR).rename(over)  # a second attempt at a task may still be writing
+        (self.folder / WORK_DIR).rename(over)  # another attempt at a task may still be writing
         shutil.rmtree(over)
         check_sizes(self.folder, manifest, self._size)
         write_manifest(self.folder, manifest)
@@ -171,7 +171,7 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def check_sizes(place: object, manifest: Manifest, size_of: Callable[[str], int | None]) -> None:
-    """Raises a DataError for the first shard whose size is not the manifest's.
+    """Raises a DataError for the first shard whose size differs from the manifest's.
 
     `size_of` returns the size in bytes of a file by its name, or None if it is missing.
     """

@@ -1,8 +1,8 @@
 """Listing of files at addresses: `s3://`, `gs://`, `hdfs://`, `http(s)://`.
 
-In: an address, a folder of addresses or a glob. Out: `RemoteFile`s, which can be used wherever a
-path can: `open_data` reads those of stores in parts (`remote_range.py`), and others, or for readers
-that want a path, as copies on the local disk (`spool.py`).
+Input: an address, a folder of addresses or a glob. Output: `RemoteFile`s, which can be used like
+paths. `open_data` reads files of object stores in parts (`remote_range.py`); files of other
+servers, and files for readers that need a path, are copied to the local disk (`spool.py`).
 
 Every function that asks a server raises a DataError if the server does not answer or has nothing
 at the address, and a UsageError if the client for the scheme is not installed.
@@ -17,10 +17,10 @@ from penstock.components.files.address import FILE_SCHEMES, check_no_secret, mas
 from penstock.components.files.remote_system import file_system
 from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_remote
 
-# Clients' names for a value that changes with the content, the most reliable first.
+# Keys of clients for a value that changes with the content, most reliable first.
 _VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
-# In these stores it changes whenever an object is written. The ETag of a web server is often only
-# size and time in seconds, and HDFS has only the time.
+# In these stores the value changes whenever an object is written. The ETag of a web server is often
+# only size and time in seconds; HDFS only has the time.
 _SURE_SCHEMES = ("s3", "gs")
 _WEB_SCHEMES = ("http", "https")
 
@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 
 class RemoteFile(str):
-    """Address of a file, with its size (None: unknown) and version when it was listed.
+    """Address of a file, with its size (None: unknown) and its version when it was listed.
 
-    The version is an ETag, a generation or a time of change; None if the server sends none.
+    The version is an ETag, a generation or a time of change; None if the server sends nothing.
     """
 
     size: int | None
@@ -46,12 +46,12 @@ class RemoteFile(str):
 
     @property
     def sure_version(self) -> str | None:
-        """The version if two contents cannot have the same one, else None."""
+        """The version if it is certain to differ for different contents, otherwise None."""
         return self.version if scheme_of(self) in _SURE_SCHEMES else None
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is an address of files; UsageError for another scheme, or a secret."""
+    """Returns whether a path is an address; UsageError for an unknown scheme or a secret."""
     scheme = scheme_of(path)
     if scheme is None or "://" not in path:  # a file may be called a::b.csv
         return False
@@ -66,19 +66,19 @@ def is_remote(path: str) -> bool:
 
 
 def is_read_in_parts(path: str) -> bool:
-    """Whether a path is an address of a store that serves parts of one version of a file."""
+    """Returns whether a path is in a store that can serve parts of one version of a file."""
     return is_remote(path) and scheme_of(path) in _SURE_SCHEMES
 
 
 def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:
-    """Returns the files at an address, sorted, and whether the address is that of one file.
+    """Returns the files at an address, sorted, and whether the address names a single file.
 
-    The address is that of a file, a folder (not recursive) or a glob; with http(s) only of a file.
+    The address is a file, a folder (not recursive) or a glob; with http(s) only a file.
     """
     pattern = normal_address(pattern)
     if has_glob(pattern):
         try:
-            info = ask(pattern, "info")  # a name may have any character
+            info = ask(pattern, "info")  # a name may contain glob characters
         except NotThereError:
             found = ask(pattern, "glob", detail=True)
             return _files(pattern, found.values()), False
@@ -92,13 +92,13 @@ def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:
 
 
 def find_matches(pattern: str) -> list[RemoteFile]:
-    """Returns the files that match a glob, and those below folders that match it, sorted."""
+    """Returns the files that match a glob or lie below folders that match it, sorted."""
     pattern = normal_address(pattern)
     given = list(ask(pattern, "glob", detail=True).values())
     files = set(_files(pattern, given))
     walked: tuple[str, ...] = ()
     for folder in sorted(_address(pattern, i).rstrip("/") for i in given if i["type"] != "file"):
-        if not folder.startswith(walked):  # `**` also matches the folders in a folder
+        if not folder.startswith(walked):  # `**` also matches folders inside a matched folder
             walked = (*walked, f"{folder}/")
             files.update(find_below(folder))
     return sorted(files)
@@ -126,7 +126,7 @@ def find_below(folder: str) -> list[RemoteFile]:
 
 
 def remote_file(address: str) -> RemoteFile:
-    """Returns the file at an address, in its present version."""
+    """Returns the file at an address, in its current version."""
     files, is_one = find_files(address)
     if not is_one:
         raise DataError(f"{address}: is not one file, expected one")
@@ -134,7 +134,7 @@ def remote_file(address: str) -> RemoteFile:
 
 
 def require_unchanged(file: RemoteFile) -> None:
-    """Raises a DataError, naming both versions, if a file has changed since it was listed."""
+    """Raises a DataError with both versions if a file has changed since it was listed."""
     now = _file(file, ask(file, "info"))
     if (now.size, now.version) != (file.size, file.version):
         raise DataError(
@@ -144,17 +144,17 @@ def require_unchanged(file: RemoteFile) -> None:
 
 
 def has_glob(pattern: str) -> bool:
-    """Whether an address is a glob; in http a question mark begins a query."""
+    """Returns whether an address is a glob; in http a question mark begins a query."""
     return scheme_of(pattern) not in _WEB_SCHEMES and any(c in pattern for c in "*?[")
 
 
 def normal_address(address: str) -> str:
-    """Returns the address with the scheme's name that clients use (`s3` for `s3a`)."""
+    """Returns the address with the scheme name that clients use (`s3` for `s3a`)."""
     return f"{scheme_of(address)}://{address.partition('://')[2]}"
 
 
 def ask(address: str, method: str, *arguments: Any, **named: Any) -> Any:
-    """Calls a method of the fsspec file system with an address, with retries."""
+    """Calls a method of the address's fsspec file system, with retries."""
     call: Callable[..., Any] = getattr(file_system(address), method)
     return retry_remote(address, lambda: call(str(address), *arguments, **named))
 
@@ -163,16 +163,16 @@ def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:
     found = [
         _file(_address(pattern, info), info)
         for info in infos
-        # An empty object whose name ends in a slash marks a folder.
+        # An empty object whose name ends with a slash stands for a folder.
         if info["type"] == "file" and not info["name"].endswith("/")
     ]
     return sorted(found)
 
 
 def _address(pattern: str, info: dict[str, Any]) -> str:
-    """Address of an entry that was found by `pattern`."""
+    """Returns the address of an entry that was found by `pattern`."""
     scheme, _, rest = pattern.partition("://")
-    # Clients leave the scheme out of a name, and in hdfs also the name node.
+    # Clients leave the scheme out of names, and for hdfs also the name node.
     place = rest.partition("/")[0] if scheme == "hdfs" else ""
     return f"{scheme}://{place}{file_system(pattern)._strip_protocol(info['name'])}"
 

@@ -1,4 +1,4 @@
-"""Parts of a remote file in the version that was listed, and a readable file made of them."""
+"""Reads parts of a remote file in the version that was listed, and makes a file of them."""
 
 import io
 from functools import partial
@@ -11,16 +11,16 @@ from penstock.components.files.remote_system import file_system
 from penstock.components.files.retry import PRECONDITION_FAILED, retry_remote, status_of
 from penstock.components.tfrecord.sharding import MIB
 
-# Bytes of one request. Each costs a round trip, and a failed one is repeated from its beginning.
+# Bytes per request. Each request costs a round trip, and a failed one starts again.
 BLOCK_BYTES = 8 * MIB
-# Read-ahead: the small columns of a Parquet file lie side by side.
+# Bytes to read ahead: small columns of a Parquet file are stored next to each other.
 _AHEAD_BYTES = MIB
-# Statuses of a file that has another version by now, or a shorter one.
+# HTTP statuses of a file that was changed or became shorter.
 _CHANGED = (PRECONDITION_FAILED, 416)
 
 
 def open_parts(file: RemoteFile) -> io.BufferedReader:
-    """Opens a file of a store that pins versions (`RemoteFile.sure_version`), read in parts."""
+    """Opens a file in parts, from a store that can pin its version (`RemoteFile.sure_version`)."""
     return io.BufferedReader(_Parts(file), min(_AHEAD_BYTES, max(1, file.size or 0)))
 
 
@@ -70,10 +70,10 @@ def _read_once(file: RemoteFile, start: int, end: int) -> bytes:
 
 
 def _get(file: RemoteFile, start: int, end: int) -> bytes:
-    """Makes one request within the deadline; libhdfs has its own."""
+    """Makes one request, with a deadline; libhdfs has its own deadline."""
     system = file_system(file)
     if not system.async_impl:
-        # Without `seekable` fsspec opens a stream for a part from 0 and calls its tell().
+        # Without `seekable`, fsspec would open a stream for a part from 0 and call its tell().
         return bytes(system.cat_file(str(file), start=start, end=end, seekable=True))
     from fsspec.asyn import sync
 
@@ -84,7 +84,7 @@ def _get(file: RemoteFile, start: int, end: int) -> bytes:
 
 async def _get_s3(system: Any, file: RemoteFile, part: str) -> bytes:
     bucket, key, _ = system.split_path(str(file))
-    # s3fs's own method for a part does not take the condition.
+    # s3fs's own method for a part does not accept the condition.
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=part, IfMatch=file.version, **system.req_kw
     )

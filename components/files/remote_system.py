@@ -1,4 +1,4 @@
-"""fsspec file systems, one a scheme and process, with their own retries turned off.
+"""fsspec file systems, one per scheme and process, with their own retries disabled.
 
 Credentials come from the provider's own environment variables, files and metadata servers.
 """
@@ -10,19 +10,19 @@ from typing import Any
 from penstock.components.errors import UsageError
 from penstock.components.files.address import scheme_of
 
-# An answer, or a block of one, that takes longer is requested again. For 8 MiB that is a stall:
-# slower than 140 kB/s.
+# A request, or a block of its answer, that takes longer is made again. For 8 MiB that means slower
+# than 140 kB/s.
 DEADLINE_SECONDS = 60.0
 _CONNECT_SECONDS = 10.0
 _EXTRAS = {"s3": "s3", "gs": "gcs", "http": "https", "https": "https"}
 
 
 def file_system(address: str) -> Any:
-    """Returns the `fsspec.AbstractFileSystem` of an address, without a cache of listings."""
+    """Returns the `fsspec.AbstractFileSystem` of an address; it does not cache listings."""
     scheme = str(scheme_of(address))
     place = address.partition("://")[2].partition("/")[0] if scheme == "hdfs" else ""
     try:
-        # A client does not survive a fork.
+        # The process id is a key of the cache, since a client does not survive a fork.
         return _make(scheme, place, os.getpid())
     except ImportError as error:
         extra = _EXTRAS.get(scheme)
@@ -45,8 +45,8 @@ def _make(scheme: str, place: str, process: int) -> Any:
     options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
     options |= _client_options(scheme, place)
     if scheme == "gs":
-        # By its registered name gcsfs first asks Google's gRPC for the layout of each bucket, which
-        # needs another permission and is answered by no emulator.
+        # If made by its registered name, gcsfs first asks Google's gRPC for the layout of each
+        # bucket: that needs another permission, and no emulator answers it.
         from gcsfs.core import GCSFileSystem
 
         system = GCSFileSystem(**options)
@@ -57,7 +57,7 @@ def _make(scheme: str, place: str, process: int) -> Any:
 
 
 def _try_once(system: Any) -> None:
-    """Turns the client's retries off: `retry_remote` retries, and logs it."""
+    """Disables the client's retries: `retry_remote` retries, and logs it."""
     system.retries = 1  # s3fs: tries of each call
     request = getattr(type(system), "_request", None)  # gcsfs: six tries, tracebacks in the log
     once = getattr(request, "__wrapped__", None)
@@ -81,5 +81,5 @@ def _client_options(scheme: str, place: str) -> dict[str, Any]:
     timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=DEADLINE_SECONDS)
     if scheme == "gs":
         return {"requests_timeout": timeout}
-    # The environment's proxies, and logins of ~/.netrc.
+    # With the environment's proxies, and logins from ~/.netrc.
     return {"client_kwargs": {"timeout": timeout, "trust_env": True}}

@@ -1,7 +1,7 @@
-"""Bounded retries of what a disk, a mount or a server refuses for a moment, then one clear error.
+"""Retries, up to a limit, of reads that fail for a moment; then raises one clear error.
 
-Local reads fail with an `OSError` whose number tells whether to retry; clients of remote stores
-each have errors of their own. A data error is never retried.
+Local reads fail with an `OSError` whose number tells whether to retry; each client of a remote
+store has its own errors. A data error is never retried.
 """
 
 import errno
@@ -16,11 +16,11 @@ from penstock.components.errors import DataError, PenstockError, TriesFailedErro
 
 _LOG = logging.getLogger(__name__)
 
-# Seconds before each retry: 40 s in all, which a restart of a server or a throttled bucket takes.
+# Seconds before each retry: 40 s in all, enough for a server's restart or a throttled bucket.
 WAIT_SECONDS = (0.5, 2.0, 8.0, 30.0)
 LOGIN_ADVICE = "leave it to the provider's own environment variables and files"
 _LOGIN_WANTED = "give credentials in the provider's own environment variables or files"
-# NFS, FUSE and disks report these of a server or a path that may be back in a minute.
+# NFS, FUSE and disks report these for a server or a path that may be back within a minute.
 _TRANSIENT = {
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENOTCONN, errno.ECONNRESET,
     errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH,
@@ -28,7 +28,7 @@ _TRANSIENT = {
 _NOT_THERE = (404, 410)
 PRECONDITION_FAILED = 412
 _DENIED = (401, 403)
-# A 4xx status says that the request is wrong; these of them say "later".
+# A 4xx status means that the request is wrong; these statuses mean "later".
 _LATER = (408, 409, 425, 429)
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError")
 # A redirect may lead to an address with a signature, which clients put into their messages.
@@ -43,7 +43,7 @@ class NotThereError(DataError):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether a retry of a local read may succeed."""
+    """Returns whether a retry of a local read may succeed."""
     return isinstance(error, OSError) and error.errno in _TRANSIENT
 
 
@@ -52,9 +52,9 @@ def waits() -> Iterator[float]:
 
 
 def wait_or_give_up(path: str, error: OSError, left: Iterator[float]) -> None:
-    """Sleeps for the next of the waits that are left; raises a TriesFailedError without any.
+    """Sleeps for the next wait in `left`; raises a TriesFailedError if no wait is left.
 
-    An error that is not transient is raised itself.
+    An error that is not transient is raised again at once.
     """
     if not is_transient(error):
         raise error
@@ -68,7 +68,7 @@ def wait_or_give_up(path: str, error: OSError, left: Iterator[float]) -> None:
 
 
 def retry_local(path: str, call: Callable[[], T]) -> T:
-    """Returns the result of a local read, retried as `wait_or_give_up` allows."""
+    """Returns the result of a local read; retries as `wait_or_give_up` allows."""
     left = waits()
     while True:
         try:
@@ -103,7 +103,7 @@ class RetryingFile(io.FileIO):
 
     def _retry(self, error: OSError, at: int, read: Callable[[], T]) -> T:
         def reopened() -> T:
-            super(RetryingFile, self).__init__(self._path, "rb")  # closes the stale one
+            super(RetryingFile, self).__init__(self._path, "rb")  # this closes the stale file
             self.seek(at)
             return read()
 
@@ -120,17 +120,17 @@ _readinto = io.FileIO.readinto
 
 
 def retry_remote(address: str, call: Callable[[], T], doing: str = "read") -> T:
-    """Returns the result of a request to a server, retried after each of `WAIT_SECONDS`.
+    """Returns the result of a request to a server; retries after each of `WAIT_SECONDS`.
 
-    DataError if nothing has that address, or access is denied; FileExistsError if a put that must
-    create a new object found one there.
+    DataError if the address does not exist or access is denied; FileExistsError if a put that must
+    create a new object found an existing one.
     """
     for wait in (*WAIT_SECONDS, None):
         try:
             return call()
         except (PenstockError, FileExistsError):
             raise
-        except Exception as error:  # each client has errors of its own
+        except Exception as error:  # each client has its own errors
             if status_of(error) == PRECONDITION_FAILED:
                 raise FileExistsError(address) from error
             final = _final_error(address, error, doing)
@@ -160,13 +160,13 @@ def _log_retry(place: str, reason: str, wait: float) -> None:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """The client's first error: fsspec turns every answer of a web server into "not found"."""
+    """Returns the client's first error: fsspec turns all of a web server into "not found"."""
     cause = error.__cause__
     return cause if cause is not None and isinstance(error, OSError) else error
 
 
 def _final_error(address: str, error: Exception, doing: str) -> DataError | None:
-    """The error to raise if a retry cannot succeed, else None."""
+    """Returns the error to raise if a retry cannot succeed, otherwise None."""
     status, origin = status_of(error), _origin(error)
     text = _text(origin)
     if status in _NOT_THERE or isinstance(origin, FileNotFoundError):

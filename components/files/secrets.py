@@ -1,7 +1,7 @@
-"""Detection of secrets in clear text, by their names, their forms and their entropy.
+"""Detects secrets in clear text, by their names, their forms and their entropy.
 
-Options, addresses, commands and notes end in files, logs and metadata that others read. All checks
-share the patterns of this module. A text that only names a secret (`${DB_PASSWORD}`) holds none.
+Options, addresses, commands and notes end up in files, logs and metadata that others read. All
+checks share the patterns here. A text that only names a secret (`${DB_PASSWORD}`) contains none.
 """
 
 import math
@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-# Placeholders of a value: empty, ${NAME}, $NAME, <name>, {name}, ***, xxx.
+# Values that are placeholders: empty, ${NAME}, $NAME, <name>, {name}, ***, xxx.
 _NO_VALUE = re.compile(r"^(\$.*|<.*>|\{.*\}|%\(.*|\*+|x+|none|null|true|false|)$", re.IGNORECASE)
 _SECRET_WORD = (
     r"(?:[\w.-]*(?:password|passwd|passphrase|secret"
@@ -17,9 +17,9 @@ _SECRET_WORD = (
     r"|(?:[\w.-]*[_-])?pwd|jwt"
     r"|(?:[\w.-]*(?:auth|access|api|refresh|id|bearer|session|security|sas)[-_]?)?token)"
 )
-# Before a colon this is too common a word of plain texts.
+# Not matched before a colon, where it is a common word of plain texts.
 _PASS = r"(?:[\w.-]*[_-])?pass"
-# In parameters of an address only: elsewhere these words name much that is not secret.
+# Only for parameters of an address: elsewhere, these words often name things that are not secret.
 _PARAMETER = (
     rf"(?:{_SECRET_WORD}|[\w.-]*(?:pass|pwd|token|signature|credential)|key|auth|jwt|code|sig)"
 )
@@ -32,7 +32,7 @@ _ASSIGNMENTS = (
     re.compile(rf"(?:^|\s)--({_SECRET_WORD}|{_PASS})\s+(?!-){_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<=://)[^\s'\"]*?[?&#;]({_PARAMETER})={_VALUE}", re.IGNORECASE),
 )
-# Options in logs: a key in quotes, which may be escaped, and its value in quotes.
+# Options in logs: a quoted key, whose quotes may be escaped, and its quoted value.
 _IN_JSON = re.compile(
     rf"(?:^|[^\w.-])({_SECRET_WORD}|{_PASS})\\*[\"']\s*:\s*\\*[\"']([^\"'\\]+)", re.IGNORECASE
 )
@@ -69,7 +69,7 @@ _KNOWN_FORMS = {
 }
 _LOGINS = (
     re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@'\"]*:([^/\s@'\"]+)@", re.IGNORECASE),
-    # Drivers of databases take the last @ for the end of the login, whatever is before it.
+    # Database drivers end the login at the last @, whatever precedes it.
     re.compile(
         r"\b(?:postgres\w*|mysql|mariadb|mssql|oracle|snowflake|mongodb|redis)(?:\+\w+)?://"
         r"[^/\s:@'\"]*:([^\s?'\"]+)@",
@@ -82,25 +82,25 @@ _LOGINS = (
 _COMMANDS = (
     re.compile(r"\bcurl\b[^\n]*?\s(?:-u|--user)[ =]*['\"]?[^\s:'\"]+:([^\s'\"]+)"),
     re.compile(r"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n]*?\s-p([^\s'\"]+)"),
-    # Of these commands themselves: `-p 22` after `sshpass -e ssh` or a `;` is no password.
+    # Only options of these commands: `-p 22` after `sshpass -e ssh` or a `;` is no password.
     re.compile(r"\bsshpass\s+(?:-v\s+)?-p\s*['\"]?([^\s'\"]+)"),
     re.compile(r"\bdocker\s+login\b[^\n;|&]*?\s-p\s*['\"]?([^\s'\"]+)"),
     re.compile(r"\bredis-cli\b[^\n;|&]*?\s-a\s*['\"]?([^\s'\"]+)"),
 )
-# Secret keys of AWS have no form but 40 characters of base64 in random order: more than 4.4 bits
-# each by their own frequencies, where paths and words have about 4 and hex digests at most 4.
+# AWS secret keys have no other form than 40 random characters of base64. The characters' own
+# frequencies give them over 4.4 bits each; paths and words have about 4, hex digests at most 4.
 _BARE_KEY = re.compile(r"(?<![\w/+=.-])[0-9A-Za-z/+]{40}(?![\w/+=.-])")
 _RANDOM_BITS = 4.4
 # A block of text: at most 8 KiB, up to a blank or comma if there is one.
 _BLOCK = re.compile(r".{1,8192}(?:[\s,]|$)|.{1,8192}", re.DOTALL)
-# A user of the web is a token as often as not.
+# The user in a web address is often a token.
 _WEB_USER = re.compile(r"\bhttps?://([^/\s:@'\"?#]+)@", re.IGNORECASE)
 
 
 def secret_kind(name: str, value: str) -> str | None:
     """Returns the kind of secret that a text looks like, "a GitHub token"; None if it does not.
 
-    `name` is the name of the text, `source.password`; the empty string without one.
+    `name` is the name of the text, such as `source.password`; empty if it has none.
     """
     for kind, form in _KNOWN_FORMS.items():
         if form.search(value):
@@ -126,14 +126,14 @@ def secret_kind(name: str, value: str) -> str | None:
 
 
 def is_secret_parameter(name: str) -> bool:
-    """Whether a parameter of an address, as `sig`, is called as one that holds a secret."""
+    """Returns whether the name of an address's parameter, such as `sig`, suggests a secret."""
     return bool(_SECRET_PARAMETER.match(name))
 
 
 def without_secrets(text: str) -> str:
-    """Returns a long text, such as a log line, with each secret in it as `***`.
+    """Returns a long text, such as a log line, with `***` in place of each secret.
 
-    Some patterns take quadratic time on text without blanks, so it is searched in blocks.
+    Some patterns take quadratic time on text without blanks, so the text is searched in blocks.
     """
     return "".join(map(_masked, _BLOCK.findall(text)))
 
@@ -171,7 +171,7 @@ def _is_random(text: str) -> bool:
 
 
 def hide_secret(name: str, value: str) -> str:
-    """`value`, or `***` where it looks like a secret in clear text."""
+    """Returns `value`, or `***` if it looks like a secret in clear text."""
     return "***" if secret_kind(name, value) else value
 
 

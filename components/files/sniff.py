@@ -1,4 +1,4 @@
-"""A guess at a file's format from its first bytes, for error messages."""
+"""Guesses a file's format from its first bytes, for error messages."""
 
 PARQUET_MAGIC = b"PAR1"
 
@@ -47,9 +47,9 @@ _MAGIC = (
 )
 
 _TAR_AT = 257
-# ASCII in UTF-16 has a NUL in every second byte; real text of other scripts still has many.
+# ASCII text in UTF-16 has a NUL in every second byte; texts in other scripts still have many.
 _UTF16_NUL_SHARE = 0.4
-# Kinds of tables that their first bytes tell.
+# Kinds of tables that are recognised by their first bytes.
 _KINDS = {
     PARQUET_MAGIC: "parquet",
     b"ARROW1\0\0": "arrow",
@@ -58,20 +58,20 @@ _KINDS = {
     b"Obj\x01": "avro",
 }
 
-# Text has hardly any control characters but white space, backspace and escape.
+# Text has hardly any control characters other than white space, backspace and escape.
 _CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"}))
 _CONTROL_SHARE = 0.1
 _PRINTABLE = bytes(sorted(set(range(256)) - set(range(9))))
 
 
 def kind_by_magic(head: bytes) -> str | None:
-    """Returns the kind of table of a binary file by its first bytes, if they tell."""
+    """Returns the kind of table of a binary file, if its first bytes show it."""
     found = (magic for magic in _KINDS if head.startswith(magic) and not _is_word(magic, head))
     return _KINDS.get(next(found, b""))
 
 
 def not_text(head: bytes) -> str | None:
-    """What a file that should be a table in UTF-8 looks like and what to do; else None."""
+    """Returns what a file looks like and what to do, if it cannot be a UTF-8 table; else None."""
     if problem := _container(head):
         return problem
     start = head.lstrip()[:15].lower()
@@ -85,7 +85,7 @@ def not_text(head: bytes) -> str | None:
 
 
 def not_plain_text(head: bytes) -> str | None:
-    """What a file that should be text looks like and what to do; else None."""
+    """Returns what a file looks like and what to do, if it cannot be plain text; else None."""
     if problem := _container(head) or _wide(head):
         return problem
     if len(head) - len(head.translate(None, _CONTROLS)) > _CONTROL_SHARE * len(head):
@@ -103,7 +103,7 @@ def _container(head: bytes) -> str | None:
 
 
 def _is_word(magic: bytes, head: bytes) -> bool:
-    """Returns whether a magic of letters begins a text, like `ORCHARD,PARENT`."""
+    """Returns whether a text only happens to begin with letters of a magic: `ORCHARD,PARENT`."""
     return magic in (b"PARE", b"FEA1", b"ORC") and not head.translate(None, _PRINTABLE)
 
 

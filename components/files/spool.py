@@ -1,8 +1,8 @@
-"""Copies of remote files on the local disk, one a machine, removed when the work is done.
+"""Copies of remote files on the local disk: one per machine, removed when the work is done.
 
-Readers that want a path open such a copy: seeking costs nothing, and what is parsed is what was
-scanned, whatever happens to the original meanwhile. Stores are copied in blocks, web servers in one
-stream that resumes.
+Readers that need a path open such a copy: seeking is free, and the bytes parsed are the bytes
+scanned, whatever happens to the original in the meantime. Files of stores are copied in blocks,
+those of web servers in one stream, which can resume.
 """
 
 import atexit
@@ -37,8 +37,8 @@ from penstock.components.tfrecord.sharding import MIB
 
 _LOG = logging.getLogger(__name__)
 
-# Folder of the copies, set by the first process that needs one; its workers on the same machine
-# use it, too.
+# Folder of the copies. The first process that needs one sets it; its workers on the same machine
+# inherit it.
 _VARIABLE = "PENSTOCK_SPOOL"
 _PREFIX = "penstock-spool-"
 _LOCK = "lock"
@@ -62,9 +62,9 @@ def local_path(path: str) -> str:
 
 
 def local_folder(path: str) -> str:
-    """Returns a local path as it is, or that of a copy of everything below an address.
+    """Returns a local path unchanged, or for an address the path of a copy of all files below it.
 
-    The copy is removed when this process ends. Globs are returned as they are.
+    The copy is removed when this process ends. Globs are returned unchanged.
     """
     if not is_remote(path) or has_glob(path):
         return path
@@ -87,7 +87,7 @@ def local_folder(path: str) -> str:
 
 
 def remove_copies() -> None:
-    """Removes this machine's copies; a file that is read later is copied again."""
+    """Removes this machine's copies; a file that is read again later is copied again."""
     given = os.environ.get(_VARIABLE)
     for copy in Path(given).iterdir() if given and Path(given).is_dir() else ():
         if copy.is_dir():
@@ -97,7 +97,7 @@ def remove_copies() -> None:
 
 
 def copy_to(file: RemoteFile, out: BinaryIO) -> None:
-    """Copies a file's content, in the version that was listed, to an unbuffered file."""
+    """Copies a file, in the version that was listed, to an unbuffered file."""
     if scheme_of(file) in ("http", "https"):
         retry_remote(file, partial(_receive, file, out))
     else:
@@ -115,7 +115,7 @@ def _copy(file: RemoteFile, copy: Path) -> None:
             f"{file}: {file.size} bytes do not fit into the {free} that are free in {folder}; "
             "point TMPDIR at a larger disk, or mount the bucket"
         )
-    # Several workers may copy the same file, each under a name of its own; the last one wins.
+    # Several workers may copy the same file, each under its own name; the last one replaces it.
     try:
         handle, name = tempfile.mkstemp(dir=folder)
     except OSError as error:
@@ -131,7 +131,7 @@ def _copy(file: RemoteFile, copy: Path) -> None:
 
 
 def _receive(file: RemoteFile, out: BinaryIO) -> None:
-    """Receives from a web server the bytes that `out` still lacks."""
+    """Receives the bytes that `out` still lacks from a web server."""
     from fsspec.asyn import sync
 
     system = file_system(file)
@@ -144,11 +144,11 @@ def _receive(file: RemoteFile, out: BinaryIO) -> None:
 
 
 async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
-    """Makes one request, from where the last one broke off if the file's version is known."""
+    """Makes one request; it resumes the previous one if the file's version is known."""
     start = out.tell() if file.version else 0
     headers = {"Accept-Encoding": "identity"}
     if start:
-        # A server with another version by now, or without ranges, sends the whole file.
+        # A server with a newer version, or without ranges, sends the whole file.
         headers |= {"Range": f"bytes={start}-", "If-Range": str(file.version)}
     session = await system.set_session()
     async with session.get(system.encode_url(str(file)), headers=headers) as answer:
@@ -175,7 +175,7 @@ def _has_length_or_chunks(answer: Any) -> bool:
 def _write(file: RemoteFile, out: BinaryIO, data: bytes) -> None:
     try:
         rest = memoryview(data)
-        while rest:  # an unbuffered file may take only a part
+        while rest:  # an unbuffered file may accept only a part
             rest = rest[out.write(rest) :]
     except OSError as error:
         raise _cannot_copy(file, os.path.dirname(out.name), error) from error
@@ -188,7 +188,7 @@ def _cannot_copy(file: RemoteFile, folder: str, error: OSError) -> DataError:
 
 
 def _spool() -> Path:
-    """Folder of this machine's copies; the process that makes it removes it."""
+    """Returns the folder of this machine's copies; the process that creates it removes it."""
     with _ONE_AT_A_TIME:
         given = os.environ.get(_VARIABLE)
         if given and Path(given).is_dir():
@@ -197,7 +197,7 @@ def _spool() -> Path:
         lock = None
         while lock is None:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            with suppress(FileNotFoundError):  # another process took it for abandoned
+            with suppress(FileNotFoundError):  # another process removed it as abandoned
                 lock = locked(folder / _LOCK)
         os.environ[_VARIABLE] = str(folder)
         atexit.register(_remove, folder, os.getpid(), lock)
@@ -217,4 +217,4 @@ def _remove_abandoned(parent: Path) -> None:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(lock.parent, ignore_errors=True)
         except OSError:
-            continue  # in use, gone meanwhile, or another user's
+            continue  # in use, removed in the meantime, or another user's

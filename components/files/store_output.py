@@ -1,12 +1,12 @@
-"""Output on an object store: complete shards under their final names, the manifest put last.
+"""Output on an object store: complete shards under their final names, then the manifest.
 
-    out/Split-train/data_tfrecord-00000-of-00008   put if no object has the name
-    out/.work/claim-00001                          the process that may write here
-    out/manifest.json                              the commit, put in the same way
+    out/Split-train/data_tfrecord-00000-of-00008   put on condition that the name is free
+    out/.work/claim-00001                          names the process that may write here
+    out/manifest.json                              the commit, put on the same condition
 
-Exclusion rests on the conditional put alone (S3's `If-None-Match: *`, Google's
-`ifGenerationMatch=0`), and times are measured by this process's own clock: a writer renews its
-claim every ten seconds, and a claim that has not changed for a minute belongs to a dead process.
+Only the conditional put excludes other writers (S3's `If-None-Match: *`, Google's
+`ifGenerationMatch=0`). Each process measures times with its own clock: a writer renews its claim
+every ten seconds, and a claim that did not change for a minute belongs to a dead process.
 """
 
 import itertools
@@ -37,7 +37,7 @@ RENEW_SECONDS = 10.0
 LEASE_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
 _CLAIM = f"{WORK_DIR}/claim-"
-# Files of an ingest or a pack that died before its commit, so that no manifest lists them.
+# Files of an ingest or a pack that died before its commit; no manifest lists them.
 _LEFT_OVER = re.compile(
     r"Split-[^/]+/data_tfrecord-\d{5,}-of-\d{5,}(\.gz)?|quarantine/rejected-\d{5,}\.jsonl"
     r"|vocabulary/[^/]+\.txt|parquet/[^/]+/data-\d{5,}-of-\d{5,}\.parquet"
@@ -47,9 +47,9 @@ _LEFT_OVER = re.compile(
 
 @dataclass(frozen=True)
 class _StoreOutput(Output):
-    """Output below an address without a final slash, with the driver's claim on it.
+    """Output below an address (without final slash), on which the driver has a claim.
 
-    `writer` is the first bytes of the claim, unique to this writer.
+    `writer` has the first bytes of the claim's content, unique to this writer.
     """
 
     address: str
@@ -83,7 +83,7 @@ class _StoreOutput(Output):
         if not self.has_claim(names):
             raise DataError(f"{self.address}: another ingest took over here; start again")
         listed = {shard.file for shard in manifest.shards}
-        for name, file in names.items():  # left by an earlier ingest
+        for name, file in names.items():  # files of an earlier ingest
             if split_of(name) is not None and name not in listed:
                 ask(file, "rm_file")
         with self.new_try() as folder:
@@ -96,7 +96,7 @@ class _StoreOutput(Output):
 
 
 def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
-    """Returns the files below an address by name; UsageError if it may not be written to."""
+    """Returns the files below an address, by name; UsageError if it may not be written to."""
     check_no_secret(address, LOGIN_ADVICE)
     if not address.partition("://")[2].partition("/")[2]:
         raise UsageError(f"{address}: a bucket cannot be an output; name a folder in it")
@@ -131,7 +131,7 @@ def _read_manifest(address: str) -> Manifest:
 
 @contextmanager
 def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
-    """Claims an address, removes what a dead ingest left there, and releases the claim at the end.
+    """Claims an address and removes what a dead ingest left there; releases the claim at the end.
 
     While an output is overwritten, readers see no output until the new one is committed.
     """
@@ -142,13 +142,13 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
     renewing.start()
     try:
         check_prefix(address, overwrite=overwrite)  # another ingest may have finished meanwhile
-        _clear(output, MANIFEST_NAME)  # before the files that it lists
+        _clear(output, MANIFEST_NAME)  # before the files that it lists are removed
         _clear(output)
         yield output
     finally:
         over.set()
         renewing.join()
-        with suppress(PenstockError):  # the next ingest removes what is left
+        with suppress(PenstockError):  # the next ingest removes the rest
             names = _names(address)
             if output.has_claim(names):
                 _clear(output, *([WORK_DIR] if MANIFEST_NAME in names else []))
@@ -167,12 +167,12 @@ def open_store_workspace(address: str) -> Iterator[_StoreOutput]:
 
 
 def create(address: str, file: Path) -> None:
-    """Puts a file under a new name; DataError if an object of other content has it."""
+    """Puts a file under a new name; DataError if the name is taken by other content."""
     try:
         put = file_system(address).put_file
         retry_remote(address, lambda: put(str(file), address, mode="create"), "written")
     except FileExistsError as error:
-        # Put by a request whose answer was lost, or by another attempt at the same task.
+        # An earlier request put it, but its answer was lost; or another attempt at this task did.
         if not _is_equal(address, file):
             raise DataError(f"{address}: another ingest wrote this meanwhile") from error
 
@@ -182,7 +182,7 @@ def _is_equal(address: str, file: Path) -> bool:
         return hash_file(remote_file(address)).sha256 == hash_file(str(file)).sha256
     except TriesFailedError:
         raise
-    except DataError:  # it was changed while it was read
+    except DataError:  # the file was changed while it was read
         return False
 
 
@@ -241,7 +241,7 @@ def _renew(output: _StoreOutput, over: threading.Event) -> None:
     for count in itertools.count():
         if over.wait(RENEW_SECONDS):
             return
-        with suppress(PenstockError):  # retried; if it never succeeds the commit is refused
+        with suppress(PenstockError):  # tried again; if it never succeeds, the commit is refused
             if output.read(output.claim, 0, len(output.writer)) != output.writer:
                 return
             address = f"{output.address}/{output.claim}"
@@ -249,7 +249,7 @@ def _renew(output: _StoreOutput, over: threading.Event) -> None:
 
 
 def _clear(output: _StoreOutput, *only: str) -> None:
-    """Removes everything but the claim, or only names that begin with one of `only`."""
+    """Removes all files but the claim, or only those whose names begin with one of `only`."""
     for name, file in _names(output.address).items():
         if name != output.claim and name.startswith(only or ("",)):
             with suppress(NotThereError):

@@ -1,4 +1,4 @@
-"""A block of rows: NumPy arrays to the bytes of a packed record, and back.
+"""Converts a block of rows between NumPy arrays and the bytes of a packed record.
 
 `layout.py` describes the bytes. Nothing here needs TensorFlow.
 """
@@ -29,26 +29,26 @@ from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BY
 
 _HEADER = struct.Struct(f"<8sQQQ{HEADER_BYTES - 32}x")
 _LIST_DTYPES: dict[str, np.dtype[Any]] = {"INT": np.dtype("<i8"), "FLOAT": np.dtype("<f4")}
-# Lengths of this many bits and more take another byte.
+# From each of these numbers of bits on, a length takes one more byte.
 _GROUPS = (7, 14, 21, 28)
 _SLOT_DTYPE: np.dtype[Any] = np.dtype("<i4")
 
 
-# Bytes, or uint8 of a memory map: NumPy 1 does not tell type checkers that an array is a buffer.
+# Bytes, or uint8 of a memory map: with NumPy 1, type checkers do not accept arrays as buffers.
 Buffer: TypeAlias = Any
 
 
 @dataclass(frozen=True)
 class BlockView:
-    """The rows of a packed record as views of its bytes: `[rows, width]` by section."""
+    """The rows of a packed record as views of its bytes: one `[rows, width]` array per section."""
 
     rows: int
     sections: Mapping[str, npt.NDArray[Any]]
-    dictionary: Buffer  # as `encode_values` wrote it; empty without one
-    texts: Mapping[int, tuple[int, int]]  # begin and end in the payload, by plain slot
+    dictionary: Buffer  # as `encode_values` wrote it; empty if there is none
+    texts: Mapping[int, tuple[int, int]]  # (begin, end) in the payload, by plain slot
 
     def tagged_texts(self, payload: Buffer, slot: int) -> pa.BinaryArray:
-        """Returns the texts of a slot, plain or not, with tag and length, in the order of rows."""
+        """Returns the texts of any slot in row order, each with its tag and length."""
         cells = np.ascontiguousarray(self.sections["cell"][:, slot], np.int32)
         if slot not in self.texts:
             return _tagged(self._values()).take(pa.array(cells))
@@ -65,9 +65,9 @@ class BlockView:
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of a packed record: `[rows, width]` by section; a cell is an index of a value.
+    """The rows of a packed record: one `[rows, width]` array per section; cells index `values`.
 
-    The cells of plain slots are not used; `plain` has their values in the order of the rows.
+    The cells of plain slots are not used; `plain` has the texts of these, in row order.
     """
 
     rows: int
@@ -102,7 +102,7 @@ def encode_block(block: Block, layout: PackedLayout) -> bytes:
 
 
 def view_block(payload: Buffer, layout: PackedLayout) -> BlockView:
-    """Returns the arrays of a record without a copy and without decoding its dictionary."""
+    """Returns the arrays of a record without a copy; does not decode its dictionary."""
     rows, dictionary_bytes, plain = _header(payload)
     *starts, end = layout.section_offsets(rows)
     text_begin = end + dictionary_bytes + plain * _SLOT_DTYPE.itemsize
@@ -184,14 +184,14 @@ def encode_values(values: pa.BinaryArray) -> bytes:
 
 
 def example_of(tagged: pa.BinaryArray) -> bytes:
-    """Returns what `encode_values` gives, of values that have tag and length already."""
+    """Returns the same as `encode_values`, for values that already have tag and length."""
     offsets = np.frombuffer(tagged.buffers()[1], np.int32)[tagged.offset :]
     begin, end = int(offsets[0]), int(offsets[len(tagged)])
     return b"".join((example_head(VALUES, end - begin), tagged.buffers()[2][begin:end]))
 
 
 def tagged_lengths(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns the bytes of values with a tag and their length, in groups of 7 bits, before them."""
+    """Returns the sizes of values once a tag and their length (7 bits per byte) precede them."""
     return 2 + lengths + sum((lengths >= 1 << bits).astype(np.int64) for bits in _GROUPS)
 
 
@@ -210,13 +210,13 @@ def _untagged(tagged: pa.BinaryArray) -> pa.BinaryArray:
     bounds[0::2] = offsets
     bounds[1::2] = offsets[:-1] + value_head(np.diff(offsets))
     buffers = [None, pa.py_buffer(bounds), tagged.buffers()[2]]
-    # Heads and values in turn.
+    # The array alternates heads and values.
     both = pa.Array.from_buffers(pa.binary(), 2 * len(tagged), buffers)
     return both.take(pa.array(np.arange(1, 2 * len(tagged), 2)))
 
 
 def value_head(tagged: Any) -> Any:
-    """Returns the bytes of tag and length, given those of a value with both."""
+    """Returns the number of bytes of tag and length, given the total number of bytes."""
     return 2 + sum((tagged - 2 - i >= 1 << bits) * 1 for i, bits in enumerate(_GROUPS))
 
 
@@ -225,7 +225,7 @@ def encode_value_lists(lists: pa.ListArray) -> pa.BinaryArray:
 
 
 def _header(payload: Buffer) -> tuple[int, int, int]:
-    """Rows, bytes of the dictionary, number of plain slots."""
+    """Returns number of rows, bytes of the dictionary, and number of plain slots."""
     header = bytes(payload[:HEADER_BYTES])
     if len(header) < HEADER_BYTES or not is_packed(header):
         raise DataError(f"not a block of packed rows, it begins with {header[:16]!r}")

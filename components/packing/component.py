@@ -64,8 +64,8 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         )
         packed.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         packed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
-        # TFX's readers refuse protos without a DataView with a clear error; as Examples, the
-        # blocks would fail to parse one by one.
+        # With this format TFX's readers refuse the blocks with a clear error, for lack of a
+        # DataView; as Examples, the blocks would fail to parse one by one.
         examples_utils.set_payload_format(packed, example_gen_pb2.FORMAT_PROTO)
 
 
@@ -77,11 +77,11 @@ class Pack(base_beam_component.BaseBeamComponent):
 
     Args:
         examples: Row Examples.
-        transform_graph: Output of the Transform; its schema decides columns and shapes.
-        apply_graph: Whether the Examples are raw and the transform graph is applied to them. No
-            transformed Examples are needed then.
-        schema: Schema of raw Examples; without either, columns and shapes come from the rows.
-        options: Columns to keep and their storage.
+        transform_graph: Output of the Transform; its schema determines columns and shapes.
+        apply_graph: Whether to apply the transform graph to raw Examples. No transformed Examples
+            are needed then.
+        schema: Schema of raw Examples; without schema and graph, the rows determine the columns.
+        options: Columns to keep, and how to store them.
 
     Raises:
         UsageError: Both a schema and a transform graph are given, or no graph to apply.

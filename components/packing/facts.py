@@ -1,4 +1,4 @@
-"""Collects exact facts about the columns of rows and plans the packed layout from them."""
+"""Collects facts about the columns of all rows, and plans the packed layout from them."""
 
 import math
 from collections import Counter
@@ -30,12 +30,12 @@ class StatedColumn:
 
 @dataclass
 class ColumnFacts:
-    # first task, row and split of each kind
+    # by kind, where it was first seen: task, row and split
     kinds: dict[str, tuple[int, int, str]] = field(default_factory=dict)
-    # rows by number of values, without rows that have none
+    # number of rows by number of values; rows without a value are not counted
     lengths: Counter[int] = field(default_factory=Counter)
     rows: int = 0  # rows with at least one value
-    first: tuple[int, bytes] | None = None  # task and value of the first BYTES
+    first: tuple[int, bytes] | None = None  # task and value of the first BYTES value
     # count of each value, for a column of ids
     vocabulary: Counter[bytes] = field(default_factory=Counter)
 
@@ -103,7 +103,7 @@ def _add_column(
 
 
 def row_lengths(column: pa.Array) -> np.ndarray:
-    """Returns the number of values in each row, int64 [rows]; 1 for columns that are not lists."""
+    """Returns the number of values in each row, int64 [rows]; 1 if the column has no lists."""
     if column.type in _KINDS:
         return np.ones(len(column), np.int64)
     return pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
@@ -115,7 +115,7 @@ def packed_columns(
     stated: Mapping[str, StatedColumn] | None,
     image_shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[PackedColumn, ...]:
-    """Decides how each column is stored; a schema's `stated` columns are all that is kept."""
+    """Decides how each column is stored; with a schema, only its `stated` columns are kept."""
     from_schema = stated is not None
     if stated is None:
         stated = {
@@ -191,7 +191,7 @@ def _check_lengths(name: str, shape: tuple[int, ...], facts: ColumnFacts) -> Non
 
 
 def vocabulary(facts: ColumnFacts, *, filled: int) -> list[bytes]:
-    """Returns the values of a column of ids by falling count, equal counts by their bytes."""
+    """Returns the values of a column of ids, most frequent first, ties sorted by bytes."""
     counts = Counter(facts.vocabulary)
     if filled:
         counts[b""] += filled

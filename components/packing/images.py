@@ -12,13 +12,13 @@ from penstock.components.errors import DataError
 from penstock.components.packing.options import ImageColumn
 from penstock.components.tfrecord.image_header import image_header
 
-# TensorFlow releases the interpreter's lock while it decodes.
+# Threads help: TensorFlow releases the interpreter's lock while it decodes.
 _THREADS = 4
 _MAGICS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM")
 
 
 def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
-    """Returns height, width and channels of all images: as configured, or those of the first."""
+    """Returns height, width and channels of all images: as configured, or as in the first."""
     if column.size:
         return (*column.size, column.channels)
     if first.startswith(_MAGICS):
@@ -69,7 +69,7 @@ class ImageDecoder:
     def _is_raw(self, data: bytes) -> bool:
         if len(data) != math.prod(self._shape):
             return False
-        # The first two pixels may be the magic bytes of a BMP.
+        # Raw pixels may begin like a BMP.
         is_like_image = data.startswith(_MAGICS)
         return not is_like_image or (bool(self._column.size) and image_header(data) is None)
 

@@ -17,24 +17,24 @@ header, then one dense array for each storage type, then byte strings:
     ...                       the texts of each plain slot, as they stand in a tf.train.Example:
                               `0a`, length, bytes
     ...                       zeros, until the record with its frame is aligned, too
-
-The alignment is 64 bytes, of images 4,096; an image's rows may be padded, so that they are made
-of large powers of two. So every section stands at a multiple of its alignment in the file, and
-rows can be picked right out of a memory map of it.
+|
+The alignment is 64 bytes, and 4,096 for images, whose rows may be padded to multiples of large
+powers of two. So every section begins at a multiple of its alignment in the file, and rows can
+be copied directly from a memory map of the file.
 
 All numbers are little endian.
 
-Values that do not fit an array are cells, in `width` slots of a row: indices of byte strings in the
-block's dictionary. A slot whose values are mostly distinct in a block is plain there: its texts
-stand in the order of the rows, and its cells are the ends of these texts.
+Values that do not fit an array are stored as cells, `width` slots per row: a cell is the index of a
+byte string in the block's dictionary. If the values of a slot in a block are mostly distinct, the
+slot is plain there: its texts are stored in row order, and its cells are the ends of these texts.
 
 | column                        | storage   | in the block                              |
 |-------------------------------|-----------|-------------------------------------------|
-| INT, fixed shape              | `int64`   | its values, beside the other INTs         |
-| FLOAT, fixed shape            | `float32` | likewise                                  |
-| image                         | `uint8`   | height x width x channels, alone          |
+| INT, fixed shape              | `int64`   | its values, next to those of other INTs   |
+| FLOAT, fixed shape            | `float32` | its values, next to those of other FLOATs |
+| image                         | `uint8`   | height x width x channels, not shared     |
 | BYTES, as vocabulary ids      | `int32`   | line numbers of the vocabulary file, from 0 |
-| BYTES, fixed shape            | `cell`    | one cell a value                          |
+| BYTES, fixed shape            | `cell`    | one cell per value                        |
 | INT or FLOAT, any number      | `list`    | one cell: the values, 8 or 4 bytes each   |
 | BYTES, any number             | `list`    | one cell: a tf.train.Example, `values`    |
 """
@@ -51,9 +51,9 @@ from penstock.components.tfrecord.framing import FOOTER_BYTES
 from penstock.components.tfrecord.framing import HEADER_BYTES as FRAME_HEADER_BYTES
 
 LAYOUT_VERSION = 2
-# 1 has no plain slots.
+# Version 1 has no plain slots.
 _READ_VERSIONS = (1, 2)
-# Key of the columns without any value in the manifest's description of packed records.
+# Key, in the manifest's description of packed records, of the columns without any value.
 EMPTY_COLUMNS = "empty_columns"
 
 MAGIC = b"\x07PNSTKP1"
@@ -62,7 +62,7 @@ ALIGNMENT = 64
 # A page: gathering images from a memory map is fastest in whole pages.
 IMAGE_ALIGNMENT = 4096
 
-# Only feature of the Examples within a block (the dictionary, and lists of BYTES).
+# The only feature of Examples inside a block (the dictionary, and lists of BYTES).
 VALUES = "values"
 
 STORAGES = ("int64", "float32", "uint8", "int32", "cell", "list")
@@ -76,7 +76,7 @@ class PackedColumn:
     storage: str  # one of `STORAGES`; see the table above
     shape: tuple[int, ...] = ()  # shape of the values in a row; `()` for a list
     vocabulary: str | None = None  # path relative to the manifest
-    filled: int = 0  # rows without a value, stored as 0, 0.0 or the empty string
+    filled: int = 0  # number of rows without a value, for which 0, 0.0 or "" is stored
 
     @property
     def width(self) -> int:
@@ -104,7 +104,7 @@ class Section:
 
     @property
     def alignment(self) -> int:
-        """Alignment of its offset in the file, in bytes."""
+        """Alignment of the section's offset in the file, in bytes."""
         return IMAGE_ALIGNMENT if self.dtype == "uint8" else ALIGNMENT
 
 
@@ -128,7 +128,7 @@ class PackedLayout:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row, without dictionary entries."""
+        """Bytes per row, without dictionary entries."""
         return sum(section.row_bytes for section in self.sections)
 
     @property
@@ -137,7 +137,7 @@ class PackedLayout:
         return max((section.alignment for section in self.sections), default=ALIGNMENT)
 
     def section_offsets(self, rows: Any) -> list[Any]:
-        """Returns the offset of each section, then of the dictionary; takes arrays and tensors."""
+        """Returns the offsets of sections and dictionary; `rows` may be an array or a tensor."""
         offsets = []
         end = FRAME_HEADER_BYTES + HEADER_BYTES + 0 * rows
         for section in self.sections:
@@ -151,7 +151,7 @@ class PackedLayout:
         return -(-size // self.alignment) * self.alignment
 
     def to_dict(self) -> dict[str, Any]:
-        # Lists, since a manifest is compared with one that was read from JSON.
+        # Lists, not tuples: the manifest is compared with one that was read from JSON.
         columns = [{**asdict(column), "shape": list(column.shape)} for column in self.columns]
         return {"version": LAYOUT_VERSION, **asdict(self), "columns": columns}
 
@@ -189,7 +189,7 @@ class PackedLayout:
 
 
 def _padded_image(size: int) -> int:
-    """Returns the bytes of an image padded to a large power of two, 1/64 more at most."""
+    """Returns an image's size, padded to a multiple of a large power of two (1/64 more at most)."""
     if size % 256 == 0:
         return size
     unit = 2 ** max(size // 64, 1).bit_length() // 2

@@ -10,10 +10,10 @@ from penstock.components.tfrecord.sharding import MIB, ShardOptions
 
 OnMissing = Literal["fill", "list", "fail"]
 
-# Reading a block costs about 100 us in addition to its bytes: 25 ns a row for 4,096 rows.
-# Larger blocks cost more: 16,384 rows of 200 bytes no longer fit the CPU cache.
+# To read a block costs about 100 us beside its bytes: 25 ns per row for 4,096 rows. Larger blocks
+# cost more: 16,384 rows of 200 bytes do not fit the CPU cache.
 MAX_BLOCK_ROWS = 4096
-# Limit for large rows: a larger block would leave the CPU cache between two steps.
+# Size limit for blocks of large rows: a larger block leaves the CPU cache between two steps.
 TARGET_BLOCK_BYTES = MIB
 
 _IMAGE = re.compile(r"^(?P<name>.+?)(=(?P<height>\d+)x(?P<width>\d+)(x(?P<channels>[13]))?)?$")
@@ -25,8 +25,8 @@ class ImageColumn:
 
     Attributes:
         name: Name of the feature.
-        size: Height and width that images are resized to; None takes those of the first image,
-            which all others must have.
+        size: Height and width to resize images to; None takes those of the first image, and all
+            others must have the same.
         channels: 1 (gray) or 3 (RGB).
     """
 
@@ -58,15 +58,15 @@ class PackOptions:
     Attributes:
         splits: Splits to pack; empty packs all.
         columns: Features to keep; empty keeps all.
-        block_rows: Rows of a record; None takes 4,096, or as many as are 1 MiB.
-        seed: Seed of the shuffle; equal rows and seed give equal bytes.
-        ids: BYTES features stored as ids of a vocabulary of all their values.
-        images: BYTES features that become uint8 arrays.
-        on_missing: Treatment of a row without a value in a column with a fixed number of
-            values: `fill` stores 0, 0.0 or the empty string and counts the row; `list` stores
-            the whole column as lists, some of them empty; `fail` stops.
-        memory_mib: MiB of rows that each process shuffles in memory; more are shuffled on disk.
-        shards: Number of shards of a split.
+        block_rows: Number of rows per record; None takes 4,096, or fewer so that a record is 1 MiB.
+        seed: Seed of the shuffle; equal rows and seeds give equal bytes.
+        ids: BYTES features to store as ids in a vocabulary of all their values.
+        images: BYTES features to store as uint8 arrays.
+        on_missing: What to do with a row without a value in a column with a fixed number of values:
+            `fill` stores 0, 0.0 or the empty string and counts the row; `list` stores the whole
+            column as lists, some of them empty; `fail` stops.
+        memory_mib: MiB of rows that each process may shuffle in memory; more are shuffled on disk.
+        shards: Number of shards per split.
     """
 
     splits: tuple[str, ...] = ()

@@ -3,10 +3,10 @@
     output/
       Split-train/data_tfrecord-00000-of-00008 ...    blocks of rows, see layout.py
       Split-eval/data_tfrecord-00000-of-00008 ...
-      vocabulary/company.txt ...                      of columns of ids, one value a line
+      vocabulary/company.txt ...                      for columns of ids, one value per line
       manifest.json                                   written last
 
-`tasks.py` has the work, `spool.py` packs straight from a source. Rows are decoded once, as Arrow
+`tasks.py` does the work; `spool.py` packs directly from a source. Rows are decoded once, as Arrow
 columns; facts about all of them are known before the first block is made.
 """
 
@@ -60,14 +60,14 @@ def pack(
     """Packs the splits of row Examples; the output appears complete or not at all.
 
     Args:
-        examples: Folder with `Split-*/`, Penstock's or any that TFX wrote; several are packed
-            together, split by split.
+        examples: Folder with `Split-*/`, from Penstock or TFX; several folders are packed together,
+            split by split.
         output: New folder, or an address (`s3://`, `gs://`); must not exist, or be empty,
             unless `overwrite`.
-        options: Columns to keep and their storage.
-        stated: Columns and shapes of a schema; None takes them from the rows.
-        read: Reads a shard as the columns to pack; picklable. `TransformedRows` applies a saved
-            TransformGraph to raw rows; its columns are stated by the graph's schema.
+        options: Columns to keep, and how to store them.
+        stated: Columns and shapes from a schema; None infers them from the rows.
+        read: Picklable function that reads a shard as the columns to pack. `TransformedRows`
+            applies a saved TransformGraph to raw rows; the graph's schema then gives `stated`.
         engine: Engine that runs the tasks.
         overwrite: Replace the existing output at `output`.
 
@@ -77,7 +77,7 @@ def pack(
     """
     options = options or PackOptions()
     folders = [examples] if isinstance(examples, str) else examples
-    if not isinstance(engine, int):  # whose workers have other working directories
+    if not isinstance(engine, int):  # its workers have other working directories
         folders = [one if is_remote(one) else os.path.abspath(one) for one in folders]
     splits = _together([split for one in folders for split in find_splits(one, options.splits)])
     if not any(split.rows for split in splits):
@@ -112,9 +112,9 @@ def write_packed(
     output: Output,
     engine: Engine,
 ) -> Manifest:
-    """Reads the splits and writes the packed shards; returns their manifest, not yet written."""
+    """Reads the splits and writes the packed shards; returns their manifest without writing it."""
     facts, parts, tasks = Facts(), [], read_tasks(splits)
-    with activity.counting(2 * sum(plan.rows.values())):  # each row is read and written
+    with activity.counting(2 * sum(plan.rows.values())):  # each row is read once and written once
         for found in run_tasks(tasks, ReadRows(plan, output), output, engine):
             facts.merge(found.facts)
             parts.append(found.parts)

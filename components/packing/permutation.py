@@ -1,9 +1,9 @@
-"""A seeded permutation of any number of rows: row indices in, positions out.
+"""A seeded permutation of any number of rows: maps row indices to positions.
 
-Each position is computed from the row index alone, without memory, so that tasks that read some of
-the rows know where they go. It is a Feistel network over a grid with about as many cells as there
-are rows: in turn a cell's row is shifted by a hash of its column, and its column by a hash of its
-row; a result outside the range is permuted again until it lies inside. Costs about 0.1 us a row.
+Each position is computed from the row index alone, so tasks that read only some rows know where
+these go, without a table in memory. It is a Feistel network over a grid with about as many cells as
+rows: alternately, a cell's row is shifted by a hash of its column, and its column by a hash of its
+row. A result outside the range is permuted again until it lies inside. Costs about 0.1 us per row.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _ROUNDS = 6
 
 
 class Permutation:
-    """A permutation of `0..rows-1`, decided by the seed and the name of the split."""
+    """A permutation of `0..rows-1`; seed and name of the split decide it."""
 
     def __init__(self, rows: int, *, seed: int, name: str) -> None:
         self._rows = rows

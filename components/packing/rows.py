@@ -22,12 +22,12 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import check_unlisted, find_tfrecords
 
-# Rows that are decoded at a time; fewer if they have more bytes together than that.
+# Maximum number of rows that are decoded together, and of their bytes.
 BATCH_ROWS = 4096
 BATCH_BYTES = 2**24
 # Name and kind (INT, FLOAT, BYTES) of each feature to read; empty reads all.
 Kinds = frozenset[tuple[str, str]]
-# Reads the rows of a shard as Arrow columns, some thousand at a time.
+# Reads the rows of a shard as Arrow columns, some thousand rows at a time.
 ReadShard = Callable[[str, Shard, Kinds], Iterator[pa.RecordBatch]]
 # Bytes of the tag and the length of a submessage of up to 4 GiB.
 _HEAD_BYTES = 6
@@ -35,7 +35,7 @@ _HEAD_BYTES = 6
 
 @dataclass(frozen=True)
 class RowSplit:
-    """One split of rows: its shards in order, as files and as entries of the manifest."""
+    """One split of rows: its shards in order, as paths and as entries of the manifest."""
 
     name: str
     files: tuple[str, ...]
@@ -43,7 +43,7 @@ class RowSplit:
     read: ReadShard
     # INT, FLOAT or BYTES of each feature; empty if unknown
     kinds: Mapping[str, str] = field(default_factory=dict)
-    # features with any number of values in a row; known if the kinds are
+    # features with any number of values per row; only filled if `kinds` is
     lists: frozenset[str] = frozenset()
 
     @property
@@ -72,7 +72,7 @@ def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
 
 
 def _remote_files(folder: str) -> dict[str, RemoteFile]:
-    """Returns the files at an address with a manifest, by name; else an empty mapping."""
+    """Returns the files at an address with a manifest, by name; otherwise an empty mapping."""
     if not is_remote(folder):
         return {}
     address = normal_address(folder).rstrip("/")
@@ -81,7 +81,7 @@ def _remote_files(folder: str) -> dict[str, RemoteFile]:
 
 
 def _remote_manifest(files: Mapping[str, RemoteFile]) -> Manifest:
-    """Returns the manifest after a check that all shards exist; readers check the digests."""
+    """Returns the manifest after a check that all shards exist; readers check digests later."""
     place = files[MANIFEST_NAME]
     manifest = Manifest.from_json(Path(local_path(place)).read_text(encoding="utf-8"), place)
     for shard in manifest.shards:
@@ -95,7 +95,7 @@ def _from_manifest(
 ) -> list[RowSplit]:
     if manifest.packed is not None:
         raise UsageError(f"{root}: is packed already; name the row Examples that it was made from")
-    # TFRecords are ingested unchanged and may have features that the sample lacks.
+    # Ingest copies TFRecords unchanged; they may have features that its sample did not show.
     is_known = manifest.source_kind != "tfrecord"
     kinds = {column.name: column.kind for column in manifest.columns if is_known}
     lists = frozenset(column.name for column in manifest.columns if column.is_list)
@@ -131,7 +131,7 @@ def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBa
 
 
 def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterator[list[bytes]]:
-    """Yields the serialized records of a shard, at most `rows` or about `BATCH_BYTES` at a time."""
+    """Yields the serialized records of a shard, up to `rows` or about `BATCH_BYTES` at a time."""
     path = local_path(file)
     read = 0
     with open_file(path) as content:
@@ -141,7 +141,7 @@ def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterato
             read += len(payloads)
         while stream.read(CHUNK_BYTES):
             pass
-    # It may have been replaced since the manifest was checked.
+    # The shard may have been replaced after the check of the manifest.
     if (found := stream.content().sha256.hex()) != shard.sha256:
         raise DataError(altered(file, found, shard))
     if isinstance(file, RemoteFile):
@@ -153,8 +153,8 @@ def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterato
 
 
 def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
-    """Rejects records that are not Examples; `first` is the number of the first record."""
-    plain: set[tuple[int, bytes]] = set()  # lengths and first bytes of known layouts
+    """Raises DataError for records that are not Examples; `first` is the first one's number."""
+    plain: set[tuple[int, bytes]] = set()  # lengths and first bytes of layouts already checked
     for number, payload in enumerate(payloads, first):
         layout = (len(payload), payload[:_HEAD_BYTES])
         if layout in plain:
@@ -180,8 +180,8 @@ def row_decoder(kinds: Kinds) -> "RowDecoder":
 class RowDecoder:
     """Decoder of serialized rows to Arrow columns of lists; no `kinds` decodes all features.
 
-    TensorFlow's parser takes a quarter of the time of tfx_bsl's decoder, which need not know the
-    features and gives a reason for rows that do not fit.
+    With `kinds` it uses TensorFlow's parser, which takes a quarter of the time of tfx_bsl's
+    decoder. Without `kinds`, or to name the reason why a row does not fit, it uses tfx_bsl's.
     """
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
@@ -191,11 +191,11 @@ class RowDecoder:
         self._parse = _parser(kinds) if kinds else None
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
-        """Returns a `large_list` by feature, of type null if no row has a value; sorted by name."""
+        """Returns a `large_list` per feature (null type if no row has a value), sorted by name."""
         import tensorflow as tf
 
         if self._parse is not None:
-            # A feature has another kind than expected: decode it again to name its real kind.
+            # If a feature has another kind than expected, tfx_bsl's decoder below names it.
             with suppress(tf.errors.InvalidArgumentError):
                 return self._parse(rows)
         try:
@@ -223,7 +223,7 @@ def _parser(kinds: Mapping[str, str]) -> Callable[[list[bytes]], pa.RecordBatch]
         return [(*flat(parsed[name].values), parsed[name].row_splits) for name in spec]
 
     def flat(values: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Joins byte strings and returns their ends, without a Python object for each."""
+        """Joins byte strings and returns their ends, without a Python object per string."""
         if values.dtype != tf.string:
             return (values,)
         ends = tf.cumsum(tf.cast(tf.strings.length(values), tf.int64))

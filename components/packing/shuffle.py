@@ -1,10 +1,10 @@
 """Sorts the rows of a shard by their positions.
 
-Rows that fit into memory never touch the disk. Otherwise the range of positions is cut into parts
-that fit: a first pass appends rows to the file of their part, a second reads the parts in turn
-and sorts each.
+Rows that fit into memory never touch the disk. Otherwise the positions are cut into ranges
+that fit: a first pass appends each row to the file of its range, a second pass reads one file after
+the other and sorts its rows.
 
-A column with one value in each row is moved without lists around the values, four times as fast.
+A column with one value in each row is moved without its lists, four times as fast.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from penstock.components.packing.permutation import Numbers
 
-# Share of the memory limit: a chunk exists twice while it is divided.
+# A chunk takes 1/4 of the memory limit: it exists twice while it is divided.
 CHUNK_SHARE = 4
 
 
 class RowSorter:
-    """Takes all rows of a shard, then returns them in order; uses `folder` beyond its memory."""
+    """Takes all rows of a shard, then returns them in order; spills to `folder` if necessary."""
 
     def __init__(self, folder: Path, rows: int, *, memory_bytes: int) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class RowSorter:
             yield _with_lists(_joined(found))
 
     def _spill(self) -> None:
-        # The first buffer holds as many rows as fit.
+        # The first buffer shows how many rows fit.
         self._parts = self._parts or -(-self._expected // self._waiting.rows)
         self._folder.mkdir(exist_ok=True)
         places, rows = self._waiting.take()
@@ -82,7 +82,7 @@ class RowSorter:
 
 
 class PlacedRows:
-    """Rows with their positions, in memory; `bytes` is approximate."""
+    """Rows with their positions, in memory; `bytes` is their approximate size."""
 
     def __init__(self) -> None:
         self._clear()
@@ -99,7 +99,7 @@ class PlacedRows:
         self.bytes += places.nbytes + batch.nbytes
 
     def take(self) -> tuple[Numbers, pa.RecordBatch]:
-        """Returns and forgets all rows, at least one, in the order of their arrival."""
+        """Returns and removes all rows (at least one), in the order in which they were added."""
         places, batches = self._places, self._batches
         self._clear()
         return np.concatenate(places), _joined(batches)
@@ -145,7 +145,7 @@ def _read_rows(data: bytes | Path) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
 
 
 def without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Replaces lists by their values in columns with one value in each row."""
+    """Replaces the lists of a column by their values, if each row has one value."""
     each = np.arange(batch.num_rows + 1)
     columns = [
         column.flatten()
@@ -164,7 +164,7 @@ def _with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns a column of values as lists of one value, and a column of nulls as typed nulls."""
+    """Returns a column of values as lists of one value; of nulls, as typed nulls."""
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), kind)
     if pa.types.is_large_list(column.type):
@@ -173,7 +173,7 @@ def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Concatenates batches whose columns may be missing, null, values or lists."""
+    """Concatenates batches in which a column may be missing, null, values or lists."""
     names = sorted({name for batch in batches for name in batch.schema.names})
     columns = []
     for name in names:

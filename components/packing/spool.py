@@ -1,10 +1,10 @@
-"""Packs rows straight from a source, without Examples on the way.
+"""Packs rows directly from a source, without writing Examples in between.
 
     ingest   pieces of the source -> Arrow batches by split, rejected rows into quarantine
-    pack     these batches, beside the output meanwhile -> packed shards
+    pack     these batches, kept beside the output -> packed shards
 
-Splits, rows, their order and the account equal those of an ingest whose shards are then packed, and
-so do the bytes if both have the same number of packed shards.
+Splits, rows, their order and the row counts equal those of an ingest followed by packing; with the
+same number of packed shards, so do the bytes.
 """
 
 import os
@@ -109,7 +109,7 @@ def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) 
 
 
 def _digests(batch: Batch) -> Iterator[bytes]:
-    """Digests that decide the splits as in an ingest; computed only if they are drawn."""
+    """Yields the digests that decide the splits, as in an ingest; computed only when drawn."""
     if batch.digests is not None:
         yield from batch.digests.to_pylist()
     else:
@@ -117,7 +117,7 @@ def _digests(batch: Batch) -> Iterator[bytes]:
 
 
 def _read(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
-    del kinds  # stored in the file
+    del kinds  # the file itself has them
     with pa.memory_map(file) as mapped:
         batches = list(read_encoded(mapped))
     if sum(batch.num_rows for batch in batches) != shard.rows:
@@ -133,7 +133,7 @@ def _read(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
 
 
 def _lists(column: Any) -> pa.Array:
-    """Returns a column as `RowDecoder` does: lists, or of type null if all are empty."""
+    """Returns a column as `RowDecoder` does: lists, or the null type if all are empty."""
     if pa.types.is_list(column.type):
         lengths = pc.fill_null(pc.list_value_length(column), 0)
         values = pc.list_flatten(column)

@@ -1,4 +1,4 @@
-"""Columns of a TFMD schema for `pack`, read as `feature_spec` does."""
+"""Columns of a TFMD schema for `pack`, interpreted as `feature_spec` does."""
 
 import os
 
@@ -13,7 +13,7 @@ _KINDS = {tf.int64: "INT", tf.float32: "FLOAT", tf.string: "BYTES"}
 
 
 def stated_columns(schema: schema_pb2.Schema | str | os.PathLike[str]) -> dict[str, StatedColumn]:
-    """Returns kind and shape of every feature in use, in the schema's order."""
+    """Returns kind and shape of each feature in use, in the schema's order."""
     stated = {}
     for name, spec in feature_spec(schema).items():
         if isinstance(spec, tf.io.RaggedFeature) and spec.value_key != name:

@@ -1,12 +1,12 @@
-"""The two kinds of tasks of packing, and the plan between them.
+"""The two kinds of packing tasks, and the plan between them.
 
-    read     a shard of row Examples -> facts about its columns, and its rows, each with its place
+    read     a shard of row Examples -> facts about its columns; and its rows, each with its place
              in a packed shard, in a file of the output (.work/rows-00012)
     plan     facts about all rows -> the layout and the vocabularies
-    write    the parts of these files that are rows of a packed shard -> the packed shard
+    write    the parts of these files with rows of one packed shard -> the packed shard
 
-The number of packed shards is estimated from some rows before, so that a row's shard is known when
-it is read. Reading and writing tasks share nothing but the output, so any engine can do them.
+The number of packed shards is estimated from a sample before, so that a row's shard is known when
+it is read. Reading and writing tasks share only the output, so any engine can run them.
 """
 
 import math
@@ -50,23 +50,23 @@ from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter, frame_large
 
-# Shards of a split whose first rows serve to estimate the size of a packed row.
+# Number of shards of a split whose first rows are sampled to estimate the size of a packed row.
 _SAMPLED_SHARDS = 4
 
-# int64 [parts, 3]: a number, and the first and last offset of bytes in a file.
+# int64 [parts, 3]: number of a task or packed shard, then begin and end in a file, in bytes.
 Parts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class PackPlan:
     options: PackOptions
-    stated: Mapping[str, StatedColumn] | None  # None takes columns and shapes from the rows
+    stated: Mapping[str, StatedColumn] | None  # None infers columns and shapes from the rows
     kinds: Kinds  # name and kind of each feature to read; empty reads all
     rows: Mapping[str, int]
     shards: Mapping[str, ShardPlan]
 
     def first_rows(self, split: str) -> list[int]:
-        """Returns the place of the first row of each shard of a split, and the number of rows."""
+        """Returns the index of the first row of each shard of a split, then the number of rows."""
         count = self.shards[split].shards
         return [self.rows[split] * index // count for index in range(count + 1)]
 
@@ -77,13 +77,13 @@ class ReadTask:
     split: str
     file: str
     shard: Shard
-    first: int  # number of its first row in the split
+    first: int  # index of the shard's first row in the split
     read: ReadShard
 
 
 @dataclass(frozen=True)
 class ReadResult:
-    """Facts about a shard's rows, and (packed shard, begin, end) of parts of the task's file."""
+    """Facts about a shard's rows, and where they are in the task's file, by packed shard."""
 
     facts: Facts
     parts: Parts
@@ -91,7 +91,7 @@ class ReadResult:
 
 @dataclass(frozen=True)
 class WriteTask:
-    """A packed shard to write, from parts (reading task, begin, end) of the tasks' files."""
+    """A packed shard to write, and where its rows are in the reading tasks' files."""
 
     split: str
     index: int
@@ -103,7 +103,7 @@ def plan_packing(
     options: PackOptions,
     stated: Mapping[str, StatedColumn] | None,
 ) -> PackPlan:
-    """Decides how many packed shards there will be: of each split at most one a row."""
+    """Decides the number of packed shards: at most one per row of a split."""
     known = {n: c.kind for n, c in stated.items()} if stated else splits[0].kinds
     kinds = frozenset(known.items())
     plans = {}
@@ -124,7 +124,7 @@ def read_tasks(splits: Sequence[RowSplit]) -> list[ReadTask]:
 
 
 def _row_bytes(split: RowSplit, options: PackOptions, kinds: Kinds) -> float:
-    """Estimates the bytes of a packed row, from the first rows of some shards of a split."""
+    """Estimates the size of a packed row from the first rows of some shards of a split."""
     shapes: dict[str, tuple[int, ...]] = {}
     size = rows = 0
     pairs = list(zip(split.files, split.shards, strict=True))
@@ -170,7 +170,7 @@ class ReadRows:
     output: Output
 
     def __call__(self, task: ReadTask) -> ReadResult:
-        """Reads a shard and writes its rows to a file, by the packed shard that they go to."""
+        """Reads a shard and writes its rows to a file, sorted by packed shard."""
         facts = Facts()
         parts = []
         with self.output.new_try() as folder:
@@ -213,7 +213,7 @@ def _cut_by_shard(waiting: PlacedRows, starts: Sequence[int]) -> Iterator[tuple[
 
 
 def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, list[bytes]]]:
-    """Decides how columns are stored: the layout, and each vocabulary's values by its path."""
+    """Decides how columns are stored: the layout, and the values of each vocabulary by path."""
     options = plan.options
     shapes = {}
     for image in options.images:
@@ -233,7 +233,7 @@ def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, l
 
 
 def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
-    """Returns the bytes of a vocabulary: one value a line."""
+    """Returns the bytes of a vocabulary: one value per line."""
     for value in values:
         if b"\n" in value or b"\r" in value:
             raise DataError(
@@ -262,7 +262,7 @@ def write_tasks(
 
 
 class WritePacked:
-    """Does `WriteTask`s: the output has rows and vocabularies, and gets the packed shards."""
+    """Runs `WriteTask`s: rows and vocabularies are read from the output, shards written to it."""
 
     def __init__(self, plan: PackPlan, layout: PackedLayout, output: Output) -> None:
         self._plan = plan
@@ -271,7 +271,7 @@ class WritePacked:
         self._maker: BlockMaker | None = None
 
     def __call__(self, task: WriteTask) -> Shard:
-        # Reads the vocabularies, which may be large, once a process.
+        # Vocabularies may be large, so each process reads them once.
         self._maker = self._maker or block_maker(self._layout, self._plan, self._output.read)
         with self._output.new_try() as folder:
             with naming(folder):
@@ -299,7 +299,7 @@ class WritePacked:
 
 
 def block_maker(layout: PackedLayout, plan: PackPlan, read: Callable[[str], bytes]) -> BlockMaker:
-    """Returns the maker of blocks; `read` gives the bytes of a vocabulary's file by its path."""
+    """Returns the maker of blocks; `read` returns the bytes of a vocabulary by its path."""
     shapes = {column.name: column.shape for column in layout.columns}
     decoders = {i.name: ImageDecoder(i, shapes[i.name]) for i in plan.options.images}
     vocabularies = {

@@ -1,7 +1,7 @@
-"""Raw Examples through a saved TransformGraph: a shard in, Arrow batches of its outputs out.
+"""Applies a saved TransformGraph to raw Examples: reads a shard, yields Arrow batches.
 
-No transformed Example is written on the way: 7 us a taxi row, where stock Transform and packing of
-its Examples take 69.
+No transformed Examples are written in between: 7 us per taxi row, where stock Transform plus
+packing of its Examples takes 69.
 """
 
 import os
@@ -17,22 +17,22 @@ from penstock.components.packing.rows import Kinds, read_payloads
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB
 
-# More rows at a time cost no less CPU; their tensors take memory.
+# Larger batches would not cost less CPU, and their tensors take memory.
 _BATCH_ROWS = 8192
-# The size of a transformed row is measured on the first rows of a shard: a decoded image takes
-# hundreds of times the bytes of its record.
+# The first rows of a shard show the size of a transformed row: a decoded image takes hundreds of
+# times the bytes of its record.
 _FIRST_ROWS = 256
 _OUTPUT_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True)
 class TransformedRows:
-    """Reads raw shards as transformed rows by a TransformGraph's folder; a `ReadShard`."""
+    """A `ReadShard` that reads raw shards and applies the TransformGraph in folder `graph`."""
 
     graph: str
 
     def __call__(self, file: str, shard: Shard, kinds: Kinds = frozenset()) -> Iterator[Any]:
-        """Yields the transformed rows of a shard, a `large_list` a feature; ignores `kinds`."""
+        """Yields the transformed rows of a shard, one `large_list` per feature; ignores `kinds`."""
         del kinds
         import tensorflow as tf
 
@@ -54,7 +54,7 @@ class TransformedRows:
 
 @lru_cache(2)
 def _loaded(graph: str) -> Any:
-    """Returns the function of serialized rows; loading and tracing take 0.3 s."""
+    """Returns a function of serialized rows; to load and trace it takes 0.3 s."""
     import tensorflow as tf
     from tensorflow_transform import TFTransformOutput
     from tensorflow_transform.impl_helper import make_tensor_to_arrow_converter
@@ -71,7 +71,7 @@ def _loaded(graph: str) -> Any:
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
         batch = converter.convert(transform(tf.constant(records)))
-        # In the order in which Examples are decoded, so that packed records are the same.
+        # Sorted as decoded Examples are, so that packed records are the same.
         names = sorted(batch.schema.names)
         columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
         return pa.RecordBatch.from_arrays(columns, names)

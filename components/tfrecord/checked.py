@@ -1,12 +1,12 @@
-"""The check of shards against their manifest that every reader makes before it reads.
+"""Checks shards against their manifest, which every reader does before it reads.
 
-In: a folder of Examples, a split's folder, a shard or a pattern of shards. Out: its manifest, once
-every shard that it lists has the listed size and digest, and the splits hold nothing else.
+Input: a folder of Examples, a split's folder, a shard or a pattern of shards. Output: the manifest,
+if every shard that it lists has the listed size and digest and the splits hold no other files.
 
-A digest costs 0.8 ms a MiB, so it is computed once for each state of a file: `.digests.json` beside
-the manifest stores it by inode, size, mtime and ctime. Every write, rename or `touch` changes the
-ctime, except within one tick of the clock; so only digests of files that have not changed for some
-seconds are stored.
+A digest costs 0.8 ms per MiB, so it is computed once for each state of a file: `.digests.json`
+beside the manifest stores it by inode, size, mtime and ctime. Every write, rename or `touch`
+changes the ctime, except within one tick of the clock. Therefore only digests of files that have
+not changed for some seconds are stored.
 """
 
 import fnmatch
@@ -45,7 +45,7 @@ _State = list[int]
 
 @dataclass(frozen=True)
 class Scope:
-    """Shards that a path selects, present or not, and selected files that no manifest lists.
+    """Shards that a path selects, existing or not, and selected files that no manifest lists.
 
     `root` is the folder of the manifest.
     """
@@ -59,8 +59,8 @@ class Scope:
 def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
     """Returns the manifest of a folder of Examples after a check of its shards.
 
-    For readers that open only what the manifest lists; other files there are ignored. On an object
-    store only sizes are compared: a digest would fetch every byte.
+    For readers that open only files that the manifest lists, and ignore others. On an object store
+    only sizes are compared: a digest would require every byte.
     """
     if "://" in os.fspath(folder):
         return _checked_remote(os.fspath(folder))
@@ -71,9 +71,9 @@ def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
 
 def check_folder(folder: str, manifest_sha256: str = "") -> None:
-    """Checks a folder of Examples against its manifest, for readers that read every file there.
+    """Checks a folder of Examples against its manifest, for readers that open every file there.
 
-    A folder without a manifest passes, unless the digest of the one written there is given.
+    A folder without a manifest passes, unless the digest of a manifest once written there is given.
     """
     if manifest_sha256:
         _check_manifest(posixpath.join(folder, MANIFEST_NAME), manifest_sha256)
@@ -103,13 +103,13 @@ def check_listed(path: str | os.PathLike[str]) -> bool:
 
 
 def stamp_of(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Returns size in bytes and time of change (ns), which tell a file from its replacement."""
+    """Returns size in bytes and time of change (ns); a replaced file has another stamp."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
 
 
 def require_stamp(path: str | os.PathLike[str], stamp: tuple[int, int]) -> None:
-    """Raises a DataError if a file has another stamp than when its reader began."""
+    """Raises a DataError if a file's stamp is not the one it had when its reader began."""
     try:
         now = stamp_of(path)
     except OSError as error:
@@ -123,7 +123,7 @@ def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
     recover(name)
     if glob.has_magic(name) and not os.path.lexists(name):
         folders = {Path(match).parent for match in glob.glob(name, recursive=True)}
-        # Nothing matches in a split that has lost all its shards, but its folder does.
+        # The pattern matches nothing in a split that lost all its shards, but its folder exists.
         folders |= {Path(folder) for folder in glob.glob(os.path.dirname(name), recursive=True)}
         pattern = os.path.basename(name)
         return _merged(scope for f in sorted(folders) if (scope := _scope_of(f, pattern)))
@@ -141,7 +141,7 @@ def check_scope(scope: Scope) -> None:
 
 
 def shard_faults(scope: Scope, *, digests: bool = True) -> Iterator[str]:
-    """Yields a line for each shard that differs in size, or if asked for in digest."""
+    """Yields a line for each shard with another size, or (with `digests`) another digest."""
     whole = []
     for shard in scope.shards:
         path = scope.root / shard.file
@@ -170,13 +170,13 @@ def _digest_faults(root: Path, shards: Iterable[Shard]) -> Iterator[str]:
 
 
 class _Digests:
-    """Digests of the shards in a folder, computed unless stored for a shard's state."""
+    """Digests of the shards in a folder; computed unless stored for the current state."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[str, tuple[_State, str]] = {}
         self._is_new = False
-        # Without a readable cache, digests are computed.
+        # Without a readable cache, all digests are computed.
         with suppress(OSError, ValueError, AttributeError, TypeError):
             known = json.loads((root / DIGESTS_NAME).read_text(encoding="utf-8"))
             self._known = {file: (state, digest) for file, (state, digest) in known.items()}
@@ -212,7 +212,7 @@ class _Digests:
 
 
 def _remote() -> Any:
-    """TensorFlow's file systems; the import takes seconds."""
+    """Returns TensorFlow's file systems; the import takes seconds."""
     import tensorflow as tf
 
     return tf.io.gfile
@@ -224,7 +224,7 @@ def _checked_remote(folder: str) -> Manifest:
     try:
         with gfile.GFile(path) as file:
             manifest = Manifest.from_json(file.read(), path)
-    except Exception as error:  # classes of tf.errors, known only after its import
+    except Exception as error:  # classes of tf.errors, which only importing TensorFlow defines
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: cannot be read ({one_line(error)})") from error
@@ -265,7 +265,7 @@ def _state(file: int) -> _State:
 
 
 def _scope_of(folder: Path, pattern: str, *, named: bool = False) -> Scope | None:
-    """Scope of a folder with a manifest, or of a split in it; None without a manifest."""
+    """Returns the scope of a folder with a manifest, or of a split in it; None without one."""
     if not named and (folder / MANIFEST_NAME).is_file():
         root = folder
     elif folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file():

@@ -1,6 +1,6 @@
-"""Streaming decompression: a file in, chunks of its uncompressed bytes out.
+"""Streaming decompression: reads a file, yields chunks of its uncompressed bytes.
 
-The compression is decided by the content of a file, not by its name.
+The content of a file decides its compression, not its name.
 """
 
 import itertools
@@ -10,8 +10,8 @@ from typing import Protocol
 
 from penstock.components.tfrecord.framing import HEADER_BYTES, masked_crc
 
-# Large enough that Python's cost for a chunk vanishes beside checking 1 MiB of records,
-# small enough that a hundred open readers do not matter.
+# Large enough that Python's cost per chunk is small beside the check of 1 MiB of records; small
+# enough that a hundred open readers do not matter.
 CHUNK_BYTES = 1 << 20
 
 _WBITS = {"GZIP": 16 + zlib.MAX_WBITS, "ZLIB": zlib.MAX_WBITS}
@@ -31,7 +31,7 @@ class Readable(Protocol):
 
 def compression_of(head: bytes) -> str:
     """Returns `""`, `"GZIP"` or `"ZLIB"`, TensorFlow's names, for a file's first 12 bytes."""
-    # The length of a record of 559,903 bytes begins with GZIP's magic, but its checksum is right.
+    # An uncompressed file may begin with GZIP's magic: the length 559,903. Its checksum tells.
     stored = int.from_bytes(head[8:HEADER_BYTES], "little")
     if len(head) >= HEADER_BYTES and masked_crc(head[:8]) == stored:
         return ""
@@ -45,7 +45,7 @@ def compression_of(head: bytes) -> str:
 def read_chunks(file: Readable, head: bytes, compression: str) -> Iterator[bytes]:
     """Yields the uncompressed content of a file in nonempty chunks of at most about 1 MiB.
 
-    `head` was read from the file before. DamagedStreamError after the good part of damaged data.
+    `head` was read from the file before. Raises DamagedStreamError after the good part of the data.
     """
     raw = itertools.chain([head] if head else [], iter(lambda: file.read(CHUNK_BYTES), b""))
     return _inflate(raw, compression) if compression else raw

@@ -1,10 +1,10 @@
-"""Arrow record batches in, serialized `tf.train.Example`s out, a column at a time.
+"""Encodes Arrow record batches as serialized `tf.train.Example`s, column by column.
 
 The bytes are those of protobuf 3's deterministic serialization, map entries sorted by key (protobuf
-6 has 'aa' before 'a'), so equal rows give equal bytes, splits and digests on every run and in both
-version sets; the encoder in tfx_bsl changes the order of features on every call and takes three
-times the CPU (benchmarks/ingest.py). Rows are never Python objects: each column becomes Arrow
-arrays of encoded pieces, and Arrow's C++ joins the pieces row by row.
+6 puts 'aa' before 'a'). So equal rows give equal bytes, splits and digests in every run and in both
+version sets. tfx_bsl's encoder changes the order of features in each call and takes three times the
+CPU (benchmarks/ingest.py). Rows are never Python objects: each column becomes Arrow arrays of
+encoded pieces, and Arrow's C++ joins the pieces row by row.
 
 Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
 
@@ -12,9 +12,9 @@ Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
     Features  = (0A len (0A len key, 12 len Feature)) for each key
     Feature   = 0A len BytesList | 12 len FloatList | 1A len Int64List | nothing
     BytesList = (0A len value) for each value
-    FloatList = Int64List = 0A len values, packed; nothing where there are none
+    FloatList = Int64List = 0A len values, packed; nothing if there are no values
 
-A null is an empty Feature: TFDV counts it as missing, but not an empty list.
+A null becomes an empty Feature, which TFDV counts as missing; it does not count an empty list so.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -35,19 +35,19 @@ IntArray = npt.NDArray[np.int64]
 
 
 def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
-    """Encodes the rows of a batch as serialized `tf.train.Example`s, no nulls.
+    """Encodes the rows of a batch as serialized `tf.train.Example`s; the result has no nulls.
 
-    Columns are int64, float32, binary, or lists of these without nulls; a null is a feature without
-    a value. At most 2 GiB when encoded. TypeError names a column of another type.
+    Columns are int64, float32, binary, or lists of these without nulls; a null becomes a feature
+    without a value. The result has at most 2 GiB. TypeError names a column of another type.
     """
     return _join(encode_in_pieces(batch, ()), batch.num_rows)
 
 
 def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.BinaryArray]:
-    """Encodes the rows of a batch without copying the values of some binary columns, those `apart`.
+    """Encodes the rows of a batch in pieces; does not copy the values of binary columns `apart`.
 
-    The concatenated values of a row in all arrays are its Example. The piece of a column set apart
-    is the column itself if it has no nulls.
+    A row's values in all arrays, concatenated, are its Example. For a column in `apart` without
+    nulls, the piece is the column itself.
     """
     columns = zip(batch.schema.names, batch.columns, strict=True)
     pieces: list[pa.BinaryArray] = []
@@ -78,7 +78,7 @@ def encode_features(column: pa.Array) -> pa.BinaryArray:
 
 
 def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
-    """The column's map entry in two pieces: everything before the values, and the values."""
+    """Returns the column's map entry in two pieces: the bytes before the values, and the values."""
     try:
         payload, feature_head = _feature(column)
     except TypeError as error:
@@ -93,7 +93,7 @@ def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
 
 
 def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
-    """The encoded values of each row, and a function of their size that gives their header."""
+    """Returns the encoded values of each row, and a function from their size to their header."""
     is_list = pa.types.is_list(column.type)
     kind = column.type.value_type if is_list else column.type
     if kind not in LIST_TAGS:
@@ -101,7 +101,7 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
 
     def head(size: int) -> bytes:
         if is_list and (kind == pa.binary() or size == 0):
-            values_head = b""  # every bytes value brings its own tag; no numbers, no packed run
+            values_head = b""  # each byte string has its own tag; no numbers, no packed run
         else:
             values_head = TAG_1 + varint(size)
         return LIST_TAGS[kind] + varint(len(values_head) + size) + values_head
@@ -111,13 +111,13 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
 
 
 def example_head(name: str, size: int) -> bytes:
-    """Returns an Example of one feature of byte strings up to its values of `size` bytes in all."""
+    """Returns an Example's bytes before its only feature's values, which have `size` bytes."""
     entry = entry_head(name.encode(), LIST_TAGS[pa.binary()] + varint(size), size)
     return TAG_1 + varint(len(entry) + size) + entry
 
 
 def entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
-    """The map entry of `key` up to the last `size` bytes of its Feature."""
+    """Returns the map entry of `key` without the last `size` bytes of its Feature."""
     body = TAG_1 + varint(len(key)) + key + TAG_2 + varint(len(feature_head) + size)
     body += feature_head
     return TAG_1 + varint(len(body) + size) + body
@@ -135,7 +135,7 @@ def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
 
 
 def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
-    """The encoded bytes of each row's values, given those of all lists that are not null."""
+    """Returns each row's encoded values, given the `values` of all lists that are not null."""
     if pa.types.is_binary(values.type):
         head = _by_length(_lengths(values), lambda size: TAG_1 + varint(size))
         tagged = _join([head, values], len(values))
@@ -149,7 +149,7 @@ def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
 
 
 def _number_bytes(values: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """Encoded length of each number, and their concatenated bytes."""
+    """Returns the encoded length of each number, and their concatenated bytes."""
     numbers = _numpy(values)
     if pa.types.is_floating(values.type):
         return np.full(len(numbers), 4), np.ascontiguousarray(numbers, "<f4").view(np.uint8)
@@ -157,7 +157,7 @@ def _number_bytes(values: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
 
 
 def _varints(numbers: npt.NDArray[np.int64]) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """Base 128 varints, low group first; a negative number takes ten bytes."""
+    """Returns base-128 varints, low group first; a negative number takes ten bytes."""
     unsigned = numbers.view(np.uint64)
     largest = int(unsigned.max(initial=0))
     width = len(varint(largest))
@@ -180,7 +180,7 @@ def varint(number: int) -> bytes:
 
 
 def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Part:
-    """Returns `head(length)` for each row, computed once for each distinct length."""
+    """Returns `head(length)` for each row; computes it once per distinct length."""
     if len(lengths) and (lengths == lengths[0]).all():
         return _scalar(head(int(lengths[0])))
     distinct = pa.array(lengths).dictionary_encode()

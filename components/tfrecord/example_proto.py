@@ -1,11 +1,11 @@
-"""`tf.train` protos without TensorFlow: bytes in, a message out.
+"""`tf.train` protos without TensorFlow: parses bytes into messages.
 
 The message classes come from a descriptor built here, in a separate pool, so that TensorFlow's can
-be loaded in the same process. That takes 20 ms (TensorFlow's import: 3 s), and parsing is
-protobuf's own C++ (3.20: 8 us for an Example of 18 features of 500 bytes) or upb (6.33: 2 us).
-A reader of the wire format in Python took 10 us.
+be loaded in the same process. To build it takes 20 ms (to import TensorFlow: 3 s). Parsing is done
+by protobuf's own C++ (3.20: 8 us for an Example of 18 features of 500 bytes) or upb (6.33: 2 us); a
+reader in Python took 10 us.
 
-One class serves both: an Example is a SequenceExample without feature lists on the wire.
+One class serves both: in its bytes, an Example is a SequenceExample without feature lists.
 
     Example         = features: Features = 1
     SequenceExample = context:  Features = 1, feature_lists: FeatureLists = 2
@@ -57,17 +57,18 @@ _LISTS_TAG = 0x12  # field 2, length delimited
 
 
 def parse_example(payload: bytes) -> Message | None:
-    """Parses a payload as a `SequenceExample`; None if it is no Example of either kind.
+    """Parses a payload as a `SequenceExample`; None if it is neither kind of Example.
 
-    An Example's features are in `context`. Protobuf accepts many byte strings as a message of any
-    type and keeps unknown fields; so a payload that is not empty but has no feature gives None.
+    The features of an Example are in `context`. Protobuf accepts many byte strings as a message of
+    any type and keeps unknown fields; so None is returned for a payload that has bytes but no
+    feature.
     """
     try:
         if _is_filled(payload):
             message = SequenceExample.FromString(payload)
         else:
-            # At an end-of-group tag on the outermost layer protobuf 3.20 stops, warns and returns
-            # the part before it. Catching the warning costs 5 us.
+            # At an end-of-group tag at the top, protobuf 3.20 stops with a warning and returns the
+            # part before it. To catch the warning costs 5 us.
             with warnings.catch_warnings(record=True) as stopped:
                 warnings.simplefilter("always")
                 message = SequenceExample.FromString(payload)
@@ -75,33 +76,30 @@ def parse_example(payload: bytes) -> Message | None:
                 return None
     except DecodeError:
         return None
-    # Two empty submessages with their tags and lengths take 4 bytes.
+    # Two empty submessages, with their tags and lengths, take 4 bytes.
     known = message.context.feature or message.feature_lists.feature_list or len(payload) <= 4
     return message if known else None
 
 
 def is_example(payload: bytes) -> bool:
-    """Whether a payload is an Example or a SequenceExample, by its outermost layer.
+    """Returns whether a payload is an Example or a SequenceExample, from its outermost layer.
 
-    Takes 0.3 us: the one or two submessages at the top must fill the payload to its last byte. An
-    unusual layout, which protobuf permits, is parsed instead.
+    Takes 0.3 us: the one or two submessages at the top must fill the payload exactly. An unusual
+    layout, which protobuf permits, is parsed instead.
     """
     return (len(payload) > 4 and _is_filled(payload)) or parse_example(payload) is not None
 
 
 def is_plain_example(payload: bytes) -> bool:
-    """Whether a payload is one submessage of features, the usual layout of an Example (0.2 us).
+    """Returns whether a payload is one submessage of features, an Example's usual layout (0.2 us).
 
-    False decides nothing: `is_example` and `has_sequences` do.
+    False means nothing: `is_example` and `has_sequences` decide.
     """
     return len(payload) > 4 and _submessage_end(payload, 0, _CONTEXT_TAG) == len(payload)
 
 
 def has_sequences(payload: bytes) -> bool:
-    """Whether a payload has feature lists, which an Example has not, by its outermost layer.
-
-    Takes 0.3 us.
-    """
+    """Returns whether a payload has feature lists, as only SequenceExamples have; takes 0.3 us."""
     if _is_filled(payload):
         lists = payload[_submessage_end(payload, 0, _CONTEXT_TAG) :]
         return len(lists) > 2  # an empty submessage takes two bytes
@@ -110,13 +108,13 @@ def has_sequences(payload: bytes) -> bool:
 
 
 def _is_filled(payload: bytes) -> bool:
-    """Whether the context, the feature lists or both of them make up the whole payload."""
+    """Returns whether the context, the feature lists or both make up the whole payload."""
     end = _submessage_end(payload, 0, _CONTEXT_TAG)
     return end == len(payload) or _submessage_end(payload, end, _LISTS_TAG) == len(payload)
 
 
 def _submessage_end(payload: bytes, start: int, tag: int) -> int:
-    """End of the submessage at `start`, or 0 if none with that tag begins there."""
+    """Returns the end of the submessage at `start`, or 0 if none with that tag begins there."""
     position = start + 1
     if position >= len(payload) or payload[start] != tag:
         return 0

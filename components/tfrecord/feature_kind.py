@@ -4,7 +4,7 @@ import enum
 
 
 class FeatureKind(enum.Enum):
-    """A kind, by its name in a TFMD schema."""
+    """A kind; its name is that in a TFMD schema."""
 
     INT = "INT"
     FLOAT = "FLOAT"

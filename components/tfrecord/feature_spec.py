@@ -1,7 +1,7 @@
-"""Parsing specifications for `tf.io.parse_example` from a TFMD schema.
+"""Makes parsing specifications for `tf.io.parse_example` from a TFMD schema.
 
-Dense tensors parse at half the cost of sparse ones, so every feature with a fixed number of values
-is a `FixedLenFeature`, with a default value if the schema lets it be absent.
+Dense tensors parse at half the cost of sparse ones. So each feature with a fixed number of values
+is a `FixedLenFeature`, with a default value if the schema allows rows without it.
 """
 
 import os
@@ -34,18 +34,18 @@ def feature_spec(
     |---|---|
     | `shape` of d dimensions | FixedLen of that shape |
     | `value_count` with min = max = n, or at most 1 | FixedLen `[n]`, or `[1]` |
-    | another number of values, or no number | VarLen |
+    | another number of values, or none given | VarLen |
     | `ragged_tensor`, written for a `preprocessing_fn` that returns a RaggedTensor | Ragged |
 
-    A FixedLen feature whose presence is not 1.0 is 0, 0.0 or "" in rows without it. A feature
+    If the presence of a FixedLen feature is not 1.0, rows without it get 0, 0.0 or "". A feature
     that is present with an empty list does not count as absent: name it in `var_len`.
 
     Args:
         schema: The schema, or the path of its `schema.pbtxt`.
-        var_len: Features to parse as sparse tensors, whatever the schema fixes.
+        var_len: Features to parse as sparse tensors, even if the schema fixes their shape.
 
     Raises:
-        UsageError: `var_len` names a feature that the schema has not in use.
+        UsageError: `var_len` names a feature that is not in use in the schema.
         DataError: The schema cannot be read, or a feature has a type that records do not have.
     """
     if not isinstance(schema, schema_pb2.Schema):
@@ -92,13 +92,13 @@ def _spec(feature: schema_pb2.Feature, *, var_len: bool) -> FeatureSpec:
         return tf.io.VarLenFeature(dtype)
     if feature.presence.min_fraction == 1.0:
         return tf.io.FixedLenFeature(shape, dtype)
-    # NumPy cannot make a list of bytes from a scalar.
+    # NumPy cannot make a list of bytes from a scalar, so the default of shape [] is used directly.
     default = tf.fill(shape, _DEFAULTS[dtype]).numpy().tolist() if shape else _DEFAULTS[dtype]
     return tf.io.FixedLenFeature(shape, dtype, default)
 
 
 def _fixed_shape(feature: schema_pb2.Feature) -> list[int] | None:
-    """Shape of the feature in every row, or None if rows may differ."""
+    """Returns the shape of the feature in every row, or None if rows may differ."""
     if feature.HasField("shape"):
         sizes = [dim.size for dim in feature.shape.dim]
         if any(size < 1 for size in sizes):
@@ -128,7 +128,7 @@ def _ragged_spec(
 def _ragged(
     schema: schema_pb2.Schema,
 ) -> dict[str, tuple[str, schema_pb2.TensorRepresentation.RaggedTensor]]:
-    """Name and representation of each ragged feature, by the feature with its values."""
+    """Returns each ragged feature's name and representation, by the feature with its values."""
     found = {}
     for group in schema.tensor_representation_group.values():
         for name, representation in group.tensor_representation.items():

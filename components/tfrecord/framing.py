@@ -33,16 +33,16 @@ def masked_crc(data: bytes) -> int:
 
 
 def masked_crcs(several: Sequence[bytes]) -> npt.NDArray[np.uint32]:
-    """Returns the masked crc32c of each, uint32."""
+    """Returns the masked crc32c of each item, uint32."""
     crcs = np.fromiter(map(google_crc32c.value, several), np.uint32, len(several))
     return (crcs >> np.uint32(15) | crcs << np.uint32(17)) + np.uint32(MASK_DELTA)
 
 
 def payload_bounds(data: Any) -> tuple[npt.NDArray[np.int64], bool]:
-    """Finds the payloads of a file's records by their lengths, without reading checksums.
+    """Finds the payloads of a file's records from their lengths; does not read checksums.
 
-    Returns begin and end offset of each payload, int64 [records, 2], and whether the last record
-    ends at the end of the uncompressed file.
+    Returns (begin, end) of each payload, int64 [records, 2], and whether the last record ends where
+    the uncompressed file ends.
     """
     bounds = []
     start = 0

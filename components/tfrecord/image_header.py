@@ -4,7 +4,7 @@ import struct
 from typing import NamedTuple
 
 _BMP_HEADER_SIZES = {12, 40, 52, 56, 64, 108, 124}
-# Start-of-frame markers; C4, C8 and CC in their midst mean something else.
+# Start-of-frame markers; C4, C8 and CC, between them, do not begin a frame.
 _JPEG_FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
@@ -51,12 +51,12 @@ def _jpeg(data: bytes) -> ImageHeader | None:
 
 
 def _bmp(data: bytes) -> ImageHeader | None:
-    # A text can begin with "BM", too: the header's size decides.
+    # Text may begin with "BM", too: the size of the header decides.
     (size,) = struct.unpack_from("<I", data, 14)
     if size not in _BMP_HEADER_SIZES:
         return None
     width, height = struct.unpack_from("<HH" if size == 12 else "<ii", data, 18)
-    return ImageHeader("BMP", width, abs(height))  # a negative height means top row first
+    return ImageHeader("BMP", width, abs(height))  # a negative height: the top row is first
 
 
 def _webp(data: bytes) -> ImageHeader | None:

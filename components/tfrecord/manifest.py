@@ -1,7 +1,7 @@
-"""Manifest of a set of shards: the files, their source, and the account of rows.
+"""Manifest of a set of shards: the files, their source, and the row counts.
 
-`manifest.json` stands beside the `Split-*/` folders and is written last: it is the commit. A folder
-without it has no shards, whatever files it holds.
+`manifest.json` is written last, beside the `Split-*/` folders: it is the commit. A folder without
+it has no shards, whatever files it contains.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import COMPRESSIONS
 
 MANIFEST_NAME = "manifest.json"
-# Cache of the digests of shards beside the manifest (checked.py).
+# File beside the manifest that caches the digests of shards (checked.py).
 DIGESTS_NAME = ".digests.json"
 MANIFEST_VERSION = 1
-# Names of the files of an output; the manifest lists the shards and the vocabularies one by one.
+# Patterns of the other files of an output; the manifest lists shards and vocabularies by name.
 _REJECTED_ROWS = r"/rejected-\d{5,}\.jsonl"
 _PARQUET_COPY = r"/[^/]+/data-\d{5,}-of-\d{5,}\.parquet"
-# Left by a process that was killed while it wrote one of the files.
+# Temporary name of one of these files, left by a killed process.
 _TEMPORARY = re.compile(r"(.*/)?\.([^/]+)\.[0-9a-f]{32}")
-# Custom property of a TFX artifact with the manifest's digest: it shows that a manifest is missing,
-# since artifacts without one are allowed.
+# Custom property of a TFX artifact with the manifest's digest. It shows that a manifest was
+# removed, as artifacts without a manifest are allowed, too.
 MANIFEST_PROPERTY = "manifest_sha256"
-# Source kind of a manifest that was made by counting the shards of another writer.
+# Source kind of a manifest that was made by counting rows in another writer's shards.
 COUNTED = "counted"
 
 
@@ -46,13 +46,13 @@ class Shard:
     sha256: str
 
 
-# Default of the largest share of rejected rows that an ingest and the gate accept.
+# Default maximum share of rejected rows that an ingest and the gate accept.
 MAX_QUARANTINED_SHARE = 0.01
 
 
 @dataclass(frozen=True)
 class RowAccount:
-    """Account of all rows that were read, blank ones too; ValueError if it does not add up."""
+    """Counts of all rows that were read, blank ones too; ValueError if they do not add up."""
 
     read: int
     written: Mapping[str, int]
@@ -69,7 +69,7 @@ class RowAccount:
 
     @property
     def quarantined_share(self) -> float:
-        """Share of quarantined rows in all rows that are not blank."""
+        """Share of quarantined rows among all rows that are not blank."""
         return self.quarantined / max(1, self.read - self.blank)
 
 
@@ -88,15 +88,15 @@ class Manifest:
     columns: Sequence[ManifestColumn]
     schema_sha256: str
     source_kind: str
-    source_fingerprint: str  # digest of the content
+    source_fingerprint: str  # digest of the source's content
     source_files: int
     account: RowAccount
     compression: str = ""
-    plan: str = ""  # reason for the number of shards, in words
+    plan: str = ""  # reason for the number of shards, as text
     # Folders of the rejected rows and of the Parquet copy, relative to the manifest.
     quarantine: str | None = None
     parquet: str | None = None
-    source_snapshot: str | None = None  # version of a table; written only if there is one
+    source_snapshot: str | None = None  # version of a table; written only if given
     # `PackedLayout.to_dict()` of blocks of rows; None if each record is one row.
     packed: Mapping[str, Any] | None = None
 
@@ -112,10 +112,10 @@ class Manifest:
         return [shard for shards in self.splits.values() for shard in shards]
 
     def foreign_files(self, names: Iterable[str]) -> list[str]:
-        """Returns those of the names, relative to the manifest, that are not files of its output.
+        """Returns those of `names` (relative to the manifest) that are not files of this output.
 
-        Files of the output are the shards and vocabularies that the manifest lists, the manifest
-        and the cache of digests, rejected rows and the Parquet copy, and temporaries of these.
+        Files of the output are the listed shards and vocabularies, the manifest, the cache of
+        digests, rejected rows, the Parquet copy, and temporary files of these.
         """
         packed = (self.packed or {}).get("columns", ())
         listed = {MANIFEST_NAME, DIGESTS_NAME, *(shard.file for shard in self.shards)}
@@ -130,11 +130,11 @@ class Manifest:
         return sorted(name for name in names if not is_ours(_TEMPORARY.sub(r"\1\2", name)))
 
     def to_json(self) -> str:
-        """Returns the text of `manifest.json`; equal manifests give equal text."""
+        """Returns the text of `manifest.json`; equal manifests give equal texts."""
         return "".join(self.json_parts())
 
     def json_parts(self) -> Iterator[str]:
-        """Yields `to_json` in parts: for 100,000 shards the whole would take 260 MiB."""
+        """Yields `to_json` in parts: for 100,000 shards, the whole text would take 260 MiB."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.source_snapshot is None:
             del own["source_snapshot"]
@@ -152,7 +152,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "Manifest":
-        """Parses the text of the manifest at `path`; DataError if it is not a valid one."""
+        """Parses the text of the manifest at `path`; DataError if it is invalid."""
         try:
             raw = json.loads(text)
             version = raw.pop("version")
@@ -174,7 +174,7 @@ def schema_sha256(columns: Sequence[ManifestColumn]) -> str:
 
 
 def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Writes `manifest.json` into a folder in one step: readers see all of it or nothing."""
+    """Writes `manifest.json` into a folder atomically: readers see all of it or nothing."""
     path = Path(directory) / MANIFEST_NAME
     temporary = path.with_name(f".{MANIFEST_NAME}.{uuid.uuid4().hex}")
     with temporary.open("w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""Reader of TFRecord files, with all checksums and without TensorFlow: a file in, payloads out.
+"""Reads TFRecord files with all checksums and without TensorFlow: yields payloads.
 
-Files are read as a stream, compressed or not; memory is that of the largest record. Records are
-numbered from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.
+Files are read as a stream, compressed or not; only one record needs memory. Records are numbered
+from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.
 """
 
 import os
@@ -23,9 +23,9 @@ from penstock.components.tfrecord.compression import (
 )
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, masked_crc, masked_crcs
 
-# Limit of protocol buffers. A greater length is damage or an attack on memory.
+# Limit of protocol buffers. A larger length is damage or an attack on memory.
 MAX_RECORD_BYTES = 2**31 - 1
-# Distinct headers that are cached after a check: saves 0.7 us a record, takes 10 MB at most.
+# Number of distinct headers to cache after a check: saves 0.7 us per record, takes 10 MB at most.
 _MAX_KNOWN_HEADERS = 2**16
 
 _FILE_KINDS = {
@@ -44,7 +44,7 @@ _FILE_KINDS = {
 
 
 class Record(NamedTuple):
-    """A record with correct checksums: its index in the file, offset of its frame, and bytes."""
+    """A record with correct checksums: index in the file, offset of its frame, and bytes."""
 
     number: int
     offset: int
@@ -53,9 +53,9 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """Layout of one record in the file, damaged or not; None where the file ends before a part.
+    """Layout of one record in the file, damaged or not; None for parts beyond the file's end.
 
-    A `..._crc` is stored, `..._crc_computed` its correct value.
+    A `..._crc` is the stored checksum, `..._crc_computed` the correct one.
     """
 
     offset: int
@@ -74,8 +74,8 @@ class Frame:
 class RecordReader:
     """Reader of the records of one file, for one pass.
 
-    The file stands at its beginning, or at byte `offset`, where record `number` begins.
-    `compression` is `""`, `"GZIP"` or `"ZLIB"`, decided by content.
+    The file is at its beginning, or at byte `offset`, where record `number` begins. `compression`
+    is `""`, `"GZIP"` or `"ZLIB"`, from the file's content.
     """
 
     def __init__(self, file: Readable, name: str, *, number: int = 0, offset: int = 0) -> None:
@@ -91,8 +91,8 @@ class RecordReader:
     ) -> Iterator[Record]:
         """Yields the records in file order; a DataError names file, record and offset of damage.
 
-        With `on_bad_payload`, which receives the error of a payload with a wrong checksum, reading
-        continues with the next record.
+        With `on_bad_payload`, reading continues after a payload with a wrong checksum; the function
+        receives the error.
         """
         for buffer, start, footer in self._frames():
             payload = buffer[start:footer]
@@ -106,7 +106,7 @@ class RecordReader:
                 on_bad_payload(error)
 
     def payload_batches(self, rows: int, size: int) -> Iterator[list[bytes]]:
-        """Yields payloads, at most `rows` or about `size` bytes at a time, in half of the time."""
+        """Yields batches of up to `rows` payloads or about `size` bytes, twice as fast."""
         payloads: list[bytes] = []
         stored: list[bytes] = []
         held = 0
@@ -119,7 +119,8 @@ class RecordReader:
                 self._check_payloads(payloads, stored, *first)
                 yield payloads
                 payloads, stored, held = [], [], 0
-                # Of the next one: `_frames` counts a record when it is asked for another.
+                # Number and offset of the next record: `_frames` only advances when asked for
+                # another.
                 first = (
                     self._number + 1,
                     self._offset + HEADER_BYTES + footer - start + FOOTER_BYTES,

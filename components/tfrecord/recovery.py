@@ -1,8 +1,8 @@
-"""Outputs whose replacement was killed half-way: found by any reader, and put back.
+"""Restores outputs whose replacement was killed half-way; any reader may find one.
 
-Only on file systems that cannot exchange two folders in one step (`files/commit.py`): there the old
-output steps aside before the new one gets its name. After a kill between the two renames, the next
-reader or writer puts the old one back.
+It happens only on file systems that cannot exchange two folders in one step (`files/commit.py`):
+there the old output is renamed before the new one gets its name. After a kill between these two
+renames, the next reader or writer restores the old output.
 """
 
 import fcntl
@@ -17,17 +17,17 @@ from typing import TextIO
 ATTEMPT_MARK = ".penstock-attempt-"
 LOCK = ".lock"
 _REPLACED = "-replaced"
-# With the mark, an id and the longest suffix still below the 255 bytes that a name can have.
+# With the mark, an id and the longest suffix, still below the 255 bytes that a name can have.
 _MAX_STEM_BYTES = 200
 
 
 def attempt_folder(target: Path) -> Path:
-    """Returns a new path beside an output, for one attempt at it."""
+    """Returns a new path beside an output, for one attempt to write it."""
     return target.with_name(f"{_prefix(target)}{uuid.uuid4().hex[:12]}")
 
 
 def recover(path: str | os.PathLike[str]) -> None:
-    """Puts back the output at a path, or at a folder above it, that a killed process set aside.
+    """Restores an output at a path, or at a folder above it, that a killed process had renamed.
 
     Does nothing if the path exists.
     """
@@ -40,40 +40,40 @@ def recover(path: str | os.PathLike[str]) -> None:
 
 
 def remove_attempt(lock: Path) -> None:
-    """Removes the attempt of a lock that no process holds, and puts back what it set aside."""
+    """Removes the attempt of a lock that no process holds, and restores the output it replaced."""
     try:
         with lock.open("r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder = lock.with_name(lock.name.removesuffix(LOCK))
-            # The lock holds the output's name; those of older versions are empty.
+            # The lock contains the output's name; locks of older versions are empty.
             name = os.fsdecode(held.read()) or folder.name.split(ATTEMPT_MARK)[0].removeprefix(".")
             clear(folder, lock.with_name(name))
-    except (OSError, ValueError):  # in use, gone meanwhile, another user's, or not a name
+    except (OSError, ValueError):  # in use, removed meanwhile, another user's, or not a name
         return
 
 
 def set_aside(folder: Path, target: Path) -> None:
-    """Renames the old output, for the attempt that is about to take its name."""
+    """Renames the old output, so that the attempt can take its name."""
     target.rename(folder.with_name(folder.name + _REPLACED))
 
 
 def clear(folder: Path, target: Path) -> None:
-    """Removes an attempt, and puts the old output back if no new one stands."""
+    """Removes an attempt, and restores the old output if there is no new one."""
     shutil.rmtree(folder, ignore_errors=True)
     replaced = folder.with_name(folder.name + _REPLACED)
     if replaced.exists() and not target.exists():
         replaced.rename(target)
     shutil.rmtree(replaced, ignore_errors=True)
-    if not (folder.exists() or replaced.exists()):  # else the next attempt beside it removes them
+    if not (folder.exists() or replaced.exists()):  # else the next attempt removes them
         folder.with_name(folder.name + LOCK).unlink(missing_ok=True)
 
 
 def locked(path: Path) -> TextIO:
-    """Creates a lock file and returns it open; the lock is held until it is closed."""
+    """Creates a lock file and returns it open; the lock is held until the file is closed."""
     while True:
         held = path.open("w")
         fcntl.flock(held, fcntl.LOCK_EX)
-        # Another process may have taken it for abandoned before it was locked.
+        # Another process may have removed it as abandoned before it was locked.
         if path.exists() and os.path.samestat(os.fstat(held.fileno()), path.stat()):
             return held
         held.close()

@@ -1,4 +1,4 @@
-"""TFMD schemas: parsing, and which features are in use."""
+"""Parses TFMD schemas, and tells which features are in use."""
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -25,5 +25,5 @@ def parse_schema(text: str, path: str) -> schema_pb2.Schema:
 
 
 def is_used(feature: schema_pb2.Feature) -> bool:
-    """Whether a feature is expected in data: neither deprecated nor in a stage without data."""
+    """Returns whether data should have a feature: not deprecated, and in a stage with data."""
     return not feature.deprecated and feature.lifecycle_stage not in _UNUSED_STAGES

@@ -8,20 +8,20 @@ from penstock.components.limits import check_numbers
 
 MIB = 2**20
 SHARD_PREFIX = "data_tfrecord"
-COMPRESSIONS = ("", "GZIP")  # as TensorFlow spells them
+COMPRESSIONS = ("", "GZIP")  # TensorFlow's names
 
-# 100-200 MB a shard is TensorFlow's advice for TFRecord on remote storage
-# (tensorflow.org/tutorials/load_data/tfrecord); 150 is its middle.
+# For TFRecord on remote storage, TensorFlow advises 100-200 MB per shard
+# (tensorflow.org/tutorials/load_data/tfrecord); 150 is the middle.
 TARGET_SHARD_BYTES = 150 * MIB
-# From the same page: at least 10 MB a shard before the host rule may split further.
+# From the same page: the host rule must leave at least 10 MB per shard.
 MIN_SHARD_BYTES = 10 * MIB
-# From the same page: ten times as many files as reading hosts.
+# From the same page: ten times as many files as hosts that read them.
 SHARDS_PER_HOST = 10
-# Default number of files that a reader interleaves (also in trainer/input/options.py), and the
-# smallest planned number of shards from MIN_SHARD_BYTES on.
+# Default number of files that a reader interleaves (also in trainer/input/options.py), and minimum
+# planned number of shards for data of MIN_SHARD_BYTES or more.
 READER_PARALLELISM = 8
-# Below MIN_SHARD_BYTES a pass takes a fraction of a second, from one file as from eight (5 MiB on
-# 2 cores: the same), so more files only litter. Two let two hosts read at once.
+# Below MIN_SHARD_BYTES a pass takes a fraction of a second, from one file or from eight (5 MiB on 2
+# cores: the same), so more files have no use. Two files let two hosts read at once.
 _FEW_SHARDS = 2
 
 _SPLIT_PREFIX = "Split-"
@@ -40,13 +40,13 @@ def split_dir(split: str) -> str:
 
 
 def split_of(folder: str) -> str | None:
-    """Returns the split whose folder has this name, or None."""
+    """Returns the split to which a folder of this name belongs, or None."""
     return folder.removeprefix(_SPLIT_PREFIX) if folder.startswith(_SPLIT_PREFIX) else None
 
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """Options of the number of shards.
+    """Options for the number of shards.
 
     Attributes:
         shards: Number of shards of each split; None plans it.
@@ -62,14 +62,14 @@ class ShardOptions:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """Number of shards of every split, and the rule that gave it."""
+    """Number of shards of every split, and the rule that led to it."""
 
     shards: int
     reason: str
 
 
 def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> ShardPlan:
-    """Plans the number of shards of a split, of at most one a row.
+    """Plans the number of shards of a split: at most one per row.
 
     `estimated_bytes` is the uncompressed size of the largest split's records.
     """

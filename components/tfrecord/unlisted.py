@@ -1,7 +1,7 @@
-"""TFRecord files that no manifest lists: found by path, checked before they are read.
+"""TFRecord files that no manifest lists: finds them by path and checks them before reading.
 
-TensorFlow silently reads on if a member of a set is missing, a file is empty or ends inside a
-header, or a GZIP stream lacks its end. A file cut exactly between two records looks complete.
+TensorFlow reads on silently if a file of a set is missing, a file is empty or ends inside a header,
+or a GZIP stream lacks its end. A file that is cut exactly between two records looks complete.
 """
 
 import glob
@@ -20,20 +20,20 @@ from penstock.components.tfrecord.manifest import DIGESTS_NAME, MANIFEST_NAME
 from penstock.components.tfrecord.records import RecordReader, open_file, read_records
 from penstock.components.tfrecord.recovery import recover
 
-# Beginnings of names that are not shards: hidden files, markers, and the folder of half-written
-# files that Beam leaves if an engine repeats a task.
+# Beginnings of names that are not shards: hidden files, markers, and the folder of unfinished files
+# that Beam leaves if an engine repeats a task.
 NO_SHARDS = (".", "_", "beam-temp-")
-# Files that stand beside TFRecords: Spark's checksums, descriptions of TensorFlow Datasets and TFX,
-# an ingest's rejected rows, notes.
+# Suffixes of files that lie beside TFRecords: Spark's checksums, descriptions of TensorFlow
+# Datasets and TFX, an ingest's rejected rows, notes.
 _OTHER_SUFFIXES = {".crc", ".csv", ".json", ".jsonl", ".md", ".pbtxt", ".txt", ".yaml", ".yml"}
-# Wider than sharding.py's own names: `images.tfrecord-00000-of-00004`,
-# `images-00000-of-00004.tfrecord` and TensorFlow Datasets' all match.
+# Matches more than sharding.py's own names: `images.tfrecord-00000-of-00004`,
+# `images-00000-of-00004.tfrecord` and TensorFlow Datasets' names, too.
 _MEMBER = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>.*)$")
-# A name can claim any count; the search ends after this many missing members.
+# A name can claim any count; only so many missing files are searched and named.
 _MAX_NAMED = 10
-# Decompression takes most of the time and releases the GIL.
+# Threads help: decompression takes most of the time and releases the GIL.
 _THREADS = 4
-# Records of each file in the state in which it was counted, by path, inode, size, mtime and ctime.
+# Number of records of each file, by path, inode, size, mtime and ctime when it was counted.
 _counted: dict[tuple[str, int, int, int, int], int] = {}
 
 
@@ -41,7 +41,8 @@ _counted: dict[tuple[str, int, int, int, int], int] = {}
 class FoundFiles:
     """TFRecord files below a path, chosen by name and sorted; not opened.
 
-    `skipped` are hidden files, `_SUCCESS` and the like, and other suffixes; not Penstock's own.
+    `skipped` has hidden files, `_SUCCESS` and the like, and files with other suffixes, but not
+    Penstock's own files.
     """
 
     files: tuple[Path, ...]
@@ -51,7 +52,7 @@ class FoundFiles:
 def find_tfrecords(path: str) -> FoundFiles:
     """Finds the TFRecord files of a folder and its subfolders, or of a glob pattern.
 
-    A path of a file gives that file, whatever its name.
+    A path of a file finds that file, whatever its name.
     """
     recover(path)
     if os.path.exists(path) and not os.path.isdir(path):
@@ -67,11 +68,9 @@ def find_tfrecords(path: str) -> FoundFiles:
 
 
 def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
-    """Counts the records of each file; DataError if a set lacks a member, or a file is cut.
+    """Counts the records of each file; DataError if a set lacks a file or a file is cut short.
 
-    Takes about 0.3 us a record, and the decompression of compressed files; a file that has not
-    changed is not counted again.
-
+    Takes about 0.3 us per record, plus decompression; a file that did not change is counted once.
     """
     for fault in missing_members(map(Path, files)):
         raise DataError(f"{fault}; bring back the whole set, and only that")
@@ -80,7 +79,7 @@ def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
 
 
 def find_damage(files: Iterable[str]) -> str | None:
-    """Returns the first fault found by checking every checksum, or None."""
+    """Returns the first fault that a check of all checksums finds, or None."""
     for file in files:
         try:
             for _ in read_records(file):
@@ -91,7 +90,7 @@ def find_damage(files: Iterable[str]) -> str | None:
 
 
 def require_examples(payload: bytes, where: str) -> None:
-    """Raises a DataError for a SequenceExample, whose lists a parser of Examples drops."""
+    """Raises a DataError for a SequenceExample: a parser of Examples would drop its lists."""
     if has_sequences(payload):
         raise DataError(
             f"{where}: holds SequenceExamples, of which only tf.io.parse_sequence_example reads "
@@ -114,9 +113,9 @@ def _count(file: str) -> int:
 
 
 def missing_members(files: Iterable[Path]) -> Iterator[str]:
-    """Yields one line for each set of `-NNNNN-of-NNNNN` files that lacks members.
+    """Yields one line for each set of `-NNNNN-of-NNNNN` files that lacks some.
 
-    Two sets with the same stem but different counts are named, too: a retry left both.
+    Also reports two sets with the same stem but different counts: a retry left both.
     """
     counts: dict[tuple[Path, str, str], set[str]] = defaultdict(set)
     for file in files:

@@ -1,9 +1,9 @@
-"""Framing and writing of shards: encoded rows in, a finished file and its manifest entry out.
+"""Frames and writes shards: takes encoded rows, returns the manifest entry of a finished file.
 
-Batches of short records are framed as one Arrow array, without a Python object a record. Records
-with large values (images) are encoded and framed in pieces that point to where the values are:
-joining an image's bytes to a record, and that to its frame, would copy them twice into memory that
-the system must clear first, which costs more than their checksums. Both give the same bytes.
+Batches of short records are framed as one Arrow array, without a Python object per record. Records
+with large values (images) are encoded and framed in pieces that point to the values: to join an
+image's bytes to a record, and the record to its frame, would copy them twice into new memory, which
+costs more than their checksums. Both ways give the same bytes.
 """
 
 import functools
@@ -27,12 +27,12 @@ from penstock.components.tfrecord.encoder import encode_in_pieces
 from penstock.components.tfrecord.framing import MASK_DELTA, masked_crc
 from penstock.components.tfrecord.manifest import Shard
 
-# Level 1 costs 6 us of CPU a row of 40 columns, the default level 26, for files a few
-# percent smaller (benchmarks/ingest.py).
+# Level 1 takes 6 us of CPU per row of 40 columns, the default level 26 us, for files a few percent
+# smaller (benchmarks/ingest.py).
 GZIP_LEVEL = 1
-_PIECES_AT_ONCE = 1024  # Linux's and macOS's IOV_MAX
+_PIECES_AT_ONCE = 1024  # IOV_MAX of Linux and macOS
 _GZIP_WBITS = 16 + zlib.MAX_WBITS  # a gzip header without time stamp: equal rows, equal bytes
-# A view costs as much as two copies of so many bytes; both take less than a microsecond.
+# To make a view costs as much as to copy so many bytes twice: less than a microsecond.
 _LARGE_BYTES = 4096
 
 Buffer = Any  # bytes or pa.Buffer; pyarrow ships no types
@@ -42,7 +42,7 @@ Pieces = Sequence[Buffer]
 def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
     lengths = pc.binary_length(records).to_numpy(zero_copy_only=False).astype("<u8")
     headers = pa.array([_header(n) for n in lengths.tolist()], pa.binary())
-    # Several times faster than to_pylist, which makes an Arrow scalar of each value first.
+    # Several times faster than to_pylist, which first makes an Arrow scalar of each value.
     payloads = records.to_numpy(zero_copy_only=False)
     crcs = np.fromiter(map(google_crc32c.value, payloads), np.uint32, len(records))
     footers = ((crcs >> 15 | crcs << 17) + np.uint32(MASK_DELTA)).astype("<u4")
@@ -52,14 +52,14 @@ def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def has_large_values(batch: pa.RecordBatch) -> bool:
-    """Whether a column's values are large enough that encoding in pieces is faster."""
+    """Returns whether values are so large that encoding in pieces is faster."""
     return any(map(_is_large, batch.columns))
 
 
 def encode_large(batch: pa.RecordBatch) -> list[Pieces]:
-    """Returns each row's Example as pieces, the large values being views of the batch.
+    """Returns each row's Example as pieces; large values are views of the batch.
 
-    Joined, the pieces are the bytes that `encode_examples` gives.
+    Joined, the pieces are the bytes that `encode_examples` would give.
     """
     columns = zip(batch.schema.names, batch.columns, strict=True)
     large = {name for name, column in columns if _is_large(column)}
@@ -79,7 +79,7 @@ def frame_large(records: Sequence[Pieces]) -> list[Pieces]:
 
 
 def digest_large(records: Sequence[Pieces]) -> Iterator[bytes]:
-    """Yields the sha256 of each record, the pieces of which are given."""
+    """Yields the sha256 of each record from its pieces."""
     for record in records:
         digest = hashlib.sha256()
         for piece in record:
@@ -88,10 +88,10 @@ def digest_large(records: Sequence[Pieces]) -> Iterator[bytes]:
 
 
 class ShardWriter:
-    """Writer of one shard under a temporary name, renamed when it is complete.
+    """Writer of one shard under a temporary name; renames it when it is complete.
 
-    A context manager; leaving it by an exception removes the file. Two writers of the same shard
-    (a retried Beam bundle) use different temporary names: the last to finish stands.
+    A context manager; an exception in the block removes the file. Two writers of the same shard (a
+    retried Beam bundle) use different temporary names: the last one to finish replaces the other's.
     """
 
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:
@@ -120,7 +120,7 @@ class ShardWriter:
         self._append([data])
 
     def finish(self) -> Shard:
-        """Completes the file under its name and returns its manifest entry."""
+        """Completes the file under its final name and returns its manifest entry."""
         if self._gzip:
             self._flush([self._gzip.flush()])
         os.fsync(self._out.fileno())
@@ -164,7 +164,7 @@ def _is_large(column: pa.Array) -> bool:
 
 
 def _buffers(values: pa.BinaryArray) -> list[Buffer]:
-    """The bytes of each value, no nulls: copies if they are short, else views."""
+    """Returns the bytes of each value, no nulls: copies of short values, views of long ones."""
     if not _is_large(values):
         return values.to_numpy(zero_copy_only=False).tolist()
     _, offsets, data = values.buffers()
@@ -173,7 +173,7 @@ def _buffers(values: pa.BinaryArray) -> list[Buffer]:
 
 
 def _write_all(file: int, pieces: Sequence[Buffer]) -> None:
-    """Writes all pieces; one call of `writev` may write only a part of what it is given."""
+    """Writes all pieces; one call of `writev` may write only some of its bytes."""
     at = skip = 0
     while at < len(pieces):
         run = pieces[at : at + _PIECES_AT_ONCE]
@@ -186,7 +186,7 @@ def _write_all(file: int, pieces: Sequence[Buffer]) -> None:
 
 
 def _contiguous(array: pa.BinaryArray) -> memoryview:
-    """The concatenated bytes of all values, without a copy."""
+    """Returns the concatenated bytes of all values, without a copy."""
     _, offsets, data = array.buffers()
     ends = memoryview(offsets).cast("i")
     return memoryview(data)[ends[array.offset] : ends[array.offset + len(array)]]

@@ -278,7 +278,9 @@ def test_names_of_classes(labels, tmp_path):
     assert read_class_names(stanford_mat(tmp_path / "m.mat")) == tuple(CARS)
     with pytest.raises(DataError, match=r"b.txt: names class 'cat' twice"):
         read_class_names(labels("b.txt", "cat\ncat\n"))
-    with pytest.raises(DataError, match=r"c.json: no names of classes; expected a list, or one name"):
+    with pytest.raises(
+        DataError, match=r"c.json: no names of classes; expected a list, or one name"
+    ):
         read_class_names(labels("c.json", {"a": 1}))
 
 
