@@ -25,7 +25,7 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.loop import Trained, train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.pipelines.blocks.baselines import MAX_ROWS, predict_baselines
+from penstock.pipelines.blocks.baselines import MAX_ROWS, cross_validated, predict_baselines
 from penstock.pipelines.blocks.label_facts import label_facts
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.runs.baseline import (
@@ -40,6 +40,7 @@ from penstock.pipelines.runs.baseline import (
 # With so many rows the difference of two losses is accurate to well below a percent of them; more
 # rows would cost as much as a second evaluation.
 _MAX_ROWS = 50_000
+_MAX_FOLDED_ROWS = 2_000
 _LEAST = 1e-7  # Keras clips probabilities at this distance from 0 and 1
 
 
@@ -169,17 +170,29 @@ def _compared(
 
 
 def _rivals(target: Target, losses: np.ndarray, tested: _Rows, fitted: _Rows) -> tuple[Rival, ...]:
-    """Returns the other models' losses beside the model's, which has one for each tested row."""
+    """Returns the losses of the other models; `losses` has the model's loss of each tested row."""
     y = tested.labels[target.label]
     predicted = predict_baselines(
         fitted.features, fitted.labels[target.label], tested.features, target
     )
+    folds: dict[str, list[np.ndarray]] = {name: [] for name in predicted}
+    if len(y) + len(fitted.labels[target.label]) < _MAX_FOLDED_ROWS:
+        both = {n: np.concatenate([v, tested.features[n]]) for n, v in fitted.features.items()}
+        labels = np.concatenate([fitted.labels[target.label], y])
+        for rows, answers in cross_validated(both, labels, target):
+            for name, values in answers.items():
+                folds[name].append(_losses(target, labels[rows], values))
     rivals = []
     for name, values in predicted.items():
         own = _losses(target, y, values)
-        error = (own - losses).std() / math.sqrt(len(y))
-        rivals.append(Rival(name, float(own.mean()), float(error)))
+        mean, error = _mean(np.concatenate(folds[name])) if folds[name] else (None, None)
+        rivals.append(Rival(name, float(own.mean()), _mean(own - losses)[1], mean, error))
     return tuple(rivals)
+
+
+def _mean(values: np.ndarray) -> tuple[float, float]:
+    """Returns the mean and its standard error."""
+    return float(values.mean()), float(values.std() / math.sqrt(len(values)))
 
 
 def write_baseline(model_run_dir: str, compared: Sequence[Beaten]) -> None:

@@ -22,9 +22,20 @@ class Rival:
     loss: float
     # Standard error, over the rows, of the difference between this loss and the model's.
     error: float
+    # Loss in five-fold cross-validation on all rows, and its standard error; None from 2,000 rows
+    # on.
+    folds: float | None = None
+    folds_error: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.name} {loss_text(self.loss)}"
+        folds = f" ({self.in_folds} in folds)" if self.in_folds else ""
+        return f"{self.name} {loss_text(self.loss)}{folds}"
+
+    @property
+    def in_folds(self) -> str:
+        if self.folds is None or self.folds_error is None:
+            return ""
+        return f"{loss_text(self.folds, 3)} ± {loss_text(self.folds_error, 1)}"
 
 
 @dataclass(frozen=True)
@@ -75,9 +86,9 @@ class Beaten:
         )
 
 
-def loss_text(loss: float) -> str:
+def loss_text(loss: float, digits: int = 4) -> str:
     """Returns a loss in a few digits: 450,800 instead of 4.508e+05."""
-    return f"{float(f'{loss:.4g}'):,.10g}"
+    return f"{float(f'{loss:.{digits}g}'):,.10g}"
 
 
 def read_baseline(model_run: str | None) -> tuple[Beaten, ...]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.pipelines.blocks.baselines import predict_baselines
+from penstock.pipelines.blocks.baselines import cross_validated, predict_baselines
 from penstock.pipelines.blocks.target import Target
 
 RNG = np.random.default_rng(0)
@@ -50,3 +50,11 @@ def test_more_categories_than_bins_of_trees_are_no_error():
 
 def test_labels_of_one_value_have_no_baselines():
     assert predict_baselines({"x": X}, np.ones(600), {"x": X}, YES) == {}
+
+
+def test_folds_cover_each_row_once():
+    seen = np.zeros(600)
+    for rows, predicted in cross_validated({"x": X}, X[:, 0], QUANTITY):
+        seen[rows] += 1
+        assert len(predicted["linear"]) == rows.sum()
+    assert (seen == 1).all()

@@ -90,6 +90,7 @@ def test_comparison_fits_linear_model_and_trees_on_the_training_rows():
     assert (linear.name, trees.name) == ("linear", "trees")
     assert 0.65 < linear.loss < 0.75
     assert trees.loss < 0.15
+    assert trees.folds == pytest.approx(trees.loss, abs=0.1)
     assert compared.standing == "beside linear, behind trees"
     with pytest.raises(DataError, match="no better than boosted trees"):
         require_beaten([compared], "trees")
