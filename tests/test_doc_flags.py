@@ -20,7 +20,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 # Not the namespace of that name, as kubectl takes it.
-PENSTOCK = re.compile(r"(?<!-n )\bpenstock ((?:bench|runs|schedules) [a-z]+|[a-z]+) ([^|;&#]*)")
+PENSTOCK = re.compile(r"(?<!-n )\bpenstock ((?:bench|runs) [a-z]+|[a-z]+) ([^|;&#]*)")
 # Commands of others, whose flags are theirs.
 OTHERS = re.compile(r"\b(kubectl|docker|pip|gcloud|hadoop|make|python|kind|helm|git|podman) ")
 ALWAYS = {"--help", "--version"}

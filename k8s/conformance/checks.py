@@ -197,7 +197,7 @@ def failing_node_says_why(cluster: Cluster) -> str:
     shown = [
         where
         for where, said in (
-            ("KFP's run", json.dumps(cluster.kfp_get(f"/apis/v2beta1/runs/{run}"))),
+            ("KFP's run", json.dumps(cluster.ask_kfp(f"/apis/v2beta1/runs/{run}"))),
             ("the output of penstock submit", text),
             ("the pod's termination message", _termination_messages(cluster, run)),
         )
@@ -220,31 +220,30 @@ def _termination_messages(cluster: Cluster, run: str) -> str:
 def schedule_starts_its_own_run(cluster: Cluster) -> str:
     """A schedule of each minute starts a run by itself, which succeeds."""
     file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
-    host = ("--host", cluster.kfp)
     cluster.in_pod(
-        *("penstock", "submit", file, *host, "--run-name", "conformance"),
+        *("penstock", "submit", file, "--host", cluster.kfp, "--run-name", "conformance"),
         *("--schedule", "* * * * *", "--service-account", "penstock-runner"),
     )
-    listed = cluster.kfp_get("/apis/v2beta1/recurringruns?page_size=100")["recurringRuns"]
+    listed = cluster.ask_kfp("/apis/v2beta1/recurringruns?page_size=100")["recurringRuns"]
     schedule = listed[-1]["recurring_run_id"]
 
     def state() -> str:
-        return cluster.kfp_get(f"/apis/v2beta1/runs/{runs[0]['run_id']}").get("state", "")
+        return cluster.ask_kfp(f"/apis/v2beta1/runs/{runs[0]['run_id']}").get("state", "")
 
     try:
         runs: list[dict] = []
         _until(lambda: runs.extend(_runs_of(cluster, schedule)) or runs, minutes=10)
-        cluster.in_pod("penstock", "schedules", "pause", schedule, *host)
+        cluster.ask_kfp(f"/apis/v2beta1/recurringruns/{schedule}:disable", "POST")
         _until(lambda: state() in ("SUCCEEDED", "FAILED"), minutes=30)
     finally:
         # Kubernetes removes a schedule's own runs with it.
-        cluster.in_pod("penstock", "schedules", "delete", schedule, *host)
+        cluster.ask_kfp(f"/apis/v2beta1/recurringruns/{schedule}", "DELETE")
     need(state() == "SUCCEEDED", f"its run ended as {state()}")
     return f"run {runs[0]['run_id'][:8]} of its own succeeded; the schedule was deleted"
 
 
 def _runs_of(cluster: Cluster, schedule: str) -> list[dict]:
-    runs = cluster.kfp_get("/apis/v2beta1/runs?page_size=100").get("runs", [])
+    runs = cluster.ask_kfp("/apis/v2beta1/runs?page_size=100").get("runs", [])
     return [run for run in runs if run.get("recurring_run_id") == schedule]
 
 

@@ -172,14 +172,14 @@ class Cluster:
         need(found, f"penstock submit: {text.strip()[-500:]}")
         return str(found and found[0]), text
 
-    def kfp_get(self, path: str) -> dict:
+    def ask_kfp(self, path: str, method: str = "GET") -> dict:
         """Returns an answer of KFP's API."""
         script = (
-            "import sys, urllib.request as r; q = r.Request(sys.argv[1]); "
+            "import sys, urllib.request as r; q = r.Request(sys.argv[1], method=sys.argv[2]); "
             "q.add_header('Authorization', 'Bearer ' + open('/token/token').read()); "
             "print(r.urlopen(q, timeout=60).read().decode())"
         )
-        return json.loads(self.in_pod("python", "-c", script, self.kfp + path))
+        return json.loads(self.in_pod("python", "-c", script, self.kfp + path, method) or "{}")
 
     def executions(self, store: str) -> list[dict]:
         """Returns the executions of a metadata store, oldest first: node, run, state, inputs."""

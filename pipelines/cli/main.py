@@ -32,7 +32,6 @@ from penstock.pipelines.cli import (
     report,
     run,
     runs,
-    schedules,
     submit,
     verify,
 )
@@ -46,7 +45,7 @@ from penstock.pipelines.terminal.output import ForgivingStream, plain
 # Commands whose result is more than what they print.
 _WORKING = (
     *("init", "run", "predict", "report", "ingest", "pack", "export", "compile", "image"),
-    *("submit", "node", "schedules", "bench", "worker", "component", "notify"),
+    *("submit", "node", "bench", "worker", "component", "notify"),
 )
 _REWORDED = (
     (r" \(Possible options: .*\)$", ""),
@@ -77,7 +76,6 @@ for _one in (
 ):
     app.command(_one.__name__.rpartition(".")[2], cls=getattr(_one, "Command", None))(_one.command)
 app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old runs left.")
-app.add_typer(schedules.app, name="schedules", help="List, pause, resume and delete schedules.")
 if importlib.util.find_spec("penstock.benchmarks"):  # in a checkout alone
     app.add_typer(
         importlib.import_module("penstock.benchmarks.command").app,

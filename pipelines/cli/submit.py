@@ -32,7 +32,7 @@ def command(
         typer.Option(
             metavar="CRON",
             help='Create a schedule instead: five cron fields, such as "0 3 * * *", in UTC unless '
-            "the server is set to another zone. See penstock schedules.",
+            "the server is set to another zone. kfp recurring-run lists, pauses and deletes them.",
         ),
     ] = None,
     span_from: Annotated[

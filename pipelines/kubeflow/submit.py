@@ -5,15 +5,15 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import kfp
 
-from penstock.components.errors import DataError, UsageError, counted
+from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.kubeflow.compiled_file import CompiledFile, read_compiled_file
 from penstock.pipelines.kubeflow.names import SPAN_FROM_NAME
 from penstock.pipelines.kubeflow.server import connect, server_errors
-from penstock.pipelines.terminal.tables import console, print_table
+from penstock.pipelines.terminal.tables import console
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 # During a run of hours the server may restart.
@@ -21,7 +21,6 @@ _MAX_FAILED_POLLS = 10
 # Argo's names for the attempts of a node with a retry strategy.
 _FIRST_TRY, _SECOND_TRY = "executor(0)", "executor(1)"
 _CRON_FIELDS = re.compile(r"[\w*/,?-]+( [\w*/,?-]+){4}")
-_SCHEDULES_PER_PAGE = 100
 
 
 def submit(
@@ -162,47 +161,3 @@ def _details(run: Any, tasks: Mapping[str, str]) -> list[Any]:
     """Returns the details of the compiled tasks, without those of KFP's own driver pods."""
     details = getattr(run.run_details, "task_details", None) or []
     return [detail for detail in details if detail.display_name in tasks]
-
-
-def show_schedules(host: str, namespace: str | None) -> None:
-    """Prints the schedules of a server; DataError if it does not answer."""
-    rows = [
-        (one.recurring_run_id, one.display_name, _cron(one), str(one.status).lower())
-        for one in _all(connect(host, namespace), host, namespace)
-    ]
-    print_table(console(), counted(len(rows), "schedule"), ("id", "name", "when", "state"), rows)
-
-
-def change_schedule(
-    what: str, action: Literal["enable", "disable", "delete"], host: str, namespace: str | None
-) -> str:
-    """Enables, disables or deletes a schedule by its id or name, and returns its name."""
-    client = connect(host, namespace)
-    known = _all(client, host, namespace)
-    found = [one for one in known if what in (one.recurring_run_id, one.display_name)]
-    if len(found) != 1:
-        names = ", ".join(f"{one.display_name} ({one.recurring_run_id})" for one in found or known)
-        problem = "several schedules are called" if found else "no schedule"
-        raise UsageError(f"{problem} {what!r}; choices: {names or 'there are none'}")
-    with server_errors(host):
-        getattr(client, f"{action}_recurring_run")(found[0].recurring_run_id)
-    return str(found[0].display_name)
-
-
-def _all(client: Any, host: str, namespace: str | None) -> list[Any]:
-    found: list[Any] = []
-    token = ""
-    while True:
-        with server_errors(host):
-            answer = client.list_recurring_runs(
-                page_token=token, page_size=_SCHEDULES_PER_PAGE, namespace=namespace
-            )
-        found += answer.recurring_runs or []
-        token = answer.next_page_token or ""
-        if not token:
-            return found
-
-
-def _cron(schedule: Any) -> str:
-    cron = getattr(schedule.trigger, "cron_schedule", None)
-    return str(cron.cron).removeprefix("0 ") if cron else "every so often"

@@ -1,7 +1,7 @@
 """The checks of k8s/conformance against a stand-in of kubectl, and the stand-in of KFP's API.
 
-Penstock's commands, which a cluster runs in a pod, run in this process: `penstock submit` and
-`penstock schedules` are the real ones.
+Penstock's commands, which a cluster runs in a pod, run in this process: `penstock submit`
+is the real one.
 """
 
 import importlib.util
@@ -92,8 +92,9 @@ def _kubectl(server, file, arguments):  # noqa: F811
         options += ["--parameter", "note=x"] if command[1] == "submit" else []
         done = CliRunner().invoke(app, options)
         return done.exit_code, f"{done.output}{done.exception or ''}", ""
-    if command[:2] == ("python", "-c") and command[-1].startswith(server.host):
-        with urllib.request.urlopen(command[-1]) as response:
+    if command[:2] == ("python", "-c") and command[3].startswith(server.host):
+        request = urllib.request.Request(command[3], method=command[4])
+        with urllib.request.urlopen(request) as response:
             return 0, response.read().decode(), ""
     if command[0] == "python":
         return 0, json.dumps(server.answers["executions"]), ""

@@ -1,6 +1,6 @@
 """A Kubeflow Pipelines server on loopback, a fake: no cluster can run in the tests.
 
-It answers the requests of the v2beta1 API that `submit` and `schedules` make, and keeps what
+It answers the requests of the v2beta1 API that `submit` makes, and keeps what
 arrives; it runs nothing.
 """
 

@@ -60,25 +60,6 @@ def test_each_run_takes_the_newest_span_of_an_address(server, file):
     assert made["runtime_config"]["parameters"] == {"note": "x", "span_from": address}
 
 
-def test_schedules_are_listed_paused_resumed_and_deleted(server, schedule):
-    def state():
-        lines = call("schedules", "list", "--host", server.host).splitlines()
-        return [" ".join(line.split()) for line in lines[2:]]
-
-    assert state() == ["schedule-1 nightly 0 3 * * * enabled"]
-    assert call("schedules", "pause", "nightly", "--host", server.host) == "nightly: paused\n"
-    assert state() == ["schedule-1 nightly 0 3 * * * disabled"]
-    assert call("schedules", "resume", schedule, "--host", server.host) == "nightly: resumed\n"
-    assert state() == ["schedule-1 nightly 0 3 * * * enabled"]
-    assert call("schedules", "delete", "nightly", "--host", server.host) == "nightly: deleted\n"
-    assert state() == []
-
-
-def test_unknown_schedule_is_refused_with_the_choices(server, schedule):
-    with pytest.raises(UsageError, match=r"no schedule 'daily'; choices: nightly \(schedule-1\)"):
-        call("schedules", "pause", "daily", "--host", server.host)
-
-
 @pytest.mark.parametrize("text", ["0 0 3 * * *", "daily", "", "0 3 * *"])
 def test_cron_has_five_fields(text):
     with pytest.raises(UsageError, match=r"--schedule takes the five fields of cron"):
