@@ -45,8 +45,9 @@ class FormatsOptions:
         images: Images of 299 x 299 decoded pixels for the peers; 0 leaves them out.
         seconds: How long each reader reads in each round.
         rounds: How often each contender runs.
-        torch_python: Python of an environment with PyTorch's readers, which are then measured too;
-            `benchmarks/torch_peers.py` says what it needs. Empty leaves them out.
+        torch_python: Python of an environment with PyTorch's readers, which are then measured too:
+            torch, mosaicml-streaming, torchdata, pyarrow, pyarrow-hotfix, lazy-loader, psutil and
+            google-crc32c. Empty leaves them out.
     """
 
     users: int = 1_000_000
@@ -82,6 +83,9 @@ def prepare(options: FormatsOptions) -> None:
             root = packed_tables.prepare(folder, options.rows, unique=unique)
             format_peers.make_peers(root, format_peers.rows_of_table(options.rows, unique=unique))
             format_peers.make_blocks(root, options.rows, unique=unique)
+            if options.torch_python:
+                rows = format_peers.rows_of_table(options.rows, unique=unique)
+                torch_peers.make_mapped(root, rows)
     if options.images:
         root = packed_images.prepare(folder, options.images)
         format_peers.make_peers(root, format_peers.rows_of_images(root))
@@ -92,6 +96,7 @@ def run(options: FormatsOptions) -> Outcome:
     began = time.perf_counter()
     if options.rows or options.images:
         questions.need(*format_peers.PACKAGES)
+    torch = torch_peers.versions(options.torch_python) if options.torch_python else ""
     questions.prepare(__file__, options)
     groups: list[_Group] = []
     if options.users:
@@ -104,7 +109,7 @@ def run(options: FormatsOptions) -> Outcome:
     return Outcome(
         question="formats",
         title="Formats: protobuf or JSON, compression, shards, peers",
-        setting=_setting(options),
+        setting=_setting(options, torch),
         comparisons=[comparison for group in groups for comparison in group.comparisons],
         facts=[table for group in groups for table in group.facts],
         verdicts=[verdict for group in groups for verdict in group.verdicts],
@@ -208,8 +213,7 @@ def _peers(options: FormatsOptions, kind: str) -> _Group:
     )
     groups = [(__file__, sys.executable, list(readers))]
     if options.torch_python and is_table:
-        job = {"root": str(root), "rows": count, "unique": kind == format_peers.UNIQUE}
-        questions.prepare(torch_peers.__file__, job, options.torch_python)
+        questions.prepare(torch_peers.__file__, {"root": str(root)}, options.torch_python)
         readers |= {name: read for name, (read, _) in torch_peers.CONTENDERS.items()}
         groups.append((torch_peers.__file__, options.torch_python, list(torch_peers.CONTENDERS)))
     runs: Runs = {name: [] for name in readers}
@@ -251,7 +255,7 @@ def _peers(options: FormatsOptions, kind: str) -> _Group:
     return _Group([read], [table], verdicts)
 
 
-def _setting(options: FormatsOptions) -> list[str]:
+def _setting(options: FormatsOptions, torch: str) -> list[str]:
     from importlib.metadata import version
 
     lines = []
@@ -275,8 +279,8 @@ def _setting(options: FormatsOptions) -> list[str]:
             f"raw bytes behind pickle, or, in blocks, {format_peers.BLOCK_ROWS:,} rows; they run "
             "in their own threads, no further processes"
         )
-    if options.torch_python:
-        lines.append(f"in a Python of their own: {torch_peers.versions(options.torch_python)}")
+    if torch:
+        lines.append(f"in a Python of their own: {torch}")
     return [
         *lines,
         f"medians of {options.rounds} rounds, each contender a process of its own, in turn; "

@@ -2,8 +2,11 @@
 
     penstock bench formats --torch-python ENV/bin/python
 
-They run in a Python of their own, as their packages and TFX's want other versions. It needs torch,
-mosaicml-streaming, torchdata, pyarrow, lazy-loader, psutil, google-crc32c and pyarrow-hotfix.
+They run in a Python of their own, as their packages and TFX's want other versions:
+
+    python3.11 -m venv ENV
+    ENV/bin/pip install torch==2.5.1 mosaicml-streaming torchdata==0.9.0
+    ENV/bin/pip install pyarrow pyarrow-hotfix lazy-loader psutil google-crc32c
 """
 
 import json
@@ -11,7 +14,6 @@ import pickle
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,37 +23,45 @@ from penstock.benchmarks.format_peers import Row
 from penstock.benchmarks.harness import measure
 from penstock.benchmarks.make_once import make_once
 from penstock.benchmarks.reading import read_in_python
+from penstock.components.errors import UsageError
 
 PACKAGES = ("torch", "mosaicml-streaming", "torchdata")
+# For Penstock's own reader.
+NEEDED_TOO = ("pyarrow", "pyarrow-hotfix", "lazy-loader", "psutil", "google-crc32c")
 MDS, MAPPED, TORCH_ROWS = "MosaicML streaming", "torchdata, mapped rows", "packed, TorchRows"
-FOLDER = "torch"
+MDS_FOLDER, MAPPED_FOLDER = "mds", "mapped"
 
 
-def prepare(job: dict[str, Any]) -> None:
-    """Write MDS shards, and a file of rows with its offsets, unless they are there."""
-    payloads = partial(format_peers.rows_of_table, job["rows"], unique=job["unique"])
-    make_once(Path(job["root"], FOLDER), lambda folder: _write(folder, payloads))
+def make_mapped(root: Path, payloads: Iterator[bytes]) -> None:
+    """The made rows in one file, and where each ends, unless they are there.
+
+    Not by the other Python: another NumPy draws other numbers from the same seed.
+    """
+    make_once(root / MAPPED_FOLDER, lambda folder: _write_mapped(folder, payloads))
 
 
-def _write(folder: Path, payloads: Callable[[], Iterator[bytes]]) -> None:
-    from streaming import MDSWriter
-
-    folder.mkdir(parents=True)
-    columns = {"float32": "ndarray:float32:20", "int64": "ndarray:int64:12", "bytes": "bytes"}
-    with MDSWriter(out=str(folder / "mds"), columns=columns, size_limit="16mb") as out:
-        for payload in payloads():
-            row = format_peers.row_from(payload)
-            out.write({**row, "bytes": pickle.dumps(tuple(row["bytes"]))})
-    write_mapped(folder, payloads())
-
-
-def write_mapped(folder: Path, payloads: Iterator[bytes]) -> None:
-    """All rows in one file, and where each ends."""
+def _write_mapped(folder: Path, payloads: Iterator[bytes]) -> None:
     import numpy as np
 
+    folder.mkdir(parents=True)
     with (folder / "rows.bin").open("wb") as file:
         sizes = [file.write(payload) for payload in payloads]
     np.save(folder / "ends.npy", np.cumsum(sizes))
+
+
+def prepare(job: dict[str, Any]) -> None:
+    """Write MDS shards of the mapped rows, unless they are there."""
+    root = Path(job["root"])
+    make_once(root / MDS_FOLDER, lambda folder: _write_mds(folder, MappedRows(root)))
+
+
+def _write_mds(folder: Path, rows: "MappedRows") -> None:
+    from streaming import MDSWriter
+
+    columns = {"float32": "ndarray:float32:20", "int64": "ndarray:int64:12", "bytes": "bytes"}
+    with MDSWriter(out=str(folder), columns=columns, size_limit="16mb") as out:
+        for row in map(rows.__getitem__, range(len(rows))):
+            out.write({**row, "bytes": pickle.dumps(tuple(row["bytes"]))})
 
 
 def mds_batches(root: Path) -> Iterator[Row]:
@@ -61,7 +71,7 @@ def mds_batches(root: Path) -> Iterator[Row]:
 
     streaming.base.util.clean_stale_shared_memory()
     rows = streaming.StreamingDataset(
-        local=str(root / FOLDER / "mds"),
+        local=str(root / MDS_FOLDER),
         shuffle=True,
         shuffle_seed=1,
         shuffle_block_size=format_peers.SHUFFLED_ROWS,
@@ -77,9 +87,10 @@ def mds_batches(root: Path) -> Iterator[Row]:
 class MappedRows:
     """Rows of a mapped file, for loaders that ask for all rows of a batch at once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, root: Path) -> None:
         import numpy as np
 
+        folder = root / MAPPED_FOLDER
         self._data = np.memmap(folder / "rows.bin", np.uint8, "r")
         self._ends = np.load(folder / "ends.npy")
 
@@ -100,7 +111,7 @@ def mapped_batches(root: Path) -> Iterator[Row]:
 
     return _endless(
         StatefulDataLoader(
-            MappedRows(root / FOLDER),
+            MappedRows(root),
             batch_size=packed_tables.BATCH_SIZE,
             shuffle=True,
             collate_fn=_stacked,
@@ -135,19 +146,29 @@ def _endless(loader: Any) -> Iterator[Row]:
 
 
 CONTENDERS: dict[str, tuple[Callable[[Path], Iterator[Row]], str]] = {
-    MDS: (mds_batches, f"{FOLDER}/mds/*"),
-    MAPPED: (mapped_batches, f"{FOLDER}/*.*"),
+    MDS: (mds_batches, f"{MDS_FOLDER}/*"),
+    MAPPED: (mapped_batches, f"{MAPPED_FOLDER}/*"),
     TORCH_ROWS: (torch_rows, "strings/Split-train/*"),
 }
 
 
 def versions(python: str) -> str:
-    """Versions of the packages in that Python, in words."""
+    """Versions of the readers' packages in that Python, in words.
+
+    Raises:
+        UsageError: It is no Python, or lacks a package.
+    """
     code = "from importlib.metadata import version as v; import sys; print(*map(v, sys.argv[1:]))"
-    found = subprocess.run(
-        [python, "-c", code, *PACKAGES], capture_output=True, text=True, check=True
-    )
-    return ", ".join(map(" ".join, zip(PACKAGES, found.stdout.split(), strict=True)))
+    try:
+        command = [python, "-c", code, *PACKAGES, *NEEDED_TOO]
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
+        wanted = " ".join((*PACKAGES, *NEEDED_TOO))
+        raise UsageError(
+            f"torch_python={python}: {said}; it needs: pip install {wanted}"
+        ) from error
+    return ", ".join(map(" ".join, zip(PACKAGES, found.stdout.split(), strict=False)))
 
 
 def contend(name: str, job: dict[str, Any]) -> dict[str, Any]:

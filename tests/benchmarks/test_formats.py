@@ -1,15 +1,19 @@
+import re
+import sys
+
 import pytest
 
 from penstock.benchmarks import (
     format_files,
     format_messages,
     format_peers,
+    formats,
     made_table,
     torch_peers,
 )
 from penstock.benchmarks import input as rows_benchmark
 from penstock.benchmarks import packed as packed_tables
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, UsageError
 
 ROWS = format_peers.SHUFFLED_ROWS
 FEW_ROWS = 2048
@@ -108,9 +112,15 @@ def test_a_peer_that_lost_a_row_is_found_out(table, tmp_path):
 
 def test_rows_of_a_mapped_file_are_those_of_the_table(tmp_path):
     payloads = list(format_peers.rows_of_table(100))
-    torch_peers.write_mapped(tmp_path, iter(payloads))
+    torch_peers.make_mapped(tmp_path, iter(payloads))
     rows = torch_peers.MappedRows(tmp_path)
     assert len(rows) == 100
     for number, row in zip((99, 0, 41), rows.__getitems__([99, 0, 41]), strict=True):
         expected = format_peers.row_from(payloads[number])
         assert all((row[name] == expected[name]).all() for name in expected)
+
+
+def test_a_torch_python_without_a_package_is_refused_before_anything_runs():
+    for python, decisive in (("no/python", "No such file"), (sys.executable, "mosaicml-streaming")):
+        with pytest.raises(UsageError, match=f"torch_python={re.escape(python)}: .*{decisive}"):
+            formats.run(formats.FormatsOptions(torch_python=python, images=0, users=0))
