@@ -124,10 +124,10 @@ def _feature(value: tf.Tensor, spec: FeatureSpec) -> Any:
         default = {tf.string: ""}.get(value.dtype, 0)
         filled = tf.where(missing, tf.constant(default, value.dtype), value)
         return tf.reshape(filled, [-1, *spec.shape])
-    rows = tf.where(~missing)[:, 0]
-    places = tf.stack([rows, tf.zeros_like(rows)], axis=1)
-    shape = tf.stack([tf.size(value, tf.int64), tf.constant(1, tf.int64)])
-    return tf.SparseTensor(places, tf.boolean_mask(value, ~missing), shape)
+    rows = tf.where(~missing)
+    # Few operations: each is traced for every column, saved with the model, and loaded.
+    shape = tf.concat([tf.shape(value, tf.int64), [1]], 0)
+    return tf.SparseTensor(tf.pad(rows, [[0, 0], [0, 1]]), tf.gather_nd(value, rows), shape)
 
 
 def _answer(output: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
