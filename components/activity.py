@@ -1,7 +1,7 @@
-"""Progress of long work, reported to a listener: a terminal, a live table, or the log.
+"""Progress of long work, sent to a listener: a terminal, a live table, or the log.
 
-A node's executor is called by TFX, deep inside it, and has nobody to hand a callback to; so the
-listener is one of the process. Tasks call `advance`, wherever they run on this machine.
+TFX calls a node's executor from deep inside, where no callback can be passed; so there is one
+listener per process. Tasks call `advance`, in whatever process of this machine they run.
 """
 
 import logging
@@ -19,9 +19,9 @@ _SECONDS_BETWEEN_COUNTS = 0.2
 
 @dataclass(frozen=True)
 class Activity:
-    """State of a piece of work: a line for a person, and rows done and in all if rows are counted.
+    """State of some work: a line of text, and rows done and in all if rows are counted.
 
-    A milestone, such as the end of an epoch, is never left out.
+    A milestone, such as the end of an epoch, is always reported.
     """
 
     text: str
@@ -35,7 +35,7 @@ _OnRows = TypeVar("_OnRows", bound=OnRows)
 
 
 def paced(tell: Callable[[str], None]) -> Listener:
-    """Returns a listener that passes on milestones, and the rest at most every 30 s."""
+    """Returns a listener that reports each milestone, and other states at most every 30 s."""
     told = time.perf_counter()
 
     def listener(activity: Activity) -> None:
@@ -57,13 +57,13 @@ _on_rows: OnRows = _uncounted
 
 
 def tell(text: str, *, is_milestone: bool = False) -> None:
-    """Reports the state of this process's work; without a listener the log gets it, paced."""
+    """Reports the state of this process's work; without a listener it is logged, less often."""
     _listener(Activity(text, is_milestone))
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Sends reports in the block to a listener instead of the log."""
+    """Within the block, sends reports to a listener instead of the log."""
     global _listener
     before, _listener = _listener, listener
     try:
@@ -73,13 +73,13 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def advance(rows: int) -> None:
-    """Counts rows that a task has done; of no effect on a worker of an engine elsewhere."""
+    """Counts rows that a task has processed; has no effect on other machines."""
     _on_rows(rows)
 
 
 @contextmanager
 def counting(total: int) -> Iterator[None]:
-    """Reports rows done, rate and time left while tasks `advance` in the block."""
+    """Within the block, reports rows done, rate and time left as tasks call `advance`."""
     began = told = time.perf_counter()
     done = 0
 
@@ -100,7 +100,7 @@ def counting(total: int) -> Iterator[None]:
 
 @contextmanager
 def counting_by(on_rows: _OnRows) -> Iterator[_OnRows]:
-    """Calls `on_rows` for each `advance` in the block."""
+    """Within the block, calls `on_rows` at each `advance`."""
     global _on_rows
     before, _on_rows = _on_rows, on_rows
     try:

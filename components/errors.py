@@ -1,7 +1,7 @@
-"""Errors of users and data, one clear line each.
+"""Errors caused by users or data, each as one clear line.
 
 The command line prints a `PenstockError` on stderr without a traceback and exits with its
-`exit_code`. Any other exception that reaches it is a bug.
+`exit_code`. Any other exception that reaches the command line is a bug.
 """
 
 import difflib
@@ -11,33 +11,33 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-# Lines of TensorFlow's messages: empty, a node's name, the end of several errors.
+# Lines of TensorFlow's messages without a cause: empty, a node's name, the end of several errors.
 _NO_CAUSE = re.compile(r"$|\[\[|\d+ (?:successful operations|derived errors ignored)\.$")
 
 
 class PenstockError(Exception):
-    """Base of the errors that are the input's or the user's, not the code's."""
+    """Base class of errors that the input or the user causes, not the code."""
 
     exit_code = 1
 
 
 class DataError(PenstockError):
-    """Error in the data; its text states place, finding, expectation and remedy."""
+    """Error in the data; the message states place, finding, expectation and remedy."""
 
 
 class TriesFailedError(DataError):
-    """A disk or a server kept failing; a later try may succeed."""
+    """A disk or server failed repeatedly; a later try may succeed."""
 
 
 class UsageError(PenstockError, ValueError):
-    """A wrong option or name, or a wrong combination; its text lists the choices."""
+    """A wrong option, name or combination of these; the message lists the choices."""
 
     exit_code = 2
 
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Adds the path to an OSError that lacks one, such as that of a write to a full disk."""
+    """Adds the path to an OSError without one, such as a failed write to a full disk."""
     try:
         yield
     except OSError as error:
@@ -56,7 +56,7 @@ _REMEDIES = {
 
 
 def one_line(error: Exception) -> str:
-    """Formats an error as one line; one of the system by path, reason and, if known, remedy."""
+    """Formats an error as one line; for a system error: path, reason and, if known, remedy."""
     if isinstance(error, MemoryError):
         told = f" ({error})" if str(error) else ""
         return f"out of memory{told}; use fewer workers or more shards, or add memory"
@@ -66,7 +66,7 @@ def one_line(error: Exception) -> str:
 
 
 def reason(error: OSError) -> str:
-    """Returns the system's reason for an error and, if known, the remedy."""
+    """Returns the system's reason for an error, and the remedy if known."""
     remedy = _REMEDIES.get(error.errno or 0)
     return f"{error.strerror}; {remedy}" if remedy else str(error.strerror)
 
@@ -79,12 +79,12 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def short_error(error: BaseException, limit: int = 200) -> str:
-    """Returns an error's text on one line, cut to `limit` characters, or else its class."""
+    """Returns an error's text on one line, cut to `limit` characters; its class if it has none."""
     return " ".join(str(error).split())[:limit] or type(error).__name__
 
 
 def graph_cause(message: str) -> str:
-    """Extracts the cause from TensorFlow's message with the graph's traceback and a node name."""
+    """Extracts the cause from TensorFlow's message, which also has a traceback and a node name."""
     lines = [line.strip() for line in message.splitlines()]
     return next((line for line in reversed(lines) if not _NO_CAUSE.match(line)), message)
 

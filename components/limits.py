@@ -1,6 +1,6 @@
-"""Checks that options make of themselves in `__post_init__`; each raises a UsageError.
+"""Checks that options call in `__post_init__`; each raises a UsageError.
 
-Messages have an option's name in backticks, which the command line replaces by its flag.
+Messages put an option's name in backticks, which the command line replaces by its flag.
 """
 
 import math
@@ -20,9 +20,9 @@ def check_choices(options: Any, **choices: Collection[object]) -> None:
 
 
 def check_numbers(options: Any, **limits: float | tuple[float, float]) -> None:
-    """Checks that each number is at least its limit, or within two; None passes as a default.
+    """Checks that each number is at least its limit, or within two limits; None always passes.
 
-    A value with a whole number for its limit must be a whole number itself.
+    If the limit is an integer, the value must be an integer, too.
     """
     for name, limit in limits.items():
         value = getattr(options, name)

@@ -1,4 +1,4 @@
-"""The converter between dataclasses and what JSON, YAML, texts and flags hold.
+"""Converts between dataclasses and the values of JSON, YAML, texts and flags.
 
 `from_plain`, `override`, `to_json` and `from_json` are for options, which people write;
 `from_record` is for files that Penstock wrote. Messages name a value by its dotted path, such as
@@ -27,43 +27,43 @@ _EXPECTED: dict[Any, str] = {
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
-    """Makes a dataclass; a field that `values` lacks has its default.
+    """Makes a dataclass; a field that is not in `values` gets its default.
 
     Args:
         kind: The dataclass.
-        values: Field values by name; a nested dataclass is a mapping, a tuple is a list.
+        values: Field values by name; a mapping for a nested dataclass, a list for a tuple.
         where: Path of `values` in messages.
 
     Raises:
-        UsageError: A field does not exist, a value has the wrong type, or the class refuses it.
+        UsageError: A field does not exist, a value has the wrong type, or the class rejects it.
     """
     return _build(kind, values, where)
 
 
 def override(config: T, changes: Mapping[str, Any], *, where: str = "") -> T:
-    """Returns a copy of a dataclass with some fields changed; UsageError as of `from_plain`.
+    """Returns a copy of a dataclass with some fields changed; UsageError as in `from_plain`.
 
-    A mapping changes fields of a nested dataclass and entries of a dict, where null removes one.
+    A mapping changes fields of a nested dataclass or entries of a dict; null removes an entry.
     """
     return _build(type(config), changes, where, config)
 
 
 def from_record(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Makes a dataclass from JSON that Penstock wrote; UsageError as of `from_plain`.
+    """Makes a dataclass from JSON that Penstock wrote; UsageError as in `from_plain`.
 
-    Types must be exact (no number for a text), and whole numbers 0 or more: they are counts, sizes
-    and seeds.
+    Types must match exactly (a number is no text), and integers must be 0 or more: they are counts,
+    sizes and seeds.
     """
     return _build(kind, values, "", exact=True)
 
 
 def to_json(options: Any) -> str:
-    """Returns a dataclass as one JSON text with sorted keys: equal options have equal texts."""
+    """Returns a dataclass as JSON text with sorted keys, so equal options have equal texts."""
     return json.dumps(dataclasses.asdict(options), sort_keys=True, default=str)
 
 
 def from_json(kind: type[T], text: str) -> T:
-    """Makes a dataclass from the text of a JSON object; UsageError as of `from_plain`."""
+    """Makes a dataclass from the text of a JSON object; UsageError as in `from_plain`."""
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
@@ -99,7 +99,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _convert(value: Any, hint: Any, path: str, current: Any = None, exact: bool = False) -> Any:
-    if hint in _EXPECTED:  # first, because a manifest may list 100,000 shards
+    if hint in _EXPECTED:  # first, since a manifest may list 100,000 shards
         return _simple(value, hint, path, exact)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -131,7 +131,7 @@ def _convert(value: Any, hint: Any, path: str, current: Any = None, exact: bool 
 
 def _simple(value: Any, hint: type, path: str, exact: bool) -> Any:
     found = value if exact else _read(value, hint)
-    is_flag = isinstance(found, bool) and hint is not bool  # a bool is an int in Python
+    is_flag = isinstance(found, bool) and hint is not bool  # in Python a bool is an int
     fits = isinstance(found, (int, float) if hint is float else hint) and not is_flag
     if fits and not (exact and hint is int and found < 0):
         return found
@@ -140,12 +140,12 @@ def _simple(value: Any, hint: type, path: str, exact: bool) -> Any:
 
 
 def _read(value: Any, hint: type) -> Any:
-    """Converts between numbers, texts and paths as people write them in YAML."""
+    """Converts numbers, texts and paths as people write them in YAML."""
     if isinstance(value, bool):
         return value
     if hint is float and isinstance(value, int | str):
         try:
-            return float(value)  # YAML reads 1e-3 as a text
+            return float(value)  # YAML reads 1e-3 as text
         except ValueError:
             return value
     if hint is Path and isinstance(value, str):
@@ -166,9 +166,9 @@ def _union(value: Any, arguments: tuple[Any, ...], path: str, current: Any, exac
 
 
 def _items(value: Any, arguments: tuple[Any, ...], path: str, exact: bool) -> list[Any]:
-    if not isinstance(value, list | tuple):  # an empty object must not pass for an empty list
+    if not isinstance(value, list | tuple):  # an empty object must not count as an empty list
         raise UsageError(f"{path}: expected a list like [1, 2], got {value!r}")
-    # `tuple[int, str]` has a type for each item, `tuple[int, ...]` and `list[int]` one for all.
+    # `tuple[int, str]` has one type per item; `tuple[int, ...]` and `list[int]` have one for all.
     each = arguments[:1] * len(value) if len(arguments) == 1 or ... in arguments else arguments
     if len(each) != len(value):
         raise UsageError(f"{path}: expected {len(each)} values, got {len(value)}")
@@ -181,7 +181,7 @@ def _items(value: Any, arguments: tuple[Any, ...], path: str, exact: bool) -> li
 def _entries(
     value: Any, hint: Any, path: str, current: Mapping[str, Any], exact: bool
 ) -> dict[str, Any]:
-    """The entries of `current` with those of `value` in their place; null removes one."""
+    """Returns the entries of `current`, updated by those of `value`; null removes an entry."""
     if not isinstance(value, Mapping):
         raise UsageError(f"{path}: expected an object like {{name: value}}, got {value!r}")
     given = {

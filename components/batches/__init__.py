@@ -1,1 +1,1 @@
-"""TFDV's statistics and TFT's analysis on whole Arrow batches, a task a shard, without Beam."""
+"""TFDV's statistics and TFT's analysis on whole Arrow batches, one task per shard, no Beam."""

@@ -1,9 +1,9 @@
-"""TFT's analysis without Beam: a preprocessing_fn and shards in, a TransformGraph folder out.
+"""Runs TFT's analysis of a preprocessing_fn on shards, without Beam; writes a TransformGraph.
 
-TFT traces a preprocessing_fn into a graph of operations and has a visitor make Beam of it. The
-visitor here makes plain calls of it: what reads rows is accumulated a shard at a time, phase after
-phase; all other operations are functions of small lists. Tracing, combiners and the writer of the
-SavedModel are TFT's own.
+TFT traces a preprocessing_fn into a graph of operations, which one of its visitors turns into Beam.
+The visitor here turns it into plain calls: operations that read rows are accumulated shard by shard
+in one phase after the other; all other operations are functions of small lists. Tracing, combiners
+and the writer of the SavedModel are TFT's own.
 """
 
 import hashlib
@@ -45,9 +45,9 @@ from penstock.components.errors import DataError, graph_cause
 from penstock.components.packing.rows import read_payloads
 
 PreprocessingFn = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-# Runs a function of a shard on all shards.
+# Runs a function from a shard to a result on all shards.
 RunShards = Callable[[Callable[[ShardTask], Any]], Iterable[Any]]
-# Name of a tensor of the traced graph, its value and its dtype: the result of an analyzer.
+# An analyzer's result: name of the tensor in the traced graph that it replaces, value and dtype.
 Replacement = tuple[str, Any, int]
 
 _BATCH_ROWS = 8192
@@ -57,7 +57,7 @@ _TEMPORARY = ".temp_path"
 def analyze(
     preprocessing_fn: PreprocessingFn, schema: schema_pb2.Schema, output: str, run: RunShards
 ) -> None:
-    """Writes the folders of TFX's Transform; nothing if it raises NotInBatchesError."""
+    """Writes the folders of TFX's Transform; writes nothing if it raises NotInBatchesError."""
     temporary = os.path.join(output, _TEMPORARY)
     tf.io.gfile.makedirs(temporary)
     try:
@@ -90,7 +90,7 @@ class _Analysis:
         fingerprint = graph_tools.get_analyzers_fingerprint(graph, inputs)
         future, _, leaves = analysis_graph_builder.build(graph, inputs, outputs, {}.keys(), None)
         traverser = nodes.Traverser(_Calls(graph, traced.temporary, self._run_phase))
-        # All that accumulate are known before a row is read.
+        # This finds all accumulating operations before any row is read.
         model = traverser.visit_value_node(future)
         for leaf in leaves:
             traverser.visit_value_node(leaf)
@@ -136,7 +136,7 @@ def _merged_parts(accumulating: Sequence[Accumulating], parts: Sequence[list[Any
 class _Traced:
     preprocessing_fn: PreprocessingFn
     feature_spec: Mapping[str, Any]
-    temporary: str  # folder of vocabularies until they are part of the SavedModel
+    temporary: str  # folder of vocabularies, until they are copied into the SavedModel
 
     @property
     def specs(self) -> dict[str, tf.TypeSpec]:
@@ -151,11 +151,11 @@ def _as_tensors(replacements: Sequence[Replacement]) -> dict[str, tf.Tensor] | N
 
 @dataclass
 class _PhaseWork:
-    """Accumulates a shard for the analyzers of a phase; picklable."""
+    """Accumulates one shard for all analyzers of a phase; picklable."""
 
     traced: _Traced
-    names: Mapping[str, str]  # tensors of the graph that are the analyzers' inputs, by key
-    replacements: Sequence[Replacement]  # results of the phases before
+    names: Mapping[str, str]  # by key, the graph's tensors that are the analyzers' inputs
+    replacements: Sequence[Replacement]  # results of earlier phases
     accumulating: Sequence[Accumulating]
     _inputs: Any = field(default=None, init=False)
 
@@ -163,7 +163,7 @@ class _PhaseWork:
         return {**self.__dict__, "_inputs": None}
 
     def __call__(self, task: ShardTask) -> list[Any]:
-        # Traced once a process: a trace takes 0.2 s.
+        # Traced once per process, since a trace takes 0.2 s.
         self._inputs = self._inputs or self._trace()
         found = [one.create() for one in self.accumulating]
         read = 0
@@ -193,19 +193,19 @@ class _PhaseWork:
         def inputs(records: tf.Tensor) -> dict[str, tf.Tensor]:
             return transform_fn(tf.io.parse_example(records, traced.feature_spec))
 
-        inputs.kept = context  # the tables of the graph live as long
+        inputs.kept = context  # keeps the tables of the graph alive
         return lambda records: inputs(tf.constant(records))
 
 
-# Values that the visitor hands from operation to operation.
+# Values that operations pass to each other during the visit.
 
 
 class _Rows:
-    """The raw rows."""
+    """Stands for the raw rows."""
 
 
 class _Later:
-    """A short list of elements, computed when it is asked for, once."""
+    """A short list of elements, computed once when it is first needed."""
 
     def __init__(self, compute: Callable[[], list[Any]]) -> None:
         self._compute = compute
@@ -219,7 +219,7 @@ class _Later:
 
 @dataclass(frozen=True)
 class _Model:
-    """The graph with the results of some analyzers in it."""
+    """The graph after the results of some analyzers were put into it."""
 
     bindings: Sequence[_Later]
     signature: Mapping[str, Any]
@@ -230,7 +230,7 @@ class _Model:
 
 @dataclass
 class _Phase:
-    """The rows as the analyzers of one phase take them; read once for all of these."""
+    """Input rows of the analyzers of one phase; read once for all of them."""
 
     model: _Model
     run: Callable[["_Phase"], list[Any]]
@@ -250,14 +250,14 @@ class _Phase:
 
 @dataclass(frozen=True)
 class _Column:
-    """Some inputs of a phase's analyzers."""
+    """One or several of a phase's columns, as input of an analyzer."""
 
     phase: _Phase
     keys: Any
 
 
 class _Calls(nodes.Visitor):
-    """Makes calls of TFT's operations; raises NotInBatchesError at the first unknown one."""
+    """Turns TFT's operations into calls; raises NotInBatchesError at the first unknown one."""
 
     def __init__(
         self, graph: tf.Graph, temporary: str, run_phase: Callable[[_Phase], list[Any]]
@@ -283,7 +283,7 @@ class _Calls(nodes.Visitor):
             case beam_nodes.ExtractFromDict() if isinstance(inputs[0], _Phase):
                 return (_Column(inputs[0], operation.keys),)
         if type(operation) in ACCUMULATING:
-            # Packed combiners take the whole of a phase, others some inputs of it.
+            # Packed combiners take all inputs of a phase, other operations only some.
             [given] = inputs
             phase, keys = (given.phase, given.keys) if isinstance(given, _Column) else (given, None)
             return (phase.add(ACCUMULATING[type(operation)](operation, keys)),)
@@ -311,8 +311,8 @@ def _check_supported(operation: Any) -> None:
         raise NotInBatchesError("a vocabulary by keys or by informativeness")
 
 
-# Operations on short lists: (operation, elements of each input) -> elements, or an element for
-# each output of operations with several.
+# Functions of operations on short lists: they take the operation and the elements of each input,
+# and return elements; for operations with several outputs, one element per output.
 
 
 def _packed_merge(operation: Any, given: list[Any]) -> list[Any]:
@@ -351,13 +351,13 @@ def _merge_vocabulary(operation: Any, given: list[pa.Table]) -> list[pa.Table]:
 
 
 def _count_vocabulary(operation: Any, given: list[Any]) -> list[Any]:
-    # Tables before they are pruned, pairs afterwards.
+    # Before pruning, elements are tables; afterwards, pairs.
     count = sum(one.num_rows if isinstance(one, pa.Table) else 1 for one in given)
     return [np.int64(max(1, count))]
 
 
 def _prune_vocabulary(operation: Any, given: list[pa.Table]) -> list[tuple[Any, bytes]]:
-    """Returns pairs of count and token; ordered if only the first few are kept."""
+    """Returns pairs (count, token); in order only if the list is limited to the first few."""
     pairs: list[tuple[Any, bytes]] = []
     for table in given:
         if operation.frequency_threshold:

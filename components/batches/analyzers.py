@@ -1,4 +1,4 @@
-"""TFT's accumulating operations on whole batches: created, added to, merged, in plain calls.
+"""TFT's accumulating operations on whole batches, as plain calls: create, add, merge, output.
 
 Combiners and their accumulators are TFT's own. Vocabularies are counted in Arrow.
 """
@@ -12,18 +12,18 @@ import pyarrow as pa
 from tensorflow_transform import analyzer_nodes
 from tensorflow_transform.analyzers import _VocabOrderingType
 
-# Inputs of analyzers by the name of their tensor, [rows, ...].
+# Inputs of analyzers: arrays [rows, ...] by name of the tensor.
 Batch = Mapping[str, np.ndarray]
 
 _MAX_UNMERGED = 32
 
 
 class NotInBatchesError(Exception):
-    """Something that only TFT's own pipeline supports, in words."""
+    """Names what only TFT's or TFDV's own pipeline supports."""
 
 
 class Accumulating(ABC):
-    """An operation that accumulates rows; picklable, as what it accumulates is."""
+    """An operation that accumulates rows; it and its accumulators are picklable."""
 
     def __init__(self, operation: Any, keys: Any) -> None:
         self._combiner: Any = getattr(operation, "combiner", None)
@@ -31,19 +31,19 @@ class Accumulating(ABC):
 
     @abstractmethod
     def create(self) -> Any:
-        """Returns the accumulator of no rows."""
+        """Returns an accumulator without rows."""
 
     @abstractmethod
     def add(self, accumulator: Any, batch: Batch) -> Any:
-        """Returns the accumulator with the rows of a batch."""
+        """Returns the accumulator after the rows of a batch were added."""
 
     @abstractmethod
     def merge(self, accumulators: Sequence[Any]) -> Any:
-        """Returns one accumulator of all; there is at least one."""
+        """Merges one or more accumulators into one."""
 
     @abstractmethod
     def output(self, accumulator: Any) -> list[Any]:
-        """Returns the elements that TFT's operation would give."""
+        """Returns the elements that TFT's operation would return."""
 
 
 class _Combine(Accumulating):
@@ -63,7 +63,7 @@ class _Combine(Accumulating):
 
 
 class _PackedCombine(Accumulating):
-    """Several combiners over all rows, which TFT packs into one operation."""
+    """Several combiners over all rows, packed into one operation by TFT."""
 
     def __init__(self, operation: Any, keys: Any) -> None:
         super().__init__(operation, keys)
@@ -91,7 +91,7 @@ class _PackedCombine(Accumulating):
 
 
 class _CombinePerKey(Accumulating):
-    """A combiner for each key: a call a row, as in TFT."""
+    """One combiner per key: calls it once per row, as TFT does."""
 
     def create(self) -> dict[Any, Any]:
         return {}
@@ -118,7 +118,7 @@ class _CombinePerKey(Accumulating):
 
 
 class _Vocabulary(Accumulating):
-    """Distinct tokens with their counts, or summed weights: tables `token, count`."""
+    """Distinct tokens with counts or summed weights, as tables with columns `token, count`."""
 
     def __init__(self, operation: Any, keys: Any) -> None:
         super().__init__(operation, keys)
@@ -152,12 +152,12 @@ ACCUMULATING: Mapping[type, type[Accumulating]] = {
 
 
 def extracted(found: Mapping[str, Any], keys: Any) -> Any:
-    """Returns the value of a key, or of each of a tuple of keys."""
+    """Returns the value of a key; for a tuple of keys, the values."""
     return tuple(found[key] for key in keys) if isinstance(keys, tuple) else found[keys]
 
 
 def summed(tables: Sequence[pa.Table]) -> pa.Table:
-    """Returns each token once, with the sum of its counts; there is at least one table."""
+    """Returns each token once, with the sum of its counts; needs at least one table."""
     if len(tables) == 1:
         return tables[0]
     sums = pa.concat_tables(tables).group_by("token").aggregate([("count", "sum")])

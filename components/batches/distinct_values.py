@@ -1,7 +1,7 @@
-"""Counts of the distinct values of text and categorical features: TFDV's top values and uniques.
+"""Counts distinct values of text and categorical features: TFDV's top values and uniques.
 
-TFDV's own generator of them is a Beam transform with an element a value. This one counts exactly
-in Arrow, up to a bound for each feature; beyond it tfx_bsl's sketches estimate.
+TFDV's own generator of these is a Beam transform with one element per value. This one counts
+exactly in Arrow, up to a limit per feature; above it, tfx_bsl's sketches estimate.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,18 +26,18 @@ from tfx_bsl.sketches import KmvSketch, MisraGriesSketch
 
 from penstock.components.tfrecord.sharding import MIB
 
-# A feature beyond either is estimated. A million short texts take 30 MiB and 0.3 s at each merge.
+# Above either limit a feature is estimated: a merge of a million short texts takes 30 MiB, 0.3 s.
 MAX_EXACT_VALUES = 1_000_000
 MAX_EXACT_BYTES = 64 * MIB
 _MAX_UNMERGED = 32
-# The number of distinct values is then right to 1.6 % (one standard deviation).
+# With it, the number of distinct values is right to 1.6 % (one standard deviation).
 _SKETCH_BUCKETS = 4096
-# As in TFDV: a longer text counts as one and the same large value.
+# As in TFDV, all longer texts count as the same "large" value.
 _LARGE_TEXT_BYTES = 1024
 
 
 class ExactCounts:
-    """Distinct values of a feature with their counts, and their weights if rows have one."""
+    """Distinct values of a feature with their counts, and with weights if rows have weights."""
 
     def __init__(self) -> None:
         self._tables: list[pa.Table] = []
@@ -61,8 +61,8 @@ class ExactCounts:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether these are more values, or more bytes, than are counted exactly."""
-        # A sum of rows or bytes below the bound needs no merge to tell.
+        """Returns whether there are more values, or more bytes, than may be counted exactly."""
+        # If even the sum over tables is below the limits, no merge is needed.
         if _is_within_bounds(self._tables):
             return False
         return not _is_within_bounds([self.table()])
@@ -75,7 +75,7 @@ def _is_within_bounds(tables: Sequence[pa.Table]) -> bool:
 
 
 class EstimatedCounts:
-    """Sketches of the distinct values of a feature, for more of them than are counted."""
+    """Sketches of the distinct values of a feature that has too many to count."""
 
     def __init__(self, buckets: int) -> None:
         self.distinct = KmvSketch(_SKETCH_BUCKETS)
@@ -152,7 +152,7 @@ class DistinctValues(CombinerStatsGenerator):
         return estimated
 
     def compact(self, accumulator: Accumulator) -> Accumulator:
-        """Returns the accumulator with each value once: what is pickled."""
+        """Returns the accumulator with each value only once, ready to be pickled."""
         for counts in accumulator.values():
             if isinstance(counts, ExactCounts):
                 counts.table()
@@ -175,7 +175,7 @@ class DistinctValues(CombinerStatsGenerator):
         return {str(p) for p, counts in accumulator.items() if isinstance(counts, EstimatedCounts)}
 
     def extract_output(self, accumulator: Accumulator) -> DatasetFeatureStatistics:
-        """Returns number of distinct values, top values and rank histogram of each feature."""
+        """Returns the number of distinct values, top values and rank histogram of each feature."""
         result = DatasetFeatureStatistics()
         for path, counts in accumulator.items():
             unique, top, weighted_top = self._top(counts)
@@ -216,7 +216,7 @@ def _counted(values: pa.Array, weights: Any) -> pa.Table:
 
 
 def _most_frequent(table: pa.Table, by: str, most: int) -> list[FeatureValueCount]:
-    if by not in table.column_names:  # rows without a weight count 1 each
+    if by not in table.column_names:  # without weights, each row counts 1
         table = table.append_column(by, pc.cast(table["count"], pa.float64()))
     order = pc.sort_indices(table, sort_keys=[(by, "descending"), ("value", "descending")])
     top = table.take(order[:most])

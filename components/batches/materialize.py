@@ -1,4 +1,4 @@
-"""Raw Examples and a TransformGraph in, a folder of transformed Examples with a manifest out."""
+"""Applies a TransformGraph to raw Examples; writes transformed Examples with a manifest."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
 @dataclass(frozen=True)
 class _WriteTask:
-    """A raw shard, and the path of the transformed one relative to the manifest."""
+    """A raw shard, and the path of its transformed shard relative to the manifest."""
 
     raw: ShardTask
     file: str
@@ -48,7 +48,7 @@ class _Write:
     def _encoded(self, batch: pa.RecordBatch) -> pa.Array:
         if not any(map(_is_nested, batch.columns)):
             return encode_examples(_with_short_offsets(batch))
-        # Ragged in more than one dimension: tfx_bsl knows how a schema divides these.
+        # Lists ragged in more than one dimension: tfx_bsl knows how the schema divides these.
         from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
         encoder = RecordBatchToExamplesEncoder(transformed_schema(self.rows.graph))
@@ -59,7 +59,7 @@ _ENCODED = {pa.int64(): pa.int64(), pa.float32(): pa.float32(), pa.large_binary(
 
 
 def _with_short_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the batch with the list and text types of our encoder; 2 GiB at most."""
+    """Returns the batch with the list and text types of our encoder; it must be below 2 GiB."""
     columns = [column.cast(pa.list_(_ENCODED[column.type.value_type])) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
@@ -75,7 +75,7 @@ def materialize(
     *,
     engine: Engine,
 ) -> Manifest:
-    """Writes transformed Examples, a shard for each raw one; all appear or none."""
+    """Writes transformed Examples, one shard per raw shard; all appear at once, or none."""
     tasks = [
         _WriteTask(task, f"{split_dir(split)}/{shard_name(number, len(of_split))}")
         for split, of_split in splits.items()

@@ -1,4 +1,4 @@
-"""Shards as tasks: an Examples folder in, a picklable result of each shard out."""
+"""Runs shards of an Examples folder as tasks, each with a picklable result."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from penstock.components.tfrecord.manifest import Shard
 
 Result = TypeVar("Result")
 
-# TFDV's generators take 2.1 us a taxi row in batches of 32,768 and 11.6 in the 1,000 that it uses.
+# TFDV's generators take 2.1 us per taxi row in batches of 32,768, and 11.6 us in TFDV's of 1,000.
 _BATCH_ROWS = 32_768
 _SAMPLE_ROWS, _SAMPLE_BYTES, _SAMPLE_PLACES = 100_000, 2**26, 20
-# A pairwise merge would copy the accumulators, tables of distinct values among them, each time.
+# Pairwise merges would copy the accumulators, including tables of distinct values, each time.
 _MAX_UNMERGED = 16
 
 
@@ -36,12 +36,12 @@ class ShardTask:
 
     file: str
     shard: Shard
-    kinds: Kinds  # empty if they are not known
-    lists: frozenset[str]  # features with any number of values
+    kinds: Kinds  # empty if unknown
+    lists: frozenset[str]  # features with any number of values per row
 
 
 def shard_tasks(folder: str, split: str) -> list[ShardTask]:
-    """Returns the tasks of a split, held against its manifest if there is one."""
+    """Returns the tasks of a split; its shards are checked against the manifest if there is one."""
     [found] = find_splits(folder, [split])
     kinds = frozenset(found.kinds.items())
     pairs = zip(found.files, found.shards, strict=True)
@@ -55,14 +55,14 @@ def run_shards(
     engine: Engine,
     output: str,
 ) -> Iterator[Result]:
-    """Yields the result of each shard, in their order; workers must reach `output`."""
+    """Yields the result of each shard, in the order of tasks; workers must see `output`."""
     rows = sum(task.shard.rows for task in tasks)
     with open_workspace(output) as place, activity.counting(rows):
         yield from run_tasks(tasks, work, place, engine)
 
 
 def merge_in_groups(parts: Iterable[Result], merge: Callable[[Sequence[Result]], Result]) -> Result:
-    """Merges results of shards as they come, so that memory does not grow with their number."""
+    """Merges results while they arrive, so that memory does not grow with their number."""
     held: list[Result] = []
     for part in parts:
         held.append(part)
@@ -72,9 +72,9 @@ def merge_in_groups(parts: Iterable[Result], merge: Callable[[Sequence[Result]],
 
 
 def read_batches(task: ShardTask) -> Iterator[pa.RecordBatch]:
-    """Yields the Examples of a shard as tfx_bsl's decoder does: a column of lists a feature.
+    """Yields the Examples of a shard as tfx_bsl's decoder does: one column of lists per feature.
 
-    A feature that a row lacks is null; one with an empty list is not.
+    A feature that a row lacks is null; an empty list is not null.
     """
     read = 0
     for payloads in read_payloads(task.file, task.shard, rows=_BATCH_ROWS):
@@ -82,7 +82,7 @@ def read_batches(task: ShardTask) -> Iterator[pa.RecordBatch]:
         where = f"{task.file}, rows {read:,} and on"
         batch = row_decoder(task.kinds).decode(payloads, where)
         if _has_empty_list(batch, task.lists):
-            # TensorFlow's parser cannot tell an empty list from a missing feature.
+            # TensorFlow's parser does not distinguish an empty list from a missing feature.
             batch = row_decoder(frozenset()).decode(payloads, where)
         elif task.kinds:
             batch = _with_nulls(batch)
@@ -92,9 +92,9 @@ def read_batches(task: ShardTask) -> Iterator[pa.RecordBatch]:
 
 
 def sample_split(folder: str, split: str) -> pa.Table:
-    """Reads up to `_SAMPLE_ROWS` or about `_SAMPLE_BYTES` from places all over a split.
+    """Reads up to `_SAMPLE_ROWS` rows or about `_SAMPLE_BYTES` from all over a split.
 
-    A column has one value a row, or null; features with several values in a row are left out.
+    A column has one value or null per row; features with several values in a row are left out.
     """
     tasks = shard_tasks(folder, split)
     rows = sum(task.shard.rows for task in tasks)
@@ -109,7 +109,7 @@ def sample_split(folder: str, split: str) -> pa.Table:
 
 
 def _single_values(batch: pa.RecordBatch, name: str) -> pa.Array | None:
-    """Returns the value of each row, or null; None if a row has several."""
+    """Returns each row's value, or null; returns None if a row has several."""
     at = batch.schema.get_field_index(name)
     if at < 0 or pa.types.is_null(batch.schema.types[at]):
         return pa.nulls(batch.num_rows)
@@ -121,7 +121,7 @@ def _single_values(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 
 
 def _joined(parts: Sequence[pa.Array | None]) -> pa.ChunkedArray | None:
-    """Joins a feature's values; None if a row has several, or values differ in type."""
+    """Joins a feature's values; returns None if a row has several, or if types differ."""
     single = [part for part in parts if part is not None]
     kinds = {part.type for part in single} - {pa.null()}
     if len(single) < len(parts) or len(kinds) > 1:
@@ -154,7 +154,7 @@ def _is_empty(column: pa.LargeListArray) -> np.ndarray:
 
 
 def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the batch with null for each empty list."""
+    """Replaces each empty list by null."""
     columns = [c if pa.types.is_null(c.type) else _with_null_rows(c) for c in batch.columns]
     return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 

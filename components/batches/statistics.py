@@ -1,10 +1,10 @@
-"""TFDV's statistics from whole Arrow batches: its own generators, without Beam.
+"""TFDV's statistics from whole Arrow batches, by its own generators but without Beam.
 
-    accumulators = add(plan, batches)              a shard; picklable
+    accumulators = add(plan, batches)              of one shard; picklable
     accumulators = merge(plan, [accumulators, ...])
-    statistics = extract(plan, accumulators)       TFDV's own proto
+    statistics = extract(plan, accumulators)       as TFDV's own proto
 
-Only the counts of distinct values are not TFDV's own (`distinct_values.py`).
+Only the counts of distinct values are not by TFDV's code (`distinct_values.py`).
 """
 
 import random
@@ -34,24 +34,24 @@ from penstock.components.batches.shards import (
     read_sequences,
 )
 
-# An accumulator of each generator, by slice key; the key is None without slices.
+# One accumulator per generator, by slice key; the key is None if there are no slices.
 Accumulators = dict[str | None, list[Any]]
 
-# TFDV's `sample_rate` keeps or drops batches; these are as large as its own.
+# TFDV's `sample_rate` keeps or drops whole batches; parts of this size equal TFDV's batches.
 _SAMPLED_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Work on each shard: TFDV's generators with `DistinctValues`, and the slices of a batch."""
+    """What to do with each shard: TFDV's generators with `DistinctValues`, and slice functions."""
 
     options: StatsOptions
     generators: list[CombinerStatsGenerator]
-    slicers: list[Callable[..., Any]]  # give the slices of a batch; empty without slices
+    slicers: list[Callable[..., Any]]  # each returns the slices of a batch; empty without slices
 
 
 def not_in_batches(options: StatsOptions) -> str | None:
-    """Returns the options that only TFDV's own pipeline supports, in words; None without any."""
+    """Names the options that only TFDV's own pipeline supports; None if there are none."""
     slices_by_sql = _slicers(options)[1]
     overrides = options._per_feature_weight_override and not options.weight_feature
     reasons = {
@@ -80,9 +80,9 @@ def make_plan(options: StatsOptions) -> Plan:
 
 @dataclass(frozen=True)
 class SummarizeShard:
-    """Accumulates a shard; picklable, and worker processes import no TFX for it."""
+    """Accumulates a shard; picklable, and worker processes need not import TFX for it."""
 
-    options: str  # of TFDV, as JSON
+    options: str  # TFDV's options as JSON
     sequences: bool
 
     @property
@@ -107,7 +107,7 @@ def _is_known(generator: object) -> bool:
 
 
 def _slicers(options: StatsOptions) -> tuple[list[Callable[..., Any]], list[str]]:
-    """Returns slice functions and SQL queries; TFDV 1.21 has no queries and one function less."""
+    """Returns slice functions and SQL queries; TFDV 1.21 returns no queries."""
     config = options.slicing_config
     if not config:
         queries = getattr(options, "experimental_slice_sqls", None)
@@ -150,7 +150,7 @@ def _merged(plan: Plan, parts: Sequence[Accumulators]) -> Accumulators:
 
 
 def extract(plan: Plan, found: Accumulators) -> DatasetFeatureStatisticsList:
-    """Returns the statistics, a dataset a slice; one empty dataset if there were no rows."""
+    """Returns the statistics, one dataset per slice; one empty dataset if there were no rows."""
     result = DatasetFeatureStatisticsList()
     if not found:
         result.datasets.add()
@@ -194,5 +194,5 @@ def _sampled(batch: pa.RecordBatch, rate: float | None) -> pa.RecordBatch | None
         for start in starts
         if random.random() <= rate
     ]
-    # Taken, not sliced: TFDV raises IndexError on nested arrays with an offset.
+    # Taken, not sliced: TFDV raises IndexError for nested arrays with an offset.
     return RecordBatchTake(batch, pa.array(np.concatenate(kept))) if kept else None

@@ -1,4 +1,4 @@
-"""The TFX node: TFX's StatisticsGen, with an executor that takes whole batches."""
+"""TFX node: TFX's StatisticsGen with an executor that processes whole batches."""
 
 import logging
 import os
@@ -29,8 +29,8 @@ from penstock.components.engine.pipeline import node_engine
 
 logger = logging.getLogger(__name__)
 
-# Custom properties of the artifact: why TFDV's own pipeline computed it, empty if it did not; and
-# the features, as a JSON list, whose top values and uniques are estimates.
+# Custom properties of the artifact: why TFDV's own pipeline computed it (empty if it did not), and
+# a JSON list of the features whose top values and uniques are estimates.
 FALLBACK_PROPERTY = "not_in_batches"
 ESTIMATED_PROPERTY = "estimated_features"
 
@@ -38,7 +38,7 @@ Artifacts = dict[str, list[types.Artifact]]
 
 
 class Executor(executor.Executor):
-    """Computes statistics in batches if that is supported, else as TFX's executor does."""
+    """Computes statistics in batches if the options allow, otherwise as TFX's executor does."""
 
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
@@ -65,7 +65,7 @@ class Executor(executor.Executor):
         is_sequence = examples_utils.get_payload_format(examples) == _SEQUENCES
         work = SummarizeShard(options.to_json(), is_sequence)
         tasks = {split: shard_tasks(examples.uri, split) for split in splits}
-        # All splits at once, since each start of processes takes as long as a million rows.
+        # All splits at once: to start processes takes as long as a million rows.
         parts = run_shards(
             work,
             [task for of_split in tasks.values() for task in of_split],
@@ -85,7 +85,7 @@ class Executor(executor.Executor):
 def _write(
     work: SummarizeShard, parts: Iterable[Accumulators], split: str, statistics: types.Artifact
 ) -> list[str]:
-    """Writes the statistics of a split; returns the features with estimates."""
+    """Writes the statistics of a split; returns the features that were estimated."""
     found = merge(work.plan, parts)
     folder = artifact_utils.get_split_uri([statistics], split)
     path = os.path.join(folder, executor.DEFAULT_FILE_NAME)
@@ -100,16 +100,17 @@ _SEQUENCES = example_gen_pb2.FORMAT_TF_SEQUENCE_EXAMPLE
 
 
 class BatchStatisticsGen(component.StatisticsGen):
-    """TFX's StatisticsGen, with its inputs, outputs and options, at a fraction of its time.
+    """TFX's StatisticsGen with the same inputs, outputs and options, in a fraction of the time.
 
-    The statistics are TFDV's own: its generators take large Arrow batches, a task a shard, without
-    an element a row. Sums differ from TFX's by rounding, quantiles within TFDV's own error. Top
-    values and numbers of distinct values are exact up to a million values of a feature, and
-    estimates beyond; the artifact's property `estimated_features` lists these.
+    The statistics are TFDV's own: its generators process large Arrow batches, one task per shard,
+    instead of one Beam element per row. Sums differ from TFX's by rounding, quantiles within TFDV's
+    own error. Top values and numbers of distinct values are exact up to a million values per
+    feature; features above that are estimated, and the artifact's property `estimated_features`
+    lists them.
 
-    TFDV's own pipeline computes the whole if there is a `label_feature`, slices by SQL, a result in
-    partitions, weights of some features only, or an own generator that is a Beam transform. The
-    log and the artifact's property `not_in_batches` have the reason.
+    TFDV's own pipeline computes all of it if there is a `label_feature`, slices by SQL, a result in
+    partitions, weights for some features only, or a custom generator that is a Beam transform. The
+    log and the artifact's property `not_in_batches` say why.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
@@ -127,7 +128,7 @@ def _stats_options(input_dict: Artifacts, exec_properties: dict[str, Any]) -> St
 
 
 def _not_plain(examples: types.Artifact, exec_properties: dict[str, Any]) -> str | None:
-    """Returns what only TFX's executor supports around the statistics, in words."""
+    """Names what only TFX's executor supports, other than statistics options; None if nothing."""
     payload = examples_utils.get_payload_format(examples)
     own_patterns = examples_utils.CUSTOM_SPLIT_PATTERN_PROPERTY_NAME
     reasons = {

@@ -1,4 +1,4 @@
-"""The TFX node: TFX's Transform, with an executor that takes whole batches."""
+"""TFX node: TFX's Transform with an executor that processes whole batches."""
 
 import logging
 from typing import Any
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
-    """Analyzes and transforms in batches if that is supported, else as TFX's executor does."""
+    """Analyzes and transforms in batches if the options allow, otherwise as TFX's executor does."""
 
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
@@ -87,23 +87,24 @@ class Executor(executor.Executor):
 
 
 class BatchTransform(component.Transform):
-    """TFX's Transform, with its inputs and outputs, at a fraction of its time.
+    """TFX's Transform with the same inputs and outputs, in a fraction of the time.
 
-    The `preprocessing_fn` stays as it is. The TransformGraph is TFT's own: its analyzers and its
-    SavedModel, computed on whole batches, a task a shard. Vocabularies and schemas are those of
-    TFX; sums of float32 differ by rounding. Transformed Examples have a manifest, and a shard for
-    each raw one.
+    The `preprocessing_fn` need not change. The TransformGraph is TFT's own: its analyzers and its
+    SavedModel, computed on whole batches, one task per shard. Vocabularies and schemas equal TFX's;
+    sums of float32 differ by rounding. Transformed Examples have a manifest, and one shard per raw
+    shard.
 
-    TFT's own pipeline does the whole for vocabularies by mutual information or by keys,
+    TFT's own pipeline does all of it for vocabularies by mutual information or by keys,
     `ptransform_analyzer`, statistics, an analyzer cache, `force_tf_compat_v1`, and records that are
-    no tf.train.Examples. The log and the graph's property `not_in_batches` have the reason.
+    not tf.train.Examples. The log and the graph's property `not_in_batches` say why.
 
     Args:
         examples: Examples to analyze and transform.
         schema: Schema of the raw features.
-        disable_statistics: As in TFX, but True by default: statistics need TFT's own pipeline.
-        disable_analyzer_cache: As in TFX, but True by default: a cache needs TFT's own pipeline,
-            and reading all rows again costs less.
+        disable_statistics: As in TFX, but True by default, since statistics need TFT's own
+        pipeline.
+        disable_analyzer_cache: As in TFX, but True by default, since a cache needs TFT's own
+            pipeline, and to read all rows again costs less.
         options: TFX's other options, such as `preprocessing_fn` and `materialize`.
     """
 
@@ -141,7 +142,7 @@ def _splits(
 def _not_plain(
     input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
 ) -> str | None:
-    """Returns the option, in words, that only TFX's executor supports; None without one."""
+    """Names the option that only TFX's executor supports, or returns None."""
     examples = input_dict[keys.EXAMPLES_KEY]
     payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(examples)
     formats = {examples_utils.get_file_format(one) for one in examples}
@@ -162,7 +163,7 @@ def _not_plain(
 
 
 def _is_parsed_alike(schema: schema_pb2.Schema) -> bool:
-    """Whether TensorFlow's parser gives the tensors that TFX gives a preprocessing_fn."""
+    """Returns whether TensorFlow's parser gives the same tensors as TFX for a preprocessing_fn."""
     spec = schema_utils.schema_as_feature_spec(schema).feature_spec
     ours = impl_helper.get_type_specs_from_feature_specs(spec)
     tfxio = tfxio_utils.make_tfxio("", ["Transform"], example_gen_pb2.FORMAT_TF_EXAMPLE, "", schema)

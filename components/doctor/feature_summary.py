@@ -1,4 +1,4 @@
-"""Summary of each feature over many records, from protobuf Features."""
+"""Summarizes each feature over many records, from protobuf Features."""
 
 import codecs
 from array import array
@@ -11,11 +11,11 @@ import numpy as np
 
 from penstock.components.tfrecord.image_header import image_header
 
-# Limit of counting distinct values: few are a vocabulary, many are free values.
+# Maximum number of distinct values to count: few are a vocabulary, more are free values.
 MAX_DISTINCT = 1000
 _SAMPLE_CHARACTERS = 40
 _SAMPLE_VALUES = 4
-# Numbers are added to the summary in runs of this many: NumPy's cost of a run becomes negligible,
+# Numbers are added to the summary in runs of this length: with it, NumPy's overhead is negligible,
 # and a feature takes at most 512 KiB.
 _RUN_NUMBERS = 2**16
 _TYPE_CODES = {"int64": "q", "float": "d"}
@@ -23,12 +23,12 @@ _TYPE_CODES = {"int64": "q", "float": "d"}
 
 @dataclass(frozen=True)
 class FeatureSummary:
-    """Values of one feature in the records that were looked at; None where there is no such."""
+    """Values of one feature in the parsed records; a field is None if it does not apply."""
 
     name: str
-    place: str  # `features`; in a SequenceExample `context` or `feature_lists`
-    kind: str  # `int64`, `float`, `bytes`, several joined by `|`, or `""` without values
-    present: int  # records with a value (feature lists: with a step)
+    place: str  # `features`; or in a SequenceExample, `context` or `feature_lists`
+    kind: str  # `int64`, `float`, `bytes`, or several joined by `|`; `""` without values
+    present: int  # number of records with a value (for feature lists: with a step)
     records: int
     min_values: int
     max_values: int
@@ -40,14 +40,14 @@ class FeatureSummary:
     non_finite: int
     min_bytes: int | None
     max_bytes: int | None
-    distinct: int | None  # at most `MAX_DISTINCT`
-    contents: dict[str, int]  # number of bytes values by kind of image (`PNG 8x8`)
-    samples: tuple[str, ...]  # some distinct values, shortened
+    distinct: int | None  # number of distinct values, up to `MAX_DISTINCT`
+    contents: dict[str, int]  # number of bytes values by image format and size (`PNG 8x8`)
+    samples: tuple[str, ...]  # some distinct values, abbreviated
 
 
 @dataclass
 class FeatureTally:
-    """Tally of one feature, record by record, in bounded memory."""
+    """Summarizes one feature, record by record, in bounded memory."""
 
     name: str
     place: str
@@ -159,14 +159,14 @@ def _sample(values: Any) -> str:
 
 def _sample_value(value: float | bytes) -> str:
     if isinstance(value, float):
-        # The shortest digits that round-trip; NumPy's versions format them differently.
+        # Shortest digits that identify the number; NumPy versions format it differently.
         return repr(float(str(np.float32(value))))
     if not isinstance(value, bytes):
         return str(value)
     if image := image_header(value):
         return f"<{image}, {len(value):,} bytes>"
     try:
-        head = value[: 4 * _SAMPLE_CHARACTERS]  # it may end within a character
+        head = value[: 4 * _SAMPLE_CHARACTERS]  # this may cut a character
         text = codecs.getincrementaldecoder("utf-8")().decode(head, head == value)
     except UnicodeDecodeError:
         text = ""

@@ -1,6 +1,6 @@
-"""Inspection of any TFRecord files without TensorFlow: a path in, a report out.
+"""Inspects any TFRecord files at a path, without TensorFlow, and returns a report.
 
-Parses some records of each file, and counts all records if that is quick.
+Parses some records of each file, and counts all records if that is fast.
 """
 
 import json
@@ -22,20 +22,20 @@ from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.records import Frame, RecordReader, open_file
 from penstock.components.tfrecord.unlisted import find_tfrecords
 
-# Parsing and adding up take 50-100 us a record: a tenth of a second.
+# To parse and summarize takes 50-100 us per record: a tenth of a second in all.
 DEFAULT_RECORDS = 1000
-# Limit on parsed bytes, all files together, for records of hundreds of kilobytes.
+# Maximum bytes to parse, over all files, for records of hundreds of kilobytes.
 _SUMMARY_BYTES = 64 * 2**20
-# Limit on bytes that are read only to count records, all files together: a second or two.
+# Maximum bytes to read only to count records, over all files: a second or two.
 _COUNT_BYTES = 256 * 2**20
 _HEXDUMP_BYTES = 64
 
 
 @dataclass(frozen=True)
 class InspectedFile:
-    """Size on disk and records of one file, an estimate from its first part unless `is_exact`.
+    """Size on disk and number of records of one file; without `is_exact` the number is estimated.
 
-    `fault` is the place of the first damage, which ends the counting.
+    `fault` is the place of the first damage, where counting stops.
     """
 
     file: str
@@ -85,10 +85,10 @@ class InspectReport:
 def inspect(
     path: str, *, samples: int = 3, max_records: int | None = DEFAULT_RECORDS
 ) -> InspectReport:
-    """Inspects a TFRecord file, a folder of them, or those that match a glob.
+    """Inspects a TFRecord file, a folder of files, or the files that match a glob.
 
-    Parses at most `max_records` records (None: all), from the beginnings of all files and at most
-    64 MiB in all, and keeps `samples` distinct values of each feature.
+    Parses at most `max_records` records (None: all) and 64 MiB, from the beginnings of all files,
+    and keeps `samples` distinct values of each feature.
     """
     manifests, set_faults = _sets(path)
     try:
@@ -118,14 +118,14 @@ def inspect(
 
 
 def _sets(path: str) -> tuple[dict[str, Manifest], tuple[str, ...]]:
-    """Manifests by folder and faults of their shards; digests only of sets that are read anyway."""
+    """Returns manifests by folder and faults of shards; digests only if files are read whole."""
     faults: list[str] = []
     try:
         scopes = find_scopes(path)
         for scope in scopes:
             size = sum(shard.bytes for shard in scope.shards)
             faults += shard_faults(scope, digests=size <= _COUNT_BYTES)
-    except DataError as error:  # of the manifest; the files are inspected all the same
+    except DataError as error:  # in the manifest; the files are still inspected
         return {}, (*faults, str(error))
     return {str(scope.root): scope.manifest for scope in scopes}, tuple(faults)
 
@@ -174,7 +174,7 @@ class _Survey:
 def _look_into(
     path: Path, survey: _Survey, records: float, summary_bytes: float, count_bytes: float
 ) -> InspectedFile:
-    """Parses records up to two limits, then counts records up to a third."""
+    """Parses records within the first two limits, then counts records within the third."""
     count = end = 0
     fault = None
     is_exact = False
@@ -200,13 +200,13 @@ def _look_into(
 
 
 def _first_frame(files: tuple[InspectedFile, ...]) -> tuple[str | None, Frame | None]:
-    """File and layout of the first good record, or of the first one if all files begin damaged."""
+    """Returns file and layout of the first good record; if there is none, of the first record."""
     damaged: tuple[str | None, Frame | None] = (None, None)
     for inspected in files:
         with open_file(inspected.file) as file:
             try:
                 frame = RecordReader(file, inspected.file).first_frame()
-            except DataError:  # compressed data cut in the first record: a fault of the file
+            except DataError:  # damaged compressed data: already a fault of the file
                 continue
         if frame is not None and frame.is_length_right:
             return inspected.file, frame

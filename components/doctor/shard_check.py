@@ -1,4 +1,4 @@
-"""Check of every byte of one file: a path and its manifest entry in, faults out."""
+"""Checks every byte of one file against its manifest entry, and returns faults."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,10 +14,11 @@ from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.records import Record, RecordReader, open_file
 
-# Damaged payloads that are named one by one; one more line counts the others.
+# Maximum number of damaged payloads to name; one more line counts the others.
 MAX_NAMED_RECORDS = 100
 # The outermost layer of every record is checked (0.3 us). A full parse takes 2-8 us, more than all
-# else together, and files rarely mix kinds: the first hundred records, then every hundredth.
+# other checks, and files rarely mix kinds; so only the first hundred records and then every
+# hundredth are.
 _PARSED_FIRST = 100
 _PARSED_EVERY = 100
 _KINDS = {"int64_list": "INT", "float_list": "FLOAT", "bytes_list": "BYTES"}
@@ -25,9 +26,9 @@ _KINDS = {"int64_list": "INT", "float_list": "FLOAT", "bytes_list": "BYTES"}
 
 @dataclass(frozen=True)
 class FileReport:
-    """Size on disk, records and faults of one file, a line for each, in file order.
+    """Size on disk, records and faults of one file; one line per fault, in file order.
 
-    A fault that hides the rest ends `records` there, and makes `rows` None.
+    After a fault that hides the rest of the file, `records` counts no further and `rows` is None.
     """
 
     file: str
@@ -49,8 +50,8 @@ def check_shard(
 ) -> FileReport:
     """Checks one file; `shard` and `compression` are None without a manifest.
 
-    `layout` is that of packed records, None if each record is one row. `step_kinds` collects the
-    kind (INT, FLOAT, BYTES) of the steps of each feature list over all files.
+    `layout` is the layout of packed records, or None if each record is one row. `step_kinds`
+    collects the kind (INT, FLOAT, BYTES) of each feature list's steps, over all files.
     """
     try:
         with open_file(path) as raw:
@@ -58,7 +59,7 @@ def check_shard(
             reader = RecordReader(file, str(path))
             examples = _Examples({} if step_kinds is None else step_kinds, shard is not None)
             found = _read(reader, str(path), layout, examples)
-            while file.read(CHUNK_BYTES):  # for size and digest, after a fault
+            while file.read(CHUNK_BYTES):  # after a fault, read on for size and digest
                 pass
     except DataError as error:
         return FileReport(str(path), 0, "", 0, None, (str(error),))
@@ -80,7 +81,7 @@ def check_shard(
 
 
 class _Records(NamedTuple):
-    """Records, rows and faults of a file; `rows` is None if a fault hides some."""
+    """Records, rows and faults of a file; `rows` is None if a fault hides some rows."""
 
     records: int
     rows: int | None
@@ -88,9 +89,9 @@ class _Records(NamedTuple):
 
 
 class _Examples:
-    """Check of payloads that are rows; each counts as a row, whatever it is.
+    """Checks payloads that are rows; each record counts as a row, whatever it holds.
 
-    Without a manifest, blocks of packed rows pass with the number of rows in their header.
+    Without a manifest, blocks of packed rows pass, too, and count the rows in their header.
     """
 
     def __init__(self, step_kinds: dict[str, str], has_manifest: bool) -> None:
@@ -101,7 +102,7 @@ class _Examples:
         self._sequences = self._others = 0
 
     def rows(self, record: Record) -> int:
-        """Returns the number of rows of a record; DataError if it is no Example."""
+        """Returns the number of rows in a record; DataError if it is not an Example."""
         if is_packed(record.payload) and not self._has_manifest:
             self.has_packed = True
             return block_rows(record.payload)
@@ -121,7 +122,7 @@ class _Examples:
         return 1
 
     def _check_steps(self, payload: bytes) -> None:
-        """Refuses a step of another kind than its feature list, which no parser accepts."""
+        """Raises DataError if steps of one feature list differ in kind, which no parser accepts."""
         message: Any = parse_example(payload)
         for name, steps in message.feature_lists.feature_list.items():
             for index, step in enumerate(steps.feature):
@@ -137,9 +138,9 @@ class _Examples:
 
     @property
     def mixture(self) -> str | None:
-        """Fault of SequenceExamples among Examples: readers of Examples drop their lists.
+        """Returns a fault if there are SequenceExamples among Examples, whose readers drop lists.
 
-        Examples among SequenceExamples are fine: a SequenceExample may have no list.
+        Examples among SequenceExamples are no fault: a SequenceExample may have no lists.
         """
         if self._first_sequence is None or self._sequences > self._others:
             return None
@@ -153,7 +154,7 @@ class _Examples:
 def _read(
     reader: RecordReader, name: str, layout: PackedLayout | None, examples: _Examples
 ) -> _Records:
-    """Checks every record: a packed block of the layout if there is one, else an Example."""
+    """Checks every record: as a packed block if there is a layout, otherwise as an Example."""
     damaged: list[str] = []
     foreign: list[str] = []
     later: list[str] = []
@@ -180,7 +181,7 @@ def _read(
         later.append(f"{foreign[0]} ({foreign_count:,} of {good:,} records are so)")
     if examples.mixture:
         later.append(f"{name}: {examples.mixture}")
-    # Damaged and foreign records among Examples count as rows, as in the manifest.
+    # Damaged records, and others that are not Examples, count as rows, as in the manifest.
     known_rows = None if is_hidden else rows + records - good + foreign_count
     return _Records(records, known_rows, (*damaged, *later))
 

@@ -1,9 +1,9 @@
-"""Check of every byte of a set of shards: a path in, a report of all faults out.
+"""Checks every byte of a set of shards at a path, and returns a report of all faults.
 
-With a manifest, each listed shard must be present with the listed size, digest and number of
-records, and the splits must hold nothing else. With or without one, the checksums of every record
-must be right and every payload an Example or SequenceExample, or, if the manifest says so, a block
-of packed rows of its layout.
+With a manifest, each listed shard must exist with the listed size, digest and number of records,
+and the splits must contain no other files. In any case, the checksums of every record must be
+right, and every payload must be an Example or SequenceExample or, if the manifest says so, a block
+of packed rows with its layout.
 """
 
 import json
@@ -28,9 +28,9 @@ _NO_MANIFEST = (
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Result of a verification: its manifests joined by commas, faults of the set, skipped files.
+    """Result of a verification; `manifest` joins the paths of several by commas.
 
-    `notes` are checks that were not possible, with the reason.
+    `notes` names checks that were not possible, with the reason.
     """
 
     path: str
@@ -46,12 +46,12 @@ class VerifyReport:
 
     @property
     def records(self) -> int:
-        """Number of records in all files, up to the first fault that hides the rest of a file."""
+        """Number of records in all files; in each, up to the first fault that hides the rest."""
         return sum(file.records for file in self.files)
 
     @property
     def rows(self) -> int | None:
-        """Number of rows in all files, several in a packed record; None if a fault hides some."""
+        """Number of rows in all files (a packed record has several); None if a fault hides some."""
         rows = [file.rows for file in self.files if file.rows is not None]
         return sum(rows) if len(rows) == len(self.files) else None
 
@@ -64,7 +64,7 @@ class VerifyReport:
         return json.dumps({**asdict(self), **totals}, indent=1)
 
     def raise_faults(self) -> None:
-        """Raises one DataError with a line for each fault, if there is any."""
+        """If there are faults, raises one DataError with one line per fault."""
         if self.faults:
             raise DataError("\n".join(self.faults))
 
@@ -82,21 +82,21 @@ class _Meter:
 
 
 def verify(path: str, *, on_progress: OnProgress | None = None) -> VerifyReport:
-    """Checks an Examples artifact, a folder of TFRecords, one file, or those that match a glob.
+    """Checks an Examples artifact, a folder of TFRecords, one file, or files that match a glob.
 
     A split's folder or a shard inside an artifact is checked against the artifact's manifest.
 
     Args:
         path: A file, a folder or a glob.
-        on_progress: Called after every read, 1 MiB or less, with the bytes read so far and
-            the bytes of all files.
+        on_progress: Called after every read of 1 MiB or less, with the number of bytes read so far
+            and the size of all files.
 
     Raises:
-        DataError: There is nothing to check.
+        DataError: There are no files to check.
     """
     try:
         scopes = find_scopes(path)
-    except DataError as error:  # of the manifest; the files are checked all the same
+    except DataError as error:  # in the manifest; the files are still checked
         report = _verify_unlisted(path, on_progress)
         return replace(report, set_faults=(str(error), *report.set_faults), notes=())
     if not scopes:

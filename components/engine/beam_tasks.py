@@ -1,11 +1,11 @@
-"""Tasks as elements of a Beam pipeline, by way of three files in a place that all workers see.
+"""Runs tasks as elements of a Beam pipeline, with three files in a folder that all workers see.
 
-    .work/3f8a01c2/plan      the tasks one after the other, each with its part of the input
-    .work/3f8a01c2/stopped   exists once a task met an error in the data: no other task begins
+    .work/3f8a01c2/plan      all tasks one after the other, each with its part of the input
+    .work/3f8a01c2/stopped   created when a task finds an error in the data: no other task begins
     .work/3f8a01c2/results   the results of all tasks
 
 An element is a range of bytes of the plan, later the results of its tasks: never rows, and never a
-list of files, so that what an engine carries does not grow with the data.
+list of files, so the engine's own data does not grow with the input.
 """
 
 import pickle
@@ -27,12 +27,12 @@ from penstock.components.engine.tasks import MakePipeline, Result, Task
 from penstock.components.errors import DataError, PenstockError, TriesFailedError, one_line
 from penstock.components.files.output import WORK_DIR, Output
 
-# These do not retry, and print an error of a task with its traceback.
+# These runners do not retry; they would print an error of a task with its traceback.
 LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
 _UNSEEN = "the output is not seen by the worker on"
 _UNSEEN_END = "or an s3:// or gs:// address"
-# Beyond as many tasks several share an element: each is 6 kB in Beam's local runner, and a cluster
-# has fewer slots.
+# Above this number of tasks, several share an element: Beam's local runner takes 6 kB per element,
+# and a cluster has fewer slots anyway.
 _MAX_ELEMENTS = 4_000
 
 
@@ -48,7 +48,7 @@ class _Files(NamedTuple):
 
 
 class _Planned(NamedTuple):
-    """Some tasks: the number of the first, and where they begin and end in the plan, in bytes."""
+    """Some tasks: number of the first, and where the tasks begin and end in the plan, in bytes."""
 
     number: int
     start: int
@@ -56,7 +56,7 @@ class _Planned(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """The results of some tasks, packed; or the error that stopped one of them, in one line."""
+    """Compressed results of some tasks; or, as one line, the error that stopped one of them."""
 
     number: int
     results: bytes
@@ -69,7 +69,7 @@ def run_on_beam(
     place: Output,
     make_pipeline: MakePipeline,
 ) -> Iterator[Result]:
-    """Yields the results of `run_tasks` where an engine elsewhere does the work."""
+    """Yields the results of `run_tasks`, when an engine on other machines does the work."""
     files = _Files.new()
     planned = _write_plan(tasks, place, files)
     if not planned:
@@ -87,8 +87,8 @@ def run_on_beam(
             )
     except (RuntimeError, PenstockError) as error:
         if str(error).startswith("KeyboardInterrupt"):
-            raise KeyboardInterrupt from error  # as it was before Beam's worker wrapped it
-        # An engine repeats a worker's error within its own; the text may come cut.
+            raise KeyboardInterrupt from error  # Beam's worker had wrapped the interruption
+        # An engine puts a worker's error into the text of its own, which may be cut.
         causes = f"{error}\n{error.__cause__}"
         if unseen := re.search(f"{_UNSEEN} [^ ]+ .*?{_UNSEEN_END}", causes):
             raise DataError(unseen[0]) from error
@@ -98,10 +98,10 @@ def run_on_beam(
         if one.error is not None:
             raise DataError(one.error)
     if [one.number for one in done] != [one.number for one in planned]:
-        # The result with the reason was lost with its worker, before the engine kept it.
+        # The result with the error was lost with its worker, before the engine stored it.
         raise DataError(place.read(files.stopped).decode())
     done.reverse()
-    while done:  # so that the results of one element at a time are unpacked
+    while done:  # so that only one element's results are decompressed at a time
         yield from pickle.loads(zlib.decompress(done.pop().results))
 
 
@@ -123,7 +123,8 @@ class _RunTasks(beam.DoFn):
                 return []
             while plan.tell() < end - start:
                 results.append(self._work(pickle.load(plan)))
-            # The driver holds those of all tasks, in Beam several times: names shrink to a third.
+            # The driver holds all results, in Beam several times: compression shrinks names to a
+            # third.
             packed = zlib.compress(pickle.dumps(results, pickle.HIGHEST_PROTOCOL), 1)
             return [_Done(number, packed)]
         except (OSError, TriesFailedError, MemoryError) as error:
@@ -131,7 +132,7 @@ class _RunTasks(beam.DoFn):
                 raise
             reason = one_line(error)
         except PenstockError as error:
-            # A value: an engine that tries again would meet the same data.
+            # Returned, not raised: an engine that tried again would meet the same data.
             reason = str(error)
         self._place.put(self._files.stopped, reason.encode())
         return [_Done(planned.number, b"", reason)]
@@ -149,7 +150,7 @@ def _naming_unseen() -> Iterator[None]:
 
 
 def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Planned]:
-    """Writes each task as it comes: the plan of ten million images is gigabytes."""
+    """Writes each task when it is drawn: the plan of ten million images takes gigabytes."""
     places = array("q", [0])
     with place.new_try() as folder:
         (folder / files.plan).parent.mkdir(parents=True)
@@ -164,7 +165,7 @@ def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Pla
 
 
 def _report_all(found: tuple[int, Iterable[_Done]], place: Output, files: _Files) -> None:
-    # An engine may run a task twice; either result will do.
+    # An engine may run a task twice; either result is right.
     by_number = {one.number: one for one in found[1]}
     done = [by_number[number] for number in sorted(by_number)]
     with _naming_unseen():

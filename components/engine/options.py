@@ -1,4 +1,4 @@
-"""Options of an engine: of an ingest or a packing, or of all Beam nodes of a pipeline."""
+"""Options of an engine: for an ingest, a packing, or all Beam nodes of a pipeline."""
 
 import io
 from contextlib import redirect_stderr
@@ -9,11 +9,11 @@ from penstock.components.errors import UsageError
 from penstock.components.limits import check_choices, check_numbers
 
 Runner = Literal["local", "flink", "portable", "dataflow"]
-# Field with the engine's address, which is called like Beam's own option.
+# Field with the address of each engine; it has the name of Beam's own option.
 _ADDRESSES = {"flink": "flink_master", "portable": "job_endpoint"}
 _RUNNERS = {"flink": "FlinkRunner", "portable": "PortableRunner", "dataflow": "DataflowRunner"}
 _DATAFLOW_NEEDS = ("project", "region", "temp_location", "sdk_container_image")
-# The options of Beam that decide where and on which machines a job runs.
+# Beam's options that decide where, and on which machines, a job runs.
 DATAFLOW_OPTIONS = (
     *_DATAFLOW_NEEDS,
     *("staging_location", "job_name", "labels", "experiments", "dataflow_service_options"),
@@ -27,23 +27,23 @@ DATAFLOW_OPTIONS = (
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """An engine that does tasks. Its workers must see input and output under the same names.
+    """An engine that runs tasks. Its workers must see input and output under the same names.
 
     Attributes:
-        runner: local (processes on this machine), flink, dataflow, or portable: a job server
-            of Beam.
+        runner: local (processes on this machine), flink, dataflow, or portable (any job server of
+            Beam).
         workers: Number of processes on this machine.
-        flink_master: HOST:PORT of the Flink cluster's REST server.
-        flink_version: Version of the Flink cluster, which decides Beam's job server.
-        job_server_jar: Path of Beam's job server for Flink; by default Beam fetches the one of
-            its own version from Maven Central.
+        flink_master: HOST:PORT of the REST server of the Flink cluster.
+        flink_version: Version of the Flink cluster; it determines Beam's job server.
+        job_server_jar: Path of Beam's job server for Flink; by default Beam downloads the job
+            server of its own version from Maven Central.
         job_endpoint: HOST:PORT of a job server.
-        worker_pool: HOST:PORT of Beam's worker pool, as the engine's own workers see it; each has
-            one beside it.
+        worker_pool: HOST:PORT of Beam's worker pool as the engine's own workers see it; each has a
+            pool beside it.
         parallelism: Number of tasks at the same time, up to the cluster's slots. Beam's job server
-            does not ask the cluster: its own default is 1.
-        dataflow: Options of Dataflow, `NAME=VALUE` as Beam names them: project, region,
-            temp_location (gs://) and sdk_container_image, and others such as machine_type.
+            does not ask the cluster; its default is 1.
+        dataflow: Options of Dataflow as `NAME=VALUE`, with Beam's names: project, region,
+            temp_location (gs://), sdk_container_image, and others such as machine_type.
 
     Raises:
         UsageError: A value is not one of the choices, or belongs to another runner.
@@ -106,12 +106,13 @@ class EngineOptions:
             return [f"--runner={_RUNNERS[self.runner]}", *(f"--{one}" for one in self.dataflow)]
         option = _ADDRESSES[self.runner]
         args = [f"--runner={_RUNNERS[self.runner]}", f"--{option}={self.address}"]
-        # Workers have penstock and TFX; without this TFX builds a source distribution in each node.
+        # Workers already have penstock and TFX; without this, TFX builds a source distribution per
+        # node.
         args.append("--sdk_container_image=unused")
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
-        # Without this a job's Python workers end with each stage that no other overlaps.
+        # Without this, a job's Python workers end with each stage that no other stage overlaps.
         args += [f"--parallelism={self.parallelism}", "--environment_cache_millis=60000"]
-        # Without this each job runs pip, which the image lacks, to log what is installed.
+        # Without this, each job runs pip, which the image lacks, to log the installed packages.
         args.append("--experiments=disable_logging_submission_environment")
         if self.runner == "flink":
             args.append(f"--flink_version={self.flink_version}")
@@ -126,7 +127,7 @@ def _check_beam_parses(args: list[str]) -> None:
     try:
         with redirect_stderr(printed):
             PipelineOptions(args).get_all_options()
-    except SystemExit as error:  # argparse's, after a page of usage
+    except SystemExit as error:  # argparse exits, after it printed its usage
         said = printed.getvalue().partition(": error: ")[2].strip()
         raise UsageError(
             f"`dataflow` takes NAME=VALUE, of a switch NAME alone, as Beam does; {said}"
@@ -137,16 +138,16 @@ def local_beam_args(workers: int = 1) -> list[str]:
     """Returns Beam's arguments for this machine.
 
     Args:
-        workers: Number of processes; 1 works in this process, which for small data beats the
-            start of others by far (84 s against 280 s for TFX's penguin example).
+        workers: Number of processes; 1 works in this process, which for small data is much faster
+            than to start others (84 s against 280 s for TFX's penguin example).
     """
     mode = "in_memory" if workers == 1 else "multi_processing"
     return [
-        # Named, because Beam's DirectRunner first tries to download the Prism runner.
+        # Named explicitly: Beam's DirectRunner first tries to download the Prism runner.
         "--runner=FnApiRunner",
         f"--direct_running_mode={mode}",
         f"--direct_num_workers={workers}",
-        # Not used by this runner; without it TFX builds a source distribution of itself in
+        # This runner does not use it; without it, TFX builds a source distribution of itself in
         # each Beam node (2-4 s).
         "--sdk_container_image=unused",
     ]

@@ -1,4 +1,4 @@
-"""Beam pipelines on the engines of `options.py`, and the engine of a TFX node."""
+"""Beam pipelines on the engines of `options.py`, and the engine for a TFX node."""
 
 import os
 import socket
@@ -16,20 +16,20 @@ from penstock.components.engine.tasks import Engine, MakePipeline
 from penstock.components.errors import PenstockError, UsageError, short_error
 
 _ANSWER_SECONDS = 10.0
-# The engine's own reason stands behind Beam's words for the pipeline.
+# In Beam's message, the engine's own reason comes last.
 _SAID_CHARACTERS = 600
 
 
 @contextmanager
 def engine_pipeline(engine: EngineOptions) -> Iterator[beam.Pipeline]:
-    """Yields a pipeline on an engine, which runs when the block ends; errors have its reason."""
+    """Yields a pipeline that runs on an engine when the block ends; its errors have the reason."""
     _require_engine(engine)
     try:
         with beam.Pipeline(options=PipelineOptions(flags=engine.beam_args())) as pipeline:
             yield pipeline
     except PenstockError:
         raise
-    except Exception as error:  # each engine has its own class
+    except Exception as error:  # each engine has its own error class
         said = short_error(error, _SAID_CHARACTERS)
         place = ", ".join(filter(None, (engine.runner, engine.address)))
         raise PenstockError(f"{place}: {said}") from error
@@ -40,7 +40,7 @@ def _require_engine(engine: EngineOptions) -> None:
         return
     host, _, port = engine.address.rpartition(":")
     try:
-        # Beam would wait for minutes.
+        # Without this check, Beam would wait for minutes.
         socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
     except (OSError, ValueError) as error:
         raise UsageError(
@@ -51,12 +51,12 @@ def _require_engine(engine: EngineOptions) -> None:
 
 
 def node_engine(make_pipeline: MakePipeline) -> Engine:
-    """Returns the engine of a TFX node whose `beam_pipeline_args` give such pipelines."""
+    """Returns the engine that a TFX node's `beam_pipeline_args` describe."""
     pipeline = make_pipeline()
     assert isinstance(pipeline, beam.Pipeline)
     if not isinstance(pipeline.runner, LOCAL_RUNNERS):
         return make_pipeline
     options = pipeline.options.view_as(DirectOptions)
-    if options.direct_running_mode == "in_memory":  # as in Beam, whatever the number of workers
+    if options.direct_running_mode == "in_memory":  # as in Beam, for any number of workers
         return 1
     return options.direct_num_workers or cpu_count()  # 0 means all cores, as in Beam

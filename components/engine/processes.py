@@ -1,7 +1,7 @@
-"""Tasks in several processes of this machine, without Beam.
+"""Runs tasks in several processes of this machine, without Beam.
 
-A process imports what its work needs: 0.5 s of CPU for a scan, where a worker of Beam's takes 3 s.
-The driver sends one task at a time to each and receives results, errors and counts of rows.
+A process imports only what its work needs: 0.5 s of CPU for a scan, while a worker of Beam takes 3
+s. The driver sends each process one task at a time, and receives results, errors and row counts.
 """
 
 import gc
@@ -25,8 +25,8 @@ from penstock.components.errors import DataError, PenstockError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# A command of our own, because multiprocessing's imports the user's script once more.
-# Its modules are those of this process, whatever lies in the folder where the user stands.
+# A command of our own, since multiprocessing's would import the user's script again. It uses this
+# process's module paths, whatever is in the current folder.
 _WORKER = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from penstock.components.engine import processes; processes._serve(sys.argv[1])"
@@ -35,17 +35,17 @@ _SECONDS_BETWEEN_COUNTS = 0.2
 
 
 class _Rows(int):
-    """Rows that a task has done since its process last sent a count."""
+    """Number of rows that a task has processed since its process last sent a count."""
 
 
 def run_in_processes(
     work: Callable[[Task], Result], tasks: Iterable[Task], count: int
 ) -> Iterator[Result]:
-    """Yields the result of each task in order, as soon as it and all before it are there.
+    """Yields the result of each task, in order, once it and all results before it have arrived.
 
-    Work, tasks and results are picklable; tasks are drawn as processes become free. Of failed tasks
-    the first's error is raised, and tasks behind it do not begin. A lost process is a DataError,
-    and the others are killed; a bug is a RuntimeError with its traceback.
+    Work, tasks and results must be picklable; tasks are drawn as processes become free. If tasks
+    fail, the error of the first is raised, and later tasks do not begin. If a process is lost, the
+    others are killed and a DataError is raised; a bug raises a RuntimeError with its traceback.
     """
     todo = enumerate(tasks)
     running: dict[Connection, tuple[_Process, int]] = {}
@@ -111,13 +111,13 @@ def _lost(pid: int, code: int) -> str:
 
 @contextmanager
 def _started(work: Callable[[Any], Any]) -> Iterator[_Process]:
-    """A process for `work`, killed if the block fails."""
+    """Yields a process for `work`, which is killed if the block fails."""
     ours, theirs = Pipe()
     handle = theirs.fileno()
     command = [sys.executable, "-W", "ignore::FutureWarning", "-c", _WORKER, str(handle), *sys.path]
-    # TensorFlow in a worker would take the memory of the GPUs, which it does not need.
+    # Without GPUs: TensorFlow in a worker would take their memory without using it.
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-    # In a session of its own: Ctrl-C is left to this process.
+    # In a session of its own, so that Ctrl-C reaches only this process.
     with subprocess.Popen(command, pass_fds=[handle], start_new_session=True, env=env) as popen:
         try:
             theirs.close()
@@ -131,7 +131,7 @@ def _started(work: Callable[[Any], Any]) -> Iterator[_Process]:
 
 
 def _serve(handle: str) -> None:
-    # Collecting garbage among the objects of libraries takes a fifth of the time of their imports.
+    # During imports of libraries, garbage collection would take a fifth of the time.
     gc.set_threshold(100_000, 20, 20)
     with Connection(int(handle)) as driver, suppress(EOFError, ConnectionError):
         work = driver.recv()
@@ -143,7 +143,7 @@ def _serve(handle: str) -> None:
 
 
 class _RowSender:
-    """Sends counts of rows to the driver, a few a second."""
+    """Sends row counts to the driver, a few per second."""
 
     def __init__(self, driver: Connection) -> None:
         self._driver = driver
@@ -163,13 +163,13 @@ class _RowSender:
 
 
 def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
-    """Returns the pickled result, or the pickled error; of a bug its traceback."""
+    """Returns the pickled result or error; for a bug, an error with the traceback."""
     try:
         try:
             return pickle.dumps(work(task))
         except (PenstockError, OSError) as error:
             pickled = pickle.dumps(error)
-            with suppress(Exception):  # an error whose class takes other arguments than its text
+            with suppress(Exception):  # an error's class may not accept its text as only argument
                 pickle.loads(pickled)
                 return pickled
             return pickle.dumps(DataError(str(error)))

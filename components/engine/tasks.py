@@ -1,9 +1,9 @@
-"""Runs tasks that know nothing of each other: the one way in which shards are read and written.
+"""Runs independent tasks; all code that reads or writes shards uses it.
 
     results = run_tasks(tasks, work, place, engine)    # in the order of the tasks
 
-A task is a picklable description, `work` a picklable callable that does one. Neither Beam nor other
-processes are imported or started where one process of this machine does the work.
+A task is a picklable description, and `work` a picklable callable that does one task. If this
+process does the work, neither Beam is imported nor are other processes started.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +24,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 MakePipeline: TypeAlias = "Callable[[], AbstractContextManager[beam.Pipeline]]"
-# The number of processes on this machine, or a function that returns a Beam pipeline on an engine.
+# Number of processes on this machine, or a function that returns a Beam pipeline on an engine.
 Engine: TypeAlias = "int | MakePipeline"
 
 
@@ -39,11 +39,12 @@ def task_engine(options: EngineOptions) -> Engine:
 def run_tasks(
     tasks: Iterable[Task], work: Callable[[Task], Result], place: Output, engine: Engine = 1
 ) -> Iterator[Result]:
-    """Yields the result of each task, in their order; the work is done while they are drawn.
+    """Yields the result of each task, in order; the work is done while results are drawn.
 
-    Tasks are drawn one by one, so that a plan of millions of files fits in memory; `work` may count
-    rows by `activity.advance`. The plan and the results of an engine elsewhere go to `place`, which
-    its workers see. Of failed tasks the first's error is raised; tasks behind it do not begin.
+    Tasks are drawn one by one, so that plans of millions of files fit into memory; `work` may
+    report rows by `activity.advance`. An engine on other machines stores its plan and results in
+    `place`, which its workers must see. If tasks fail, the error of the first is raised; later ones
+    do not begin.
     """
     if not isinstance(engine, int):
         from penstock.components.engine.beam_tasks import run_on_beam
@@ -57,7 +58,7 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class WithOneLineErrors(Generic[Task, Result]):
-    """Work whose errors of the system are DataErrors: on this machine no other try would help."""
+    """Turns errors of the system into DataErrors, as another try on this machine would not help."""
 
     work: Callable[[Task], Result]
 

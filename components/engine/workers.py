@@ -1,7 +1,7 @@
-"""Watcher of the worker processes that Beam starts for TFX's nodes: a lost one ends the work.
+"""Watches the worker processes that Beam starts for TFX's nodes: if one is lost, work ends.
 
-Beam's own runner waits for ever for the answer of a process that is gone. The system kills one
-where memory runs out.
+Otherwise Beam's runner would wait for ever for the lost process, which the system may have killed
+for lack of memory.
 """
 
 import logging
@@ -22,7 +22,7 @@ from apache_beam.runners.portability.local_job_service import SubprocessSdkWorke
 
 WORKER_LOST = "Beam worker lost:"
 _ADVICE = "it may have run out of memory; use fewer workers, or add memory"
-# Long enough for a process to be started on a busy machine.
+# Enough for a process to start on a busy machine.
 _START_SECONDS = 10.0
 _LOOK_SECONDS = 0.02
 
@@ -36,7 +36,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
 
     def start_worker(self) -> None:
         self.worker = SubprocessSdkWorker(
-            # TensorFlow in it would take the memory of the GPUs.
+            # Without GPUs: TensorFlow in the worker would take their memory.
             b"CUDA_VISIBLE_DEVICES=-1 " + self._worker_command_line,
             self.control_address,
             self.provision_info,
@@ -92,7 +92,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
 
 
 def _quiet_broken_connections() -> None:
-    """Silences tracebacks of Beam's threads that wait for the lost process."""
+    """Silences tracebacks of Beam's threads that are connected to the lost process."""
     logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
     hook = threading.excepthook
 

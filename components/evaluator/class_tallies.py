@@ -1,4 +1,4 @@
-"""Tallies for several classes, Keras' metrics, means and correlation; the tally of a combiner."""
+"""Tallies for several classes, Keras' metrics, means and correlation; picks a combiner's tally."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,7 +28,7 @@ from penstock.components.evaluator.tallies import (
 
 
 class _Classes(Tally):
-    """Counts by actual and predicted class; a bucket is (threshold, actual + 1, predicted + 1)."""
+    """Counts by actual and predicted class; bucket: (threshold, actual + 1, predicted + 1)."""
 
     def __init__(self, combiner: Any) -> None:
         super().__init__(combiner, inputs_of_key(combiner))
@@ -44,7 +44,7 @@ class _Classes(Tally):
             raise NotInBatchesError
         thresholds = np.array(self.combiner._thresholds)
         self.width = len(thresholds) * (classes + 2) * (classes + 1)
-        # If no class is predicted at a threshold, none is at the higher ones either.
+        # If no class reaches a threshold, none reaches a higher one.
         none = np.logical_or.accumulate(predictions.max(axis=1)[:, None] <= thresholds, axis=1)
         predicted = np.where(none, -1, predictions.argmax(axis=1)[:, None])
         first = np.arange(len(thresholds)) * (classes + 2)
@@ -63,7 +63,7 @@ class _Classes(Tally):
 
 
 class _KerasMeans(Tally):
-    """Keras' metrics that are the mean of a value for each row; Keras computes the values once."""
+    """Keras' metrics that are the mean of one value per row; Keras computes these values."""
 
     def __init__(self, combiner: Any) -> None:
         combiner.setup()
@@ -77,7 +77,7 @@ class _KerasMeans(Tally):
         self._micro = bool(kind and kind.micro_average)
         if (
             any(None in of_output for of_output in values)
-            # A loss adds the mean of its batch, whatever the weights of the rows.
+            # A loss adds the mean over its batch, and ignores the weights of rows.
             or any(combiner._loss_configs)
             or combiner._sub_key_in_config
             or combiner.create_accumulator()._pad
@@ -113,7 +113,7 @@ class _KerasMeans(Tally):
 
 
 def _value_of(metric: Any) -> Any:
-    """Returns the function of labels and predictions whose mean a metric is, if it is a mean."""
+    """Returns the function of labels and predictions whose mean a metric is; None for others."""
     keras = tf_keras.metrics
     if type(metric) is keras.RootMeanSquaredError:
         function, options = tf.math.squared_difference, {}
@@ -156,7 +156,7 @@ _EXAMPLES = "total_weighted_examples"
 _SQUARED = ("total_weighted_squared_labels", "total_weighted_squared_predictions")
 _ERROR = ("total_regression_error", "total_example_weights")
 
-# For each combiner: attributes of its accumulator, and the function of rows that is summed.
+# By combiner: the attributes of its accumulator, and the function that gives the columns to sum.
 _KNOWN: dict[type, tuple[tuple[str, ...], Callable[..., Columns]]] = {
     calibration._WeightedLabelsPredictionsExamplesCombiner: (
         (*_WEIGHTED, _EXAMPLES),
@@ -186,7 +186,7 @@ class _Totals(Tally):
         super().__init__(combiner, inputs_of_key(combiner))
         self._names, self._columns = _KNOWN[type(combiner)]
         if self._columns is _correlation and combiner._key.sub_key is not None:
-            raise NotInBatchesError  # the combiner ignores the class of its key
+            raise NotInBatchesError  # the combiner ignores the class in its key
 
     def added(self, extracts: Extracts) -> Added:
         return without_buckets(*self._columns(*self.inputs.pairs(extracts)))

@@ -30,10 +30,10 @@ from penstock.components.trainer.input.files import InputFiles, find_input
 
 logger = logging.getLogger(__name__)
 
-# Runners in this process, where batches are faster than TFMA's own pipeline.
+# Runners that work in this process; there, batches are faster than TFMA's own pipeline.
 _LOCAL_RUNNERS = {None, "DirectRunner", "FnApiRunner", "SwitchingDirectRunner"}
 
-# A feature that a model's parser needs, or the key of a label that a metric needs.
+# Error message about a feature that a model's parser needs, or about the key of a needed label.
 _REQUIRED = re.compile(
     r"Feature: (\S+) \(data type: \w+\) is required"
     r"|no value provided for label.*?label_key: \"([^\"]+)\"",
@@ -44,14 +44,14 @@ Artifacts = dict[str, list[types.Artifact]]
 
 
 class Executor(executor.Executor):
-    """Evaluates in batches if all of the evaluation can be, else as TFX's executor does."""
+    """Evaluates in batches if the whole evaluation allows it, otherwise as TFX's executor does."""
 
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
         try:
             self._evaluate(input_dict, output_dict, exec_properties)
-        except Exception as error:  # of TFMA, Beam or TensorFlow, whose texts name no record
+        except Exception as error:  # from TFMA, Beam or TensorFlow, whose messages name no record
             required = _REQUIRED.search("".join(traceback.format_exception(error)))
             if required is None:
                 raise
@@ -86,7 +86,7 @@ class Executor(executor.Executor):
             _bless(input_dict, output_dict, exec_properties)
 
     def _not_plain(self, input_dict: Artifacts, exec_properties: dict[str, Any]) -> str | None:
-        """Returns the input or option that only TFX's executor supports, in words; else None."""
+        """Names the input or option that only TFX's executor supports; None if there is none."""
         runner = PipelineOptions(self._beam_pipeline_args or []).view_as(StandardOptions).runner
         payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(
             input_dict[keys.EXAMPLES_KEY]
@@ -103,19 +103,19 @@ class Executor(executor.Executor):
 
 
 class BatchEvaluator(component.Evaluator):
-    """TFX's Evaluator with the same inputs, outputs and options, at a fraction of the time.
+    """TFX's Evaluator with the same inputs, outputs and options, in a fraction of the time.
 
-    The result equals TFMA's except for rounding, in TFMA's file formats. TFMA's own pipeline runs
-    instead, and the log says why, for: TFMA's BinaryCrossEntropy, the top k classes, rows without
-    a label or weight, a query_key, confidence intervals, SQL and cross slices, metrics inside the
-    model, a schema, a module of your own, a runner that is not local.
+    The result equals TFMA's except for rounding, in TFMA's file formats. In these cases TFMA's own
+    pipeline runs instead, and the log says why: TFMA's BinaryCrossEntropy, the top k classes, rows
+    without a label or weight, a query_key, confidence intervals, SQL and cross slices, metrics
+    inside the model, a schema, a module of your own, a runner that is not local.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
 
 def _eval_config(input_dict: Artifacts, exec_properties: dict[str, Any]) -> config_pb2.EvalConfig:
-    """Returns the config as TFX's executor reads it: without change thresholds if no baseline."""
+    """Returns the config as TFX's executor reads it: without a baseline, no change thresholds."""
     config = config_pb2.EvalConfig()
     proto_utils.json_to_proto(exec_properties[keys.EVAL_CONFIG_KEY], config)
     config = config_util.update_eval_config_with_defaults(
@@ -135,8 +135,8 @@ def _inputs(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[Inpu
 
 
 def _without_value(inputs: list[InputFiles], required: re.Match[str]) -> str | None:
-    """Names the first row without the label or other feature of which an error complains."""
-    # A label that no row has is one that the model makes.
+    """Names the first row that lacks the label or feature which an error message requires."""
+    # If no row has the label, the model makes it, and nothing is missing.
     name, place, is_stored = required[1] or required[2], None, bool(required[1])
     files = [file for found in inputs for file in found.files if "://" not in file]
     records = ((file, record) for file in files for record in read_records(file))

@@ -1,6 +1,6 @@
-"""Error analysis of an evaluation: most wrong rows, a random sample, importance of features.
+"""Error analysis of an evaluation: worst rows, a random sample, importance of features.
 
-In: the batches of the single pass over the evaluation's rows. Out: `error_analysis.json` beside
+Input: the batches of the evaluation's only pass over the rows. Output: `error_analysis.json` beside
 TFMA's files, for the report. Memory is bounded by the number of rows kept.
 """
 
@@ -26,28 +26,28 @@ logger = logging.getLogger(__name__)
 
 ERROR_ANALYSIS_NAME = "error_analysis.json"
 _MOST_WRONG = 20
-# The standard error of a mean over 1,024 rows is 1/32 of a row's deviation. They are predicted
-# once more for each feature. Not 1,000: TensorFlow prints the records of a call, and NumPy shortens
-# from 1,001 on, which halves the time.
+# Over 1,024 rows, the standard error of a mean is 1/32 of the rows' deviation. For each feature,
+# the rows are predicted once more. Above 1,000, NumPy abbreviates arrays of records that TensorFlow
+# prints for each call, which halves the time.
 _SAMPLE_ROWS = 1_024
 _SAMPLE_BYTES = 32 << 20
 _IMPORTANCE_SECONDS = 10.0
-# Two passes over the same rows differ in the last bits of float32, by the order of its sums.
+# Predictions of the same row differ in the last bits of float32, as sums may change their order.
 _ROUNDING = {"rtol": 1e-5, "atol": 1e-6}
 _MOST_CLASSES = 100
 
-# Labels [n] and predictions [n, b].
+# (labels [n], predictions [n, b])
 Columns = tuple[np.ndarray, np.ndarray]
-# Mean and standard error, by feature and target.
+# (mean, standard error) of the increase of the error, by feature and target.
 Importance = dict[str, dict[str, tuple[float, float]]]
 Predict = Callable[[np.ndarray], Iterator[Extracts]]
 
 
 class ErrorAnalysis:
-    """Collector of a random sample and of the most wrong rows, for each output of the candidate.
+    """Collects a random sample and the worst rows, for each output of the candidate.
 
-    The error of a row is the distance of its prediction from its label; for several classes, the
-    excess of the highest prediction over that of the label.
+    A row's error is the distance between its prediction and its label; for several classes, the
+    difference between the highest prediction and that of the label.
     """
 
     def __init__(self, eval_config: config_pb2.EvalConfig) -> None:
@@ -67,7 +67,7 @@ class ErrorAnalysis:
         self._random = np.random.default_rng(0)
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
-        """Adds a batch of TFMA's extracts, with rows and slices from `Slicer.members`."""
+        """Adds a batch of TFMA's extracts; `rows` and `slices` are from `Slicer.members`."""
         records = extracts[constants.INPUT_KEY]
         if self._sample is None:
             mean_bytes = 1 + sum(map(len, records)) // len(records)
@@ -75,7 +75,7 @@ class ErrorAnalysis:
         columns = [records]
         try:
             read = {target: _read(inputs, extracts) for target, inputs in self._outputs.items()}
-        except NotInBatchesError:  # texts, or rows of several labels
+        except NotInBatchesError:  # labels are texts, or rows have several labels
             self._outputs = {}
             return
         for target, (labels, predictions) in read.items():
@@ -130,7 +130,7 @@ class ErrorAnalysis:
         }
 
     def _squared_errors(self, target: str, slices: Sequence[SliceKey]) -> dict[str, float]:
-        """Returns the standard error of the mean squared error of slices with several rows."""
+        """Returns the standard error of the mean squared error, for slices with several rows."""
         numbers, (count, total, squares) = self._squares[target].between(0, len(slices))
         errors = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0) / count)
         return {
@@ -142,15 +142,15 @@ class ErrorAnalysis:
     def _importance(
         self, records: np.ndarray, known: Mapping[str, Columns], predict: Predict
     ) -> Importance:
-        """Returns the increase of the mean error if a feature is shuffled, with its standard error.
+        """Returns how much the mean error grows if a feature is shuffled, and its standard error.
 
-        Without the features that were not reached within the time limit.
+        Features that were not reached within the time limit are left out.
         """
         examples = [tf.train.Example.FromString(record) for record in records]
         maps = [example.features.feature for example in examples]
         names = sorted({name for features in maps for name in features} - self._labels)
         if len(names) < 2 or image_features.ENCODED in names:
-            return {}  # no sample to compare with
+            return {}  # there is no sample to compare with
         deadline = time.monotonic() + _IMPORTANCE_SECONDS
         before = {target: _distances(*columns) for target, columns in known.items()}
         order = self._random.permutation(len(records))
@@ -168,7 +168,7 @@ class ErrorAnalysis:
             parts = list(predict(shuffled))
             found[name] = {}
             for target, inputs in self._outputs.items():
-                # The row keeps its label, even if that is computed from the shuffled feature.
+                # The row keeps its label, even if the model computes it from the shuffled feature.
                 said = np.concatenate([_read(inputs, part)[1] for part in parts])
                 after = _distances(known[target][0], said)
                 found[name][target] = _mean_and_error(_difference(after, before[target]))
@@ -186,7 +186,7 @@ def _difference(after: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 
 class _Kept:
-    """The rows with the highest scores; rows whose score is NaN are left out."""
+    """The rows with the highest scores; rows with score NaN are left out."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -204,7 +204,7 @@ class _Kept:
 
 
 def _read(inputs: Inputs, extracts: Extracts) -> Columns:
-    """Returns labels or class numbers [n] and predictions [n, b], both float64."""
+    """Returns labels or class numbers [n], and predictions [n, b], both float64."""
     labels, predictions, _ = inputs.arrays(extracts)
     classes = predictions.shape[1]
     if labels.shape[1] == classes > 1:
@@ -215,7 +215,7 @@ def _read(inputs: Inputs, extracts: Extracts) -> Columns:
 
 
 def _distances(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """Returns the error of each prediction [n], 0 or more."""
+    """Returns the error of each prediction, [n], 0 or more."""
     if predictions.shape[1] == 1:
         return np.abs(labels - predictions[:, 0])
     own = predictions[np.arange(len(labels)), labels.astype(np.int64)]

@@ -27,10 +27,10 @@ from penstock.components.trainer.input.files import InputFiles
 
 logger = logging.getLogger(__name__)
 
-# Key of a slice, and its values by metric key.
+# Slice key, and the values by metric key.
 Result = tuple[SliceKey, dict[Any, Any]]
 
-# For each kind of key: its file, and the function that makes the file's messages.
+# By kind of metric key: name of its file, and function that makes the messages in it.
 _FILES: dict[type, tuple[str, Callable[[Result], Any]]] = {
     metric_types.MetricKey: (
         constants.METRICS_KEY,
@@ -50,7 +50,7 @@ _FILES: dict[type, tuple[str, Callable[[Result], Any]]] = {
 def not_in_batches(
     eval_config: config_pb2.EvalConfig, models: Sequence[EvalSharedModel]
 ) -> str | None:
-    """Returns the part of a config that only TFMA's pipeline supports, in words; else None."""
+    """Names the part of a config that only TFMA's pipeline supports; None if there is none."""
     options = eval_config.options
     in_model = not options.HasField("include_default_metrics") or (
         options.include_default_metrics.value
@@ -79,8 +79,8 @@ def evaluate(
 ) -> None:
     """Evaluates as TFMA does, and writes TFMA's files and an error analysis (`ErrorAnalysis`).
 
-    Metrics differ from TFMA's by rounding, since sums are added in another order. If a metric
-    or the rows raise NotInBatchesError, nothing is written.
+    Metrics differ from TFMA's by rounding, since rows are summed in another order. If a metric or
+    the rows raise NotInBatchesError, nothing is written.
     """
     models = model_util.verify_and_update_eval_shared_models(list(models)) or []
     separated = tfma._filter_and_separate_computations(
@@ -140,7 +140,7 @@ def _derived(
 
 
 def _differences(values: dict[Any, Any], baseline: str | None) -> dict[Any, Any]:
-    """Returns candidate minus baseline for each metric that both have."""
+    """Returns candidate minus baseline, for each metric that both have."""
     found = {}
     for key, value in values.items():
         if baseline is None or tfma._is_private_metrics(key) or key.is_diff:

@@ -1,7 +1,7 @@
-"""Labels, predictions and weights of a batch, as TFMA's combiners receive them row by row.
+"""Labels, predictions and weights of a batch, as TFMA's combiners would get them row by row.
 
-Does for all rows at once what `metric_util.to_label_prediction_example_weight` does for one; other
-cases are left to TFMA.
+Does for all rows at once what `metric_util.to_label_prediction_example_weight` does for one row.
+Cases that it does not support are left to TFMA.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ Extracts = Mapping[str, Any]
 
 
 class NotInBatchesError(Exception):
-    """A case that cannot be evaluated in batches, named in the text; TFMA's pipeline handles it."""
+    """Names a case that cannot be evaluated in batches; TFMA's pipeline then handles it."""
 
     def __init__(self, what: str = "rows that are ragged, texts or without a value") -> None:
         super().__init__(what)
@@ -25,20 +25,20 @@ class NotInBatchesError(Exception):
 
 @dataclass(frozen=True)
 class Inputs:
-    """Selection of labels, predictions and weights that one of TFMA's combiners adds."""
+    """Selects the labels, predictions and weights that one of TFMA's combiners adds."""
 
     model: str
     output: str
-    # Names of the entries, if labels or predictions are dicts.
+    # Keys of the entries to select if labels or predictions are dicts.
     label_key: str
     prediction_key: str
-    class_id: int | None  # compared with the rest; None for all classes
-    class_weights: Mapping[int, float] | None  # 0 for missing classes; None for 1 each
+    class_id: int | None  # this class is compared with all others; None: all classes
+    class_weights: Mapping[int, float] | None  # 0 for missing classes; None: all have weight 1
     weighted: bool
 
     @classmethod
     def of(cls, combiner: Any, *, model: str, output: str, sub_key: Any = None) -> "Inputs":
-        """Returns the inputs of a combiner by the attributes that TFMA's combiners share."""
+        """Returns the inputs of a combiner, from attributes that all of TFMA's combiners have."""
         if sub_key is not None and (sub_key.k is not None or sub_key.top_k is not None):
             raise NotInBatchesError
         config = getattr(combiner, "_eval_config", None)
@@ -54,7 +54,7 @@ class Inputs:
         )
 
     def arrays(self, extracts: Extracts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns labels, predictions and weights of n rows of TFMA's extracts.
+        """Returns labels, predictions and weights of the rows in TFMA's extracts.
 
         Labels have shape [n, a] and predictions [n, b], in their own dtypes; weights are float64
         [n].
@@ -69,7 +69,7 @@ class Inputs:
         return labels, predictions, weights
 
     def _one_output(self, predictions: Any) -> Any:
-        """Selects the predictions of a model that returns a dict, by the names that TFMA knows."""
+        """Selects one output of a model that returns a dict, by the names that TFMA knows."""
         if not isinstance(predictions, Mapping):
             return predictions
         try:
@@ -79,7 +79,7 @@ class Inputs:
             raise NotInBatchesError from error
 
     def weights(self, extracts: Extracts, rows: int) -> np.ndarray:
-        """Returns the weights of the rows, float64 [n]; 1 for rows without one."""
+        """Returns the weights of the rows, float64 [n]; 1 for rows without weight."""
         found = _at(extracts.get(constants.EXAMPLE_WEIGHTS_KEY), self.model, self.output)
         if not self.weighted or found is None:
             return np.ones(rows)
@@ -102,7 +102,7 @@ class Inputs:
 
 
 def _at(value: Any, *names: str) -> Any:
-    """Returns an entry of nested dicts, skipping names that a level does not have."""
+    """Returns an entry of nested dicts; skips names that a level does not have."""
     for name in names:
         if name and isinstance(value, Mapping) and name in value:
             value = value[name]
@@ -119,7 +119,7 @@ def _numbers(value: Any) -> np.ndarray:
 def _one_class(
     class_id: int, labels: np.ndarray, predictions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns labels and predictions of one class against the rest, both [n, 1]."""
+    """Returns labels and predictions of one class against all others, both [n, 1]."""
     sparse = labels.shape[1] != predictions.shape[1]
     if not 0 <= class_id < predictions.shape[1] or (sparse and labels.shape[1] != 1):
         raise NotInBatchesError

@@ -1,4 +1,4 @@
-"""Reads and predicts records: TFMA's extracts (features, labels, weights, predictions) by batch."""
+"""Reads and predicts records: yields batches of TFMA's extracts (features, labels, predictions)."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -21,12 +21,12 @@ from penstock.components.trainer.input.files import InputFiles
 
 logger = logging.getLogger(__name__)
 
-# A row costs 94 us in batches of 256, 41 us in 1,024 and 28 us in 4,096.
+# A row takes 94 us in batches of 256, 41 us in batches of 1,024, 28 us in batches of 4,096.
 _MOST_ROWS = 4096
-# A network holds many times the bytes of its input; gives batches of 96 images of 85 KB.
+# A network needs many times the bytes of its input; images of 85 KB make batches of 96.
 _BATCH_BYTES = 8 * MIB
 _LEAST_ROWS = 32
-# Errors after which TFMA retries row by row: a fixed batch size, or too little memory.
+# Errors of a model with a fixed batch size or with too little memory; TFMA then goes row by row.
 _TOO_MANY = (
     ValueError,
     RuntimeError,
@@ -36,7 +36,7 @@ _TOO_MANY = (
 
 
 def read_batches(found: InputFiles) -> Iterator[np.ndarray]:
-    """Yields the records of all files in batches, bytes objects [n]."""
+    """Yields the records of all files in batches: arrays of bytes objects [n]."""
     pairs = list(zip(found.files, found.compressions, strict=True))
     for compression in ("", "GZIP"):
         files = [file for file, packed in pairs if packed == compression]
@@ -50,15 +50,15 @@ def read_batches(found: InputFiles) -> Iterator[np.ndarray]:
 
 @dataclass(frozen=True)
 class Predicted:
-    """Rows with the predictions of the models."""
+    """A batch of rows with the predictions of the models."""
 
     rows: int
     extracts: Extracts  # before TFMA splits batches into rows
     columns: pa.RecordBatch  # raw features
-    transformed: Sequence[dict[str, np.ndarray]]  # features, a dict for each model
+    transformed: Sequence[dict[str, np.ndarray]]  # transformed features, one dict per model
 
     def column(self, name: str) -> Coded | None:
-        """Returns a feature to slice by: the transformed one, as in TFMA, or else the raw one."""
+        """Returns a feature to slice by: the transformed one if it exists, else the raw one."""
         arrays = [held[name] for held in self.transformed if name in held]
         if arrays:
             flat = [array.reshape(len(array), -1) for array in arrays]
@@ -68,7 +68,7 @@ class Predicted:
 
 
 class Predictor:
-    """Decoder of records that runs the models: a candidate and, if given, a baseline."""
+    """Decodes records and runs the models on them: a candidate and, if given, a baseline."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Predictor:
         self._most_rows: int | None = None
 
     def batches(self, records: np.ndarray) -> Iterator[Predicted]:
-        """Yields the records, bytes objects [n], in batches as large as the models take."""
+        """Yields the records, bytes objects [n], in batches as large as the models accept."""
         parts = -(-len(records) // (self._most_rows or len(records)))
         for part in np.array_split(records, parts):
             try:
@@ -144,7 +144,7 @@ class Predictor:
         return batch
 
     def _narrow(self, batch: Predicted) -> None:
-        """Restricts decoding to the columns in use: 1 us a row for two columns, 11 us for 18."""
+        """Restricts decoding to columns in use: 1 us per row for two columns, 11 us for 18."""
         keys = set(self._slice_names)
         for spec in self._specs:
             keys |= {spec.label_key, spec.example_weight_key} - {""}
@@ -185,7 +185,7 @@ def _kind(values: pa.DataType) -> str:
 
 
 def _decoded(decoder: RowDecoder, records: np.ndarray) -> pa.RecordBatch:
-    """Decodes records to columns of lists, as TFMA does: without columns that no row has."""
+    """Decodes records to columns of lists; leaves out columns that no row has, as TFMA does."""
     decoded = decoder.decode(records.tolist(), "the Examples to evaluate")
     known, _ = features_extractor._drop_unsupported_columns_and_fetch_raw_data_column(decoded)
     pairs = zip(known.schema.names, known.columns, strict=True)

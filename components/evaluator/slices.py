@@ -15,14 +15,14 @@ Values = tuple[str | bytes | int | float, ...]
 
 @dataclass(frozen=True)
 class Coded:
-    """A column in which a row may have no value, one or several."""
+    """A column of codes; a row may have no value, one, or several."""
 
-    codes: np.ndarray  # index into `values` of each row, int64 [n]
+    codes: np.ndarray  # index into `values` of each row's values, int64 [n]
     values: list[Values]
 
 
 def coded_array(array: np.ndarray) -> Coded:
-    """Returns the codes of a dense tensor [n, ...]: every row has the same number of values."""
+    """Returns the codes of a dense tensor [n, ...], whose rows have equal numbers of values."""
     flat = array.reshape(len(array), -1)
     values, codes = np.unique(flat, return_inverse=True)
     if flat.shape[1] == 1:
@@ -32,7 +32,7 @@ def coded_array(array: np.ndarray) -> Coded:
 
 
 def coded_list(column: pa.Array) -> Coded:
-    """Returns the codes of an Arrow column of lists; null means a row without values."""
+    """Returns the codes of an Arrow column of lists; null is a row without values."""
     lengths = np.asarray(column.value_lengths().fill_null(0))
     encoded = column.flatten().dictionary_encode()
     inner = np.asarray(encoded.indices)
@@ -52,7 +52,7 @@ def coded_list(column: pa.Array) -> Coded:
 
 
 class Slicer:
-    """Assignment of rows to slices; TFMA computes it once for each combination of values."""
+    """Assigns rows to slices; asks TFMA once for each combination of values."""
 
     def __init__(self, eval_config: config_pb2.EvalConfig) -> None:
         specs = list(eval_config.slicing_specs) or [config_pb2.SlicingSpec()]
@@ -60,8 +60,8 @@ class Slicer:
         self._names = [[*spec.feature_keys, *spec.feature_values] for spec in specs]
         self._known: list[dict[tuple[Values, ...], list[int]]] = [{} for _ in specs]
         self._numbers: dict[SliceKey, int] = {}
-        self.keys: list[SliceKey] = []  # TFMA's, by slice number
-        self.outside = [0] * len(specs)  # rows outside all slices, by spec
+        self.keys: list[SliceKey] = []  # TFMA's slice keys, by slice number
+        self.outside = [0] * len(specs)  # number of rows outside all slices, by spec
 
     @property
     def names(self) -> set[str]:
@@ -72,7 +72,7 @@ class Slicer:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns row indices and slice numbers, int64 [m] each, ordered by row.
 
-        A row in several slices occurs once for each. `column` returns a column of `names`.
+        A row occurs once for each slice that it is in. `column(name)` returns a column of `names`.
         """
         columns = {name: column(name) for name in self.names}
         pairs = [self._of_spec(index, rows, columns) for index in range(len(self._specs))]
@@ -80,7 +80,7 @@ class Slicer:
         return found >> 32, found & 0xFFFFFFFF
 
     def _of_spec(self, index: int, rows: int, columns: dict[str, Coded | None]) -> np.ndarray:
-        """Returns `row << 32 | slice` for one spec."""
+        """Returns `row << 32 | slice number` of the rows in slices of one spec."""
         held = [columns[name] for name in self._names[index]]
         present = [column for column in held if column is not None]
         if len(present) < len(held):
@@ -107,7 +107,7 @@ class Slicer:
         known = self._known[index]
         if values not in known:
             row: dict[str, Any] = {
-                name: np.array(held, dtype=object)  # a bytes dtype would drop a trailing zero byte
+                name: np.array(held, dtype=object)  # a bytes dtype would drop trailing zero bytes
                 for name, held in zip(self._names[index], values, strict=True)
                 if held
             }

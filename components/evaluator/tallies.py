@@ -1,7 +1,7 @@
-"""TFMA's combiners on whole batches: sums by slice and bucket, returned as TFMA's accumulators.
+"""TFMA's combiners for whole batches: sums by slice and bucket, returned as TFMA's accumulators.
 
-Only the adding of rows is replaced. Which computations a metric needs, and how metrics follow from
-sums and from one another, stays TFMA's code.
+Only the adding of rows is replaced. TFMA's code still decides which computations a metric needs,
+and how metrics follow from sums and from other metrics.
 """
 
 from abc import ABC, abstractmethod
@@ -21,17 +21,17 @@ from tensorflow_model_analysis.metrics import (
 from penstock.components.errors import DataError
 from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
 
-# Keys that are buffered before they are summed: 16 MiB with three columns. A smaller buffer sorts
-# the existing sums more often.
+# Number of keys to buffer before they are summed: 16 MiB with three columns. A smaller buffer would
+# sort the existing sums more often.
 _PENDING = 1 << 19
-# Buckets int64 [n, c], values to add float64 [k, n, c], and a mask [n, c] of those that count.
+# (buckets int64 [n, c], values to add float64 [k, n, c], mask [n, c] of entries that count)
 Added = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class KeyedSums:
     """Sums of many columns by an integer key, in float64.
 
-    Memory grows with the number of distinct keys, not with their range.
+    Memory grows with the number of distinct keys, not with the range of keys.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class KeyedSums:
         self._summed = self._pending = 0
 
     def add(self, keys: np.ndarray, columns: np.ndarray) -> None:
-        """Adds float64 columns [k, m] to keys, int64 [m], which may repeat."""
+        """Adds float64 columns [k, m] to the sums of keys, int64 [m], which may repeat."""
         self._keys.append(keys)
         self._columns.append(columns)
         self._pending += len(keys)
@@ -48,7 +48,7 @@ class KeyedSums:
             self._sum()
 
     def between(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the keys in `[first, last)` in ascending order, and their sums [k, m]."""
+        """Returns the keys in `[first, last)`, ascending, and their sums [k, m]."""
         if not self._keys:
             return np.zeros(0, np.int64), np.zeros((0, 0))
         if self._pending:
@@ -66,9 +66,9 @@ class KeyedSums:
 
 
 class Tally(ABC):
-    """Sums of one combiner for all slices; NotInBatchesError if it has an unsupported setting."""
+    """Sums of one combiner for all slices; NotInBatchesError if a setting is not supported."""
 
-    # Number of buckets of a slice.
+    # Number of buckets per slice.
     width = 1
 
     def __init__(self, combiner: Any, inputs: Inputs) -> None:
@@ -77,7 +77,7 @@ class Tally(ABC):
         self._sums = KeyedSums()
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
-        """Adds a batch of TFMA's extracts, with rows and slices from `Slicer.members`."""
+        """Adds a batch of TFMA's extracts; `rows` and `slices` are from `Slicer.members`."""
         buckets, values, counts = self.added(extracts)
         kept = counts[rows]
         keys = (slices[:, None] * self.width + buckets[rows])[kept]
@@ -90,15 +90,15 @@ class Tally(ABC):
 
     @abstractmethod
     def added(self, extracts: Extracts) -> Added:
-        """Returns the bucket and the values that each row adds."""
+        """Returns, for each row, the bucket and the values to add to it."""
 
     @abstractmethod
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
-        """Returns the accumulator of sums by bucket; other buckets are 0."""
+        """Returns TFMA's accumulator, given the sums of some buckets; other buckets are 0."""
 
 
 def without_buckets(*columns: np.ndarray) -> Added:
-    """Returns columns to sum for a slice as a whole."""
+    """Returns columns that are summed per slice, without buckets."""
     buckets = np.zeros(columns[0].shape, np.int64)
     return buckets, np.stack(columns), np.ones_like(buckets, bool)
 
@@ -109,7 +109,7 @@ def inputs_of_key(combiner: Any) -> Inputs:
 
 
 def check_extracts(combiner: Any) -> None:
-    """Raises NotInBatchesError for a combiner that reads rows in its own way."""
+    """Raises NotInBatchesError for a combiner that reads extracts in its own way."""
     standard = metric_util.to_label_prediction_example_weight
     if combiner._extract_label_prediction_and_weight is not standard:
         raise NotInBatchesError
@@ -130,7 +130,7 @@ class _Count(Tally):
 
 
 class _Histogram(Tally):
-    """Histogram of labels and weights by prediction, for calibration, AUC and others."""
+    """Histogram of labels and weights by prediction, for calibration, AUC and other metrics."""
 
     def __init__(self, combiner: Any) -> None:
         super().__init__(combiner, inputs_of_key(combiner))
@@ -150,7 +150,7 @@ class _Histogram(Tally):
         index = (by - own._left) / own._range * own._num_buckets + 1
         buckets = np.clip(index, 0, self.width - 1).astype(np.int64)
         added = np.stack([labels * weights, predictions * weights, weights])
-        # TFMA leaves out rows of weight 0 if labels may be fractions.
+        # TFMA leaves out rows with weight 0 if labels may be fractions.
         return buckets, added, (weights != 0) | (not own._fractional_labels)
 
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
@@ -159,7 +159,7 @@ class _Histogram(Tally):
 
 
 def _check_probabilities(labels: np.ndarray) -> None:
-    outside = ~((labels >= -1e-6) & (labels <= 1 + 1e-6))  # true for NaN
+    outside = ~((labels >= -1e-6) & (labels <= 1 + 1e-6))  # also true for NaN
     if outside.any():
         raise DataError(
             f"label {labels[outside][0]} in {int(outside.any(axis=1).sum()):,} of "
@@ -168,7 +168,7 @@ def _check_probabilities(labels: np.ndarray) -> None:
 
 
 class _Matrices(Tally):
-    """Binary confusion matrices; a bucket is the number of sorted thresholds below a prediction."""
+    """Binary confusion matrices; the bucket is the number of thresholds below a prediction."""
 
     def __init__(self, combiner: Any) -> None:
         super().__init__(combiner, inputs_of_key(combiner))
@@ -199,7 +199,7 @@ class _Matrices(Tally):
         }
 
 
-# Tally of each combiner.
+# Tally by combiner.
 BINARY: dict[type, Callable[[Any], Tally]] = {
     example_count._ExampleCountCombiner: _Count,
     calibration_histogram._CalibrationHistogramCombiner: _Histogram,

@@ -1,1 +1,1 @@
-"""Source to Examples: a Beam transform, and a thin TFX node over it."""
+"""Ingests sources as Examples: planning, tasks, commit, and the TFX node."""

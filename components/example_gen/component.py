@@ -1,4 +1,4 @@
-"""The TFX node: FileBasedExampleGen's inputs and splits, Penstock's shards and manifest."""
+"""TFX node with FileBasedExampleGen's inputs and splits, but Penstock's shards and manifest."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
                 on_planned=planned.append,
             )
         finally:
-            remove_copies()  # this process may go on to train for days
+            remove_copies()  # this process may continue with days of training
         logging.info("Shards: %s", manifest.plan)
         examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         examples.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
@@ -59,22 +59,22 @@ class Executor(base_beam_executor.BaseBeamExecutor):
 class ShardedExampleGen(FileBasedExampleGen):
     """Turns outside files into sharded, checked TFRecords.
 
-    Takes what TFX's file-based ExampleGens take: an input folder, patterns with `{SPAN}`,
-    `{VERSION}` and dates, splits by input or by hash buckets, a partition feature. Beyond
-    that the number of shards is planned, a manifest with an account of rows stands beside
-    the splits, and the cache key is the content of the files.
+    It accepts what TFX's file-based ExampleGens accept: an input folder, patterns with `{SPAN}`,
+    `{VERSION}` and dates, splits by input or by hash buckets, a partition feature. In addition, it
+    plans the number of shards, writes a manifest with row counts beside the splits, and its cache
+    key is the content of the files.
 
     `outputs["examples"]`: `Examples` with `Split-*/data_tfrecord-*` and `manifest.json`.
 
     Args:
-        input_base: Folder that holds the data, a path or an address; or that of a database.
-        input_config: Patterns below it; None takes everything in it as one split. For a database
-            a pattern is a query, with TFX's `@span_begin_timestamp`, `@span_end_timestamp` and
-            `@span_yyyymmdd_utc` for the span of `range_config`.
-        output_config: Splits; None gives train and eval two rows to one.
-        range_config: The span to take; None takes the latest.
-        source: Options of the data's kind; None are those of tables in files.
-        ingest: Shards, compression, and what happens to rows that do not fit.
+        input_base: Folder with the data, as a path or an address; or the address of a database.
+        input_config: Patterns below the folder; None reads everything in it as one split. For a
+            database a pattern is a query, with TFX's `@span_begin_timestamp`, `@span_end_timestamp`
+            and `@span_yyyymmdd_utc` for the span of `range_config`.
+        output_config: Splits; None makes train and eval, two rows to one.
+        range_config: The span to read; None reads the latest.
+        source: Options of the kind of data; None reads tables in files.
+        ingest: Options for shards, compression, and rows that do not fit.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
@@ -91,7 +91,7 @@ class ShardedExampleGen(FileBasedExampleGen):
         ingest: IngestOptions | None = None,
     ) -> None:
         options = NodeOptions(source or Table(), ingest or IngestOptions())
-        # Before anything of the node is written anywhere.
+        # Checked before anything about the node is written anywhere.
         patterns = [split.pattern for split in input_config.splits] if input_config else []
         for address in _addresses(input_base, patterns, options.source):
             check_no_secret(address, "have it in the environment of the node that reads")
@@ -105,9 +105,9 @@ class ShardedExampleGen(FileBasedExampleGen):
 
 
 def _addresses(base: str, patterns: Sequence[str], source: KindOptions) -> Iterator[str]:
-    """Parameters of a node that may be addresses: its input, and options such as a label file."""
+    """Yields parameters of a node that may be addresses: its input, and options such as a file."""
     yield base
-    if scheme_of(base) in FILE_SCHEMES:  # else patterns are queries
+    if scheme_of(base) in FILE_SCHEMES:  # otherwise patterns are queries
         yield from (f"{base}/{pattern}" for pattern in patterns)
     for value in options_to_json(source).values():
         if isinstance(value, str) and scheme_of(value) in FILE_SCHEMES:

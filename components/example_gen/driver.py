@@ -1,7 +1,7 @@
-"""Options and driver of `ShardedExampleGen`: spans and versions by TFX, the cache key by content.
+"""Options and driver of `ShardedExampleGen`: TFX resolves spans, the cache key covers content.
 
-TFX's own key is each file's size and time stamp in whole seconds, so an edit that keeps
-both is served from the cache.
+TFX's own key has each file's size and time stamp in whole seconds, so after an edit that keeps
+both, TFX would reuse the cached output.
 """
 
 import hashlib
@@ -32,19 +32,19 @@ from penstock.components.sources.open import open_source
 from penstock.components.sources.options import KindOptions, Table
 
 _FIELD = "penstock"
-# The pattern of an input that has none, as TFX writes it.
+# TFX's pattern for an input without patterns.
 _EVERYTHING = "*"
 
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """Options of the node: how data is read, and how its rows become shards."""
+    """Options of the node: how to read data, and how to write its rows as shards."""
 
     source: KindOptions = field(default_factory=Table)
     ingest: IngestOptions = field(default_factory=IngestOptions)
 
     def to_proto(self) -> example_gen_pb2.CustomConfig:
-        # JSON text within the Struct, because a Struct's own numbers are all doubles.
+        # JSON text inside the Struct, since a Struct stores all numbers as doubles.
         struct = struct_pb2.Struct()
         values = {"source": options_to_json(self.source), "ingest": asdict(self.ingest)}
         struct[_FIELD] = json.dumps(values, sort_keys=True)
@@ -62,7 +62,7 @@ class NodeOptions:
 
 
 def node_inputs(properties: Mapping[str, Any]) -> list[IngestInput]:
-    """Returns the inputs of an execution: one that is divided, or one for each split."""
+    """Returns the inputs of an execution: one to divide into splits, or one per split."""
     base = properties[standard_component_specs.INPUT_BASE_KEY]
     source = NodeOptions.from_properties(properties).source
     input_config = _message(properties, "input_config", example_gen_pb2.Input())
@@ -85,7 +85,7 @@ def node_inputs(properties: Mapping[str, Any]) -> list[IngestInput]:
 
 
 def _input(base: str, pattern: str, source: KindOptions) -> tuple[str, KindOptions]:
-    """Returns what to open, and how: files below `base`; or, at an address, a query."""
+    """Returns what to open, and options: files below `base`, or a query for an address."""
     if source.kind is None or find_kind(source.kind).of_files:
         return f"{base.rstrip('/')}/{pattern}", source
     if pattern == _EVERYTHING:
@@ -99,7 +99,7 @@ def _message(properties: Mapping[str, Any], key: str, message: Any) -> Any:
 
 
 class ContentDriver(driver.FileBasedDriver):
-    """Resolves the span and version, and puts a digest of all content into the cache key."""
+    """Resolves span and version, and adds a digest of all content to the cache key."""
 
     def get_input_processor(
         self,
@@ -130,7 +130,7 @@ class ContentDriver(driver.FileBasedDriver):
 
 
 def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
-    """Returns the sha256 (hex) of the names and contents of all files that decide the output."""
+    """Returns the sha256 (hex) of names and contents of all files that decide the output."""
     schema_file = getattr(inputs[0].source, "schema_file", None)
     digest = hashlib.sha256()
     if schema_file:
@@ -146,15 +146,15 @@ def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
 
 
 def _line(file: str) -> bytes:
-    # A store that tells the version of an object spares reading it here.
+    # If a store tells an object's version, its content need not be read here.
     version = file.sure_version if isinstance(file, RemoteFile) else None
     version = version or hash_file(file).sha256.hex()
     return os.fsencode(f"{file}\0{version}\n")
 
 
 class _QueryProcessor(input_processor.QueryBasedInputProcessor):
-    """Fills `@span_begin_timestamp` and similar into queries, as TFX does for BigQuery."""
+    """Fills placeholders such as `@span_begin_timestamp` into queries, as TFX does for BigQuery."""
 
     def get_latest_span(self) -> int:
-        """Refuses: a query has no newest span."""
+        """Raises UsageError, since a query has no newest span."""
         raise UsageError("range_config must be a static_range for data without spans in its names")

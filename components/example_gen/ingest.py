@@ -1,13 +1,14 @@
-"""Sources in, an Examples folder out: the one way that command, function and nodes share.
+"""Ingests sources into an Examples folder; command, function and nodes all use this code.
 
     output/
       Split-train/data_tfrecord-00000-of-00008 ...
       Split-eval/data_tfrecord-00000-of-00008 ...
-      quarantine/rejected-00003.jsonl ...        where rows were quarantined
+      quarantine/rejected-00003.jsonl ...        if rows were quarantined
       manifest.json                              written last
 
-An ingest opens its sources, which scans them, plans the shards, does a task for each, and commits.
-Any engine whose workers reach input and output does the same tasks and writes the same bytes.
+An ingest opens its sources, which scans them; plans the shards; runs one task per shard; and
+commits. With any engine whose workers can reach input and output, the tasks and the bytes are the
+same.
 """
 
 import hashlib
@@ -48,8 +49,9 @@ from penstock.components.tfrecord.manifest import (
 )
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
 
-# The size of a row is estimated from the first rows of this many parts of a source. Parts of
-# equal bytes favour long rows: of a file whose second half is long rows, 1.4 times too much.
+# The size of a row is estimated from the first rows of this many parts of a source, with equal
+# numbers of rows: with equal bytes, long rows would count too much (1.4 times, if half of a file
+# has them).
 _SAMPLED_PLACES = 4
 _SAMPLED_ROWS = 1000
 
@@ -75,9 +77,9 @@ def ingest(
     overwrite: bool = False,
     on_planned: OnPlanned = lambda planned: None,
 ) -> Manifest:
-    """Writes the shards of all inputs and their manifest; all of it appears at once, or nothing.
+    """Writes the shards of all inputs and their manifest; they appear all at once, or not at all.
 
-    `on_planned` is called for each input when it was scanned and before anything is written.
+    `on_planned` is called for each input after its scan, before anything is written.
     """
     options = options or IngestOptions()
     check_output(output, overwrite=overwrite)
@@ -92,7 +94,7 @@ def plan_inputs(
     engine: Engine,
     on_planned: OnPlanned,
 ) -> list[PlannedInput]:
-    """Opens and scans the inputs, and decides the number of shards; see `ingest`."""
+    """Opens and scans the inputs, and plans the number of shards; see `ingest`."""
     planned = []
     for one in inputs:
         data = one.data if isinstance(engine, int) else _absolute(one.data)
@@ -109,7 +111,7 @@ def plan_inputs(
 
 
 def plan_input(source: Source, splits: SplitOptions, options: IngestOptions) -> PlannedInput:
-    """Decides the number of shards from a sample of the source's rows."""
+    """Plans the number of shards from a sample of the source's rows."""
     splits = replace(splits, split_at=options.split_at or splits.split_at)
     check_partition(splits, source.columns)
     names = [column.name for column in source.columns]
@@ -135,7 +137,7 @@ def write_inputs(
     overwrite: bool = False,
     write: WriteBatch = write_examples,
 ) -> Manifest:
-    """Writes the shards of planned inputs by `write`, and commits them; see `ingest`."""
+    """Writes the shards of planned inputs with `write`, and commits them; see `ingest`."""
     rows = sum(one.source.rows for one in planned)
     with open_output(output, overwrite=overwrite) as opened:
         with activity.counting(rows):
@@ -172,7 +174,7 @@ def _absolute(data: str | Sequence[str]) -> list[str]:
 
 
 def _record_bytes(source: Source) -> float:
-    """Mean size of a row as a framed record, from rows at several places of the source."""
+    """Returns the mean size of a row as a framed record, from rows all over the source."""
     size = rows = 0
     for pieces in source.cut(_SAMPLED_PLACES):
         batch = next(source.read(pieces), None)
@@ -194,7 +196,7 @@ def _require_distinct_splits(planned: Sequence[PlannedInput]) -> None:
 
 def _require_input_elsewhere(planned: Sequence[PlannedInput], output: str) -> None:
     target = store_address(output) or os.path.realpath(output)
-    # A folder at a time: a million images are in a few, and to resolve a path costs 50 us.
+    # Once per folder: a million images lie in few folders, and to resolve a path takes 50 us.
     resolved: dict[str, str] = {}
     for file in (file for one in planned for file in one.source.files):
         place = file if os.path.islink(file) else os.path.dirname(file)
@@ -231,7 +233,7 @@ def manifest_of(
     options: IngestOptions,
     results: Iterable[TaskResult],
 ) -> Manifest:
-    """Returns the manifest of the shards; `results` of tasks are in order and drawn one by one."""
+    """Returns the manifest of the shards; `results` are in the order of tasks, read one by one."""
     found: dict[str, list[Shard]] = {name: [] for name in splits}
     read = quarantined = blank = 0
     first = None

@@ -11,25 +11,25 @@ from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 from penstock.components.tfrecord.sharding import COMPRESSIONS, ShardOptions, split_dir
 
-_MOST_BYTES = 255 - len(split_dir(""))  # of a folder's name
+_MOST_BYTES = 255 - len(split_dir(""))  # limit of a split's name, as part of a folder's name
 OnBadRow = Literal["strict", "quarantine"]
 
 
 @dataclass(frozen=True)
 class IngestOptions:
-    """Options of writing rows as shards.
+    """Options for writing rows as shards.
 
     Attributes:
-        shards: Number of shards of a split.
+        shards: Number of shards per split.
         compression: Compression of the shards, `GZIP` or empty.
-        on_bad_row: `strict` stops at the first row that does not fit; `quarantine` keeps
-            it aside with its reason and goes on.
-        max_quarantined_share: Share of all rows above which quarantine stops the ingest.
-        skip_missing: Columns that a row needs a value in; rows without one are left out and
-            counted as blank.
-        split_at: Value of the partition feature from which on rows are the last of two splits,
-            such as a date; without it the feature's hash decides.
-        parquet_copy: Whether to write the rows as Parquet too, for analysis.
+        on_bad_row: `strict` stops at the first row that does not fit; `quarantine` stores the row
+            and the reason in a separate file and continues.
+        max_quarantined_share: Share of all rows above which quarantined rows stop the ingest.
+        skip_missing: Columns in which every row needs a value; other rows are left out and counted
+            as blank.
+        split_at: Value of the partition feature, such as a date; rows with this value or a larger
+            one form the second of two splits. Without it, the feature's hash decides.
+        parquet_copy: Whether to write the rows also as Parquet, for analysis.
     """
 
     shards: ShardOptions = field(default_factory=ShardOptions)
@@ -65,13 +65,14 @@ class Split:
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """Rule that divides rows into splits.
+    """Rule by which rows are divided into splits.
 
     Attributes:
-        splits: Names and shares; two train rows to one eval row is TFX's default.
-        partition_feature: Hash this feature alone, so that rows that share its value
-            share their split; None hashes the whole row.
-        split_at: See `IngestOptions`, whose value comes before this one.
+        splits: Names and shares of the splits; by default, as in TFX, two train rows to one eval
+        row.
+        partition_feature: Feature whose hash alone decides the split, so that rows with equal
+            values are in the same split; None hashes the whole row.
+        split_at: See `IngestOptions`; a value there overrides this one.
     """
 
     splits: tuple[Split, ...] = (Split("train", 2), Split("eval", 1))
@@ -85,7 +86,7 @@ class SplitOptions:
 
     @property
     def largest_share(self) -> float:
-        """Share of all rows that the largest split is expected to get."""
+        """Expected share of all rows in the largest split."""
         buckets = [split.hash_buckets for split in self.splits]
         return max(buckets) / sum(buckets)
 
@@ -93,5 +94,5 @@ class SplitOptions:
 @dataclass(frozen=True)
 class IngestInput:
     data: str | Sequence[str]  # files, a glob, a folder or an address
-    source: KindOptions | None = None  # None recognizes the kind by file names and contents
+    source: KindOptions | None = None  # None recognizes the kind from file names and contents
     splits: SplitOptions = field(default_factory=SplitOptions)

@@ -1,8 +1,8 @@
-"""Copy of an ingest's rows as Parquet, for analysis: the same rows, splits and shards.
+"""Copy of an ingest's rows as Parquet, for analysis, with the same splits and shards.
 
     output/parquet/train/data-00000-of-00008.parquet
 
-Types are those of the features; text is Parquet's string where the source says that it is text.
+Types follow from the features; text becomes Parquet's string if the source says that it is text.
 """
 
 from collections.abc import Sequence

@@ -12,10 +12,11 @@ QUARANTINE_DIR = "quarantine"
 
 
 class QuarantineWriter:
-    """Writes rejected rows to one file, which exists only if there are any; a context manager.
+    """Writes rejected rows to one file, created only if there are any; a context manager.
 
-    Each line is an object with `file`, `line`, `row`, `column`, `reason` and the row as it
-    stood in the file: `raw`, or `raw_base64` where it is not UTF-8.
+    Each line is an object with `file`, `line`, `row`, `column`, `reason`, and the row's bytes in
+    the
+    file: as `raw`, or as `raw_base64` if they are not UTF-8.
     """
 
     def __init__(self, path: Path) -> None:

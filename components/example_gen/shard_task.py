@@ -1,4 +1,4 @@
-"""The unit of work: some pieces of a source in, one shard of each split out."""
+"""The unit of work: reads some pieces of a source, writes one shard of each split."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -43,22 +43,22 @@ class ShardTask:
     number: int  # among all tasks of an ingest
     source: Source
     splits: SplitOptions
-    index: int  # of the shard
-    count: int  # of the shards of each split
+    index: int  # index of the shard in each split
+    count: int  # number of shards in each split
     pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True)
 class TaskResult:
     shards: dict[str, Shard]
-    read: int  # rows, blank ones included
+    read: int  # number of rows, blank ones included
     quarantined: int
     blank: int
-    first_rejected: str | None  # place and reason
+    first_rejected: str | None  # place and reason of the first rejected row
 
 
 def strict_error(row: RejectedRow) -> DataError:
-    # A reason may end with advice of its own, "; copy it again".
+    # If the reason already ends with advice, such as "; copy it again", none is added.
     advice = "," if _ADVICE.search(row.reason) else "; fix it,"
     return DataError(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
 
@@ -127,7 +127,7 @@ def _copies(task: ShardTask, options: IngestOptions, folder: Path) -> list[Parqu
 
 
 def _without_missing(batch: Batch, columns: Sequence[str]) -> Batch:
-    """Returns the batch without rows that lack a value in one of `columns`, counted as blank."""
+    """Removes rows without a value in one of `columns`, and counts them as blank."""
     missing = np.zeros(batch.table.num_rows, bool)
     for name in columns:
         missing |= batch.table.column(name).is_null().to_numpy(zero_copy_only=False)

@@ -1,7 +1,7 @@
-"""Spans of data: addresses with TFX's placeholders, and the newest span at one.
+"""Spans of data: addresses with TFX's placeholders, and the newest span found there.
 
-`{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for what changes from one delivery to the next.
-TFX finds them on paths; at `s3://`, `gs://` and `hdfs://` addresses they are found here, by its
+`{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for the part that differs between deliveries. TFX
+resolves them in paths; for `s3://`, `gs://` and `hdfs://` addresses, this module does, by TFX's
 rules.
 """
 
@@ -37,7 +37,7 @@ def split_span_address(address: str) -> tuple[str, str]:
 
 
 class RemoteSpans(input_processor.FileBasedInputProcessor):
-    """Finds the newest span and version at an address, which TFX's own file systems do not list."""
+    """Finds the newest span and version at an address that TFX's own file systems cannot list."""
 
     def resolve_span_and_version(self) -> tuple[int, int | None]:
         if scheme_of(self._input_base_uri) in _NOT_LISTED:
@@ -77,10 +77,10 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
 
 
 class LatestSpansStrategy(SpanRangeStrategy):
-    """TFX's SpanRangeStrategy, but with only the newest Examples of each span.
+    """TFX's SpanRangeStrategy, but returns only the newest Examples of each span.
 
-    TFX's gives every Examples that ever were of a span: after a new version of it, or an ingest
-    with other options, its rows would be trained on twice.
+    TFX's returns all Examples that a span ever had: after a new version, or an ingest with other
+    options, its rows would be trained on twice.
 
     Use:
         Resolver(
@@ -93,7 +93,7 @@ class LatestSpansStrategy(SpanRangeStrategy):
     def resolve_artifacts(
         self, store: object, input_dict: dict[str, list[types.Artifact]]
     ) -> dict[str, list[types.Artifact]] | None:
-        """Reduces each list of Examples to one for each span, the newest span first."""
+        """Reduces each list of Examples to one per span, newest span first."""
         resolved = super().resolve_artifacts(store, input_dict)
         return resolved and {key: _newest_of_each(found) for key, found in resolved.items()}
 

@@ -1,12 +1,12 @@
-"""Writes a DataFrame as shards and a manifest, by Spark's executors.
+"""Writes a DataFrame as shards and a manifest, on Spark's executors.
 
     write_tfrecords(df, "s3a://bucket/trips", splits=SplitOptions(...))
 
-A partition is a task, and becomes a shard of each split: read from Arrow batches (`mapInArrow`) as
-Parquet is, written and accounted for as by every ingest. No JAR is needed, but penstock on the
-executors is, and a path or a bucket that they and the driver see. How many partitions there are,
-and in what order a try gets its rows, is Spark's; so each try writes below a name of its own, and
-the driver gives those whose result Spark took the names of shards.
+Each partition is a task and becomes one shard of each split: its Arrow batches (`mapInArrow`) are
+read like Parquet, and written and counted as in any ingest. No JAR is needed, but the executors
+need penstock, and a path or bucket that they and the driver can reach. Spark decides the number of
+partitions and may repeat one with its rows in another order. So each attempt writes to a folder of
+its own, and the driver renames the files of those attempts that Spark accepted.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from penstock.components.tfrecord.sharding import shard_name, split_dir
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Each takes two requests to an object store.
+# Each move takes two requests to an object store.
 _MOVED_AT_ONCE = 16
 
 
@@ -58,22 +58,23 @@ def write_tfrecords(
 
     Args:
         df: Its columns become features by `docs/data_types.md`, as of Parquet.
-        path: Folder to make, seen by the driver and all executors, or an address (`s3a://`, `s3://`,
-            `gs://`).
+        path: Folder to make, seen by the driver and all executors, or an address (`s3a://`,
+            `s3://`, `gs://`).
         splits: Rule that divides the rows; None gives train and eval two rows to one.
         shards: Shards of each split at most; None keeps the DataFrame's partitions.
         compression: `""` or `"GZIP"`.
         non_finite: NaN and infinity in columns of floats: `reject`, `null` or `keep`.
-        on_bad_row: `strict` stops at a row with a value that fits no feature; `quarantine` keeps
-            it aside with its reason and goes on.
-        max_quarantined_share: Share of all rows above which quarantine stops.
-        overwrite: Replace what stands at `path` once the new output is complete.
+        on_bad_row: `strict` stops at a row with a value that fits no feature; `quarantine` stores
+            the row and the reason in a separate file and continues.
+        max_quarantined_share: Share of all rows above which quarantined rows stop the job.
+        overwrite: Whether to replace an output at `path` once the new one is complete.
 
     Returns:
-        The manifest, which stands in `path` too.
+        The manifest, which is also written to `path`.
 
     Raises:
-        DataError: A value fits no feature; names partition, row and column. Nothing is at `path`.
+        DataError: A value fits no feature; names partition, row and column. Nothing is written to
+            `path`.
         UsageError: A column's type, an option or `path` cannot be used.
     """
     options = IngestOptions(

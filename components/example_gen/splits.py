@@ -1,13 +1,13 @@
-"""Split of each row, by the same rule as TFX's ExampleGens.
+"""Divides rows into splits by the same rule as TFX's ExampleGens.
 
-A row's split depends on its content alone, never on its place: the sha256 of the
-serialized Example (or of one feature of it) modulo the number of hash buckets. Equal rows
-stay together. A move from CsvExampleGen keeps a row in its split if a partition feature
-decides, or if the row has no nulls: CsvExampleGen writes these as empty lists, which TFDV
-does not count as missing, Penstock as features without a value, which it does.
+A row's split depends only on its content, not on its place: the sha256 of the serialized Example
+(or of one feature) modulo the number of hash buckets. Equal rows stay together. Data that
+CsvExampleGen divided before keep their splits if a partition feature decides, or for rows without
+nulls: CsvExampleGen writes a null as an empty list, which TFDV does not count as missing; Penstock
+writes a feature without a value, which TFDV does count.
 
-Rows that are whole files (images) are the exception: the content of the file decides, not its
-name or label, so that copies of a file are not in train and eval both.
+If rows are whole files (images), the content of the file decides instead, not its name or label, so
+that copies of a file are never in both train and eval.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ _RANGES: dict[FeatureKind, tuple[float, float]] = {
 
 
 def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
-    """Refuses a partition feature that the rows do not have or that cannot be hashed."""
+    """Raises UsageError if the rows lack the partition feature, or it cannot be hashed."""
     if options.split_at is not None:
         _check_threshold(options, columns)
         return
@@ -49,16 +49,16 @@ def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
 def assign_splits(
     table: pa.RecordBatch, records: pa.BinaryArray, options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Returns the index into `options.splits` of each row, by its Example or a feature of it."""
+    """Returns each row's index into `options.splits`, from its Example or one of its features."""
     return assign_by_digest(table, row_digests(records), options)
 
 
 def assign_by_digest(
     table: pa.RecordBatch, digests: Iterable[bytes], options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Returns the index into `options.splits` of each row, by its sha256 or a feature of it.
+    """Returns each row's index into `options.splits`, from its sha256 or one of its features.
 
-    `digests` are drawn only without a partition feature.
+    `digests` are computed only if there is no partition feature.
     """
     if len(options.splits) == 1:
         return np.zeros(table.num_rows, np.int64)
@@ -98,13 +98,13 @@ def _check_threshold(options: SplitOptions, columns: Sequence[Column]) -> None:
 
 
 def _is_late(table: pa.RecordBatch, name: str, threshold: str) -> npt.NDArray[np.bool_]:
-    """Whether each row's value is the threshold or behind it; texts are compared by their bytes."""
+    """Returns whether each row's value is at or above the threshold; texts compare by bytes."""
     column = _complete_column(table, name)
     if pa.types.is_integer(column.type):
-        # Not by float64, which holds no whole numbers beyond 2^53 apart.
+        # Not as float64, which merges neighbouring whole numbers beyond 2^53.
         late = pc.greater_equal(column, pa.scalar(math.ceil(Decimal(threshold)), pa.int64()))
     elif pa.types.is_floating(column.type):
-        # In the column's type: 0.7 of float32 is less than 0.7 of float64.
+        # In the column's own type: 0.7 as float32 is less than 0.7 as float64.
         late = pc.greater_equal(column, pa.scalar(float(threshold), column.type))
     else:
         late = pc.greater_equal(column.cast(pa.large_binary()), threshold.encode())

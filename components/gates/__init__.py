@@ -1,1 +1,1 @@
-"""Checks that stop a run whose data is unfit to train on, and the schema and baseline they use."""
+"""Checks that stop a run whose data are unfit for training; their schema and baseline."""

@@ -1,4 +1,4 @@
-"""Reader of an ExampleValidator's anomalies: its artifact in, protos and plain facts out."""
+"""Reads an ExampleValidator's anomalies, as protos or as plain values."""
 
 import posixpath
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ DATA_SET = "the data set"
 @dataclass(frozen=True)
 class Anomaly:
     split: str
-    # `DATA_SET` for the data set as a whole.
+    # Name of the feature; `DATA_SET` if the anomaly is about the whole data set.
     feature: str
-    # TFDV's types, such as `ENUM_TYPE_UNEXPECTED_STRING_VALUES`.
+    # Names of TFDV's anomaly types, such as `ENUM_TYPE_UNEXPECTED_STRING_VALUES`.
     kinds: tuple[str, ...]
-    # Whether the gate stops a run for it; a warning otherwise.
+    # Whether the gate stops a run for this anomaly; otherwise it only warns.
     is_error: bool
     title: str
     text: str
 
 
 def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
-    from tfx.dsl.io import fileio  # the checks on protos need no TFX
+    from tfx.dsl.io import fileio  # imported here: checks on protos need no TFX
 
     by_split = {}
     try:
@@ -44,7 +44,7 @@ def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
 
 
 def list_anomalies(by_split: Mapping[str, anomalies_pb2.Anomalies]) -> list[Anomaly]:
-    """Lists all anomalies by split and feature, those of the data set last."""
+    """Lists all anomalies by split and feature; those of the whole data set come last."""
     found = []
     for split, anomalies in by_split.items():
         features = sorted(anomalies.anomaly_info.items())

@@ -1,7 +1,7 @@
-"""Resolvers of the model that an earlier run blessed last, and of its data.
+"""Resolvers of the model that an earlier run blessed last, and of that run's data.
 
 TFX's LatestBlessedModelStrategy returns the candidate itself once it is blessed: the second run of
-an unchanged pipeline would have another baseline than the first, and evaluate again.
+an unchanged pipeline would then have another baseline than the first, and evaluate again.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ EXAMPLES = "examples"
 MODEL = "model"
 MODEL_BLESSING = "model_blessing"
 STATISTICS = "statistics"
-# As `tfx.components.evaluator.constants` has them; importing those imports TensorFlow, 5 s of CPU.
+# Copied from `tfx.components.evaluator.constants`, whose import brings TensorFlow: 5 s of CPU.
 BLESSED, CURRENT_MODEL_ID, BLESSED_VALUE = "blessed", "current_model_id", 1
 
 Artifacts = dict[str, list[types.Artifact]]
 
 
 class LatestOtherBlessedModelStrategy(ResolverStrategy):
-    """Resolves the model that was blessed last, except the candidate.
+    """Resolves the model that was blessed last, other than the candidate.
 
     Use:
         Resolver(
@@ -33,8 +33,9 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
             candidate=trainer.outputs["model"],
         )
 
-    Blessings decide the order, not models: a cached model that is blessed again is the latest. No
-    query of the store is used, because their language differs between TFX 1.16 and 1.21.
+    The order is that of blessings, not of models: a cached model that is blessed again is the
+    latest. Queries of the store are not used, since their language differs between TFX 1.16 and
+    1.21.
     """
 
     def resolve_artifacts(self, store: object, input_dict: Artifacts) -> Artifacts:
@@ -44,7 +45,7 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
 class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
     """Resolves the model that was blessed last among those trained on other Examples.
 
-    A run without new data then has the base model of the run before and comes from the cache,
+    So a run without new data has the same base model as the run before and comes from the cache,
     instead of training its own model further each time.
 
     Use:
@@ -63,7 +64,7 @@ class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
 
 
 class LatestBlessedStatisticsStrategy(ResolverStrategy):
-    """Resolves the statistics of the run that blessed a model last, except the present ones.
+    """Resolves the statistics of the run that blessed a model last, other than the current ones.
 
     Use:
         Resolver(
@@ -85,9 +86,10 @@ def _latest(
     meant_by: Callable[[types.Artifact], list[int]],
     own: set[int],
 ) -> Artifacts:
-    """Returns the latest blessing of an artifact of `key` that is not in `own`, and that artifact.
+    """Returns the latest blessed artifact of `key` that is not in `own`, and its blessing.
 
-    `meant_by` returns the candidate ids of a blessing's artifact; the first existing one counts.
+    `meant_by` returns candidate ids for the artifact that a blessing is about; the first one found
+    counts.
     """
     others = {one.id: one for one in input_dict[key] if one.id not in own}
     for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda one: one.id, reverse=True):
@@ -114,7 +116,7 @@ def _made_from(store: Any, artifact_id: int) -> set[int]:
 
 
 def _of_same_run(store: Any, artifact: types.Artifact) -> list[int]:
-    """Returns ids of all artifacts of the first run with this one, the latest first."""
+    """Returns ids of all artifacts in the first run that has this one, latest first."""
     kind = store.get_context_type(runs.PIPELINE_RUN_CONTEXT_TYPE_NAME).id
     contexts = store.get_contexts_by_artifact(artifact.id)
     of_runs = [context.id for context in contexts if context.type_id == kind]

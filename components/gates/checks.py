@@ -1,6 +1,6 @@
-"""Checks of data before training: statistics, anomalies and manifest in, problems out.
+"""Checks data before training: takes statistics, anomalies and manifest, returns problems.
 
-Pure functions over protos. The ExampleValidator finds violations of the schema. These checks add
+Pure functions over protos. The ExampleValidator finds violations of the schema; these checks find
 what a schema cannot express: no rows, one class, a missing label, NaN, quarantined rows, drift.
 """
 
@@ -32,14 +32,14 @@ def find_problems(
     options: GateOptions,
     baseline: Mapping[str, Statistics] | None = None,
 ) -> list[str]:
-    """Returns all problems of the data, one line each; an empty list lets it through.
+    """Returns all problems of the data, one line each; empty if the data may be used.
 
-    `manifest` is None for Examples of another ExampleGen; drift is measured from `baseline`.
+    `manifest` is None for Examples from another ExampleGen; drift is measured against `baseline`.
     """
     problems = [*_row_problems(manifest, options)] if manifest else []
     for split, split_statistics in statistics.items():
         if not split_statistics.num_examples:
-            # Without rows every feature is missing too; one line is enough.
+            # Without rows every feature is missing, too, so this one line is enough.
             problems.append(f"split '{split}': no rows; expected at least one")
             continue
         problems += _anomaly_problems(split, anomalies.get(split))
@@ -77,7 +77,7 @@ def _far(split: str, now: Statistics, before: Statistics, most: float, where: st
 def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
     account = manifest.account
     if not sum(account.written.values()):
-        return  # Each empty split is a problem of its own.
+        return  # Each empty split is already a problem of its own.
     share = account.quarantined_share
     if share > options.max_quarantined_share:
         where = f"; see {manifest.quarantine}" if manifest.quarantine else ""

@@ -21,7 +21,7 @@ class CuratedSchemaSpec(ImportSchemaGenSpec):
 
 
 class CuratedSchema(base_component.BaseComponent):
-    """Imports a schema file into the pipeline, again whenever it was edited.
+    """Imports a schema file into the pipeline, again each time the file has changed.
 
     Args:
         schema_file: Path of a `schema.pbtxt`.

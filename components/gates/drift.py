@@ -1,9 +1,9 @@
-"""Distance between a feature's values in two data sets: two TFDV statistics in, 0..1 out.
+"""Distance, 0..1, between a feature's values in two data sets, from their TFDV statistics.
 
-The distance of texts is the largest difference in one value's share; that of numbers is the largest
-difference of their cumulative distributions. A change in the share of rows without a value counts
-as well. 0 means equal, 1 nothing in common. TFDV keeps ten quantiles of numbers, so distances of
-numbers below 0.1 are noise.
+For texts it is the largest difference in the share of one value, for numbers the largest difference
+between cumulative distributions. A change in the share of rows without a value counts, too. 0 means
+equal, 1 nothing in common. TFDV keeps ten quantiles of numbers, so for numbers a distance below 0.1
+may be noise.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,12 +17,12 @@ FeatureStatistics: TypeAlias = statistics_pb2.FeatureNameStatistics
 
 
 def feature_name(feature: FeatureStatistics) -> str:
-    """Returns the feature's name; a nested one's steps are joined by dots."""
+    """Returns the feature's name; the steps of a nested name are joined by dots."""
     return feature.name or ".".join(feature.path.step)
 
 
 def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]]:
-    """Yields the distance of each feature of data with rows; 1 if only one side has it."""
+    """Yields the distance of each feature; 1 if only one side has it. Both must have rows."""
     old, new = by_name(before), by_name(now)
     for name in sorted(old.keys() | new.keys()):
         if name in old and name in new:
@@ -34,7 +34,7 @@ def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]
 def largest_share(feature: FeatureStatistics) -> float:
     """Returns the share of the most frequent value among the values present.
 
-    Only the value 0 is counted for fractions and for whole numbers that span ten or more.
+    For fractions, and for whole numbers that span ten or more, only the value 0 is counted.
     """
     if feature.HasField("string_stats"):
         shares = _shares(feature)
@@ -43,7 +43,7 @@ def largest_share(feature: FeatureStatistics) -> float:
     total = numbers.common_stats.tot_num_values
     zeros = numbers.num_zeros / total if total else 0.0
     is_whole = feature.type == FeatureStatistics.INT
-    # Below ten values each of TFDV's ten equal buckets holds one.
+    # If whole numbers span fewer than ten, each of TFDV's ten equal buckets holds one value.
     if not is_whole or numbers.max - numbers.min >= 10:
         return float(zeros)
     counts = [
@@ -69,7 +69,7 @@ def _distance(old: FeatureStatistics, new: FeatureStatistics) -> float:
         return max(missing, *words, 0.0)
     if old.HasField("num_stats") and new.HasField("num_stats"):
         return max(missing, _apart(_quantiles(old), _quantiles(new)))
-    return 1.0  # another type
+    return 1.0  # The features have different types.
 
 
 def _common(feature: FeatureStatistics) -> statistics_pb2.CommonStatistics:
@@ -98,7 +98,7 @@ def _shares(feature: FeatureStatistics) -> dict[str, float]:
 
 
 def _quantiles(feature: FeatureStatistics) -> np.ndarray:
-    """Returns low end, high end and share of each quantile bucket: float64 [3, buckets]."""
+    """Returns low end, high end and share of each quantile bucket, float64 [3, buckets]."""
     for histogram in feature.num_stats.histograms:
         total = sum(bucket.sample_count for bucket in histogram.buckets)
         if histogram.type == statistics_pb2.Histogram.QUANTILES and total:
@@ -108,7 +108,7 @@ def _quantiles(feature: FeatureStatistics) -> np.ndarray:
 
 
 def _apart(old: np.ndarray, new: np.ndarray) -> float:
-    """Returns the largest difference of two cumulative distributions from `_quantiles`."""
+    """Returns the largest difference between two cumulative distributions."""
     if not old.size or not new.size:
         return 0.0 if old.size == new.size else 1.0
     edges = np.concatenate([old[:2].ravel(), new[:2].ravel()])
@@ -120,7 +120,7 @@ def _apart(old: np.ndarray, new: np.ndarray) -> float:
 
 
 def _below(buckets: np.ndarray, edges: np.ndarray, side: str) -> np.ndarray:
-    """Returns the share of values below each edge (`left`) or up to it, uniform in a bucket."""
+    """Returns the share of values below each edge (`right`: or equal), uniform within a bucket."""
     low, high, share = buckets[:, :, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.nan_to_num(np.clip((edges - low) / (high - low), 0, 1))

@@ -1,8 +1,8 @@
-"""TFX node that stops the run if the data is unfit to train on.
+"""TFX node that stops the run if the data are unfit for training.
 
-In: statistics, anomalies and Examples. Out: a verdict that later nodes wait for
-(`transform.add_upstream_node(gate)`). The ExampleValidator only records anomalies; this node acts
-on them.
+Input: statistics, anomalies and Examples. Output: a verdict for which later nodes wait
+(`transform.add_upstream_node(gate)`). The ExampleValidator only records anomalies; this node stops
+the run for them.
 """
 
 import json
@@ -28,7 +28,7 @@ from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 
 
 class GateOutputs(TypedDict):
-    """Output of the gate: JSON with the rows of each split, and the signs of leakage."""
+    """Output of the gate: JSON with the number of rows of each split, and the signs of leakage."""
 
     verdict: str
 
@@ -41,18 +41,18 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     options: Parameter[str],
     baseline: InputArtifact[ExampleStatistics] = None,
 ) -> GateOutputs:
-    """Lets the run go on, or stops it with a list of all that is wrong.
+    """Lets the run continue, or stops it with a list of all problems.
 
     Args:
         statistics: Output of StatisticsGen.
         anomalies: Output of ExampleValidator.
-        examples: Output of any ExampleGen; rows are accounted for if it has a manifest.
+        examples: Output of any ExampleGen; if it has a manifest, its row counts are checked.
         options: A `GateOptions`.
-        baseline: Statistics that `max_drift` is measured from, by a Resolver of
-            `LatestBlessedStatisticsStrategy`; without any no drift is measured.
+        baseline: Statistics against which `max_drift` is measured, from a Resolver with
+            `LatestBlessedStatisticsStrategy`; without them, drift is not measured.
 
     Raises:
-        DataError: The data is unfit; lists why.
+        DataError: The data are unfit; lists the problems.
     """
     by_split = _by_split(statistics)
     asked = from_json(GateOptions, options)

@@ -1,8 +1,8 @@
-"""TFX node that stops the run if images are unfit to train on.
+"""TFX node that stops the run if images are unfit for training.
 
-In: Examples of images. Out: a verdict with a summary of the images, that later nodes wait for
-(`transform.add_upstream_node(gate)`). It reads every image: statistics of single
-features cannot tell that an image is in two splits, or that equal images have different classes.
+Input: Examples of images. Output: a verdict with a summary of the images, for which later nodes
+wait (`transform.add_upstream_node(gate)`). It reads every image: statistics of single features
+cannot show that an image is in two splits, or that equal images have different classes.
 """
 
 import json
@@ -24,9 +24,9 @@ from penstock.components.gates.options import ImageRules
 from penstock.components.gates.options_component import options_component
 from penstock.components.plain import from_json
 
-# Photos may all have different sizes; the verdict lists the most frequent.
+# Photos may all have different sizes; the verdict lists only the most frequent ones.
 _MOST_SIZES = 10
-# Items of a list in a message; the rest is counted.
+# Maximum number of list items in a message; the others are counted.
 _MOST_LISTED = 5
 
 
@@ -40,14 +40,14 @@ class ImageGateOutputs(TypedDict):
 def ImageGate(  # noqa: N802 - TFX names a node after its function
     examples: InputArtifact[Examples], options: Parameter[str]
 ) -> ImageGateOutputs:
-    """Lets the run go on, or stops it with a list of all that is wrong with the images.
+    """Lets the run continue, or stops it with a list of all problems of the images.
 
     Args:
-        examples: Images from any ExampleGen that names features as `image_features` does.
+        examples: Images from any ExampleGen whose features are named as in `image_features`.
         options: An `ImageRules`.
 
     Raises:
-        DataError: The images are unfit; lists why.
+        DataError: The images are unfit; lists the problems.
     """
     splits = artifact_utils.decode_split_names(examples.split_names)
     statistics = image_statistics(examples.uri, splits)

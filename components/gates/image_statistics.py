@@ -1,4 +1,4 @@
-"""Statistics of images: shards in, sizes, channels, formats, classes and duplicates out.
+"""Statistics of images: reads shards, returns sizes, channels, formats, classes and duplicates.
 
 One pass over every record, without decoding: sizes are those that the ExampleGen stored. Memory is
 16 bytes per image.
@@ -21,7 +21,7 @@ from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import split_dir
 
 _NO_LABEL = -1
-# 64 bits: two of a hundred million different images share a digest with probability 3e-4.
+# 64 bits: among a hundred million different images, two have equal digests with probability 3e-4.
 _DIGEST_BYTES = 8
 _PAIR = np.dtype([("key", np.uint64), ("label", np.int64)])
 
@@ -29,13 +29,13 @@ _PAIR = np.dtype([("key", np.uint64), ("label", np.int64)])
 @dataclass
 class SplitImages:
     images: int = 0
-    # Size of all encoded images.
+    # Total size of the encoded images.
     bytes: int = 0
-    # Number of images by (height, width); likewise below.
+    # Number of images by (height, width).
     sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
     channels: Counter[int] = field(default_factory=Counter)
     formats: Counter[str] = field(default_factory=Counter)
-    # -1 without a class.
+    # Number of images by class; -1 stands for no class.
     classes: Counter[int] = field(default_factory=Counter)
     # Names of each class.
     texts: dict[int, set[str]] = field(default_factory=dict)
@@ -43,14 +43,14 @@ class SplitImages:
 
 @dataclass(frozen=True)
 class ImageStatistics:
-    """Images of all splits of an Examples artifact, and those with equal bytes."""
+    """Images of all splits of an Examples artifact, and counts of images with equal bytes."""
 
     splits: Mapping[str, SplitImages]
-    # Copies of earlier images, in all splits.
+    # Number of images that are copies of an earlier one, in all splits.
     surplus: int
-    # Equal images with different classes.
+    # Number of equal images with different classes.
     contradicting: int
-    # Images in both splits of each pair.
+    # Number of images that are in both splits, by pair of splits.
     shared: Mapping[tuple[str, str], int]
 
 
@@ -58,7 +58,7 @@ def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
     """Reads all images of the splits of an Examples artifact; DataError for other records."""
     found = {split: SplitImages() for split in splits}
     pairs = {s: np.fromiter(_read(uri, s, images), _PAIR) for s, images in found.items()}
-    # Sorted by class within equal images, so a change between neighbours is a contradiction.
+    # Equal images are sorted by class, so a change between neighbours is a contradiction.
     each = np.sort(np.concatenate([*pairs.values(), np.empty(0, _PAIR)]), order=["key", "label"])
     is_again = each["key"][1:] == each["key"][:-1]
     contradicted = each["key"][1:][is_again & (each["label"][1:] != each["label"][:-1])]
@@ -72,7 +72,7 @@ def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
 
 
 def _read(uri: str, split: str, images: SplitImages) -> Iterator[tuple[int, int]]:
-    """Counts the images of a split and yields digest and class of each."""
+    """Counts the images of a split, and yields digest and class of each."""
     for file in sorted(glob.glob(os.path.join(glob.escape(uri), split_dir(split), "*"))):
         for record in read_records(file):
             example = parse_example(record.payload)

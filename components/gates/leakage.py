@@ -1,8 +1,9 @@
-"""Signs of leakage in a table: features that give a label away, and rows and ids in two splits.
+"""Finds signs of leakage in a table: features that give a label away, rows or ids in two splits.
 
-In: a sample of each split's rows. Out: one sign per finding, with figures. Each feature is cut into
-bins; the mean or the most frequent class of a bin in one half of the first split predicts the other
-half. Sums, differences, products and ratios of two numbers are found by correlation, in matrices.
+Input: a sample of each split's rows. Output: one sign per finding, with figures. Each feature is
+cut into bins; in one half of the first split, each bin's mean or most frequent class is computed,
+and it predicts the other half. Sums, differences, products and ratios of two numbers are found by
+correlation, in matrices.
 """
 
 import itertools
@@ -18,21 +19,21 @@ import pyarrow.compute as pc
 from penstock.components.batches.shards import sample_split
 from penstock.components.gates.options import GateOptions
 
-# The whole look at 100,000 rows of 50 columns then takes less than a second.
+# With it, all checks of 100,000 rows of 50 columns take less than a second.
 _SAMPLE_ROWS = 20_000
 _MIN_ROWS = 50
 _ROWS_PER_BIN, _MOST_BINS = 5, 200
-# A feature that explains so much of the label hardly ever is known before it.
+# A feature that explains this share of the label is hardly ever known before the label.
 _MIN_SHARE, _MIN_RANK_SHARE, _MIN_PAIR_SHARE = 0.95, 0.98, 0.999
 _MOST_PAIRED = 60
-# Most distinct whole numbers that are classes and no quantity.
+# Whole numbers with at most this many distinct values are classes, otherwise quantities.
 MAX_NUMBERED_CLASSES = 20
-# Fewer values, or more rows of each, are codes such as those of shops, which splits share.
+# A column with fewer values, or more rows per value, holds codes (of shops, say) that splits share.
 _MIN_IDS, _MOST_ROWS_PER_ID = 20, 100
 _ID_NAME = re.compile(
     r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
 )
-# Equal rows in two splits are told if they are so many times those of independent columns.
+# Equal rows in two splits are reported if they are this many times those of independent columns.
 _MORE_THAN_CHANCE = 10
 
 DROP, GROUP = "drop", "group"
@@ -40,7 +41,7 @@ DROP, GROUP = "drop", "group"
 
 @dataclass(frozen=True)
 class Leak:
-    """A sign of leakage in one sentence, and the column to drop or to group the split by."""
+    """A sign of leakage as one sentence, and the column to drop or to group the split by."""
 
     text: str
     remedy: str = ""
@@ -55,16 +56,16 @@ def find_leaks(
     group: str | None = None,
     time: str | None = None,
 ) -> list[Leak]:
-    """Returns the signs of leakage in samples of splits, by the columns that all of them have.
+    """Returns the signs of leakage in samples of splits, over the columns that all samples have.
 
     Args:
-        splits: Rows of each split, the training rows first; one is data before its split.
-        labels: Columns that are predicted; whole numbers of few values are classes, as texts are.
+        splits: Rows of each split, the training rows first; or a single table before the split.
+        labels: Columns to predict. Texts, and whole numbers with few distinct values, are classes.
         left_out: Columns that the model does not get.
-        group: Column whose rows are in one split.
-        time: Column of the time at which a row's label is predicted.
+        group: Column by which the split is grouped: equal values are all in one split.
+        time: Column with the time at which a row's label is predicted.
     """
-    # The sample of a split lacks features with several values in one of its rows.
+    # A sample leaves out features of which one of its rows has several values.
     common = set.intersection(*(set(table.column_names) for table in splits.values()))
     kinds = next(iter(splits.values())).schema
     names = [n for n in kinds.names if n in common and not pa.types.is_nested(kinds.field(n).type)]
@@ -113,7 +114,7 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
     is_class = not _is_number(column) or _is_few_whole_numbers(column)
     y = _codes(column) if is_class else _numbers(column)
     measures = [("errors of a constant avoided" if is_class else "variance explained", y)]
-    if not is_class:  # the tail of exp(y) hides in bins that y has of its own
+    if not is_class:  # in bins of y, the long tail of exp(y) would dominate
         measures.append(("variance of ranks explained", np.unique(y, return_inverse=True)[1]))
     for name in features:
         bins = _binned(_numbers(table[name])) if _is_number(table[name]) else _codes(table[name])
@@ -130,7 +131,8 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
     if is_class:
         return
     names = [n for n in features if _is_number(table[n])][:_MOST_PAIRED]
-    # Of the signs of a pair the one that explains most.
+    # Sorted so that of each pair of columns, the operation that explains most comes last and is
+    # kept.
     pairs = sorted(_pairs(table, names, y), key=lambda one: one[2])
     found = {pair: (sign, share) for pair, sign, share in pairs}
     for (a, b), (sign, share) in found.items():
@@ -143,7 +145,7 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
 
 
 def _later_dates(table: pa.Table, features: Sequence[str], time: str) -> Iterator[Leak]:
-    """Yields columns like the time that lie behind it in most rows."""
+    """Yields columns that look like the time, but are later than it in most rows."""
     for name in features:
         if table[name].type != table[time].type or not _is_date_like(table[name], table[time]):
             continue
@@ -159,7 +161,7 @@ def _later_dates(table: pa.Table, features: Sequence[str], time: str) -> Iterato
 
 
 def _is_date_like(column: pa.ChunkedArray, time: pa.ChunkedArray) -> bool:
-    """Whether most values are within the range of the times or a tenth of it beyond."""
+    """Returns whether most values are within the range of the times, extended by a tenth."""
     if not _is_number(column):
         return bool(pc.all(pc.match_substring_regex(column.drop_null(), r"^\d{4}-\d\d")).as_py())
     low, high = (float(end.as_py() or 0) for end in pc.min_max(time).values())
@@ -197,7 +199,7 @@ def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Itera
 
 
 def _equal_rows(table: pa.Table) -> Iterator[Leak]:
-    """Yields data of few distinct rows, which a split by content divides badly."""
+    """Yields a sign if data have few distinct rows: a split by content then divides them badly."""
     columns = [_codes(column) for column in table.columns]
     distinct = len(np.unique(_digests(columns))) if columns else 0
     if table.num_rows >= _MIN_ROWS and distinct < table.num_rows / 2:
@@ -208,14 +210,14 @@ def _equal_rows(table: pa.Table) -> Iterator[Leak]:
 
 
 def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
-    """Yields splits with more rows of the first one than independent columns would share."""
+    """Yields splits that share more rows with the first than independent columns would."""
     first, *others = splits
     sizes = [table.num_rows for table in splits.values()]
     bounds = np.cumsum([0, *sizes])
     columns = []
     for name in names:
         codes = _codes(_joined([table[name] for table in splits.values()]))
-        if codes.max(initial=0) + 1 < len(codes):  # else a number of the row
+        if codes.max(initial=0) + 1 < len(codes):  # otherwise the column numbers the rows
             columns.append(codes)
     shares = (np.bincount(codes) / len(codes) for codes in columns)
     chance = math.prod(float((share**2).sum()) for share in shares)
@@ -233,13 +235,13 @@ def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterat
 def _digests(columns: Sequence[np.ndarray]) -> np.ndarray:
     found = np.zeros(len(columns[0]) if columns else 0, np.uint64)
     for codes in columns:
-        # Products modulo 2^64, whose overflow is the point.
+        # Products modulo 2^64: the overflow is intended.
         found = found * np.uint64(0x9E3779B97F4A7C15) + codes.astype(np.uint64) + np.uint64(1)
     return found
 
 
 def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Joins the columns of splits, of which one without any value has the type null."""
+    """Joins the columns of splits; a column without any value may have the type null."""
     kind = next((one.type for one in columns if not pa.types.is_null(one.type)), pa.null())
     return pa.chunked_array([chunk for one in columns for chunk in one.cast(kind).chunks], kind)
 
@@ -258,7 +260,7 @@ def _is_whole(values: np.ndarray) -> bool:
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    # Unsafe: integers above 2^53 are rounded instead of refused.
+    # Unsafe cast: integers above 2^53 are rounded, not rejected.
     return column.cast(pa.float64(), safe=False).to_numpy()
 
 
@@ -302,7 +304,7 @@ def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
 def _pairs(
     table: pa.Table, names: Sequence[str], y: np.ndarray
 ) -> Iterator[tuple[tuple[str, str], str, float]]:
-    """Yields pairs of columns whose sum, difference, product or ratio is linear in y."""
+    """Yields pairs of columns whose sum, difference, product or ratio is linear in `y`."""
     columns = [_numbers(table[name]) for name in names]
     whole = [i for i, column in enumerate(columns) if np.isfinite(column).all()]
     positive = [i for i in whole if (columns[i] > 0).all()] if (y > 0).all() else []

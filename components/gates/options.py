@@ -1,4 +1,4 @@
-"""Options of the gates, of the serving check and of a push to KServe; no heavy imports."""
+"""Options of the gates, of the serving check and of the push to KServe; no heavy imports."""
 
 import re
 from dataclasses import dataclass
@@ -16,20 +16,21 @@ class GateOptions:
     """Limits of the `ValidationGate`.
 
     Attributes:
-        labels: Raw features that labels are made from; each must be present in every row and have
-            more than one value.
-        max_quarantined_share: Largest share of quarantined rows among the rows that are not blank,
+        labels: Raw features that labels are made from; each must have a value in every row, and at
+            least two different values.
+        max_quarantined_share: Maximum share of quarantined rows among the rows that are not blank,
             0..1.
-        max_label_share: Largest share of a label's values that one of them may have, 0..1, of words
-            and of few whole numbers; 1 is no limit.
-        max_drift: Largest distance of a feature in a split to the same split of the baseline, 0..1,
-            see `drift.py`; 1 is no limit. Numbers have noise up to 0.1: 0.2 is a sound limit.
-        max_skew: Largest distance of a feature in a split to the first split, 0..1, likewise.
-        leakage: Whether signs of leakage in a sample (a feature that gives a label away, rows or
-            ids in two splits) are told, stop the run, or are not looked for.
-        left_out: Raw features that the model does not get, where nothing can leak.
-        group: Raw feature that the splits are grouped by.
-        time: Raw feature with the time of a row's prediction; later ones are told.
+        max_label_share: Maximum share of rows with the same label, 0..1, for labels that are texts
+            or whole numbers with few values; 1 sets no limit.
+        max_drift: Maximum distance, 0..1, of a feature in a split from the same split of the
+            baseline; see `drift.py`; 1 sets no limit. Noise of numbers reaches 0.1: try 0.2.
+        max_skew: Maximum distance, 0..1, of a feature in a split from the first split; 1: no limit.
+        leakage: What to do about signs of leakage in a sample (a feature that gives a label away,
+            rows or ids in two splits): report them, stop the run, or not look for them.
+        left_out: Raw features that the model does not get, so that they cannot leak.
+        group: Raw feature by which the splits are grouped.
+        time: Raw feature with the time of a row's prediction; features with later times are
+        reported.
 
     Raises:
         UsageError: A share or a distance is not within 0..1.
@@ -52,15 +53,15 @@ class GateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRules:
-    """Limits of the `ImageGate`. Copies in two classes and missing classes always fail.
+    """Limits of the `ImageGate`. Copies with different classes and missing classes always fail.
 
     Attributes:
-        min_side_pixels: Least height and width.
-        channels: Numbers of channels that are let through.
-        min_class_images: Least images of each class in each split.
-        max_class_imbalance: Largest ratio of the images of two classes of a split; 0 is no limit.
-        max_duplicate_share: Largest share of images that are copies of others, 0..1.
-        max_shared_images: Most images that may be in two splits.
+        min_side_pixels: Minimum height and width.
+        channels: Allowed numbers of channels.
+        min_class_images: Minimum number of images of each class in each split.
+        max_class_imbalance: Maximum ratio between two classes' images in a split; 0 sets no limit.
+        max_duplicate_share: Maximum share of images that are copies of others, 0..1.
+        max_shared_images: Maximum number of images that two splits may share.
 
     Raises:
         UsageError: A value is outside its range.
@@ -80,13 +81,13 @@ class ImageRules:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingOptions:
-    """Requests of the `ServingCheck` to a model.
+    """Requests that the `ServingCheck` sends to a model.
 
     Attributes:
-        split: Split of the Examples that the requests are taken from.
-        signature: Signature that is served.
-        requests: Most rows that are sent, one per request.
-        max_p99_ms: Largest latency of 99 of 100 requests, in milliseconds; 0 is no limit.
+        split: Split of the Examples from which the requests are taken.
+        signature: Signature to query.
+        requests: Maximum number of rows to send, one per request.
+        max_p99_ms: Maximum latency of 99 of 100 requests, in milliseconds; 0 sets no limit.
 
     Raises:
         UsageError: A number is outside its range.
@@ -103,20 +104,20 @@ class ServingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class KServeOptions:
-    """The `InferenceService` of KServe that gets a pushed model as its next revision.
+    """The KServe `InferenceService` that gets a pushed model as its next revision.
 
     Attributes:
-        name: Name of the service; empty for no push.
+        name: Name of the service; empty to push nothing.
         namespace: Namespace of the service.
         canary_percent: Share of the requests that a new model gets, 1 to 100; the previous model
-            gets the rest. Below 100 KServe must run in its serverless mode.
-        folder: Folder of the models, each below a folder named after its version; by default
+            gets the rest. Below 100, KServe must run in its serverless mode.
+        folder: Folder of the models, each in a folder named after its version; by default
             `kserve` below the root.
-        storage: `folder` as KServe sees it, such as `pvc://penstock/runs/taxi/kserve`; required
-            unless the folder is an address.
+        storage: The same folder as KServe sees it, such as `pvc://penstock/runs/taxi/kserve`;
+            required unless `folder` is an address.
 
     Raises:
-        UsageError: A name is not one of Kubernetes, or the share is out of range.
+        UsageError: A name is invalid in Kubernetes, or the share is out of range.
     """
 
     name: str = ""

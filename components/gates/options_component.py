@@ -10,11 +10,11 @@ from penstock.components.plain import to_json
 
 
 def options_component(kind: type) -> Callable[[Callable[..., Any]], Any]:
-    """Makes a TFX component of a function with a parameter `options: Parameter[str]`.
+    """Makes a TFX component from a function with a parameter `options: Parameter[str]`.
 
-    The component takes `options` as an instance of the dataclass `kind`, by default its defaults;
-    the function gets them as JSON, for `plain.from_json`. An option is so declared once, in the
-    dataclass, and is part of the node's cache key.
+    The component takes `options` as an instance of the dataclass `kind`, or None for its defaults;
+    the function gets them as JSON, for `plain.from_json`. So an option is declared only in the
+    dataclass, and it is part of the node's cache key.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:

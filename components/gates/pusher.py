@@ -1,7 +1,7 @@
-"""Pusher that publishes a model by one rename, under a version above all others.
+"""Pusher that publishes a model by one rename, under a version number above all others.
 
-In: a blessed model. Out: a new version in the serving folder, which appears once every byte has
-been read back. A model server never sees half a version, and serves the model pushed last.
+Input: a blessed model. Output: a new version in the serving folder, which appears only after every
+byte was read back. A model server never sees half a version, and serves the model pushed last.
 """
 
 import os
@@ -32,7 +32,7 @@ class Executor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Pushes the model if it is blessed and not the newest version already."""
+        """Pushes the model if it is blessed and not already the newest version."""
         destination = pusher_pb2.PushDestination()
         stated = exec_properties[standard_component_specs.PUSH_DESTINATION_KEY]
         proto_utils.json_to_proto(stated, destination)
@@ -51,14 +51,14 @@ class Executor(executor.Executor):
 
 
 class Pusher(component.Pusher):
-    """TFX's Pusher with an atomic push to local folders; TFX itself writes to remote ones."""
+    """TFX's Pusher, with an atomic push to local folders; remote folders are left to TFX."""
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
 
 
 @contextmanager
 def _here(model: str) -> Iterator[str]:
-    """Yields a local folder of a SavedModel: its own, or a temporary copy of a remote one."""
+    """Yields a local folder of a SavedModel: the model's own, or a temporary copy."""
     if "://" not in model:
         yield model
         return
@@ -68,15 +68,15 @@ def _here(model: str) -> Iterator[str]:
 
 
 def publish(model: str, serving: str) -> tuple[Path, str]:
-    """Copies a SavedModel into a folder of numbered versions, unless it is the newest there.
+    """Copies a SavedModel into a folder of numbered versions, unless it is already the newest.
 
-    Returns the version's folder and the digest of its content (hex).
+    Returns the folder of the version and the digest of its content (hex).
     """
     digest = folder_digest(model)
     newest = newest_version(serving)
     if newest is not None and folder_digest(str(newest)) == digest:
         return newest, digest
-    # A clock that was set back must not number the model below the one that it replaces.
+    # If the clock was set back, the model must still have a higher number than the one it replaces.
     number = max(int(time.time()), int(newest.name) + 1 if newest else 0)
     version = Path(serving, str(number))
     try:
@@ -95,7 +95,7 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
 
 
 def _flush(file: Path) -> None:
-    """Flushes a file to disk; a full network disk reports its error only here."""
+    """Flushes a file to disk: a full network disk reports its error only then."""
     with file.open("rb") as data:
         os.fsync(data.fileno())
 

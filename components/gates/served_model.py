@@ -1,4 +1,4 @@
-"""The models of a serving folder, looked at without importing TensorFlow: a cached push does."""
+"""Reads models of a serving folder without TensorFlow, which a cached push must not import."""
 
 import hashlib
 import os
@@ -14,9 +14,9 @@ DIGEST_PROPERTY = "pushed_sha256"
 
 
 def check_served(pushed: types.Artifact) -> None:
-    """Raises a DataError unless a pushed model is the serving folder's newest version, unaltered.
+    """Raises a DataError unless a pushed model is unaltered and its folder's newest version.
 
-    Without a version, as of TFX's own Pusher, nothing is checked.
+    A pushed model without a version, such as TFX's own Pusher makes, is not checked.
     """
     place = pushed.get_string_custom_property("pushed_destination")
     version = pushed.get_string_custom_property("pushed_version")

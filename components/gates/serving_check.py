@@ -1,10 +1,10 @@
-"""TFX node that keeps a model that cannot be served from being pushed.
+"""TFX node that prevents the push of a model that cannot be served.
 
-In: a Model and Examples. Out: an InfraBlessing, which the stock Pusher takes
+Input: a Model and Examples. Output: an InfraBlessing for the stock Pusher
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
 InfraValidator does the same but needs Docker or the right to create pods. The model runs in a
-session of its own, as in TensorFlow Serving, so that a model that only works beside the code that
-trained it is found.
+session of its own, as in TensorFlow Serving; a model that works only with its training code fails
+there.
 """
 
 import json
@@ -29,7 +29,7 @@ from penstock.components.plain import from_json
 
 _TAG = "serve"
 _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
-# The first requests pay for memory and kernels; a server is warm before traffic comes.
+# The first requests allocate memory and load kernels; a real server is warm before traffic comes.
 WARM_UP_REQUESTS = 3
 
 
@@ -38,10 +38,10 @@ class ServingReport:
     # Reasons why the model cannot be served, one line each; empty if it can.
     problems: tuple[str, ...]
     signatures: tuple[str, ...] = ()
-    # Type and shape of each output of the queried signature.
+    # Type and shape of each output of the signature that was queried.
     outputs: Mapping[str, str] | None = None
     load_seconds: float | None = None
-    # Answered requests after the warm-up.
+    # Number of requests answered after the warm-up.
     requests: int = 0
     p50_ms: float | None = None
     p99_ms: float | None = None
@@ -58,7 +58,7 @@ def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) ->
         seconds = time.perf_counter() - began
         if python := sorted(_ops(loaded.graph_def) & _PYTHON_OPS):
             return ServingReport((f"runs Python ({', '.join(python)}), which no model server has",))
-        # Those with underscores are TensorFlow's own.
+        # Names that begin with two underscores are TensorFlow's own.
         signatures = {n: s for n, s in loaded.signature_def.items() if not n.startswith("__")}
         names = tuple(sorted(signatures))
         if options.signature not in signatures:
@@ -78,7 +78,7 @@ def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) ->
 def _ask(
     session: Any, signature: Any, rows: Sequence[bytes], options: ServingOptions
 ) -> tuple[list[str], list[float]]:
-    """Returns problems and the latency of each request in ms; stops at the first problem."""
+    """Returns problems, and the latency of each request in ms; stops at the first problem."""
     inputs = list(signature.inputs.items())
     if len(inputs) != 1 or inputs[0][1].dtype != tf.string.as_datatype_enum:
         taken = ", ".join(f"{name} {_type(info)}" for name, info in inputs)
@@ -130,12 +130,12 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
     blessing: OutputArtifact[InfraBlessing],
     options: Parameter[str],
 ) -> None:
-    """Loads a model as TensorFlow Serving does, sends it rows of a split, and blesses it or not.
+    """Loads a model as TensorFlow Serving does, sends it rows of a split, and may bless it.
 
     Args:
         model: Output of a Trainer.
-        examples: Examples that the model's signature parses.
-        blessing: Whether the model may be pushed, and `serving_check.json` with the reasons.
+        examples: Examples that the model's signature can parse.
+        blessing: Says whether the model may be pushed; `serving_check.json` in it has the reasons.
         options: A `ServingOptions`.
 
     Raises:

@@ -1,1 +1,1 @@
-"""Shards read without TensorFlow, and exported to the formats of other readers."""
+"""Reads shards without TensorFlow, and exports them to the formats of other readers."""

@@ -1,4 +1,4 @@
-"""Writes shards in the formats of other readers, every row accounted for, by their own libraries.
+"""Writes shards in the formats of other readers, with their own libraries; counts every row.
 
 output/
   train-00000.parquet     one file per shard of `Split-train`, in the order of its rows
@@ -22,7 +22,7 @@ from penstock.components.tfrecord.encoder import encode_examples
 
 ENDINGS = {"parquet": "parquet", "arrayrecord": "array_record"}
 
-# Functions that write a batch and that end the file.
+# Two functions: one writes a batch, the other one closes the file.
 Opened = tuple[Callable[[pa.RecordBatch], None], Callable[[], Any]]
 
 
@@ -38,14 +38,14 @@ def export(
 
     Args:
         folder: A folder with a manifest.
-        output: The folder to make; appears complete or not at all.
-        to: `parquet`, with strings for columns that are UTF-8 in the whole split; or
-            `arrayrecord`, one tf.train.Example per record, as grain reads it.
-        splits: The splits to write; all by default.
-        on_rows: Called with the rows that are done, and all rows.
+        output: Folder to create; it appears complete or not at all.
+        to: `parquet`, in which a column is a string if it is UTF-8 in the whole split; or
+            `arrayrecord`, one tf.train.Example per record, which grain can read.
+        splits: Splits to write; by default all.
+        on_rows: Called with the number of rows written so far and the number of all rows.
 
     Returns:
-        Rows written by split.
+        Number of rows written, by split.
 
     Raises:
         DataError: A shard is damaged.
@@ -110,7 +110,7 @@ def _parquet(path: Path, texts: frozenset[str]) -> Opened:
 
 
 def _array_record(path: Path, make: Any) -> Opened:
-    # A record is read with its whole group: groups of one record, as grain advises.
+    # A reader always reads the whole group of a record; grain advises groups of one record.
     writer = make(str(path), "group_size:1")
 
     def write(batch: pa.RecordBatch) -> None:
@@ -136,7 +136,7 @@ def _plain_types(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _text_columns(rows: Rows) -> frozenset[str]:
-    """The columns of bytes that are UTF-8 in the whole split, which takes a pass over them."""
+    """Returns the columns of bytes that are UTF-8 in the whole split; reads all of their values."""
     first = next(rows.batches(), None)
     binary = [field.name for field in first.schema if _is_binary(field.type)] if first else []
     texts = set(binary)

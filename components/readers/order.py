@@ -1,14 +1,14 @@
-"""The order of training rows, as a function of (seed, pass, shards): numbers only.
+"""The order of training rows, computed from (seed, pass, shards): only numbers, no data.
 
-    files     permuted in every pass
-    shares    each takes a run of the rows of all files; a file may be cut between two
-    lanes     files that are read side by side; each file is dealt to the lane with the fewest bytes
-    stream    one block of each lane in turn, until the lanes end
-    windows   rows cut from the stream and permuted
+    files     permuted in each pass
+    shares    each has one run of the rows of all files; a file may be cut between two shares
+    lanes     files are read side by side: each file goes to the lane with the fewest bytes
+    stream    one block of each lane in turn, until all lanes end
+    windows   rows that are cut from the stream and permuted
 
-A block is `block_rows` rows of one file in a row; the last one of a file or of a share's part of
-it has fewer. As all of this is computed, a training resumes at any row without reading those
-before it, and any number of workers that divides the number of shares can read them.
+A block is `block_rows` successive rows of one file; the last block of a file, or of a share's part
+of it, may have fewer. Since all this is computed, a training can resume at any row without reading
+the rows before it, and any number of workers that divides the number of shares can read them.
 """
 
 import threading
@@ -25,29 +25,29 @@ import numpy.typing as npt
 from penstock.components.tfrecord.sharding import READER_PARALLELISM
 
 SCHEME = 2
-"""Number of the rules above; another order has another number."""
+"""Version of the rules above; it changes if they would give another order."""
 
 TO_END = -1
-"""In place of the number of a piece's rows: all from its first on, however many."""
+"""Stands for the number of rows of a piece that reaches to the end of its file."""
 
 # (file, first row, rows)
 Piece = tuple[int, int, int]
 Lanes = list[list[Piece]]
 Numbers: TypeAlias = npt.NDArray[np.int64]
-# (seed, pass, window, rows) to a permutation of the window's rows.
+# Function of (seed, pass, window, rows) that returns a permutation of the window's rows.
 Permute = Callable[[int, int, int, int], npt.NDArray[Any]]
 
-# Above the 10,000 records of TFX's stock reader, and still only 10 MB of 600-byte rows.
+# More than the 10,000 records of TFX's stock reader, yet only 10 MB of 600-byte rows.
 SHUFFLE_WINDOW_ROWS = 16_384
-# Records that one file hands over at a time. The hand-over between threads costs about 30 us;
-# over 1,024 records that is noise, over one it is five times the parsing of a narrow row.
+# Number of records that go from one thread to another together. This takes about 30 us: little for
+# 1,024 records, but for one record five times as much as to parse a narrow row.
 MAX_BLOCK_ROWS = 1024
-# Bits of the row or window in the number of an item of a pass.
+# Number of bits for the row or window in the number of an item of a pass.
 ROW_BITS = 40
 
 
 def block_rows_of(window_rows: int, files: int = READER_PARALLELISM) -> int:
-    """Rows that one of `files` hands over at a time, so that a window mixes all of them."""
+    """Returns the number of rows per block with which a window mixes rows of all `files`."""
     return max(1, min(MAX_BLOCK_ROWS, window_rows // files))
 
 
@@ -66,15 +66,15 @@ class Order:
     lanes: int  # files that are read side by side; at least 1
     block_rows: int
     window: int
-    file_rows: Sequence[int] | None = None  # None only for the beginning of a single share
-    shares: int = 1  # number of shares that the rows are cut into
+    file_rows: Sequence[int] | None = None  # may be None only for the beginning of a single share
+    shares: int = 1  # number of shares into which the rows are cut
     share: int = 0  # index of this share, from 0
 
     def plan(self, number: int) -> PassPlan:
         return PassPlan(self._dealt(self._pieces(number)))
 
     def locate(self, rows: int) -> tuple[int, int]:
-        """Returns the pass, and the row in it, that this share comes to after `rows` rows."""
+        """Returns the pass, and the row in it, at which this share is after `rows` rows."""
         number = rows * self.shares // self._total
         while number and self._before(number) > rows:
             number -= 1
@@ -83,14 +83,14 @@ class Order:
         return number, rows - self._before(number)
 
     def plan_from(self, number: int, row: int) -> PassPlan:
-        """Returns the rest of this share's rows in a pass after `row` of them."""
+        """Returns the rest of this share's rows in a pass, after `row` of them."""
         lanes = self._dealt(self._pieces(number))
         table = self.table(lanes)
         ends = np.cumsum(table["rows"])
         window, begin = row // self.window, row // self.window * self.window
         block = int(np.searchsorted(ends, begin, side="right"))
         ahead = begin - int(ends[block] - table["rows"][block])
-        # Blocks of each lane that are over, and the lane whose turn it is.
+        # Number of finished blocks of each lane, and the lane whose turn it is.
         over = np.bincount(table["lane"][:block], minlength=len(lanes))
         turn = int(table["lane"][block])
         rest = [self._after(lane, int(blocks)) for lane, blocks in zip(lanes, over, strict=True)]
@@ -128,19 +128,19 @@ class Order:
         return sum(self.file_rows)
 
     def _before(self, number: int) -> int:
-        """Rows of this share in all passes before one."""
+        """Returns the number of rows of this share in all passes before `number`."""
         all_rows = number * self._total
         return all_rows * (self.share + 1) // self.shares - all_rows * self.share // self.shares
 
     def _pieces(self, number: int) -> list[Piece]:
-        """This share's pieces of a pass, in the order of the files in it."""
+        """Returns this share's pieces of a pass, in the order of files in that pass."""
         generator = np.random.default_rng([self.seed % 2**64, number])
         files = [int(file) for file in generator.permutation(len(self.file_bytes))]
         if self.file_rows is None:
             return [(file, 0, TO_END) for file in files]
         if self.shares == 1:
             return [(file, 0, self.file_rows[file]) for file in files]
-        # The cuts of all passes so far add up to equal shares, to the row.
+        # Cuts are placed so that, over all passes so far, shares have equal numbers of rows.
         begin, end = (
             (number + 1) * self._total * share // self.shares
             - number * self._total * share // self.shares
@@ -176,11 +176,11 @@ class Order:
 
 
 class RowOrder:
-    """Numbers of the rows of one share, in the order in which a training takes them.
+    """Row numbers of one share, in the order of training.
 
-    For readers that can get any row at any time. Numbers are cut from the endless stream of passes,
-    across the seams of windows and passes. `first_numbers` has that of the first row of each file,
-    `begin` the rows of the stream that were given before.
+    For readers that can access any row at any time. Numbers are cut from the endless stream of
+    passes, across the ends of windows and passes. `first_numbers` has the number of the first row
+    of each file; `begin` is the number of rows of the stream that were read before.
     """
 
     def __init__(
@@ -188,17 +188,17 @@ class RowOrder:
     ) -> None:
         self._order, self._first_numbers, self._permute = order, first_numbers, permute
         self._first_pass, row = order.locate(begin)
-        # Row of the stream at which each pass begins, from the first one needed.
+        # Row of the stream at which each pass begins, from the first pass that is needed.
         self._begins = [begin - row]
         self._lock = threading.Lock()
-        # Batches that are made at the same time are of one pass or two, and of a few windows.
+        # Batches made at the same time belong to one or two passes, and to few windows.
         self._blocks = lru_cache(maxsize=2)(self._blocks_of_pass)
         self._window = lru_cache(maxsize=4)(self._permuted)
 
     def numbers(self, begin: int, count: int) -> Numbers:
-        """Returns int64 [count], the numbers of the rows from row `begin` of the stream on."""
+        """Returns int64 [count], the row numbers from row `begin` of the stream on."""
         parts = []
-        with self._lock:  # so that no two threads permute the same window
+        with self._lock:  # so that two threads do not permute the same window
             while count:
                 number, row = self._place(begin)
                 window = self._window(number, row // self._order.window)
@@ -208,7 +208,7 @@ class RowOrder:
         return np.concatenate(parts)
 
     def _place(self, row: int) -> tuple[int, int]:
-        """The pass, and the row in it, of a row of the stream."""
+        """Returns the pass of a row of the stream, and its row in that pass."""
         while row >= (end := self._begins[-1] + self._rows(len(self._begins) - 1)):
             self._begins.append(end)
         place = bisect_right(self._begins, row) - 1
@@ -241,7 +241,7 @@ def numpy_permutation(seed: int, number: int, window: int, rows: int) -> npt.NDA
 def tensorflow_permutation(seed: int, number: int, window: int, rows: int) -> npt.NDArray[Any]:
     """Returns the permutation of a window of row Examples, int [rows], without TensorFlow.
 
-    Equals `seeded_order` of the training input, which sorts by two random bytes in turn.
+    Equals `seeded_order` of the training input: a radix sort by two random bytes.
     """
     keys = _stateless_bits(seed % 2**64, (number << ROW_BITS) + window, rows)
     low, high = ((keys >> shift & 255).astype(np.uint8) for shift in (0, 8))
@@ -252,7 +252,7 @@ def _stateless_bits(seed: int, item: int, count: int) -> npt.NDArray[np.uint32]:
     """Equals `tf.random.stateless_uniform` with the seed `[seed, item]` as full-range int32."""
     low = 0xFFFFFFFF
     counter = np.array([[seed & low, seed >> 32, item & low, item >> 32]], np.uint64)
-    # TensorFlow scrambles the seed once, by a fixed key.
+    # TensorFlow first scrambles the seed with a fixed key.
     mixed = _philox(counter, 0x3EC8F720, 0x02461E29)[0]
     blocks = -(-count // 4)
     places = np.arange(blocks, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Rows of packed shards by number: one row as Python values, or many as an Arrow batch."""
+"""Rows of packed shards by index: one row as Python values, or many as an Arrow batch."""
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +22,9 @@ from penstock.components.packing.layout import PackedColumn, PackedLayout
 from penstock.components.sources.base import ARROW_TYPES
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Blocks as Arrow batches: those of the windows that are being read.
+# Number of blocks kept as Arrow batches: those of the windows being read.
 _KEPT_BATCHES = 64
-# Blocks whose texts are indexed, 8 bytes per text.
+# Number of blocks whose texts are indexed, at 8 bytes per text.
 _KEPT_INDEXES = 1 << 16
 _NUMBERS = ("int64", "float32", "int32")
 _LIST_DTYPES: dict[str, np.dtype[Any]] = {"INT": np.dtype("<i8"), "FLOAT": np.dtype("<f4")}
@@ -36,15 +36,15 @@ _SCALARS = {
 
 _CELL = struct.Struct("<i")
 
-# Reads a column of a row: (the shard's bytes, offset of the column's values, the block's texts, row
-# in the block).
+# Reads a column of a row; the arguments are the shard's bytes, offset of the column's values, the
+# block's texts, and the row in the block.
 _Read = Callable[[Any, int, "_Texts", int], Any]
 
 
 class PackedShards:
-    """Reader of the rows of packed shards, by the index of the shard and the row in it.
+    """Reads rows of packed shards, by index of the shard and row in it.
 
-    `content` returns a shard's bytes and int64 [blocks, 2], the bounds of its payloads.
+    `content` returns a shard's bytes, and int64 [blocks, 2], the begin and end of its payloads.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class PackedShards:
         self._has_texts = any(self._by_name[name].storage in ("cell", "list") for name in columns)
 
     def row(self, at: int, row: int) -> dict[str, Any]:
-        """Returns a row's values by column; the first row of a block has the block indexed."""
+        """Returns a row's values by column; the first access to a block builds its index."""
         block, place = divmod(row, self._layout.block_rows)
         data, _ = self._content(at)
         starts, texts = self._block(at, block)
@@ -105,7 +105,7 @@ class PackedShards:
         return pa.RecordBatch.from_arrays(arrays, list(self._columns))
 
     def _read_index(self, at: int, block: int) -> tuple[list[int], "_Texts"]:
-        """Offsets of the block's sections in the shard, and its texts."""
+        """Returns the offsets of the block's sections in the shard, and the block's texts."""
         data, bounds = self._content(at)
         begin, end = bounds[block].tolist()
         view = view_block(memoryview(data)[begin:end], self._layout)
@@ -117,10 +117,10 @@ class PackedShards:
 
 
 class _Texts:
-    """Offsets of a block's texts in the shard: 16 bytes for each in the dictionary.
+    """Offsets of a block's texts in the shard: 16 bytes for each text in the dictionary.
 
     The dictionary is a tf.train.Example that ends with its values. `plain` has the offset of the
-    texts of each plain slot, whose cells are the ends of a row's texts.
+    texts of each plain slot; the cells of a plain slot are the ends of its texts.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class _Texts:
         self._plain, self._row_bytes = plain, row_bytes
 
     def get(self, data: Any, slot: int, offset: int, row: int) -> bytes:
-        """Returns the text of a cell at an offset in the shard's bytes."""
+        """Returns the text of the cell at `offset` in the shard's bytes."""
         (cell,) = _CELL.unpack_from(data, offset)
         if slot in self._plain:
             first = self._plain[slot]

@@ -1,7 +1,7 @@
-"""Rows of Penstock shards as Arrow and NumPy, without TensorFlow.
+"""Rows of Penstock's shards as Arrow or NumPy, without TensorFlow.
 
-In: a folder with a manifest, of row Examples or packed. Out: Arrow record batches, in the order of
-the shards or in the order of training, or any row by its number.
+Input: a folder with a manifest, of row Examples or packed rows. Output: Arrow record batches, in
+the order of the shards or of training; or any single row by its index.
 """
 
 import gzip
@@ -40,22 +40,22 @@ from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Shard
 from penstock.components.tfrecord.sharding import READER_PARALLELISM
 
 _BATCH_ROWS = 4096
-# Shards whose bytes are mapped, or decompressed, for access by number. A map holds a file open.
+# Number of shards that stay mapped, or decompressed, for access by index. A map holds a file open.
 _KEPT_MAPS, _KEPT_DECOMPRESSED = 256, 16
 
 
 class Rows:
     """The rows of one split: `len(rows)`, `rows[7]`, `for row in rows`, `rows.batches()`.
 
-    A row is a dict of the features' values by name: `int`, `float`, `bytes`, None where a row
-    Example has no value; a NumPy array for lists and packed shapes. `torch.utils.data.DataLoader`
-    and `grain.MapDataset.source` take these rows unchanged, and can send them to their workers.
-    `batches` is the quicker way to many rows.
+    A row is a dict from feature names to values: `int`, `float`, `bytes`, or None if a row Example
+    has no value; a NumPy array for lists and packed shapes. `torch.utils.data.DataLoader` and
+    `grain.MapDataset.source` accept these rows, also with several worker processes. `batches` is
+    the fast way to read many rows.
 
     Args:
-        folder: A local folder with a manifest: an ingest's or a pack's output.
-        split: The split to read.
-        columns: The features to read; all by default.
+        folder: Local folder with a manifest, the output of an ingest or a pack.
+        split: Split to read.
+        columns: Features to read; by default all.
 
     Raises:
         DataError: There is no manifest, or a shard differs from it.
@@ -154,23 +154,24 @@ class Rows:
     ) -> Iterator[pa.RecordBatch]:
         """Returns the rows as Arrow record batches.
 
-        In the order of the shards this is one pass, and the last batch may be short. Shuffled it
-        is the endless stream of full batches that `penstock.training.Input` gives with the same
-        seed, batch size and window; each pass has each row once over all workers.
+        In the order of the shards it is one pass, and the last batch may be short. With `shuffle`
+        it is an endless stream of full batches, the same as from `penstock.training.Input` with the
+        same seed, batch size and window; over all workers, each pass has each row once.
 
         Args:
             worker: Index of this worker, from 0.
-            workers: Number of workers, which share the rows equally.
-            batch_size: Rows in a batch of this worker; None takes a few thousand, as stored.
-            shuffle: Whether to shuffle; needs a `batch_size`.
+            workers: Number of workers, which divide the rows equally.
+            batch_size: Number of rows per batch of this worker; None keeps stored sizes, a few
+            thousand.
+            shuffle: Whether to shuffle the rows; requires a `batch_size`.
             seed: Seed of the shuffled order.
-            start: Batches to pass over, which costs nothing: where an interrupted reader was.
-            stride: Of the shuffled batches, give each one after so many.
-            shuffle_window_rows: Rows that are permuted together.
+            start: Number of batches to skip, at no cost, to resume where a reader stopped.
+            stride: With `shuffle`, return only every `stride`-th batch.
+            shuffle_window_rows: Number of rows that are permuted together.
 
         Returns:
-            Batches of int64, float32 and binary columns, of lists, and of fixed-size lists of
-            packed shapes, flat; a missing value is null.
+            Batches with columns of int64, float32 and binary, of lists, and of flat fixed-size
+            lists for packed shapes; a missing value is null.
 
         Raises:
             UsageError: `shuffle` has no `batch_size`, or there are more workers than rows.
@@ -187,7 +188,7 @@ class Rows:
         return (self._take(np.arange(row, min(row + batch_size, end))) for row in firsts)
 
     def shard_batches(self, at: int) -> Iterator[pa.RecordBatch]:
-        """Returns the rows of one shard in order, some thousand in a batch."""
+        """Returns the rows of one shard in order, some thousand per batch."""
         return self._stored(self._first(at), self._ends[at], 0)
 
     def _stored(self, begin: int, end: int, start: int) -> Iterator[pa.RecordBatch]:
@@ -258,7 +259,7 @@ class Rows:
         return bytes(data[begin:end])
 
     def _content(self, at: int) -> tuple[Any, npt.NDArray[np.int64]]:
-        """The bytes of a shard, and int64 [records, 2], begin and end of each payload."""
+        """Returns the bytes of a shard, and int64 [records, 2], begin and end of each payload."""
         data = self._data(at)
         if at not in self._bounds:
             bounds, is_whole = payload_bounds(data)

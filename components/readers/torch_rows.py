@@ -1,4 +1,4 @@
-"""Shuffled rows for PyTorch: its DataLoader resumes them at any batch, with any workers."""
+"""Shuffled rows for PyTorch's DataLoader, which can resume at any batch, with any workers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,26 +13,26 @@ from penstock.components.readers.rows import Rows
 
 try:
     from torch.utils.data import IterableDataset, get_worker_info
-except ImportError:  # refused when a dataset is made
+except ImportError:  # TorchRows raises an error without PyTorch
     IterableDataset, get_worker_info = object, None
 
 
 class TorchRows(IterableDataset):
     """Endless shuffled batches of rows, for `DataLoader(TorchRows(...), batch_size=None)`.
 
-    A batch is a dict of arrays by column. The loader turns numbers into tensors; byte strings and
-    lists of any length stay NumPy arrays of objects. Batches and their order are those of
-    `Rows.batches` with the same options, for any `num_workers` of the loader; each pass has each
-    row once.
+    A batch is a dict from column names to arrays. The loader turns numbers into tensors; byte
+    strings and lists of any length stay NumPy arrays of objects. Batches and their order equal
+    those of `Rows.batches` with the same options, whatever `num_workers` the loader has; each pass
+    has each row once.
 
     Args:
         rows: Rows to read.
-        batch_size: Rows in a batch.
+        batch_size: Number of rows per batch.
         seed: Seed of the order.
-        start: Batches that were taken before.
+        start: Number of batches that were already read.
         worker: Index of this process of a distributed training, from 0.
-        workers: Number of these processes, which share the rows equally.
-        shuffle_window_rows: Rows that are permuted together.
+        workers: Number of these processes, which divide the rows equally.
+        shuffle_window_rows: Number of rows that are permuted together.
 
     Raises:
         UsageError: PyTorch is not installed.
@@ -64,7 +64,7 @@ class TorchRows(IterableDataset):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         loader = get_worker_info()
         place, count = (loader.id, loader.num_workers) if loader else (0, 1)
-        # The loader takes a batch of each of its workers in turn.
+        # The loader takes one batch from each of its workers in turn.
         batches = self._rows.batches(
             **self._order, shuffle=True, start=self._start + place, stride=count
         )
@@ -75,14 +75,14 @@ class TorchRows(IterableDataset):
             }
 
     def state_dict(self, taken: int) -> dict[str, int]:
-        """Returns the state after `taken` batches of a loader, which fetches more than it gave."""
+        """Returns the state after `taken` batches; the loader itself fetches further ahead."""
         return {**self._order, "rows": len(self._rows), "start": self._start + taken}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Goes on where a state was, in the next iteration.
+        """Continues at a saved state, in the next iteration.
 
         Raises:
-            UsageError: The state is of other rows or of another order; names what differs.
+            UsageError: The state belongs to other rows or another order; names the difference.
         """
         own = self.state_dict(0)
         changed = [name for name in own if name != "start" and own[name] != state.get(name)]
@@ -97,6 +97,6 @@ def _values(column: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_fixed_size_list(kind) and not pa.types.is_binary(kind.value_type):
         return _values(column.flatten()).reshape(len(column), kind.list_size)
     found = column.to_numpy(zero_copy_only=False)
-    # PyTorch takes writable numbers over as they are, and leaves arrays of objects alone; of a list
-    # it would look at each text, 8 us a row of eight.
+    # PyTorch takes over writable numbers without a copy, and leaves arrays of objects as they are.
+    # In a list, it would look at each text, which takes 8 us per row of eight texts.
     return found if found.dtype == object else np.array(found)
