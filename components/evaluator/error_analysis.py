@@ -18,13 +18,13 @@ from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.proto import config_pb2
 
 from penstock.components import image_features
+from penstock.components.evaluator import ERROR_ANALYSIS_NAME
 from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.tallies import KeyedSums
 
 logger = logging.getLogger(__name__)
 
-ERROR_ANALYSIS_NAME = "error_analysis.json"
 _MOST_WRONG = 20
 # Over 1,024 rows, the standard error of a mean is 1/32 of the rows' deviation. For each feature,
 # the rows are predicted once more. Above 1,000, NumPy abbreviates arrays of records that TensorFlow

@@ -20,7 +20,7 @@ from tfx.utils import proto_utils
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
-from penstock.components.example_gen.spans import RemoteSpans, has_span
+from penstock.components.example_gen.spans import Spans, has_span
 from penstock.components.files.address import scheme_of
 from penstock.components.files.content import hash_file
 from penstock.components.files.listing import list_files
@@ -107,10 +107,9 @@ class ContentDriver(driver.FileBasedDriver):
         range_config: range_config_pb2.RangeConfig | None = None,
         input_base_uri: str | None = None,
     ) -> input_processor.InputProcessor:
-        if input_base_uri is None or scheme_of(input_base_uri) is None:
-            return super().get_input_processor(splits, range_config, input_base_uri)
-        if any(has_span(split.pattern) for split in splits):
-            return RemoteSpans(input_base_uri, splits, range_config)
+        assert input_base_uri is not None
+        if scheme_of(input_base_uri) is None or any(has_span(split.pattern) for split in splits):
+            return Spans(input_base_uri, splits, range_config)
         return _QueryProcessor(splits, range_config)
 
     def resolve_exec_properties(

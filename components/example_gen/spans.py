@@ -1,10 +1,10 @@
 """Spans of data: addresses with TFX's placeholders, and the newest span found there.
 
-`{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for the part that differs between deliveries. TFX
-resolves them in paths; for `s3://`, `gs://` and `hdfs://` addresses, this module does, by TFX's
-rules.
+`{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for the part that differs between deliveries.
+They are resolved by TFX's rules, in paths and at `s3://`, `gs://` and `hdfs://` addresses.
 """
 
+import glob
 import re
 
 from tfx import types
@@ -36,8 +36,8 @@ def split_span_address(address: str) -> tuple[str, str]:
     return folder, name + address[found.start() :]
 
 
-class RemoteSpans(input_processor.FileBasedInputProcessor):
-    """Finds the newest span and version at an address that TFX's own file systems cannot list."""
+class Spans(input_processor.FileBasedInputProcessor):
+    """Finds the newest span and version, also at addresses, and without TensorFlow."""
 
     def resolve_span_and_version(self) -> tuple[int, int | None]:
         if scheme_of(self._input_base_uri) in _NOT_LISTED:
@@ -60,11 +60,13 @@ class RemoteSpans(input_processor.FileBasedInputProcessor):
         specs = self._is_match_span, self._is_match_date, self._is_match_version
         if not any(specs):
             return 0, None
-        glob, regex = utils._create_matching_glob_and_regex(
-            normal_address(self._input_base_uri), split, *specs, range_config=self._range_config
+        base = self._input_base_uri
+        is_path = scheme_of(base) is None
+        pattern, regex = utils._create_matching_glob_and_regex(
+            base if is_path else normal_address(base), split, *specs, self._range_config
         )
         spans = []
-        for name in find_names(glob):
+        for name in glob.glob(pattern) if is_path else find_names(pattern):
             try:
                 match = utils._find_matched_span_version_from_path(name, regex, *specs)
             except ValueError as error:

@@ -136,11 +136,12 @@ def write_record(path: str, text: str) -> None:
 
 
 def read_record(path: str) -> str:
-    import tensorflow as tf
+    from tfx.dsl.io import fileio
 
     try:
-        with tf.io.gfile.GFile(path) as file:
-            return file.read()
-    except tf.errors.NotFoundError as error:
+        with fileio.open(path) as file:
+            text: str = file.read()
+            return text
+    except fileio.NotFoundError as error:
         directory, name = posixpath.split(path)
         raise DataError(f"{directory}: no {name}; the training did not end") from error

@@ -12,7 +12,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from penstock.pipelines.runs.submodules import submodules_only
+
 _HEAVY = ("tensorflow", "apache_beam", "tfx.components")
+# A driver that needs these packages for their protos and constants alone.
+_LIGHT_DRIVER = "penstock.components.example_gen.driver"
+_PACKAGES = ["tensorflow", "tensorflow_data_validation", "tensorflow_model_analysis"]
 
 
 @contextmanager
@@ -36,6 +41,15 @@ def load_tensorflow() -> None:
         importlib.reload(tensorflow_gfile)  # registers its file systems
     if base_beam_executor.beam is None:
         base_beam_executor.beam = importlib.import_module("apache_beam")
+
+
+def import_driver(class_path: str) -> None:
+    """Imports a custom driver: that of ShardedExampleGen without TensorFlow."""
+    if class_path.rpartition(".")[0] != _LIGHT_DRIVER:
+        load_tensorflow()
+        return
+    with submodules_only("tfx.components", *_PACKAGES):
+        importlib.import_module(_LIGHT_DRIVER)
 
 
 def executor_operators(python: Callable[..., Any] | None = None) -> dict[Any, Any]:

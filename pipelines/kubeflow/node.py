@@ -26,7 +26,11 @@ from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import PenstockError
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.light_launcher import executor_operators, load_tensorflow
+from penstock.pipelines.kubeflow.light_launcher import (
+    executor_operators,
+    import_driver,
+    load_tensorflow,
+)
 from penstock.pipelines.runs import attempts
 from penstock.pipelines.runs.artifact_check import artifacts_checked
 from penstock.pipelines.runs.metadata_store import MetadataStore, hide_password, store_errors
@@ -120,8 +124,10 @@ def _launch(
         python = partial(JobOperator, job=worker_job)
     deployment = runner_utils.extract_local_deployment_config(ir)
     driver = runner_utils.extract_custom_driver_spec(deployment, node_id)
-    if driver is not None or "://" in ir.runtime_spec.pipeline_root.field_value.string_value:
+    if "://" in ir.runtime_spec.pipeline_root.field_value.string_value:
         load_tensorflow()
+    elif driver is not None:
+        import_driver(driver.class_path)
     try:
         with _sigterm_raises(node_id), artifacts_checked():
             info = launcher.Launcher(

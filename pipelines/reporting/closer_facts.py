@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.evaluator.error_analysis import ERROR_ANALYSIS_NAME
+from penstock.components.evaluator import ERROR_ANALYSIS_NAME
 from penstock.components.image_features import ENCODED
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes, values_of

@@ -8,8 +8,14 @@ from typing import Any
 
 from penstock.components.files.remote import is_remote
 from penstock.components.gates.anomalies import Anomaly, list_anomalies
-from penstock.components.tfrecord.feature_spec import read_schema
-from penstock.pipelines.reporting.artifact_files import as_text, rows_in, split_folder, values_of
+from penstock.components.tfrecord.schema_features import parse_schema
+from penstock.pipelines.reporting.artifact_files import (
+    as_text,
+    read_bytes,
+    rows_in,
+    split_folder,
+    values_of,
+)
 from penstock.pipelines.reporting.numbers import compact, percent
 
 _ROWS_OF_EACH = 3
@@ -36,7 +42,8 @@ def schema_rows(schema: Any) -> list[SchemaRow]:
 
 
 def schema_of(uri: str) -> Any:
-    return read_schema(posixpath.join(uri, "schema.pbtxt"))
+    path = posixpath.join(uri, "schema.pbtxt")
+    return parse_schema(read_bytes(path).decode(), path)
 
 
 def _row(feature: Any, domains: dict[str, Any]) -> SchemaRow:

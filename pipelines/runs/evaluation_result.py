@@ -1,18 +1,16 @@
 """An evaluation as plain values: metrics by slice, and the reasons why a model is not blessed."""
 
-import importlib.util
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 from penstock.components.files.spool import local_folder
 from penstock.components.tfrecord.records import read_records
 from penstock.pipelines.runs import slices
+from penstock.pipelines.runs.submodules import submodules_only
 
 OVERALL, EXAMPLE_COUNT = slices.OVERALL, slices.EXAMPLE_COUNT
 MIN_SLICE_EXAMPLES = 30  # with fewer rows, a slice's metric is mostly chance
@@ -137,13 +135,7 @@ def _messages(directory: str, prefix: str, type_name: str) -> Iterator[Any]:
 
 def _message_type(name: str) -> Any:
     """Imports a proto message of TFMA without TFMA itself, whose import takes 5 s of CPU."""
-    package = "tensorflow_model_analysis"
-    is_hidden = package not in sys.modules
-    if is_hidden:
-        spec = importlib.util.find_spec(package)
-        sys.modules[package] = ModuleType(package)
-        sys.modules[package].__path__ = list((spec and spec.submodule_search_locations) or ())
-    try:
+    with submodules_only("tensorflow_model_analysis"):
         # The last two protos need the first two, but do not import them on Python 3.13.
         from google.protobuf import wrappers_pb2  # noqa: F401
         from tensorflow_model_analysis.proto import (
@@ -151,10 +143,6 @@ def _message_type(name: str) -> Any:
             metrics_for_slice_pb2,
             validation_result_pb2,
         )
-    finally:
-        if is_hidden:
-            del sys.modules[package]
-            sys.modules.pop(f"{package}.proto", None)  # the real package binds it again
     return getattr(metrics_for_slice_pb2, name, None) or getattr(validation_result_pb2, name)
 
 

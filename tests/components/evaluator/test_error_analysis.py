@@ -7,7 +7,8 @@ import tensorflow as tf
 from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.proto import config_pb2
 
-from penstock.components.evaluator.error_analysis import ERROR_ANALYSIS_NAME, ErrorAnalysis
+from penstock.components.evaluator import ERROR_ANALYSIS_NAME
+from penstock.components.evaluator.error_analysis import ErrorAnalysis
 
 CONFIG = config_pb2.EvalConfig(model_specs=[config_pb2.ModelSpec(label_key="y")])
 
