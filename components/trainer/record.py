@@ -5,8 +5,10 @@ import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from penstock.components.errors import DataError
+from penstock.components.files.spool import local_path
 from penstock.components.plain import from_record
 from penstock.components.trainer.options import EarlyStop
 
@@ -136,12 +138,8 @@ def write_record(path: str, text: str) -> None:
 
 
 def read_record(path: str) -> str:
-    from tfx.dsl.io import fileio
-
     try:
-        with fileio.open(path) as file:
-            text: str = file.read()
-            return text
-    except fileio.NotFoundError as error:
+        return Path(local_path(path)).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
         directory, name = posixpath.split(path)
         raise DataError(f"{directory}: no {name}; the training did not end") from error
