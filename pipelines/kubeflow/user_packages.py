@@ -1,9 +1,7 @@
 """Finds packages of the user that a pipeline's nodes import and Penstock's image lacks."""
 
-import importlib.metadata
 import importlib.util
 import re
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +13,7 @@ if TYPE_CHECKING:
 # Fields of the IR that name code: an executor's class, `run_fn`, `preprocessing_fn`.
 _CODE = re.compile(r"(^|\.)(class_path|\w*_fn)$")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
+_OF_IMAGE = {"penstock", "tfx"}
 
 
 def find_package(dotted: str) -> Path:
@@ -28,7 +27,7 @@ def find_package(dotted: str) -> Path:
 
 
 def needed_packages(ir: "pipeline_pb2.Pipeline") -> list[str]:
-    """Returns, sorted, packages whose code the nodes name and which Penstock does not require."""
+    """Returns the packages, sorted, of the nodes' code, without those of the image."""
     from penstock.pipelines.kubeflow.refusals import node_texts  # imports TFX
 
     named = {
@@ -36,31 +35,4 @@ def needed_packages(ir: "pipeline_pb2.Pipeline") -> list[str]:
         for text in node_texts(ir)
         if _CODE.search(text.field) and _DOTTED.fullmatch(text.value)
     }
-    installed = importlib.metadata.packages_distributions()
-    return sorted(
-        name
-        for name in named
-        if not any(_canonical(one) in _required() for one in installed.get(name, ()))
-    )
-
-
-@cache
-def _required() -> frozenset[str]:
-    found: set[str] = set()
-    wanted = ["penstock"]
-    while wanted:
-        name = _canonical(wanted.pop())
-        if name not in found:
-            found.add(name)
-            try:
-                requires = importlib.metadata.requires(name) or ()
-            except importlib.metadata.PackageNotFoundError:
-                continue  # required on another platform, or by an extra that is not installed
-            wanted += [r for r in requires if name == "penstock" or "extra ==" not in r]
-    return frozenset(found)
-
-
-def _canonical(requirement: str) -> str:
-    """Returns the normalised name in a requirement: `ml-metadata` for `Ml_Metadata[x]>=1`."""
-    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return sorted(named - _OF_IMAGE)
