@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,11 +17,14 @@ from penstock.components.sources.options import Table
 from penstock.pipelines.cli.option_flags import (
     SourceOptions,
     errors_in_flags,
+    flag_names,
+    given,
     source_flags,
     source_option,
+    with_flags,
 )
 from penstock.pipelines.config.overrides import name_and_value
-from penstock.pipelines.starter.options import StarterOptions
+from penstock.pipelines.starter.options import ROLES, StarterOptions
 from penstock.pipelines.terminal.tables import as_html, console
 
 if TYPE_CHECKING:
@@ -35,42 +38,23 @@ _SHOWN_CLASSES, _SHOWN_COLUMNS = 8, 20
 INIT_FLAGS = {
     **source_flags(Table),
     **source_flags(Images),
-    **{"labels_file": "--labels", "label_column": "--target", "text_column": "--target"},
-    **{"drop": "--drop", "group": "--group"},
+    **flag_names(StarterOptions),
+    **{"label_column": "--target", "text_column": "--target"},
 }
 
 
-def command(
+def _init(
     name: Annotated[Path, typer.Argument(help="Folder to make; its name is the pipeline's.")],
     data: Annotated[
         str, typer.Option(help="The table: a file, a glob or a folder; or a folder of images.")
     ],
-    target: Annotated[
-        list[str] | None,
-        typer.Option(help="Column to predict; repeatable. Not for images in one folder per class."),
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Label file of the images; by default the one beside them.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column that the model does not get; repeatable.")
-    ] = None,
+    *,
     role: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=ROLE",
-            help="Role of a column: number, boolean, date, category, text or drop; repeatable.",
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(help="Column whose rows stay in one split, such as a patient's id."),
-    ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(help="Column of times that divides the rows: the latest third is evaluated."),
+        typer.Option(metavar="NAME=ROLE", help=f"Role of a column: {', '.join(ROLES)}."),
     ] = None,
     source: SourceOptions = None,
+    **more: Any,
 ) -> None:
     """Look at data and write a small package that trains on it.
 
@@ -81,15 +65,14 @@ def command(
     """
     with errors_in_flags(INIT_FLAGS):
         options = StarterOptions(
-            targets=tuple(target or ()),
-            labels_file=labels,
-            drop=tuple(drop or ()),
+            **given(more),
             roles=dict(name_and_value("--role", text) for text in role or ()),
-            group=group,
-            time=time,
             source=dict(source_option(text, Images, Table) for text in source or ()),
         )
         show_starter(run_init(name, data, options))
+
+
+command = with_flags(_init, StarterOptions, panel="Options", but=("roles", "source"))
 
 
 @dataclass(frozen=True)

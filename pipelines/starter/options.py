@@ -11,19 +11,24 @@ ROLES = ("number", "boolean", "date", "category", "text", "drop")
 
 @dataclass(frozen=True)
 class StarterOptions:
-    """Facts about the data that the user states; `penstock init` finds all others in the data."""
+    """Facts about the data that the user states; `penstock init` finds all others in the data.
+
+    Attributes:
+        targets: Column to predict; repeatable. Not for images in one folder per class.
+        labels_file: Label file of the images; by default the one beside them.
+        drop: Column that the model does not get; repeatable.
+        roles: Role by column, one of `ROLES`.
+        group: Column whose rows stay in one split, such as a patient's id.
+        time: Column of times that divides the rows: the latest third is evaluated.
+        source: Options of reading the data by name, such as `{"delimiter": ";"}`.
+    """
 
     targets: tuple[str, ...] = ()
-    # Label file of images; by default the only one beside them.
     labels_file: str | None = None
     drop: tuple[str, ...] = ()
-    # Role by column, one of `ROLES`.
     roles: Mapping[str, str] = field(default_factory=dict)
-    # Column whose rows stay in one split, such as a patient's id.
     group: str | None = None
-    # Column of times that divides the rows: the latest third is evaluated.
     time: str | None = None
-    # Options of reading the data by name, such as `{"delimiter": ";"}`.
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -31,9 +31,9 @@ def rows(tmp_path):
 
 def test_init_flags_reach_the_package(tmp_path, rows):
     init.command(
-        tmp_path / "my_pay",
-        str(rows),
-        target=["pay"],
+        name=tmp_path / "my_pay",
+        data=str(rows),
+        targets=["pay"],
         drop=["x"],
         role=["shop=category"],
         group="patient",
@@ -76,18 +76,18 @@ def test_init_repr_is_short(tmp_path, rows):
 )
 def test_init_wrong_option_is_named(tmp_path, rows, options, message):
     with pytest.raises(UsageError, match=re.escape(message)):
-        init.command(tmp_path / "mine", str(rows), target=["pay"], **options)
+        init.command(name=tmp_path / "mine", data=str(rows), targets=["pay"], **options)
 
 
 def test_init_folder_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"nothing/here: no such file or folder$"):
-        init.command(tmp_path / "mine", str(tmp_path / "nothing/here"))
+        init.command(name=tmp_path / "mine", data=str(tmp_path / "nothing/here"))
 
 
 def test_init_hint_of_an_empty_file_is_a_flag_of_init(tmp_path):
     (tmp_path / "empty.csv").touch()
     with pytest.raises(DataError, match=r"set --source allow_empty=\.\.\. to skip"):
-        init.command(tmp_path / "mine", str(tmp_path / "empty.csv"), target=["y"])
+        init.command(name=tmp_path / "mine", data=str(tmp_path / "empty.csv"), targets=["y"])
 
 
 def test_every_option_in_an_error_text_of_its_sources_is_a_flag_of_init():
