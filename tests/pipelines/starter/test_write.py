@@ -62,7 +62,7 @@ print(json.dumps([c.data, c.root, c.evaluation.thresholds, c.train.steps_per_epo
 """
     assert json.loads(python(tmp_path / "My-Churn", code)) == [
         *(str(csv), "runs", {"AUC": 0.6}, 20, ["x", "monthly fee"], {"plan": 3}),
-        "DRAFT: where it must not be used, and what it is known to get wrong.",
+        "DRAFT: uses to avoid, and known weaknesses.",
     ]
 
 
