@@ -100,9 +100,9 @@ class Rows:
         is_gzip = any(shard.file.endswith(".gz") for shard in self.shards)
         self._data = lru_cache(_KEPT_DECOMPRESSED if is_gzip else _KEPT_MAPS)(self._read_shard)
         self._bounds: dict[int, npt.NDArray[np.int64]] = {}
-        kinds = {name: column.kind for name, column in self._features.items()}
         self._read = tuple(self._features[name] for name in self.columns if self._features)
-        self._decoder = RecordDecoder(self._read, kinds)
+        self._decoder = RecordDecoder(self._read, tuple(self._features.values()))
+        kinds = {name: column.kind for name, column in self._features.items()}
         has_lists = any(column.is_list for column in self._features.values())
         self._decode_row = None if has_lists else row_decoder(kinds, self.columns)
         self._packed = None

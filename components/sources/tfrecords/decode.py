@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from penstock.components.errors import DataError, short_error
 from penstock.components.sources.base import ARROW_TYPES, Column
 from penstock.components.sources.batches import batch_of
-from penstock.components.tfrecord.decoder import decode_examples
+from penstock.components.tfrecord.decoder import decode_columns
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -90,14 +90,13 @@ def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[st
 
 
 class RecordDecoder:
-    """Decoder of the given columns from serialized Examples, whose features have `kinds`."""
+    """Decoder of columns of serialized Examples, whose features are `features`."""
 
-    def __init__(
-        self, columns: Sequence[Column], kinds: Mapping[str, FeatureKind] | None = None
-    ) -> None:
-        self._columns = columns
-        self._wanted = {column.name: column.kind for column in columns}
-        self._kinds = kinds or self._wanted
+    def __init__(self, columns: Sequence[Column], features: Sequence[Column] | None = None) -> None:
+        self._columns, self._names = columns, [column.name for column in columns]
+        features = columns if features is None else features
+        self._kinds = {column.name: column.kind for column in features}
+        self._is_plain = not any(column.is_list for column in features)
         self._decoder: Any = None
 
     def _make_decoder(self) -> Any:
@@ -114,19 +113,21 @@ class RecordDecoder:
     ) -> tuple[pa.RecordBatch, dict[int, tuple[str | None, str]]]:
         """Returns the features of each record, null for a misfit, and the faults by row."""
         faults: dict[int, tuple[str | None, str]] = {}
-        decoded = None if self._decoder else decode_examples(payloads, self._kinds, self._wanted)
-        if decoded is None:
-            # Of another writer, as the records that follow are.
-            self._decoder = self._decoder or self._make_decoder()
+        if self._is_plain:
+            columns = decode_columns(payloads, self._kinds, self._names)
+            if columns is not None:
+                return batch_of(self._columns, [columns[name] for name in self._names]), faults
+            self._is_plain = False  # of another writer, as the records that follow are
+        self._decoder = self._decoder or self._make_decoder()
+        try:
+            decoded = self._decoder.DecodeBatch(list(payloads))
+        except RuntimeError:
+            faults = self._misfits(payloads)
             try:
-                decoded = self._decoder.DecodeBatch(list(payloads))
+                decoded = self._decode_without(faults, payloads)
             except RuntimeError:
-                faults = self._misfits(payloads)
-                try:
-                    decoded = self._decode_without(faults, payloads)
-                except RuntimeError:
-                    faults = {**self._undecodable(payloads), **faults}
-                    decoded = self._decode_without(faults, payloads)
+                faults = {**self._undecodable(payloads), **faults}
+                decoded = self._decode_without(faults, payloads)
         arrays = []
         for column in self._columns:
             array, too_many = _as_column(decoded, column)

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.components.tfrecord.decoder import decode_examples, row_decoder
+from penstock.components.tfrecord.decoder import decode_columns, row_decoder
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.example_proto import SequenceExample
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -42,38 +42,20 @@ def encoded(rows, types=TYPES):
     return encode_examples(pa.RecordBatch.from_arrays(arrays, list(types))).to_pylist()
 
 
-def as_lists(rows, name):
-    return [[] if row[name] is None else [row[name]] for row in rows]
+def values_of(rows, name):
+    return [row[name] for row in rows]
 
 
 @pytest.mark.parametrize("missing", [0, 0.3, 1])
 @pytest.mark.parametrize("longest", [10, None])
 def test_columns_of_encoded_examples_are_their_values(missing, longest):
     rows = rows_of(300, missing=missing, longest=longest)
-    batch = decode_examples(encoded(rows), KINDS, KINDS)
-    for name in KINDS:
-        assert batch.column(batch.schema.get_field_index(name)).to_pylist() == as_lists(rows, name)
-    chosen = decode_examples(encoded(rows), KINDS, {"id"})
-    assert chosen.schema.names == ["id"]
-    assert chosen.column(0).to_pylist() == as_lists(rows, "id")
-
-
-def test_lists_of_any_length_are_decoded():
-    types = {
-        "texts": pa.list_(pa.binary()),
-        "floats": pa.list_(pa.float32()),
-        "ids": pa.list_(pa.int64()),
-    }
-    kinds = dict(zip(types, (FeatureKind.BYTES, FeatureKind.FLOAT, FeatureKind.INT), strict=True))
-    texts = [[], [b"a"], None, [b"", b"long" * 50, b"b"]]
-    floats = [[0.5] * 40, None, [], [1.5]]
-    ids = [None, INTS, [], [7]]
-    arrays = [pa.array(v, t) for v, t in zip((texts, floats, ids), types.values(), strict=True)]
-    payloads = encode_examples(pa.RecordBatch.from_arrays(arrays, list(types))).to_pylist()
-    batch = decode_examples(payloads, kinds, kinds)
-    found = {n: c.to_pylist() for n, c in zip(batch.schema.names, batch.columns, strict=True)}
-    empty_for_none = [[value or [] for value in values] for values in (texts, floats, ids)]
-    assert found == dict(zip(types, empty_for_none, strict=True))
+    columns = decode_columns(encoded(rows), KINDS, KINDS)
+    for name, kind in TYPES.items():
+        assert columns[name].type == kind
+        assert columns[name].to_pylist() == values_of(rows, name)
+    [(name, column)] = decode_columns(encoded(rows), KINDS, {"id"}).items()
+    assert (name, column.to_pylist()) == ("id", values_of(rows, "id"))
 
 
 def test_single_rows_have_the_values_that_are_wanted_in_their_order():
@@ -93,8 +75,11 @@ def test_other_layouts_and_damage_are_left_to_a_general_parser():
     message = SequenceExample.FromString(payload)
     del message.context.feature["id"]
     message.context.feature["id"].float_list.value.append(1)
+    several = SequenceExample.FromString(payload)
+    several.context.feature["id"].int64_list.value.append(1)
     others = [
         message.SerializeToString(),  # of another kind
+        several.SerializeToString(),
         SequenceExample().SerializeToString(),
         payload + b"\x12\x00",  # with feature lists
         payload[:-1],
@@ -104,17 +89,15 @@ def test_other_layouts_and_damage_are_left_to_a_general_parser():
     chance = random.Random(1)
     for other in others:
         assert decode(other) is None
-        assert decode_examples([payload, other], KINDS, KINDS) is None
+        assert decode_columns([payload, other], KINDS, KINDS) is None
     for _ in range(2000):  # one byte changed: the same as protobuf finds, or left to it
         changed = bytearray(payload)
         changed[chance.randrange(len(changed))] = chance.randrange(256)
         if (found := decode(bytes(changed))) is not None:
             assert _as_protobuf_finds(bytes(changed)) == found
-        if (batch := decode_examples([bytes(changed)], KINDS, KINDS)) is not None:
-            one = {n: c[0].as_py() for n, c in zip(batch.schema.names, batch.columns, strict=True)}
-            assert _as_protobuf_finds(bytes(changed)) == {
-                n: v[0] if v else None for n, v in one.items()
-            }
+        if (columns := decode_columns([bytes(changed)], KINDS, KINDS)) is not None:
+            one = {name: column[0].as_py() for name, column in columns.items()}
+            assert _as_protobuf_finds(bytes(changed)) == one
 
 
 def _as_protobuf_finds(payload):
