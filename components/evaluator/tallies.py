@@ -21,9 +21,9 @@ from tensorflow_model_analysis.metrics import (
 from penstock.components.errors import DataError
 from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
 
-# Number of keys to buffer before they are summed: 16 MiB with three columns. A smaller buffer would
+# Number of keys to buffer before they are summed: 2 MiB with three columns. A smaller buffer would
 # sort the existing sums more often.
-_PENDING = 1 << 19
+_PENDING = 1 << 16
 # (buckets int64 [n, c], values to add float64 [k, n, c], mask [n, c] of entries that count)
 Added = tuple[np.ndarray, np.ndarray, np.ndarray]
 
