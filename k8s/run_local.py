@@ -25,7 +25,7 @@ MOUNT = "/penstock"
 def main() -> int:
     """Run the pipeline."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pipeline", help="what `penstock compile` wrote")
+    parser.add_argument("pipeline", help="compiled pipeline file")
     parser.add_argument("--volume", type=Path, required=True, help="a folder, for uid 65532")
     parser.add_argument("--network", default="none", help="a Docker network")
     parser.add_argument(
@@ -33,7 +33,7 @@ def main() -> int:
         action="append",
         default=[],
         metavar="NAME",
-        help="pass on this environment variable, as a secret is on a cluster",
+        help="environment variable to pass on; on a cluster a secret would set it",
     )
     args = parser.parse_args()
     missing = [name for name in args.env if name not in os.environ]
@@ -50,12 +50,12 @@ def main() -> int:
     )
     outputs = volume / "kfp"
     outputs.mkdir(exist_ok=True)
-    outputs.chmod(0o777)  # the tasks write to it, as another user than this one
+    outputs.chmod(0o777)  # the tasks write to it as another user
     local.init(runner=runner, pipeline_root=str(outputs))
     docker_task_handler.run_docker_container = _run_container
     try:
         components.load_component_from_file(args.pipeline)()
-    except RuntimeError as error:  # which names the task; its own message came before
+    except RuntimeError as error:  # names the task; the task printed its error before
         print(f"{args.pipeline}: {error}", file=sys.stderr)
         return 1
     return 0

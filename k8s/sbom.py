@@ -55,7 +55,7 @@ def _package(one: metadata.Distribution) -> dict:
         "versionInfo": version,
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False,
-        # Only expressions by PEP 639 are SPDX's; older packages have free text.
+        # Only licence expressions by PEP 639 are SPDX expressions; older packages have free text.
         "licenseConcluded": "NOASSERTION",
         "licenseDeclared": licence or "NOASSERTION",
         "copyrightText": "NOASSERTION",

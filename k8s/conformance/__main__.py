@@ -26,13 +26,17 @@ def main() -> int:
     parser.add_argument(
         "--kfp",
         default="http://ml-pipeline.kubeflow:8888",
-        help="address of KFP's API as pods see it",
+        help="address of KFP's API inside the cluster",
     )
     parser.add_argument("--mariadb", default="docker.io/library/mariadb:11.4", help="its image")
-    parser.add_argument("--s3-image", default="", help="its s3.sh starts an S3 server: other-store")
+    parser.add_argument(
+        "--s3-image", default="", help="image whose s3.sh starts an S3 server, for other-store"
+    )
     parser.add_argument("--own-image", default="", help="made by penstock image")
     parser.add_argument("--own-pipeline", default="mine.pipeline:create_pipeline")
-    parser.add_argument("--only", nargs="*", default=[], metavar="CHECK", help="these checks")
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="CHECK", help="checks to run; by default all"
+    )
     parser.add_argument("--out", type=Path, help="append the table to this file")
     args = parser.parse_args()
 
@@ -89,7 +93,7 @@ def run_checks(chosen: Mapping[str, Callable[[], str]], title: str) -> tuple[lis
 
 
 def heading(cluster: Cluster) -> str:
-    """Returns the versions that a table is about."""
+    """Returns the versions for the heading of the table."""
     version = json.loads(cluster.kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"]
     node = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
     runtime = node[0]["status"]["nodeInfo"]["containerRuntimeVersion"] if node else "no node"

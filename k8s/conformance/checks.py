@@ -9,7 +9,7 @@ from cluster import REPOSITORY, Cluster, NotThereError, need, states
 
 _FEW_STEPS = ("--set", "train.max_steps=50")
 _STORE = "/penstock/metadata.sqlite"
-# As k8s/overlays/single-node has it, but without a retry, so that a failure is seen at once.
+# The placement of k8s/overlays/single-node without retries, so that a failure shows at once.
 _PLACEMENT = (REPOSITORY / "k8s/overlays/single-node/placement.yaml").read_text() + (
     "retry: {times: 0}\n"
 )
@@ -156,7 +156,7 @@ def _run_taxi(cluster: Cluster, *options: str) -> str:
 
 
 def taxi_again_is_cached(cluster: Cluster) -> str:
-    """The same file again takes every node's outputs from TFX's cache."""
+    """A second run of the same file takes all outputs from TFX's cache."""
     run = _run_taxi(cluster, *_FEW_STEPS)
     ended = states(cluster.executions(_STORE), run)
     cached = [node for node, state in ended.items() if state == "CACHED"]
@@ -165,7 +165,7 @@ def taxi_again_is_cached(cluster: Cluster) -> str:
 
 
 def resolver_finds_the_blessed_model(cluster: Cluster) -> str:
-    """A further training is compared with the model that an earlier run pushed."""
+    """The Evaluator compares a new model with the model that an earlier run pushed."""
     run = _run_taxi(cluster, "--set", f"train.max_steps={51 + int(time.time()) % 50}")
     executions = cluster.executions(_STORE)
     trained = [e for e in executions if e["node"] == "Trainer" and e["state"] == "COMPLETE"]
@@ -218,7 +218,7 @@ def _termination_messages(cluster: Cluster, run: str) -> str:
 
 
 def schedule_starts_its_own_run(cluster: Cluster) -> str:
-    """A schedule of each minute starts a run by itself, which succeeds."""
+    """A schedule with one run per minute starts a run, which succeeds."""
     file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
     cluster.in_pod(
         *("penstock", "submit", file, "--host", cluster.kfp, "--run-name", "conformance"),
@@ -236,7 +236,7 @@ def schedule_starts_its_own_run(cluster: Cluster) -> str:
         cluster.ask_kfp(f"/apis/v2beta1/recurringruns/{schedule}:disable", "POST")
         _until(lambda: state() in ("SUCCEEDED", "FAILED"), minutes=30)
     finally:
-        # Kubernetes removes a schedule's own runs with it.
+        # Kubernetes deletes the runs of a schedule with the schedule.
         cluster.ask_kfp(f"/apis/v2beta1/recurringruns/{schedule}", "DELETE")
     need(state() == "SUCCEEDED", f"its run ended as {state()}")
     return f"run {runs[0]['run_id'][:8]} of its own succeeded; the schedule was deleted"
@@ -287,7 +287,7 @@ def _trains_with_workers(cluster: Cluster, more: str) -> str:
     cluster.install("single-node", namespace=cluster.namespace, components=("workers",))
     file = cluster.compile(
         *("taxi", "--set", f"train.max_steps={int(time.time()) % 100 + 100}"),
-        *("--set", "input.cache=none"),  # taxi's cache in memory is for one worker
+        *("--set", "input.cache=none"),  # taxi's memory cache works only for one worker
         placement=_PLACEMENT + "workers: 2\n" + more,
     )
     run, text = cluster.submit(file)
@@ -296,7 +296,7 @@ def _trains_with_workers(cluster: Cluster, more: str) -> str:
 
 
 def profile_leaves_others_alone(cluster: Cluster) -> str:
-    """The overlay `profile`, into the namespace of KFP: a run with MariaDB; a neighbour goes on."""
+    """The overlay `profile` in KFP's namespace: a run with MariaDB; other pods are undisturbed."""
     secret = cluster.kubectl(
         *("create", "secret", "generic", "penstock-mysql", "-n", cluster.namespace),
         *("--from-literal=user=penstock", "--from-literal=password=some-words"),

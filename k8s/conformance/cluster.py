@@ -56,7 +56,7 @@ class Cluster:
         )
 
     def objects(self, kind: str, *arguments: str) -> list[dict]:
-        """Returns objects of a kind, all of the namespace if no arguments choose."""
+        """Returns objects of a kind: those of the arguments, or all of the namespace."""
         text = self.kubectl("get", kind, "-n", self.namespace, "-o", "json", *arguments)
         return json.loads(text)["items"]
 
@@ -85,7 +85,7 @@ class Cluster:
             return self.kubectl("kustomize", folder)
 
     def install(self, name: str, *, namespace: str, components: tuple[str, ...] = ()) -> None:
-        """Applies an overlay. Its job of an earlier image is removed, as jobs cannot be changed."""
+        """Applies an overlay, after removing its old job, because jobs cannot be changed."""
         job = ("job", "penstock-volume-check", "-n", namespace, "--ignore-not-found")
         self.kubectl("delete", *job)
         self.apply(self.overlay(name, namespace=namespace, components=components))
@@ -144,7 +144,7 @@ class Cluster:
         self.kubectl("delete", "pod", _POD, "-n", self.namespace, "--ignore-not-found", "--now")
 
     def in_pod(self, *command: str, stdin: str = "", check: bool = True) -> str:
-        """Returns what a command prints in the pod, errors too."""
+        """Returns stdout and stderr of a command in the pod."""
         pod = ("exec", "-i", "-n", self.namespace, _POD, "--", "sh", "-c", 'exec "$@" 2>&1', "sh")
         done = self._run(*pod, *command, stdin=stdin)
         text = done.stdout.strip() or done.stderr.strip()
@@ -162,7 +162,7 @@ class Cluster:
         return "/tmp/compiled.yaml"
 
     def submit(self, file: str, *options: str, wait: bool = True) -> tuple[str, str]:
-        """Submits a compiled file from the pod; returns the run's id and all that was printed."""
+        """Submits a compiled file from the pod; returns the run's id and the output."""
         text = self.in_pod(
             *("penstock", "submit", file, "--host", self.kfp, *options),
             *("--service-account", "penstock-runner", *(["--wait"] if wait else [])),
@@ -189,7 +189,7 @@ class Cluster:
 
 
 def _replace(name: str, image: str) -> dict[str, str]:
-    """Returns kustomize's entry that gives an image another name and version."""
+    """Returns the entry of a kustomization that replaces an image's name and version."""
     by_digest = "@" in image
     new, _, version = image.rpartition("@" if by_digest else ":")
     return {"name": name, "newName": new, "digest" if by_digest else "newTag": version}

@@ -1,4 +1,4 @@
-"""A Kubeflow pipeline that knows no TFX: trips from CSV to records that are fit to train on.
+"""A Kubeflow pipeline without TFX: turns trips in CSV into records to train on.
 
     penstock compile ingest --image IMAGE --out ingest.yaml
     penstock compile validate --image IMAGE --out validate.yaml
