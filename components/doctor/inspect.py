@@ -74,7 +74,7 @@ class InspectReport:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Differences from the manifests, and the first fault of each damaged file."""
+        """Faults found against the manifests, and the first fault of each damaged file."""
         return self.set_faults + tuple(file.fault for file in self.files if file.fault)
 
     def to_json(self) -> str:

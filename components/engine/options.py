@@ -69,11 +69,11 @@ class EngineOptions:
             if runner == self.runner and not address:
                 raise UsageError(f"runner {runner!r} needs `{field}`, HOST:PORT")
             if runner != self.runner and address:
-                raise UsageError(f"`{field}` is of runner {runner!r}, got {self.runner!r}")
+                raise UsageError(f"`{field}` belongs to runner {runner!r}, got {self.runner!r}")
         if self.runner in ("flink", "portable") and not self.parallelism:
             raise UsageError(
-                f"runner {self.runner!r} needs `parallelism`, the tasks at the same time: as many "
-                "as the cluster has slots"
+                f"runner {self.runner!r} needs `parallelism`, the number of parallel tasks: as "
+                "many as the cluster has slots"
             )
         if self.dataflow or self.runner == "dataflow":
             self._check_dataflow()
@@ -130,7 +130,7 @@ def _check_beam_parses(args: list[str]) -> None:
     except SystemExit as error:  # argparse exits, after it printed its usage
         said = printed.getvalue().partition(": error: ")[2].strip()
         raise UsageError(
-            f"`dataflow` takes NAME=VALUE, of a switch NAME alone, as Beam does; {said}"
+            f"`dataflow` takes NAME=VALUE, or NAME alone for a switch, as Beam does; {said}"
         ) from error
 
 

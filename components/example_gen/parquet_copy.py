@@ -23,7 +23,7 @@ def parquet_name(index: int, count: int) -> str:
 
 
 class ParquetCopy:
-    """Writer of one file of the copy; a context manager."""
+    """Writes one file of the copy; a context manager."""
 
     def __init__(self, path: Path, columns: Sequence[Column]) -> None:
         path.parent.parent.mkdir(exist_ok=True)

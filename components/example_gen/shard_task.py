@@ -40,7 +40,7 @@ WriteBatch = Callable[[Batch, SplitOptions, Sequence[ShardWriter]], SplitIndices
 
 @dataclass(frozen=True)
 class ShardTask:
-    number: int  # among all tasks of an ingest
+    number: int  # index among all tasks of an ingest
     source: Source
     splits: SplitOptions
     index: int  # index of the shard in each split

@@ -57,11 +57,11 @@ def write_tfrecords(
     """Writes a DataFrame as sharded TFRecords with a manifest.
 
     Args:
-        df: Its columns become features by `docs/data_types.md`, as of Parquet.
-        path: Folder to make, seen by the driver and all executors, or an address (`s3a://`,
+        df: DataFrame; its columns become features by `docs/data_types.md`, like Parquet's.
+        path: Folder to create, which driver and executors can reach, or an address (`s3a://`,
             `s3://`, `gs://`).
-        splits: Rule that divides the rows; None gives train and eval two rows to one.
-        shards: Shards of each split at most; None keeps the DataFrame's partitions.
+        splits: Rule by which rows are divided; None makes train and eval, two rows to one.
+        shards: Maximum number of shards per split; None keeps the DataFrame's partitions.
         compression: `""` or `"GZIP"`.
         non_finite: NaN and infinity in columns of floats: `reject`, `null` or `keep`.
         on_bad_row: `strict` stops at a row with a value that fits no feature; `quarantine` stores
@@ -93,7 +93,7 @@ def write_tfrecords(
         names = [split.name for split in splits.splits]
         plan = f"{len(written)}: one for each partition of the DataFrame"
         manifest = manifest_of([rows], names, plan, options, _named(written, options, output))
-        # A DataFrame has no content to hash but what was written.
+        # A DataFrame has no files to hash, so the fingerprint covers the shards.
         digests = "".join(shard.sha256 for shard in manifest.shards)
         fingerprint = hashlib.sha256(digests.encode()).hexdigest()
         manifest = replace(manifest, source_fingerprint=fingerprint)
@@ -108,13 +108,13 @@ class _SparkRows(Source):
     batches: Iterable[pa.RecordBatch] = ()  # can be read once
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """Returns no pieces: Spark has cut the rows."""
+        """Returns no pieces, since Spark has already divided the rows."""
         return [()] * parts
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         names, before = [column.name for column in self.columns], 0
         for batch in self.batches:
-            # Spark has numbers for names, as it reads dots as paths.
+            # Spark's own columns have numbers as names, since it reads dots as paths.
             rows = pa.RecordBatch.from_arrays(batch.columns, names)
             yield as_features(rows, self.columns, self.non_finite, self.place, before)
             before += rows.num_rows
@@ -138,7 +138,7 @@ def _rows_of(df: "DataFrame", non_finite: str) -> _SparkRows:
 
 
 class _Written(NamedTuple):
-    """Files that a task wrote, and the prefix of their names relative to the output."""
+    """Files that a task wrote, and the folder in the output that they are below."""
 
     folder: str
     result: TaskResult
@@ -147,9 +147,9 @@ class _Written(NamedTuple):
 def _partition_writer(
     rows: _SparkRows, splits: SplitOptions, options: IngestOptions, output: Output
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Function for `mapInArrow`: writes a partition; returns one row, its number and result.
+    """Returns a function for `mapInArrow` that writes a partition and yields one pickled row.
 
-    That is pickled, a `_Written` or the DataError that stopped it.
+    The row is (partition, result); the result is a `_Written` or the DataError that stopped it.
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -175,7 +175,7 @@ def _partition_writer(
                 "path that the driver and all executors share, or an s3a:// or gs:// address"
             )
         except PenstockError as error:
-            # A result and no failure: Spark would try four times what cannot succeed.
+            # As a result, not as a failure: Spark would try four times, always with the same error.
             result = DataError(str(error))
         yield pa.RecordBatch.from_pydict({"result": [pickle.dumps((partition, result))]})
 
@@ -183,9 +183,9 @@ def _partition_writer(
 
 
 def _written(df: "DataFrame", work: Callable[..., Any]) -> list[_Written]:
-    """Returns the result of each partition's successful attempt, in the order of the partitions."""
+    """Returns the result of each partition's successful attempt, sorted by partition."""
     found = df.mapInArrow(work, "result binary").collect()
-    # Sorted by partition, which no two have in common.
+
     results = sorted((pickle.loads(row.result) for row in found), key=itemgetter(0))
     for _, result in results:
         if isinstance(result, DataError):

@@ -128,7 +128,7 @@ def _list_one(pattern: str, kind: str | None) -> Listing:
         listing = _without_stray(path for path in found if not os.path.isdir(path))
     elif os.path.exists(pattern):
         raise DataError(
-            f"{pattern}: not a regular file; write what a pipe or a device gives to one"
+            f"{pattern}: not a regular file; save the output of a pipe or a device in one"
         )
     else:
         raise DataError(f"{pattern}: no such file or folder")

@@ -69,8 +69,8 @@ def _far(split: str, now: Statistics, before: Statistics, most: float, where: st
     for name, distance in distances(before, now) if most < 1 else ():
         if distance > most:
             yield (
-                f"split '{split}', feature '{name}': its values are {distance:.2f} from those "
-                f"{where}; expected at most {most:g}"
+                f"split '{split}', feature '{name}': its values differ by {distance:.2f} from "
+                f"those {where}; expected at most {most:g}"
             )
 
 

@@ -35,7 +35,7 @@ WARM_UP_REQUESTS = 3
 
 @dataclass(frozen=True)
 class ServingReport:
-    # Reasons why the model cannot be served, one line each; empty if it can.
+    # Why the model cannot be served, one line per reason; empty if it can.
     problems: tuple[str, ...]
     signatures: tuple[str, ...] = ()
     # Type and shape of each output of the signature that was queried.
@@ -119,7 +119,7 @@ def _brief(error: Exception) -> str:
 
 
 REPORT_NAME = "serving_check.json"
-# Property and files of TFX's InfraValidator, which its Pusher reads.
+# Custom property and file names that TFX's Pusher reads, as TFX's InfraValidator writes them.
 _BLESSED, _FILES = "blessed", ("INFRA_NOT_BLESSED", "INFRA_BLESSED")
 
 

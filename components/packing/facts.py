@@ -152,7 +152,7 @@ def _image(
     name: str, stated: StatedColumn, facts: ColumnFacts, shape: tuple[int, ...], missing: int
 ) -> PackedColumn:
     if stated.kind != "BYTES" or stated.shape is None or math.prod(stated.shape) != 1:
-        raise UsageError(f"column {name!r} holds no images, which are one BYTES value a row")
+        raise UsageError(f"column {name!r} holds no images; each row must have one BYTES value")
     if missing:
         raise DataError(f"column {name!r}: {missing:,} rows have no image; leave them out")
     _check_lengths(name, stated.shape, facts)
@@ -173,7 +173,7 @@ def _column(
             shape = None
     if name in options.ids:
         if stated.kind != "BYTES" or shape is None:
-            raise UsageError(f"column {name!r}: ids are for BYTES with as many values in each row")
+            raise UsageError(f"column {name!r}: ids need BYTES with equally many values per row")
         vocabulary = f"{_VOCABULARY_DIR}/{quote(name, safe='')}.txt"
         return PackedColumn(name, stated.kind, "int32", shape, vocabulary, filled=missing)
     if shape is None:

@@ -24,7 +24,7 @@ def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
     if first.startswith(_MAGICS):
         return tuple(_pixels(column, first).shape)
     raise DataError(
-        f"column {column.name!r} holds no JPEG, PNG, GIF or BMP; of raw pixels, state the "
+        f"column {column.name!r} holds no JPEG, PNG, GIF or BMP; for raw pixels, state the "
         f"shape: --image {column.name}=HxWxC"
     )
 

@@ -59,7 +59,7 @@ EMPTY_COLUMNS = "empty_columns"
 MAGIC = b"\x07PNSTKP1"
 HEADER_BYTES = 52
 ALIGNMENT = 64
-# A page: gathering images from a memory map is fastest in whole pages.
+# One page: to copy images from a memory map is fastest in whole pages.
 IMAGE_ALIGNMENT = 4096
 
 # The only feature of Examples inside a block (the dictionary, and lists of BYTES).
@@ -73,7 +73,7 @@ _ITEM_BYTES = {"int64": 8, "float32": 4, "uint8": 1, "int32": 4, "cell": 4, "lis
 class PackedColumn:
     name: str
     kind: str
-    storage: str  # one of `STORAGES`; see the table above
+    storage: str  # one of `STORAGES`; see the table in the module's docstring
     shape: tuple[int, ...] = ()  # shape of the values in a row; `()` for a list
     vocabulary: str | None = None  # path relative to the manifest
     filled: int = 0  # number of rows without a value, for which 0, 0.0 or "" is stored

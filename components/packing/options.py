@@ -1,4 +1,4 @@
-"""Options of packing; no heavy imports, since the command line shows them."""
+"""Options of packing; without heavy imports, since the command's help needs them."""
 
 import re
 from dataclasses import dataclass, field

@@ -123,7 +123,7 @@ def write_packed(
             output.put(path, vocabulary_file(path, values))
         work = WritePacked(plan, layout, output)
         shards = run_tasks(write_tasks(plan, tasks, parts), work, output, engine)
-        # The tasks of a split follow each other.
+        # Results come in the order of tasks, and the tasks of a split follow each other.
         written = {
             name: tuple(islice(shards, planned.shards)) for name, planned in plan.shards.items()
         }

@@ -55,8 +55,8 @@ def ingest_packed(
     is_store = store_address(output) is not None
     if is_store and not isinstance(engine, int):
         raise UsageError(
-            f"{os.fspath(output)}: by an engine packed records need a folder that its workers see; "
-            "or ingest Examples, and then `penstock pack`"
+            f"{os.fspath(output)}: with an engine, packed records need a folder that its workers "
+            "see; or ingest Examples, and then `penstock pack`"
         )
     check_output(output, overwrite=overwrite)
     planned = plan_inputs(inputs, output, options, engine, on_planned)

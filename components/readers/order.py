@@ -53,10 +53,10 @@ def block_rows_of(window_rows: int, files: int = READER_PARALLELISM) -> int:
 
 @dataclass(frozen=True)
 class PassPlan:
-    lanes: Lanes  # pieces of files; the lane whose turn it is comes first
-    window: int = 0  # number of the first window in its pass
-    ahead: int = 0  # rows of the stream before that window, less than a block: to be left out
-    drop: int = 0  # rows of the first window, once permuted, to be left out
+    lanes: Lanes  # pieces of files; begins with the lane whose turn it is
+    window: int = 0  # index of the first window in its pass
+    ahead: int = 0  # rows of the stream to skip before that window; less than a block
+    drop: int = 0  # rows to skip in the first window after it was permuted
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ def _stateless_bits(seed: int, item: int, count: int) -> npt.NDArray[np.uint32]:
 
 
 def _philox(counters: npt.NDArray[np.uint64], key0: int, key1: int) -> npt.NDArray[np.uint64]:
-    """Philox 4x32 with 10 rounds (Salmon et al. 2011) of uint32 counters [n, 4], held as uint64."""
+    """Computes Philox 4x32-10 (Salmon et al. 2011) of uint32 counters [n, 4], held as uint64."""
     low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     c0, c1, c2, c3 = counters.T
     for _ in range(10):

@@ -1,6 +1,6 @@
 """Avro container files as a `Source`: a worker reads only the blocks that its rows lie in.
 
-A block that two workers share is decoded by both.
+If two workers share a block, both decode it.
 """
 
 import json
@@ -177,7 +177,7 @@ def _inspect(path: str) -> AvroFile:
 
 
 def _check_crc(stream: BinaryIO, block: Any) -> None:
-    """Compares a block with the CRC-32 that snappy's codec adds to it; fastavro does not."""
+    """Compares a block with the CRC-32 that the codec snappy adds; fastavro does not."""
     if block.codec != "snappy":
         return
     end = block.offset + block.size
@@ -202,7 +202,8 @@ def _columns(files: Sequence[AvroFile], options: Avro, folders: Folders) -> tupl
             if (other := _column(file, column.name, options)) != column:
                 raise DataError(
                     f"{file.path}: column {column.name!r} is {other.holds}, expected "
-                    f"{column.holds} as {first.path} has it; give a schema, or ingest them apart"
+                    f"{column.holds} as {first.path} has it; give a schema, or ingest them "
+                    "separately"
                 )
     return columns
 
@@ -214,7 +215,7 @@ def _check_units(file: AvroFile, names: Sequence[str]) -> None:
         if len(units) > 1:
             raise DataError(
                 f"{file.path}: column {name!r} is a union of {' and '.join(units)}, which count "
-                "different units; write a column of each"
+                "different units; write one column per unit"
             )
 
 

@@ -51,7 +51,7 @@ class Piece:
     """A contiguous part of one file, the unit that a worker reads."""
 
     file: str
-    start: int  # First byte (text) or first row, from 0 (all other kinds).
+    start: int  # First byte (text) or index of the first row (all other kinds).
     end: int  # One past the last byte or row.
     first_row: int  # Number of the first data row in the file, from 1, without the header.
     first_line: int = 0  # Physical line of `first_row`, from 1; 0 if the file has no lines.
@@ -64,7 +64,7 @@ class RejectedRow:
     file: str
     row: int  # Number of the data row in the file, from 1, without the header.
     line: int  # Physical line of the row, from 1; 0 if the file has no lines.
-    column: str | None  # The column at fault; None if the whole row is.
+    column: str | None  # Column at fault; None if the whole row is.
     reason: str  # The fault and what was expected.
     raw: bytes  # The row's bytes in the file; JSON for binary formats.
 
@@ -105,12 +105,12 @@ class Source(ABC):
     """
 
     kind: str
-    columns: tuple[Column, ...]  # Fixed before work starts.
+    columns: tuple[Column, ...]  # The columns of all rows; fixed before work starts.
     fingerprint: str  # sha256 (hex) of names and content of all files, in order; not of times.
     rows: int  # Number of rows in all files, blank ones included.
     files: tuple[str, ...]  # Paths or addresses in reading order.
     input_bytes: int
-    ignored: tuple[str, ...] = ()  # Stray files beside the data that were left out.
+    ignored: tuple[str, ...] = ()  # Stray files beside the data, which were left out.
     # Rows that the scan rejected, at least the first one; `read` rejects them again.
     rejected_by_scan: tuple[RejectedRow, ...] = ()
     notes: tuple[str, ...] = ()  # Choices that a user should know of, one line each.

@@ -17,7 +17,7 @@ _MAX_GROWTH = 4
 Faults = dict[int, str]
 """Reason of each value of an array that does not fit, by row index."""
 RowFault = tuple[str | None, str]
-"""Column at fault, or None for the whole row, and the reason."""
+"""(column at fault or None for the whole row, reason)"""
 
 
 def batch_of(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.RecordBatch:
@@ -39,7 +39,7 @@ def convert_columns(
 ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
     """Converts some rows column by column; returns them and the first fault of each row.
 
-    `convert` returns an array of a column's type, null where a value does not fit, and the faults.
+    `convert` returns an array of the column's type, with null for a misfit, and the faults.
     """
     arrays, faults = [], dict[int, RowFault]()
     for column in columns:

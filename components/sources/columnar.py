@@ -1,4 +1,4 @@
-"""Files of Arrow columns in groups of rows, as a `Source`: Parquet, Arrow IPC and ORC.
+"""Files with groups of rows stored by column, as a `Source`: Parquet, Arrow IPC and ORC.
 
 A piece is a range of rows; only the row groups that it touches are read. Columns are typed by
 the files themselves. Nested columns other than lists of plain values are rejected by name.
@@ -82,7 +82,7 @@ class ColumnarFile(ScannedFile):
     # Columns that are not stored in the file: the value of all rows, by name.
     constants: Mapping[str, Any] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)  # Name in the file, if another.
-    deleted: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # Rows, ascending.
+    deleted: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # Sorted rows.
 
     @property
     def units(self) -> int:
@@ -269,7 +269,7 @@ def _faults_named(
 
 
 def _reader_lacks(error: Exception) -> str | None:
-    """Returns the fault of a file that may be valid but that Arrow's reader cannot read."""
+    """Returns why Arrow's reader cannot read a file, which may be valid; None for damage."""
     if "decrypt" in str(error):
         return "is encrypted, and no keys are read; decrypt it and write it"
     if _READER_LACKS.search(str(error)):
@@ -414,5 +414,5 @@ def _check_units(name: str, files: Sequence[ColumnarFile]) -> None:
         (unit, file), (other, other_file), *_ = first.items()
         raise DataError(
             f"{other_file.path}: column {name!r} holds {other}s, in {file.path} {unit}s, which "
-            "are counted in different units; write them alike, or ingest the files apart"
+            "are counted in different units; write them alike, or ingest the files separately"
         )

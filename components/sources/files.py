@@ -1,4 +1,4 @@
-"""Files as a `Source`: the one base of all kinds that read files.
+"""Files as a `Source`: the base class of all kinds that read files.
 
 A new kind of file is one module. It scans each file to a `ScannedFile` (or a subclass that keeps
 more), returns `FileSource.of(...)` from its `open_<kind>`, and implements `read_piece`.
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class RowStart(NamedTuple):
-    """A place in a file at which a row begins, or the end of the file."""
+    """Start of a row in a file, or the end of the file."""
 
     position: int  # Byte (text) or row (all other kinds) at which a `Piece` may start.
     row: int  # Number of the row within the file, from 1.
@@ -71,7 +71,7 @@ SourceT = TypeVar("SourceT", bound="FileSource[Any]")
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileSource(Source, Generic[FileT]):
     options: Any
-    scanned: dict[str, FileT]  # The files that have rows, by path.
+    scanned: dict[str, FileT]  # Files with rows, by path.
     # Values of the folders `column=value` that a file is in: by path, then by column.
     partitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -199,7 +199,7 @@ def spread_files(scan: Callable[[str], T], paths: Sequence[str], spread: Spread)
 
 @dataclass(frozen=True)
 class _InspectPart(Generic[FileT]):
-    """Task: hashes a part of a file; the task of the first part also inspects the file."""
+    """A task that hashes a part of a file; for the first part it also inspects the file."""
 
     inspect: Callable[[str], FileT]
 

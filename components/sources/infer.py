@@ -1,4 +1,4 @@
-"""The kind of a column of text, inferred from a sample.
+"""Infers the kind of a column of text from a sample.
 
 Each text of the sample belongs to one of a few classes. The majority decides between numbers and
 text, so that a single bad value does not change a column's type: its row is rejected later.
@@ -42,7 +42,7 @@ _COUNT_ROWS = 4096
 
 
 Tally: TypeAlias = Counter[str]
-"""Number of texts of a column's sample in each class.
+"""Number of sampled texts of a column, by class.
 
 `integers` are within int64, `floats` other numbers within float32, `long_integers` and
 `long_floats` beyond these types, `padded` numbers with leading zeros or a plus sign (codes and

@@ -1,4 +1,4 @@
-"""JSON Lines as a `Source`: byte ranges cut at line ends, one JSON object a line."""
+"""JSON Lines as a `Source`: byte ranges cut at line ends, one JSON object per line."""
 
 import codecs
 import json
@@ -37,7 +37,7 @@ _SHOWN_CHARACTERS = 80
 
 @dataclass(frozen=True)
 class JsonLines(RowFileOptions):
-    """One JSON object a line.
+    """One JSON object per line.
 
     Attributes:
         sample_rows: Rows from the beginnings of the files from which columns are inferred.
@@ -143,7 +143,7 @@ class _Sampler(Sampler[ValueSample]):
                 try:
                     sample.add(parse_line(line), header.path)
                 except ValueError:
-                    continue  # Rejected with its line number when it is read.
+                    continue  # Reading rejects it later, with its line number.
 
 
 def parse_line(line: bytes) -> dict[str, object]:
@@ -209,11 +209,11 @@ def _finite(text: str) -> float:
 
 
 def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Makes a JSON object, as a hook of `json.loads`; ValueError for a duplicate key."""
+    """A hook of `json.loads` that makes an object; ValueError for a duplicate key."""
     row = dict(pairs)
     if len(row) < len(pairs):
         twice = next(name for name, times in Counter(n for n, _ in pairs).items() if times > 1)
-        raise ValueError(f"key {twice!r} stands twice")
+        raise ValueError(f"key {twice!r} occurs twice")
     return row
 
 

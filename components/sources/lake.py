@@ -87,7 +87,7 @@ class DataFile:
 
 
 class LakeColumn(NamedTuple):
-    """A column of a table: its type, and its name in the files, or its Parquet field id."""
+    """A column of a table: name, type, and its name or Parquet field id in the files."""
 
     name: str
     type: str
@@ -168,7 +168,7 @@ def _added(table: str, snapshot: Snapshot, before: Snapshot) -> list[DataFile]:
 
 
 def located(path: str) -> str:
-    """Returns a path, or the present version of an object, for a location in a log."""
+    """Returns the path, or the object in its current version, of a location in a log."""
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
     return remote_file(path) if is_remote(path) else path

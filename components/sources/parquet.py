@@ -133,7 +133,7 @@ def _check_ends(stream: BinaryIO, size: int, path: str) -> None:
 
 
 def _written_by_arrow(metadata: pq.FileMetaData) -> bool:
-    """Returns whether times before 1970 may have negative nanoseconds."""
+    """Returns whether Arrow wrote the file, so that times before 1970 have negative nanoseconds."""
     return str(metadata.created_by).startswith(_ARROW)
 
 

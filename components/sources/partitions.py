@@ -109,7 +109,7 @@ def _check_in_all(name: str, folders: Folders) -> None:
         inside = next(path for path, texts in folders.items() if name in texts)
         raise DataError(
             f"{outside}: lacks {shown([name])}, which a folder of {inside} has; move it into such "
-            "folders, or ingest the files apart"
+            "folders, or ingest the files separately"
         )
 
 

@@ -73,9 +73,9 @@ class Text(WholeFileOptions):
         check_fields(self, unit=UNITS)
         object.__setattr__(self, "encoding", _normal_encoding(self.encoding))
         if self.unit == "line" and self.folder_label:
-            raise UsageError("`folder_label` is about documents; set `unit='document'`")
+            raise UsageError("`folder_label` applies to documents; set `unit='document'`")
         if self.unit == "document" and not self.skip_blank:
-            raise UsageError("`skip_blank` is about lines; of documents `allow_empty` decides")
+            raise UsageError("`skip_blank` applies to lines; for documents set `allow_empty`")
 
 
 def _normal_encoding(name: str) -> str:
@@ -126,7 +126,7 @@ class LineSource(TextSource):
             account = ((), 0)
 
     def _as_utf8(self, block: RowBlock, place: RowPlace) -> tuple[bytes, dict[int, RejectedRow]]:
-        """Returns the lines of a block with bad ones blanked, and the bad ones by index.
+        """Returns the lines of a block, with bad lines blanked, and the bad lines by index.
 
         One check of all bytes accepts almost every block; only if it fails, lines are checked one
         by one.

@@ -30,7 +30,7 @@ _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueErro
 
 
 class RowConverter:
-    """Converter of rows to batches of the columns, by the options' policies."""
+    """Converts rows to batches of the columns, by the options' policies."""
 
     def __init__(self, columns: Sequence[Column], options: RowFileOptions) -> None:
         self._columns = columns
@@ -38,7 +38,7 @@ class RowConverter:
         self._options = options
 
     def convert(self, rows: Sequence[Row]) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-        """Returns all rows as a batch, null where a value does not fit, and the faults by row."""
+        """Returns all rows as a batch, with null for a misfit, and the faults by row."""
 
         def convert(column: Column) -> tuple[pa.Array, Faults]:
             values = [row.get(column.name) for row in rows]
@@ -84,7 +84,7 @@ def _json_text(value: object) -> str:
 
 
 def to_column(values: Sequence[object], column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Returns an array of the column's type, null where a value does not fit, and the faults."""
+    """Returns an array of the column's type, with null for a misfit, and the faults."""
     if column.kind is FeatureKind.BYTES and not column.is_list:
         try:
             return pa.array(values, pa.binary()), {}  # A tenth of the cost of inferring the type.

@@ -108,7 +108,7 @@ def _check_same_names(file: Any, first: Any, extra_columns: str) -> None:
         found += [f"has {shown(extra)} besides"] if extra else []
         raise DataError(
             f"{file.path}: {' and '.join(found)}; expected the columns of {first.path} in any "
-            "order. Give a schema to say which columns count, or ingest the files apart"
+            "order. Give a schema to say which columns count, or ingest the files separately"
         )
 
 

@@ -1,4 +1,4 @@
-"""Executors of the tasks of a scan: this process, several local processes, or an engine."""
+"""Where the tasks of a scan run: in this process, several local processes, or an engine."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The grammar of numbers in text, for inferring types and for reading values."""
+"""The forms of numbers in text, used to infer types and to read values."""
 
 import re
 

@@ -87,7 +87,7 @@ class FileList(ScannedFile):
 
     path: str = "the list of files"
     paths: tuple[str, ...]
-    names: pa.BinaryArray  # Paths below the input; binary [files].
+    names: pa.BinaryArray  # Paths relative to the input; binary [files].
     sizes: np.ndarray  # int64 [files], bytes.
     digests: pa.BinaryArray  # sha256; binary [files].
     states: np.ndarray  # `file_state`; int64 [files].
@@ -170,7 +170,7 @@ class WholeFileSource(FileSource[ListT]):
 
     @abstractmethod
     def features(self, files: ListT, rows: Rows, places: pa.Array) -> dict[str, pa.Array]:
-        """Returns the other columns by name, for the files at `places`."""
+        """Returns all columns but the content, by name, for the files with indices `places`."""
 
     def read_piece(self, file: ListT, piece: Piece) -> Iterator[Batch]:
         """Yields a slice of the files, in batches of about 4 MiB unless one file is larger."""

@@ -36,7 +36,7 @@ from penstock.components.tfrecord.manifest import (
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 
-# Longer than the coarsest clock of a file system (FAT's: 2 s).
+# More than the tick of any file system's clock (FAT's: 2 s).
 _SETTLED_NS = 3 * 10**9
 _HASHING_THREADS = 4
 
@@ -85,7 +85,7 @@ def check_folder(folder: str, manifest_sha256: str = "") -> None:
 
 def _check_manifest(path: str, sha256: str) -> None:
     if not (_remote().exists(path) if "://" in path else os.path.isfile(path)):
-        raise DataError(f"{path}: the manifest is gone, and with it what the shards must be")
+        raise DataError(f"{path}: the manifest is gone, so the shards cannot be checked")
     with _remote().GFile(path, "rb") if "://" in path else open(path, "rb") as file:
         if hashlib.sha256(file.read()).hexdigest() != sha256:
             raise DataError(f"{path}: not the manifest that was written here; it was altered")

@@ -38,7 +38,7 @@ COUNTED = "counted"
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One TFRecord file, by its path relative to the manifest, and its sha256 (hex)."""
+    """One TFRecord file: path relative to the manifest, rows, bytes and sha256 (hex)."""
 
     file: str
     rows: int

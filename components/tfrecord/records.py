@@ -72,7 +72,7 @@ class Frame:
 
 
 class RecordReader:
-    """Reader of the records of one file, for one pass.
+    """Reads the records of one file once.
 
     The file is at its beginning, or at byte `offset`, where record `number` begins. `compression`
     is `""`, `"GZIP"` or `"ZLIB"`, from the file's content.

@@ -65,7 +65,7 @@ def warm_started(
             )
         anew = [weight.path for weight in model.weights if weight.path in (*words, *differing)]
         taken = f"{len(model.weights) - len(anew)} of {len(model.weights)}"
-        names = f"; anew: {', '.join(anew)}" if anew else ""
+        names = f"; fresh: {', '.join(anew)}" if anew else ""
         print(f"warm start: {taken} weights are those of {base}{names}")
         return model
 

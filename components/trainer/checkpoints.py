@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 _STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
 _VARIABLES = "variables"
 _STATE = "state.json"
-# Errors of TensorFlow's reader and of JSON for truncated, altered or missing files.
+# What TensorFlow's and JSON's readers raise for truncated, altered or missing files.
 _DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 
@@ -67,7 +67,7 @@ class Saved:
 
 
 class Checkpoints:
-    """Saves and restores a model, its optimizer, its metrics and the position of its training.
+    """Saves and restores a model, its optimizer and metrics, and the position in its training.
 
     The `keep` newest checkpoints are kept. A worker that is not the chief must write, too: it uses
     the folder `scratch`, which is never read.

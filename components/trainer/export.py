@@ -44,9 +44,9 @@ def export_model(
     and the label if the records have it; only with `transform` |
 
     A model with one output returns it as `outputs`; a dict of outputs keeps its names.
-    16-bit outputs of mixed precision are served as float32.
-    TFMA reads the model with `signature_name='serving_default'`, `label_key` the transformed
-    label and `preprocessing_function_names=['transform_features']`.
+    Outputs of 16 bits (mixed precision) are served as float32.
+    To evaluate it, give TFMA `signature_name='serving_default'`, as `label_key` the transformed
+    label, and `preprocessing_function_names=['transform_features']`.
 
     Args:
         model: Model trained on the transformed features, or on those of `spec`.

@@ -70,8 +70,8 @@ def make_model(
     ]
     if apart and strategy.num_replicas_in_sync > 1:
         logger.warning(
-            "%s and %d other BatchNormalization layers: each of the %d replicas goes by the mean "
-            "of its own rows; BatchNormalization(synchronized=True) takes that of all",
+            "%s and %d other BatchNormalization layers: each of the %d replicas uses the mean "
+            "of its own rows; BatchNormalization(synchronized=True) uses that of all rows",
             apart[0],
             len(apart) - 1,
             strategy.num_replicas_in_sync,

@@ -18,7 +18,7 @@ def set_up_optimizer(model: keras.Model, options: TrainOptions, *, replicas: int
         if replicas > 1:
             raise UsageError(
                 f"gradient_accumulation_steps is for one device, there are {replicas} replicas, "
-                "whose batches add up as well"
+                "whose batches already add up"
             )
         optimizer.gradient_accumulation_steps = every
     if options.ema_momentum is not None:

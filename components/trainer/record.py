@@ -52,10 +52,10 @@ class TrainingRecord:
     best_epoch: int | None
     best_metric: str  # metric of the early stop, otherwise `val_loss` or `loss`
     exported_epoch: int  # the best epoch with an early stop, otherwise the last
-    resumed_from: int | None  # step of the checkpoint
-    replicas: int  # devices that share a batch
+    resumed_from: int | None  # step of the checkpoint from which this run resumed
+    replicas: int  # number of devices that share a batch
     seconds: float  # of this run, with compilation, evaluation and checkpoints
-    first_step_seconds: float | None  # None if there was nothing left to do
+    first_step_seconds: float | None  # None if no step was left to run
 
     @property
     def input_wait_share(self) -> float | None:

@@ -1,4 +1,4 @@
-"""The first row of a CSV file: the names of its columns, checked."""
+"""Reads and checks the first row of a CSV file: the names of its columns."""
 
 import re
 from collections import Counter

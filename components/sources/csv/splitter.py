@@ -1,4 +1,4 @@
-"""Row boundaries in delimited text: a stream of bytes in, blocks of whole rows out.
+"""Finds row boundaries in delimited text: reads a stream of bytes, yields blocks of whole rows.
 
 The planning process counts rows in the same blocks that the workers parse, so both see the same
 rows. In almost all text a byte is inside quotes if an odd number of quotes precede it ("parity");
@@ -149,7 +149,7 @@ class CsvSplitter(Splitter):
         return np.diff(before, prepend=0) + 1
 
     def _split_by_parity(self, buffer: bytes, offset: int, *, last: bool) -> tuple[RowBlock, bool]:
-        """Returns the leading rows for which parity holds, and whether an odd quote ends them."""
+        """Returns the leading rows for which parity holds, and whether a quote breaks it next."""
         if b'"' not in buffer:
             data = buffer if last else buffer[: _last_line_end(buffer)]
             return RowBlock(offset, data, count_lines(data)), False

@@ -1,4 +1,4 @@
-"""A walk over delimited text from field to field, used where quotes do not pair up.
+"""Walks over delimited text from field to field; used if quotes do not pair up.
 
 A row ends at LF, CRLF or a lone CR outside quotes. A field that begins with a quote must be closed
 by a quote before a delimiter, a row end or the end of the text, inner quotes doubled. In any other

@@ -2,7 +2,8 @@
 
 Damage that only a decoder meets (bytes altered between header and end mark) is not found here;
 `verify='decode'` finds it. A PNG that libpng, TensorFlow's decoder, refuses (wrong chunk
-order, checksum or header) is rejected even if others read it (https://www.w3.org/TR/png-3/#5Chunks).
+order, checksum or header) is rejected even if others read it
+(https://www.w3.org/TR/png-3/#5Chunks).
 """
 
 import re
@@ -32,7 +33,7 @@ _SIGNATURE_BYTES = 8
 _HAS_ALPHA = {4, 6}
 _GRAY = {0, 4}
 _PALETTE = 3
-# An optional chunk begins with a small letter.
+# Chunks that decoders may skip begin with a small letter.
 _OPTIONAL = rb"( [a-z][A-Za-z]{3})*"
 _PALETTE_ORDER, _ORDER = (
     re.compile(rb"IHDR%b( PLTE%b)%b( IDAT)+%b IEND" % (_OPTIONAL, _OPTIONAL, times, _OPTIONAL))

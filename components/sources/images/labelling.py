@@ -26,7 +26,7 @@ Names = Sequence[str]
 
 @dataclass(frozen=True)
 class Labels:
-    columns: tuple[Column, ...]  # `image/class/label`, `image/class/text` if known, further ones.
+    columns: tuple[Column, ...]  # `image/class/label`, `image/class/text` if known, and others.
     rows: pa.RecordBatch  # Null if an image has no label.
     unlabelled: tuple[int, ...]  # Indices of images.
     missing: tuple[tuple[int, str], ...] = ()  # Row (from 1) and name of missing images.
@@ -128,7 +128,7 @@ def _match(
 
 
 def _as_path(value: object, table: LabelTable, row: int) -> str:
-    """Returns a label file's name of an image, which may be a number or a Windows path."""
+    """Returns the name that a row gives an image, as text with `/`; it may be a number."""
     if value is None:
         raise DataError(f"{table.path}: row {row + 1}: names no file")
     name = os.fsdecode(value) if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""Comparison of a file's extension with its first bytes, for files that should be images."""
+"""Image formats by extension, and what a file that is no readable image looks like."""
 
 import os
 

@@ -15,7 +15,7 @@ _CHOICES = {
     "missing_images": ("reject", "drop"),
     "verify": ("header", "decode"),
 }
-# Pillow itself refuses to decode more: twice its warning limit.
+# Pillow's own limit, above which it refuses to decode: twice its warning limit.
 MOST_PIXELS = 178_956_970
 
 

@@ -1,6 +1,6 @@
-"""Images decoded to one fixed form, resized, and stored in one of three layouts.
+"""Decodes images to one fixed form, resizes them, and stores them in one of three layouts.
 
-The policies, for all formats: EXIF orientation is applied; of 16 bits the upper 8 are kept, as in
+For all formats, EXIF orientation is applied; 16-bit values keep the upper 8 bits, as in
 TensorFlow; CMYK becomes RGB without colour management; alpha goes over white or black, or is
 dropped; the first frame of an animation counts.
 

@@ -193,7 +193,7 @@ def _scan(path: str) -> Content:
 
 
 def _notes(listed: ImageList) -> tuple[str, ...]:
-    """Returns notes on classes and on files with equal content, bad images included."""
+    """Returns notes on classes and on files with equal content, including bad images."""
     nothing: list = [None] * len(listed.paths)
     columns = dict(zip(listed.labels.schema.names, listed.labels.columns, strict=True))
     numbers, texts = (

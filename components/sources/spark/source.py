@@ -64,7 +64,7 @@ def open_spark(inputs: Sequence[str], options: Spark, spread: Spread = here) -> 
     empty = [path for path in parts if not _size(path)]
     is_parquet = {_is_parquet(path) for path in paths}
     if len(is_parquet) > 1:
-        raise DataError(f"{inputs[0]}: holds Parquet and other part files; ingest them apart")
+        raise DataError(f"{inputs[0]}: holds Parquet and other part files; ingest them separately")
     if True not in is_parquet:
         # A task without rows writes an empty file, but so may a task that failed.
         note = f"{counted(len(empty), 'part file')} of 0 bytes, without rows: {shown(empty)}"

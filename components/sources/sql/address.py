@@ -1,4 +1,4 @@
-"""Addresses of databases and their logins: the only module that holds a password.
+"""Addresses and logins of databases; no other module handles passwords.
 
 An address travels in pipelines, logs and messages, so it must not hold a password. User and
 password are read from the environment or a file, in the process that connects.

@@ -41,11 +41,11 @@ _FETCH_ROWS = 256
 @dataclass(frozen=True)
 class SqlPlan:
     key: str
-    key_as_text: bool  # See `Statements`.
+    key_as_text: bool  # Whether keys are fetched as text; see `Statements`.
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: int
-    keyed_rows: int  # Rows whose key is not NULL; they come first.
+    keyed_rows: int  # Number of rows whose key is not NULL; these rows come first.
     boundaries: dict[int, Any]  # Keys at which ranges may begin, by the number of rows before.
     fingerprint: str  # Digest (hex) of the content.
 
@@ -152,7 +152,7 @@ def _key(database: Database, options: Sql, names: Sequence[str], connection: Con
     if key is None:
         raise UsageError(
             f"{database.shown}: the {_what(options)} needs a key: a column, best unique, whose "
-            f"ranges are read apart; it has {shown(names)}"
+            f"ranges the workers read; it has {shown(names)}"
         )
     if key not in names:
         raise UsageError(f"{database.shown}: no column {key!r} for the key; it has {shown(names)}")
@@ -167,7 +167,9 @@ def _with_tables(error: DataError, options: Sql, connection: Connection) -> Data
         connection.rollback()  # PostgreSQL refuses further statements after an error.
         inspector = inspect(connection)
         there = sorted([*inspector.get_table_names(), *inspector.get_view_names()])
-    except Exception:  # Advice only: a login may read a table and not list others.
+    except (
+        Exception
+    ):  # Only advice is lost: a login may be able to read a table, but not to list others.
         return error
     if table in there:
         return error

@@ -70,7 +70,7 @@ class PostgresDatabase(Database):
 
     def _join(self, connection: Connection, snapshot: str) -> None:
         try:
-            # The name is the server's; the statement takes no parameters.
+            # The server made the name, so it is safe; the statement allows no parameters.
             connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
         except Exception as error:
             if not isinstance(getattr(error, "orig", None), psycopg.Error):

@@ -39,7 +39,7 @@ class _Rows(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SqlSource(Source):
-    """The rows of a query or table, counted and typed, in the state that `mark` names.
+    """The rows of a query or table, counted and typed, in the state of the data that `mark` names.
 
     `files` is the address, without login. `input_bytes` is 0 if the size is unknown.
     """

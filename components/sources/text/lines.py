@@ -1,4 +1,4 @@
-"""Rows that are lines: a line ends at LF; a CR before it is part of the line end."""
+"""Splits text whose rows are lines: a line ends at LF, or at CR and LF."""
 
 import codecs
 from collections.abc import Callable, Iterator

@@ -109,7 +109,7 @@ class RangeTask(NamedTuple):
 
 @dataclass
 class ScannedRange:
-    """Result of the scan of one part of a file: the rows that begin in it."""
+    """Result of scanning one part of a file, for the rows that begin in it."""
 
     start: int
     end: int
@@ -120,7 +120,7 @@ class ScannedRange:
     checkpoints: list[tuple[int, int, int]] = field(default_factory=list)
     rejected: list[RejectedRow] = field(default_factory=list)
     sample: bytes = b""  # Pickled: 1 kB instead of 20, which counts for a million files.
-    digests: tuple[bytes, ...] = ()  # sha256 of each cell.
+    digests: tuple[bytes, ...] = ()  # One sha256 per cell.
 
     def add(self, block: RowBlock, path: str, splitter: Splitter) -> None:
         if block.broken_at is not None and len(self.rejected) < MAX_SCAN_REJECTED:

@@ -45,7 +45,7 @@ class InputOptions:
     interleave_files: int = READER_PARALLELISM
     seed: int | None = None
     cache: str = "none"
-    # Bridges the start of a new pass over the files (about 10 ms) at a millisecond per step.
+    # Enough to bridge the start of a new pass (about 10 ms) at a millisecond per step.
     prefetch_batches: int = 8
     private_threads: int | None = None
     ram_budget_mib: int | None = None

@@ -63,7 +63,7 @@ class EpochTimes:
     begin_seconds: float
     trained_seconds: float  # when its training steps end and its evaluation begins
     end_seconds: float  # when the epoch ends; the checkpoint comes after
-    steps: int  # steady steps: all but the first of a run, which is compiled
+    steps: int  # number of steady steps: all but the run's first, which is compiled
     step_seconds: float  # wall time of the steady steps, with waits
     wait_seconds: float | None  # part of `step_seconds`; None on a GPU
     cpu_seconds: float  # CPU time of all threads in the steady steps

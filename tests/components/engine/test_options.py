@@ -64,10 +64,10 @@ def test_what_beam_is_told(options, args):
             "`runner` must be one of local, flink, portable, dataflow, got 'spark'",
         ),
         ({"runner": "flink"}, "runner 'flink' needs `flink_master`, HOST:PORT"),
-        ({"job_endpoint": "j:1"}, "`job_endpoint` is of runner 'portable', got 'local'"),
+        ({"job_endpoint": "j:1"}, "`job_endpoint` belongs to runner 'portable', got 'local'"),
         (
             {"runner": "portable", "job_endpoint": "j:1"},
-            "runner 'portable' needs `parallelism`, the tasks at the same time: as many as the "
+            "runner 'portable' needs `parallelism`, the number of parallel tasks: as many as the "
             "cluster has slots",
         ),
         ({"workers": 0}, "`workers` must be at least 1, got 0"),
@@ -109,7 +109,7 @@ def test_what_is_refused(options, error):
     ],
 )
 def test_what_beam_refuses_is_one_line(option, error, capfd):
-    said = "^`dataflow` takes NAME=VALUE, of a switch NAME alone, as Beam does; "
+    said = "^`dataflow` takes NAME=VALUE, or NAME alone for a switch, as Beam does; "
     with pytest.raises(UsageError, match=f"{said}{error}$"):
         EngineOptions(runner="dataflow", dataflow=(*NEEDED, option))
     assert capfd.readouterr().err == ""

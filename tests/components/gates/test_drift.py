@@ -67,12 +67,12 @@ def test_gate_names_drift_skew_and_imbalanced_label(usual):
     options = GateOptions(labels=("payment",), max_drift=0.2, max_skew=0.2, max_label_share=0.75)
     assert find_problems({"train": usual, "eval": usual}, {}, None, options, {"train": usual}) == []
     drift, share = find_problems({"train": moved}, {}, None, options, {"train": usual})[::-1]
-    assert drift.startswith("split 'train', feature 'payment': its values are 0.")
+    assert drift.startswith("split 'train', feature 'payment': its values differ by 0.")
     assert drift.endswith(" from those in the baseline's data; expected at most 0.2")
     assert share.startswith("split 'train', label 'payment': one value has ")
     assert share.endswith(" of the rows; expected at most 75.00%")
     skew = find_problems({"train": usual, "eval": moved}, {}, None, options, None)[-1]
-    assert skew.startswith("split 'eval', feature 'payment': its values are 0.")
+    assert skew.startswith("split 'eval', feature 'payment': its values differ by 0.")
     assert skew.endswith(" from those in split 'train'; expected at most 0.2")
     lax = GateOptions(labels=("payment",))
     assert find_problems({"train": moved}, {}, None, lax, {"train": usual}) == []

@@ -264,7 +264,7 @@ def test_what_is_no_image_is_refused(tmp_path, write_rows):
     with pytest.raises(DataError) as error:
         pack(str(rows), tmp_path / "a", PackOptions(images=(ImageColumn("image"),)))
     assert str(error.value) == (
-        "column 'image' holds no JPEG, PNG, GIF or BMP; of raw pixels, state the shape: "
+        "column 'image' holds no JPEG, PNG, GIF or BMP; for raw pixels, state the shape: "
         "--image image=HxWxC"
     )
 
@@ -276,7 +276,7 @@ def test_wrong_columns_splits_and_folders_are_named(tmp_path, write_rows):
         (PackOptions(splits=("eval",)), f"{rows}: no split 'eval'; it has train"),
         (
             PackOptions(ids=("a",)),
-            "column 'a': ids are for BYTES with as many values in each row",
+            "column 'a': ids need BYTES with equally many values per row",
         ),
     ]:
         with pytest.raises(UsageError) as error:

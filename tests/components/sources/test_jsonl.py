@@ -63,7 +63,7 @@ def test_every_row_that_does_not_fit_is_named(write):
     assert len(rows) == 100
     assert rejected == [
         "a.jsonl: line 102 (row 102), column 'id': 'x' is text, expected a whole number",
-        "a.jsonl: line 103 (row 103): key 'id' stands twice",
+        "a.jsonl: line 103 (row 103): key 'id' occurs twice",
         "a.jsonl: line 104 (row 104), column 'id': 99999999999999999999 is beyond int64; "
         "as BYTES it would be kept",
         "a.jsonl: line 105 (row 105): expected an object ({...}), got '[1]'",

@@ -233,9 +233,9 @@ def test_a_file_that_changes_meanwhile_is_named(write, read_out):
         ({"encoding": "rot13"}, "`encoding` must be one that Python knows, as utf-8 or cp1252, "
          "got 'rot13'"),
         ({"max_row_bytes": 2**31}, "`max_row_bytes` must be within 1..1073741824, got 2147483648"),
-        ({"folder_label": True}, "`folder_label` is about documents; set `unit='document'`"),
+        ({"folder_label": True}, "`folder_label` applies to documents; set `unit='document'`"),
         ({"unit": "document", "skip_blank": False},
-         "`skip_blank` is about lines; of documents `allow_empty` decides"),
+         "`skip_blank` applies to lines; for documents set `allow_empty`"),
     ],
 )  # fmt: skip
 def test_options_are_checked(options, message):

@@ -69,7 +69,7 @@ def test_what_has_another_shape_begins_anew_or_is_refused(exported, capsys):
     assert same(trained, begun)[0] != "embeddings"
     path = begun.weights[0].path
     assert capsys.readouterr().out == (
-        f"warm start: 8 of 9 weights are those of {folder}/model; anew: {path}\n"
+        f"warm start: 8 of 9 weights are those of {folder}/model; fresh: {path}\n"
     )
     with pytest.raises(DataError) as caught:
         warm_started(*of)()

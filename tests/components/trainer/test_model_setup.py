@@ -27,8 +27,8 @@ def model_of(*layers):
             2,
             False,
             [
-                "one and 1 other BatchNormalization layers: each of the 2 replicas goes by the "
-                "mean of its own rows; BatchNormalization(synchronized=True) takes that of all"
+                "one and 1 other BatchNormalization layers: each of the 2 replicas uses the "
+                "mean of its own rows; BatchNormalization(synchronized=True) uses that of all rows"
             ],
         ),
     ],

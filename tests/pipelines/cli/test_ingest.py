@@ -263,7 +263,7 @@ def test_packed_records_are_written_instead(csv, tmp_path):
         (("--packed", "--compression", "gzip"), "packed records have neither --compression"),
         (("--id", "id", "--seed", "3"), "--seed, --id goes with --packed"),
         (("--packed", "--seed", "-1"), "--seed must be within"),
-        (("--packed", "--id", "id"), "column 'id': ids are for BYTES with as many values in each"),
+        (("--packed", "--id", "id"), "column 'id': ids need BYTES with equally many values per row"),
         (("--packed", "--id", "no"), "no column 'no'; there are "),
     ]:
         done = ingest(csv, tmp_path / "no", "--delimiter", ";", *wrong)
@@ -273,7 +273,7 @@ def test_packed_records_are_written_instead(csv, tmp_path):
     options = ("--packed", "--runner", "portable", "--job-endpoint", "host:8099")
     options = (*options, "--parallelism", "1")
     assert str(ingest(csv, "s3://bucket/out", *options).exception) == (
-        "s3://bucket/out: by an engine packed records need a folder that its workers see; or "
+        "s3://bucket/out: with an engine, packed records need a folder that its workers see; or "
         "ingest Examples, and then `penstock pack`"
     )
 

@@ -437,7 +437,7 @@ def test_missing_and_extra_columns_are_named_with_the_file(write, tmp_path):
     write("b,c\ny,2\n", "d/2.csv")
     assert refusal(str(tmp_path / "d")) == (
         "2.csv: lacks 'a' and has 'c' besides; expected the columns of 1.csv in any order. "
-        "Give a schema to say which columns count, or ingest the files apart"
+        "Give a schema to say which columns count, or ingest the files separately"
     )
     assert first.endswith("1.csv")
 

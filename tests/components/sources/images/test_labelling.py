@@ -288,7 +288,7 @@ def test_a_file_that_json_names_twice_is_refused(cars, read_images, labels):
     file = labels("l.json", '{"000001.jpg": 1, "000002.jpg": 0, "000001.jpg": 2}')
     with pytest.raises(DataError) as error:
         read_images(cars, labels_file=file)
-    assert str(error.value) == f"{file}: key '000001.jpg' stands twice; expected text, once"
+    assert str(error.value) == f"{file}: key '000001.jpg' occurs twice; expected text, once"
 
 
 def test_texts_beside_numbers_are_among_the_names_of_classes(cars, read_images, labels):
