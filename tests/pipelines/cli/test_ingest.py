@@ -263,7 +263,10 @@ def test_packed_records_are_written_instead(csv, tmp_path):
         (("--packed", "--compression", "gzip"), "packed records have neither --compression"),
         (("--id", "id", "--seed", "3"), "--seed, --id goes with --packed"),
         (("--packed", "--seed", "-1"), "--seed must be within"),
-        (("--packed", "--id", "id"), "column 'id': ids need BYTES with equally many values per row"),
+        (
+            ("--packed", "--id", "id"),
+            "column 'id': ids need BYTES with equally many values per row",
+        ),
         (("--packed", "--id", "no"), "no column 'no'; there are "),
     ]:
         done = ingest(csv, tmp_path / "no", "--delimiter", ";", *wrong)
