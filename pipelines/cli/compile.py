@@ -43,7 +43,7 @@ def command(
     from penstock.pipelines.config.overrides import load_overrides
     from penstock.pipelines.config.registry import peek_config
     from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml, needs_kubeflow
-    from penstock.pipelines.kubeflow.placement import check_data, read_placement
+    from penstock.pipelines.kubeflow.placement import check_config, read_placement
 
     check_image(image, allow_mutable_tag)
     check_yaml(out)
@@ -62,7 +62,7 @@ def command(
         return
     table = read_placement(placement)
     changes = load_overrides(config, assignment or [])
-    check_data(peek_config(pipeline, changes), table)
+    check_config(peek_config(pipeline, changes), table)
     # TFX and kfp take seconds to import, so wrong options are reported first.
     from penstock.pipelines.kubeflow.compile import compile_pipeline
 

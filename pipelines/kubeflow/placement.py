@@ -157,11 +157,17 @@ class Placement:
             )
 
 
-def check_data(config: Any, placement: Placement) -> None:
-    """Raises UsageError if `data` of a pipeline's config is a path that only this machine has.
+def check_config(config: Any, placement: Placement) -> None:
+    """Raises UsageError for a cache of one worker with several, or `data` that pods do not see.
 
     This check takes less than a second; other paths are checked in the compiled pipeline.
     """
+    cache = getattr(getattr(config, "input", None), "cache", "none")
+    if placement.workers > 1 and cache != "none":
+        raise UsageError(
+            f"input.cache {cache!r} is for one worker, the placement has {placement.workers}: "
+            "add --set input.cache=none"
+        )
     data = getattr(config, "data", None)
     if not isinstance(data, str) or "://" in data or not os.path.exists(data):
         return

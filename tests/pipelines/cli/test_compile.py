@@ -10,12 +10,13 @@ from typer.testing import CliRunner
 
 from penstock.components.errors import UsageError
 from penstock.components.plain import override
+from penstock.components.trainer.input.options import InputOptions
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.compile import compile_pipeline
 from penstock.pipelines.kubeflow.ir import change_texts
 from penstock.pipelines.kubeflow.package_paths import mark_packages
-from penstock.pipelines.kubeflow.placement import Placement, check_data
+from penstock.pipelines.kubeflow.placement import Placement, check_config
 from penstock.pipelines.kubeflow.resources import Volume
 from penstock.pipelines.runs.metadata_store import MySqlStore
 from penstock.schemas import schema_file
@@ -177,5 +178,16 @@ def test_data_that_pods_see_passes_the_early_check(tmp_path, changes, image_path
         data: str = str(tmp_path)
 
     placement = Placement(image_paths=tuple(path.replace("/image", "/") for path in image_paths))
-    check_data(override(Config(), changes), placement)
-    check_data(None, placement)
+    check_config(override(Config(), changes), placement)
+    check_config(None, placement)
+
+
+def test_cache_of_one_worker_is_refused_before_tfx_loads_for_two():
+    @dataclass(frozen=True)
+    class Config:
+        input: InputOptions
+
+    check_config(Config(InputOptions(batch_size=2, cache="memory")), Placement())
+    check_config(Config(InputOptions(batch_size=2)), Placement(workers=2))
+    with pytest.raises(UsageError, match=r"'memory' is for one worker.*--set input\.cache=none"):
+        check_config(Config(InputOptions(batch_size=2, cache="memory")), Placement(workers=2))
