@@ -351,7 +351,7 @@ def _merge_vocabulary(operation: Any, given: list[pa.Table]) -> list[pa.Table]:
 
 
 def _count_vocabulary(operation: Any, given: list[Any]) -> list[Any]:
-    # Before pruning, elements are tables; afterwards, pairs.
+    # The elements are tables before `_prune_vocabulary`, and pairs after it.
     count = sum(one.num_rows if isinstance(one, pa.Table) else 1 for one in given)
     return [np.int64(max(1, count))]
 

@@ -47,8 +47,6 @@ class Accumulating(ABC):
 
 
 class _Combine(Accumulating):
-    """One combiner over all rows."""
-
     def create(self) -> Any:
         return self._combiner.create_accumulator()
 

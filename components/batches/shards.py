@@ -32,8 +32,6 @@ _MAX_UNMERGED = 16
 
 @dataclass(frozen=True)
 class ShardTask:
-    """A shard to read."""
-
     file: str
     shard: Shard
     kinds: Kinds  # empty if unknown

@@ -43,7 +43,7 @@ class RowSplit:
     read: ReadShard
     # INT, FLOAT or BYTES of each feature; empty if unknown
     kinds: Mapping[str, str] = field(default_factory=dict)
-    # features with any number of values per row; only filled if `kinds` is
+    # features with any number of values per row; empty unless `kinds` is known
     lists: frozenset[str] = frozenset()
 
     @property

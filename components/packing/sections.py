@@ -69,7 +69,7 @@ class BlockMaker:
 def _cells(
     section: Section, columns: Mapping[str, pa.Array], rows: int
 ) -> tuple[Array, pa.BinaryArray, dict[int, pa.BinaryArray]]:
-    """Returns indices [rows, width] of distinct byte strings, these, and texts of plain slots."""
+    """Returns cells [rows, width], the byte strings that they index, and texts of plain slots."""
     parts = []
     for column in section.columns:
         values = columns.get(column.name)

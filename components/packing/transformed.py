@@ -71,7 +71,7 @@ def _loaded(graph: str) -> Any:
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
         batch = converter.convert(transform(tf.constant(records)))
-        # Sorted as decoded Examples are, so that packed records are the same.
+        # Columns in the order of decoded Examples, so that packed records are the same.
         names = sorted(batch.schema.names)
         columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
         return pa.RecordBatch.from_arrays(columns, names)

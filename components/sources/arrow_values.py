@@ -221,7 +221,7 @@ def _floats(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
     is_decimal = types.is_decimal(array.type)
     array = array.cast(pa.float64()) if is_decimal else _full_floats(array)
     narrow = array.cast(pa.float32(), safe=False)
-    # Takes a third of the time of pc.is_finite, which shows in batches of a thousand rows.
+    # np.isfinite takes a third of pc.is_finite's time, which counts in batches of a thousand rows.
     if np.isfinite(narrow.fill_null(0).to_numpy(zero_copy_only=False)).all():
         return narrow, {}
     suspects = _true_rows(pc.invert(pc.is_finite(narrow)))

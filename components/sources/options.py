@@ -123,7 +123,7 @@ class Csv(ColumnOptions):
 class Table(Csv):
     """Files whose kind is recognised by name or content: the default.
 
-    Kinds other than CSV receive those of these options that they have, too.
+    A kind other than CSV uses only the options that it has, too.
 
     Attributes:
         kind: One of the kinds of tables in files; None to recognise it.

@@ -19,8 +19,6 @@ _WORTH_ENGINE_BYTES = 2048 * MIB
 
 
 class Spread(Protocol):
-    """Runs the tasks of a scan."""
-
     def __call__(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
     ) -> list[Result]:

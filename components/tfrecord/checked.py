@@ -73,7 +73,7 @@ def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
 def check_folder(folder: str, manifest_sha256: str = "") -> None:
     """Checks a folder of Examples against its manifest, for readers that open every file there.
 
-    A folder without a manifest passes, unless the digest of a manifest once written there is given.
+    A folder without a manifest passes unless `manifest_sha256` says that there was one.
     """
     if manifest_sha256:
         _check_manifest(posixpath.join(folder, MANIFEST_NAME), manifest_sha256)

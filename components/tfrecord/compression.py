@@ -22,8 +22,6 @@ class DamagedStreamError(Exception):
 
 
 class Readable(Protocol):
-    """A stream of bytes."""
-
     def read(self, size: int, /) -> bytes:
         """Reads at most `size` bytes; empty at the end."""
         ...

@@ -38,7 +38,7 @@ def set_memory_growth() -> None:
 
 
 def prefetches_to_device(option: bool | None, data: Sequence[tf.data.Dataset | None]) -> bool:
-    """Returns whether to copy batches to the device ahead; by default to GPUs, unless with text."""
+    """Returns whether to copy batches to the device ahead; by default to GPUs if without text."""
     if option is not None:
         return option
     has_gpu = bool(tf.config.list_logical_devices("GPU"))

@@ -78,7 +78,7 @@ def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
 
 
-# Description of each rule, key of an image's path, key of a row's name (extension optional).
+# Rules as (description, key of an image by its path, key of a row by the name it gives).
 _RULES: tuple[tuple[str, Callable[[str], str], Callable[[str], str]], ...] = (
     ("their path", str, str),
     ("their name", os.path.basename, os.path.basename),

@@ -110,7 +110,7 @@ class Splitter(ABC):
         """Yields the rows of a file from byte `start`, where `stream` stands, up to `end`.
 
         Both are starts of rows, or `end` is the end of the file (or beyond it, if that is unknown;
-        see `has_ended`). With `cell`, rows that begin in one cell of so many bytes are yielded
+        see `has_ended`). With `cell`, a size in bytes, the rows that begin in one cell are yielded
         before much of the next cell is read.
         """
 

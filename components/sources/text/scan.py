@@ -67,8 +67,6 @@ class TextFile(ScannedFile):
 
 
 class Sample(Protocol):
-    """Counts of the sampled values."""
-
     def merge(self, other: Any) -> None:
         """Adds the counts of another sample."""
 

@@ -117,7 +117,7 @@ class RecordDecoder:
             columns = decode_columns(payloads, self._kinds, self._names)
             if columns is not None:
                 return batch_of(self._columns, [columns[name] for name in self._names]), faults
-            self._is_plain = False  # of another writer, as the records that follow are
+            self._is_plain = False  # another writer's; the next ones will be, too
         self._decoder = self._decoder or self._make_decoder()
         try:
             decoded = self._decoder.DecodeBatch(list(payloads))

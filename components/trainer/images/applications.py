@@ -22,7 +22,7 @@ def check_application(name: str) -> None:
     """Checks a name against `application_names()`.
 
     Raises:
-        UsageError: The name is not among them; lists them.
+        UsageError: There is no such name; lists the names.
     """
     if name not in _applications():
         raise UsageError(

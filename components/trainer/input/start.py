@@ -26,7 +26,7 @@ class InputStart:
         """Stores what determines the rows and their order, or compares it with what is stored.
 
         Raises:
-            UsageError: It has changed, so a resumed training would read other rows, or some rows
+            UsageError: The input has changed: a resumed training would read other rows, or some
                 twice and others never. Names the changes.
         """
         if self.order is not None and self.order != order:

@@ -77,7 +77,7 @@ def input_gain(used: Utilisation) -> InputGain | None:
         waited = 1 / (1 - min(waits, _MOST_WAITS))
         busy = max(used.cpu_share or 0.0, used.machine_busy_share or 0.0)
         if busy < CPU_SATURATED_ABOVE and waits < INPUT_BOUND_ABOVE:
-            # With idle cores, the input costs a step only the wait.
+            # If cores are idle, the input delays a step only by the wait for it.
             times, most = min(times, waited), min(most, waited * (1 + _LEAST_NOISE))
         times, least = max(times, waited), max(least, waited / (1 + _LEAST_NOISE))
         least, most = min(least, times), max(most, times)
