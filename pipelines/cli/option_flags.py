@@ -50,7 +50,7 @@ Namespace = Annotated[
 ]
 Overwrite = Annotated[
     bool,
-    typer.Option("--overwrite", help="Replace what is there, once the new output is complete."),
+    typer.Option("--overwrite", help="Replace an existing output when the new one is complete."),
 ]
 Root = Annotated[
     str, typer.Option(help="Folder or mysql:// address in which run ids are searched.")

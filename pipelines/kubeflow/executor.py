@@ -1,7 +1,7 @@
 """Inputs and outputs of a KFP task, from the executor input that KFP's launcher gives a container.
 
-In: JSON, by which the launcher replaces `{{$}}` in the arguments. Out: the files that the JSON
-names.
+In: the JSON that the launcher writes in place of `{{$}}` in the arguments. Out: the files that the
+JSON names.
 """
 
 import json

@@ -44,7 +44,7 @@ def load_tensorflow() -> None:
 
 
 def import_driver(class_path: str) -> None:
-    """Imports a custom driver: that of ShardedExampleGen without TensorFlow."""
+    """Imports a custom driver; for ShardedExampleGen's, TensorFlow stays hidden."""
     if class_path.rpartition(".")[0] != _LIGHT_DRIVER:
         load_tensorflow()
         return

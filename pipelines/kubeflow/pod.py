@@ -147,7 +147,7 @@ def _tfjob(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str,
 def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a JobSet of one indexed Job, which restarts pods as a TFJob does.
 
-    An evicted or preempted pod is no retry; an exit code below 128 fails the job.
+    An evicted or preempted pod does not count as a retry; an exit code below 128 fails the job.
     """
     rules = [
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},

@@ -53,5 +53,5 @@ def read_model_card(config: Mapping[str, Any]) -> ModelCard | None:
         return None
     known = {f.name: raw[f.name] for f in fields(ModelCard) if f.name in raw}
     card = ModelCard(**{**known, "owners": tuple(known.get("owners", ()))})
-    # A card about other data would claim what nobody has stated.
+    # On other data, the card would make statements that its authors did not make.
     return card if card.of_data in (None, config.get("data")) else ModelCard()

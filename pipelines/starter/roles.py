@@ -46,7 +46,7 @@ class Roles:
     dates: dict[str, str] = field(default_factory=dict)
     # Number of values with their own id, by column.
     categories: dict[str, int] = field(default_factory=dict)
-    # Columns of texts of numbers with a decimal comma.
+    # Text columns that hold numbers with a decimal comma.
     comma_numbers: list[str] = field(default_factory=list)
     # Number of hash buckets, by column of free text.
     texts: dict[str, int] = field(default_factory=dict)
