@@ -10,9 +10,12 @@ from row_files import example, write_shards
 from penstock.pipelines.cli.main import app
 
 _HEAVY = ("tensorflow", "tfx", "tensorflow_model_analysis", "apache_beam", "keras", "kfp")
-# Each command runs in a fork of a process that has imported the command line alone.
+# Each command runs in a fork of a process that has imported the command line, and the libraries
+# that a fork would else import anew, none of them heavy.
 _SCRIPT = f"""
 import io, os, shlex, sys
+import numpy, pyarrow.parquet, pydantic.main, google_crc32c, yaml
+import rich.markdown, rich.progress, rich.syntax, typer.rich_utils
 from contextlib import redirect_stderr, redirect_stdout
 from penstock.pipelines.cli.main import main
 
