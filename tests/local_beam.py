@@ -1,4 +1,4 @@
-"""Pipelines on Beam's own local runner, which are made in half the CPU time."""
+"""Pipelines on Beam's own local runner, which are made and run in a fifth less CPU time."""
 
 import weakref
 
