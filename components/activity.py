@@ -100,7 +100,6 @@ def counting(total: int) -> Iterator[None]:
 
 @contextmanager
 def counting_by(on_rows: _OnRows) -> Iterator[_OnRows]:
-    """Within the block, calls `on_rows` at each `advance`."""
     global _on_rows
     before, _on_rows = _on_rows, on_rows
     try:

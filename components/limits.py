@@ -12,7 +12,6 @@ from penstock.components.errors import UsageError
 
 
 def check_choices(options: Any, **choices: Collection[object]) -> None:
-    """Checks that each option is one of its choices."""
     for name, known in choices.items():
         if (value := getattr(options, name)) not in known:
             listed = ", ".join(str(one) or "''" for one in known)

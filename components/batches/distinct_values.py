@@ -50,7 +50,6 @@ class ExactCounts:
             self.table()
 
     def table(self) -> pa.Table:
-        """Returns each value once, with its count."""
         if len(self._tables) > 1:
             names = self._tables[0].column_names
             sums = [(name, "sum") for name in names[1:]]

@@ -152,7 +152,6 @@ def _is_empty(column: pa.LargeListArray) -> np.ndarray:
 
 
 def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Replaces each empty list by null."""
     columns = [c if pa.types.is_null(c.type) else _with_null_rows(c) for c in batch.columns]
     return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 

@@ -158,7 +158,6 @@ class Predictor:
             self._narrowed = True
 
     def _input_names(self) -> set[str]:
-        """Returns the features that the models may take by name."""
         found = set()
         for step in (self._transform, self._predict):
             for model, signatures in step._signature_names.items():

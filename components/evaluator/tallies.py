@@ -116,8 +116,6 @@ def check_extracts(combiner: Any) -> None:
 
 
 class _Count(Tally):
-    """Number of rows, or sum of their weights."""
-
     def __init__(self, combiner: Any) -> None:
         model, output = combiner._model_name, combiner._output_name
         super().__init__(combiner, Inputs.of(combiner, model=model, output=output))

@@ -173,7 +173,6 @@ def _write_large(
 
 
 def _bounded(batch: Batch) -> Iterator[Batch]:
-    """Cuts a batch into slices of about `MAX_BATCH_BYTES`."""
     table, records, digests = batch.table, batch.records, batch.digests
     size = max(table.nbytes, records.nbytes if records is not None else 0)
     step = max(1, table.num_rows * MAX_BATCH_BYTES // max(1, size))

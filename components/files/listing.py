@@ -219,7 +219,6 @@ def _without_stray(paths: Iterable[str]) -> Listing:
 
 
 def _by_extension(listing: Listing, kind: str | None) -> Listing:
-    """Keeps only files with a suffix of the kind, if there are any."""
     groups = (EXTENSIONS.get(kind, ()),) if kind else EXTENSIONS.values()
     known = tuple(extension for group in groups for extension in group)
     plain = {path: COMPRESSED.sub("", path.lower()) for path in listing.files}

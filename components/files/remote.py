@@ -170,7 +170,6 @@ def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:
 
 
 def _address(pattern: str, info: dict[str, Any]) -> str:
-    """Returns the address of an entry that was found by `pattern`."""
     scheme, _, rest = pattern.partition("://")
     # Clients leave the scheme out of names, and for hdfs also the name node.
     place = rest.partition("/")[0] if scheme == "hdfs" else ""

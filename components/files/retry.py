@@ -43,7 +43,6 @@ class NotThereError(DataError):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Returns whether a retry of a local read may succeed."""
     return isinstance(error, OSError) and error.errno in _TRANSIENT
 
 

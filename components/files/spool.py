@@ -131,7 +131,6 @@ def _copy(file: RemoteFile, copy: Path) -> None:
 
 
 def _receive(file: RemoteFile, out: BinaryIO) -> None:
-    """Receives the bytes that `out` still lacks from a web server."""
     from fsspec.asyn import sync
 
     system = file_system(file)

@@ -81,7 +81,6 @@ def nan_count(feature: FeatureStatistics) -> int:
 
 
 def present(feature: FeatureStatistics) -> int:
-    """Returns the number of rows in which the feature has a value."""
     return int(_common(feature).num_non_missing)
 
 

@@ -33,7 +33,7 @@ _MIN_IDS, _MOST_ROWS_PER_ID = 20, 100
 _ID_NAME = re.compile(
     r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
 )
-# Equal rows in two splits are reported if they are this many times those of independent columns.
+# Equal rows in two splits are reported above this multiple of what independent columns would give.
 _MORE_THAN_CHANCE = 10
 
 DROP, GROUP = "drop", "group"
@@ -65,7 +65,7 @@ def find_leaks(
         group: Column by which the split is grouped: equal values are all in one split.
         time: Column with the time at which a row's label is predicted.
     """
-    # A sample leaves out features of which one of its rows has several values.
+    # The sample of a split has no features that have several values in one of its rows.
     common = set.intersection(*(set(table.column_names) for table in splits.values()))
     kinds = next(iter(splits.values())).schema
     names = [n for n in kinds.names if n in common and not pa.types.is_nested(kinds.field(n).type)]

@@ -80,7 +80,6 @@ class PackedColumn:
 
     @property
     def width(self) -> int:
-        """Number of values or cells in a row."""
         return 1 if self.storage == "list" else math.prod(self.shape)
 
     @property

@@ -233,7 +233,6 @@ def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, l
 
 
 def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
-    """Returns the bytes of a vocabulary: one value per line."""
     for value in values:
         if b"\n" in value or b"\r" in value:
             raise DataError(

@@ -362,7 +362,7 @@ def open_columnar(
 def type_columns(
     files: Sequence[ColumnarFile], options: ColumnOptions, folders: Folders | None = None
 ) -> tuple[Column, ...]:
-    """Returns the columns of the schema, or else of the first file; all files must have them.
+    """Returns the columns of the schema; without one, of the first file. All files must have them.
 
     If the first file has only nulls in a column, the first file with values decides its kind. A
     column is text only if it is text in all files.

@@ -49,7 +49,7 @@ class ColumnOptions(KindOptions):
 
     Attributes:
         schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns.
-            Without one, the data's own types decide, or else types inferred from a sample.
+            Without one, the data's own types decide; if they have none, a sample does.
         extra_columns: What to do with columns that are not in the schema (or in the sample, if
             there is no schema), and without a schema with columns of types that no feature can
             hold: `reject` stops and names one, `drop` leaves them out.
@@ -80,7 +80,7 @@ class Csv(ColumnOptions):
             None takes a comma, or for a first row without one the most frequent of `;`, tab, `|`.
         column_names: Names of a CSV's columns if its files have no header; None takes the first
             row as the header.
-        comment: Text, such as `#`, with which lines above the header begin that are skipped.
+        comment: Lines above the header that begin with this text, such as `#`, are skipped.
         null_tokens: Texts that mean "no value" in CSV columns of numbers, compared without the
             spaces around them.
         text_null_tokens: Texts that mean "no value" in CSV columns of text, compared exactly

@@ -162,7 +162,7 @@ def _with_intervals(schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
 def _with_wide_timestamps(
     batch: pa.RecordBatch, wide: pa.RecordBatch | None = None, *, by_arrow: bool
 ) -> pa.RecordBatch:
-    """Replaces columns of a batch by those of `wide`, if given, in microseconds."""
+    """Replaces columns of a batch by the columns of `wide`, if given, in microseconds."""
     if wide is None:
         return batch
     arrays, names = list(batch.columns), batch.schema.names

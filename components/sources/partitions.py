@@ -50,7 +50,7 @@ def _texts(folders: Sequence[str]) -> dict[str, str | None]:
 
 
 def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
-    """Returns the folders that all inputs share; for a glob, those before its first wildcard."""
+    """Returns the folders that all inputs share; in a glob, up to its first wildcard."""
     folders = []
     for one in inputs:
         place = normal_address(one) if is_remote(one) else os.path.abspath(one)

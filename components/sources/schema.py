@@ -87,7 +87,7 @@ def check_layouts(
     options: ColumnOptions,
     folders: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Raises DataError if files have other columns than the schema, or else than the first file.
+    """Raises DataError if the files' columns differ from the schema's, or from each other's.
 
     The order of columns does not matter. `folders` has the columns of a file's folders, by path.
     """

@@ -202,7 +202,6 @@ class _Digests:
         return digest.hexdigest()
 
     def keep(self) -> None:
-        """Stores the computed digests, if the folder is writable."""
         if not self._is_new:
             return
         temporary = self._root / f".{DIGESTS_NAME}.{uuid.uuid4().hex}"

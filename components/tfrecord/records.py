@@ -67,7 +67,6 @@ class Frame:
 
     @property
     def is_length_right(self) -> bool:
-        """Whether the stored checksum of the length is correct."""
         return self.length_crc == self.length_crc_computed
 
 

@@ -79,7 +79,6 @@ def frame_large(records: Sequence[Pieces]) -> list[Pieces]:
 
 
 def digest_large(records: Sequence[Pieces]) -> Iterator[bytes]:
-    """Yields the sha256 of each record from its pieces."""
     for record in records:
         digest = hashlib.sha256()
         for piece in record:

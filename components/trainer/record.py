@@ -20,7 +20,7 @@ RECORD_VERSION = 1
 class EpochRecord:
     epoch: int
     step: int  # total steps at the end of the epoch
-    steps: int  # those before a resumption included; the metrics cover them
+    steps: int  # steps of the epoch, also before a resumption; the metrics cover all of them
     metrics: Mapping[str, float]  # names of evaluation metrics begin with `val_`
     learning_rate: float  # at the end of the epoch
     # Wall time of steady steps with their input, in the run that ended the epoch. The first step

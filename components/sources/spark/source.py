@@ -34,7 +34,7 @@ class Spark(KindOptions):
 
     Attributes:
         columns: Name and Spark type, such as `fare double`, of each column of TFRecords; by default
-            as in `schema_from`, or else inferred from a sample of the records.
+            as in `schema_from`; without that, inferred from a sample of the records.
         schema_from: Folder of Parquet that Spark wrote from the same table: it gives the names and
             types of the columns of TFRecords.
         need_success: Whether to reject a folder without `_SUCCESS`, as its job did not finish.

@@ -79,7 +79,6 @@ class SqlSource(Source):
                 yield from self._range(max(piece.start, keyed), piece.end, None)
 
     def _range(self, start: int, end: int, keys: KeyRange | None) -> Iterator[Batch]:
-        """Yields rows `start` up to `end` in the order of the key."""
         query = user_query(self.database, self.options)
         statements = Statements(
             query, self.plan.names, self.plan.key, key_as_text=self.plan.key_as_text

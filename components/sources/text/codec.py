@@ -79,7 +79,6 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
 
 
 def is_compressed(head: bytes) -> bool:
-    """Returns whether a file that begins with `head` is compressed."""
     return any(re.match(magic, head) for magic in _OPENERS)
 
 

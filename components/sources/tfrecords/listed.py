@@ -71,7 +71,6 @@ def _remote_shards(
 
 
 def _remote_manifest(folder: str) -> Manifest | None:
-    """Returns the manifest above a split's folder, if there is one."""
     root, _, name = folder.rpartition("/")
     if not name.startswith(split_dir("")):
         return None

@@ -12,7 +12,7 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 from penstock.components import image_features as names
 from penstock.components.trainer.input.options import ImageInputOptions
 
-# Names of the features of height and width: Penstock's, and those of most converters.
+# Names of the features of height and width, in Penstock's records and in most others.
 _SIZES = ((names.HEIGHT, names.WIDTH), ("height", "width"))
 _CHANNELS = (1, 3)
 _DTYPES = (tf.uint8, tf.float32)

@@ -183,7 +183,7 @@ def _open(
 
 
 def _group_batches(rows: PackedRows, options: InputOptions, batch_size: int) -> int:
-    """Returns how many batches to copy together: those of a window, unless rows are large."""
+    """Returns how many batches to copy together: a window of them, unless rows are large."""
     if any(column.storage == "list" for section in rows.sections for column in section.columns):
         return 1  # sparse tensors cannot be cut without a copy
     most = min(

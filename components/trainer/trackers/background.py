@@ -117,7 +117,6 @@ class BackgroundTracker:
 
 
 def redacted(text: str) -> str:
-    """Redacts the tracker's keys and the logins in addresses."""
     for name in _SECRETS:
         if secret := os.environ.get(name):
             text = text.replace(secret, _HIDDEN)

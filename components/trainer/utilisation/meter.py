@@ -52,7 +52,7 @@ class Meter:
         self._epochs.append(times)
 
     def live(self, *, now: bool = False) -> dict[str, float]:
-        """Returns the figures since the last call, by name; empty before `LIVE_SECONDS`."""
+        """Returns figures since the last call, by name; empty until `LIVE_SECONDS` have passed."""
         if not now and time.perf_counter() - self._told < LIVE_SECONDS:
             return {}
         values = self._live_calls() | self._live_machine()

@@ -57,7 +57,7 @@ class BatchSeries:
 
 @dataclass(frozen=True)
 class EpochTimes:
-    """An epoch, at least a part of which this run did; times in seconds since the run began."""
+    """An epoch that this run did, or a part of it; times in seconds since the run began."""
 
     epoch: int
     begin_seconds: float

@@ -8,8 +8,6 @@ import numpy as np
 
 @dataclass(frozen=True)
 class CallTimes:
-    """A call into TensorFlow that runs several steps."""
-
     seconds: float  # wall time until the device finished
     cpu_seconds: float  # CPU time of all threads of this process
     step_seconds: np.ndarray  # float64[steps], waits included
