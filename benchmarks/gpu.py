@@ -146,7 +146,7 @@ def _facts(group: Group, results: Results) -> FactTable:
     headers = (
         *("Contender", "Step, ms", "On a batch on the device, ms", "Of its speed, %"),
         *("Device idle by the profile, %", "Busy by NVML, %", "Host waits, %"),
-        *("GPU memory, MiB", "Verdict"),
+        *("GPU memory, MiB", "To the device, GB/s", "Verdict"),
     )
 
     def percent(share: float | None) -> float | str:
@@ -158,6 +158,7 @@ def _facts(group: Group, results: Results) -> FactTable:
             percent(r["limit_ms"] / r["step_ms"]),
             *(percent(r[key]) for key in ("gpu_idle_share", "gpu_busy_share", "wait_share")),
             "-" if r["gpu_memory_mib"] is None else round(r["gpu_memory_mib"]),
+            float(f"{r['rows_per_second'] * r['row_bytes'] / 1e9:.2g}"),
             r["verdict"],
         )
         for name, r in results.items()
@@ -185,6 +186,9 @@ def _setting(options: GpuOptions, device: str) -> list[str]:
         f"{counted(options.rounds, 'round')} of {options.seconds:g} s of steady steps, each "
         "training a process of its own, in turn; files are in the page cache",
         "each training is held against its own steps on one batch that already lies on the device",
+        "not measured: pinned staging memory, which TensorFlow takes by itself and no option sets, "
+        "and collective_timeout_seconds, which bounds a wait for other workers and costs a step "
+        "nothing",
     ]
 
 
@@ -207,7 +211,9 @@ def _contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
         profile_seconds=0.5 if gpu_names() else 0.0,
         **training,
     )
-    return {**figures, "device": " and ".join(gpu_names()) or "CPU"}
+    # 32 numbers and a label as float32; or uint8 pixels and a label as int64.
+    row_bytes = image_size() ** 2 * 3 + 8 if network.unit == "images" else 33 * 4
+    return {**figures, "row_bytes": row_bytes, "device": " and ".join(gpu_names()) or "CPU"}
 
 
 if __name__ == "__main__":
