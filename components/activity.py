@@ -19,7 +19,7 @@ _SECONDS_BETWEEN_COUNTS = 0.2
 
 @dataclass(frozen=True)
 class Activity:
-    """State of some work: a line of text, and rows done and in all if rows are counted.
+    """State of some work: a line of text; if rows are counted, also rows done and all rows.
 
     A milestone, such as the end of an epoch, is always reported.
     """

@@ -63,7 +63,7 @@ class Durations:
         return sum(self.counts)
 
     def quantile(self, share: float) -> float | None:
-        """Returns the duration, to 12 %, that a share (0..1) did not exceed; None if empty."""
+        """Returns the duration, to 12 %, that a `share` of all did not exceed; None if empty."""
         wanted, seen = math.ceil(share * self.count), 0
         for upper, count in zip(self.upper_seconds, self.counts, strict=True):
             seen += count
