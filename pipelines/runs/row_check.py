@@ -20,10 +20,12 @@ from dataclasses import asdict
 from typing import Any
 
 from tfx import types
+from tfx.dsl.io import fileio
 from tfx.orchestration.portable import outputs_utils
 from tfx.orchestration.portable.launcher import Launcher
 
 from penstock.components.errors import DataError
+from penstock.components.files.content import HashingStream, open_data
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import (
     COUNTED,
@@ -229,16 +231,16 @@ def _statistics_rows(uri: str) -> dict[str, int]:
     rows = {}
     for split, folder in _split_folders(uri).items():
         path = posixpath.join(uri, folder, _STATISTICS_NAME)
-        if not _files().exists(path):
+        if not fileio.exists(path):
             return {}  # sharded statistics: no node here writes them
-        with _files().GFile(path, "rb") as file:
+        with fileio.open(path, "rb") as file:
             found = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read())
         rows[split] = int(found.datasets[0].num_examples)
     return rows
 
 
 def _pass_rows(uri: str) -> dict[str, int]:
-    if not _files().exists(posixpath.join(uri, UTILISATION_NAME)):
+    if not fileio.exists(posixpath.join(uri, UTILISATION_NAME)):
         return {}
     used = read_utilisation(uri)
     return {"": used.input.rows} if used.input and used.input.rows is not None else {}
@@ -278,16 +280,16 @@ def _give_manifest(artifact: Any) -> None:
     manifest = _counted(artifact.uri)
     if manifest is None or not manifest.shards:
         return
-    with _files().GFile(posixpath.join(artifact.uri, MANIFEST_NAME), "w") as file:
+    with fileio.open(posixpath.join(artifact.uri, MANIFEST_NAME), "w") as file:
         file.write(manifest.to_json())
     artifact.custom_properties[MANIFEST_PROPERTY].string_value = manifest.sha256
 
 
 def _listed(uri: str) -> Manifest | None:
     path = posixpath.join(uri, MANIFEST_NAME)
-    if not _files().exists(path):
+    if not fileio.exists(path):
         return None
-    with _files().GFile(path) as file:
+    with fileio.open(path) as file:
         return Manifest.from_json(file.read(), path)
 
 
@@ -317,41 +319,23 @@ def _counted(uri: str) -> Manifest | None:
 
 
 def _split_folders(uri: str) -> dict[str, str]:
-    if not _files().isdir(uri):
+    if not fileio.isdir(uri):
         return {}
-    folders = sorted(name.rstrip("/") for name in _files().listdir(uri))
+    folders = sorted(name.rstrip("/") for name in fileio.listdir(uri))
     return {split: folder for folder in folders if (split := split_of(folder)) is not None}
 
 
 def _shard_files(uri: str, folder: str) -> list[str]:
-    names = sorted(_files().listdir(posixpath.join(uri, folder)))
+    names = sorted(fileio.listdir(posixpath.join(uri, folder)))
     return [posixpath.join(folder, name) for name in names if not name.startswith(NO_SHARDS)]
 
 
 def _shard(uri: str, name: str) -> Shard:
     path = posixpath.join(uri, name)
-    with _files().GFile(path, "rb") as file:
-        hashed = _Hashed(file)
+    with open_data(path) as file:
+        hashed = HashingStream(file)
         rows = RecordReader(hashed, path).count()
         while hashed.read(CHUNK_BYTES):
             pass
-    return Shard(name, rows, hashed.size, hashed.sha256.hexdigest())
-
-
-class _Hashed:
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.sha256 = hashlib.sha256()
-        self.size = 0
-
-    def read(self, size: int, /) -> bytes:
-        chunk: bytes = self._file.read(size)
-        self.sha256.update(chunk)
-        self.size += len(chunk)
-        return chunk
-
-
-def _files() -> Any:
-    import tensorflow as tf
-
-    return tf.io.gfile
+        content = hashed.content()
+    return Shard(name, rows, content.size, content.sha256.hex())
