@@ -57,7 +57,8 @@ class Started:
         """Its exit code, negative where a signal ended it, stdout and stderr."""
         if self._code is None:
             self._code = int(self._answers.readline())
-        out, err = (Path(self._request[key]).read_text() for key in ("out", "err"))
+        files = (Path(self._request[key]) for key in ("out", "err"))
+        out, err = (file.read_text() if file.is_file() else "" for file in files)
         return subprocess.CompletedProcess(self._request["arguments"], self._code, out, err)
 
     def end(self):
@@ -78,7 +79,7 @@ class Penstock:
     def __call__(self, *arguments, **more):
         return self.start(*arguments, **more).wait()
 
-    def start(self, *arguments, cwd=None, env=None, script=None):
+    def start(self, *arguments, cwd=None, env=None, script=None, **streams):
         """Start a command.
 
         Args:
@@ -86,6 +87,7 @@ class Penstock:
             cwd: Its working directory, by default this process' own.
             env: Its whole environment, by default this process' own.
             script: A Python file that is run in place of `penstock`.
+            streams: Devices in place of the files `out` and `err`, a terminal for example.
         """
         if self._server is None:
             self._server = subprocess.Popen(
@@ -104,6 +106,7 @@ class Penstock:
             "env": dict(env or os.environ),
             "out": str(self._folder / "out"),
             "err": str(self._folder / "err"),
+            **streams,
         }
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
@@ -146,7 +149,7 @@ def _serve():
 def _run(request):
     """Be a new process that runs the command; its exit code."""
     for number, key in ((1, "out"), (2, "err")):
-        os.dup2(os.open(request[key], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        os.dup2(os.open(request[key], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOCTTY), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(request["cwd"])
     os.environ.clear()

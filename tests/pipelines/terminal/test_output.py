@@ -4,9 +4,11 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from penstock import ingest
 from penstock.pipelines.terminal.output import plain
 
 COMMAND = (sys.executable, "-c", "from penstock.pipelines.cli.main import main; main()")
@@ -27,20 +29,32 @@ def test_control_and_direction_characters_are_escaped():
     )
 
 
-def on_terminal(*arguments, cwd):
-    """What a command writes to a terminal."""
-    ours, theirs = pty.openpty()
-    done = subprocess.Popen([*COMMAND, *arguments], cwd=cwd, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    try:
-        while part := os.read(ours, 4096):
-            shown += part
-    except OSError:  # Linux' way to say that nobody writes any more
-        pass
-    os.close(ours)
-    done.wait()
-    return shown
+@pytest.fixture
+def on_terminal(penstock, tmp_path):
+    """Gives what a command writes to a terminal."""
+
+    def run(*arguments):
+        ours, theirs = pty.openpty()
+        terminal = os.ttyname(theirs)
+        started = penstock.start(*arguments, cwd=tmp_path, out=terminal, err=terminal)
+
+        def close_at_its_end():
+            started.wait()
+            os.close(theirs)
+
+        closing = threading.Thread(target=close_at_its_end)
+        closing.start()
+        shown = b""
+        try:
+            while part := os.read(ours, 4096):
+                shown += part
+        except OSError:  # Linux' way to say that nobody writes any more
+            pass
+        closing.join()
+        os.close(ours)
+        return shown
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -53,36 +67,39 @@ def on_terminal(*arguments, cwd):
         ("run", f"{TITLE}"),
     ],
 )
-def test_a_column_or_path_with_escapes_reaches_a_terminal_escaped(tmp_path, table, arguments):
+def test_a_column_or_path_with_escapes_reaches_a_terminal_escaped(
+    tmp_path, table, on_terminal, arguments
+):
     if arguments[1] == "shards":
-        on_terminal("ingest", "a.csv", "shards", cwd=tmp_path)
-    shown = on_terminal(*arguments, cwd=tmp_path)
+        ingest(str(table), tmp_path / "shards")
+    shown = on_terminal(*arguments)
     assert b"\x1b]" not in shown  # rich drops the BEL at its end
     assert (b"\\x1b]" in shown) == (arguments[1] != "a.csv")  # an ingest shows no columns
 
 
-@pytest.mark.parametrize("how", ["full", "closed"])
-def test_a_stdout_that_fails_does_not_undo_an_ingest(tmp_path, table, how):
-    if how == "full":
-        stdout = os.open("/dev/full", os.O_WRONLY)
-    else:
-        read, stdout = os.pipe()
-        os.close(read)
+def assert_ingest_is_done(done, folder):
+    assert done.returncode == 0, done.stderr
+    assert "the summary could not be printed" in done.stderr.splitlines()[-1]
+    assert (folder / "shards/manifest.json").exists()
+
+
+def test_a_full_stdout_does_not_undo_an_ingest(tmp_path, table, penstock):
+    done = penstock("ingest", "a.csv", "shards", cwd=tmp_path, out="/dev/full")
+    assert_ingest_is_done(done, tmp_path)
+
+
+def test_a_closed_stdout_does_not_undo_an_ingest(tmp_path, table):
+    read, stdout = os.pipe()
+    os.close(read)
     with os.fdopen(stdout, "w") as out:
         done = subprocess.run(
             [*COMMAND, "ingest", "a.csv", "shards"],
             cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "the summary could not be printed" in done.stderr.splitlines()[-1]
-    assert (tmp_path / "shards/manifest.json").exists()
+    assert_ingest_is_done(done, tmp_path)
 
 
-def test_a_command_whose_work_is_to_print_fails_on_a_full_stdout(tmp_path, table):
-    on_terminal("ingest", "a.csv", "shards", cwd=tmp_path)
-    with open("/dev/full", "w") as out:
-        done = subprocess.run(
-            [*COMMAND, "inspect", "shards"],
-            cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
+def test_a_command_whose_work_is_to_print_fails_on_a_full_stdout(tmp_path, table, penstock):
+    ingest(str(table), tmp_path / "shards")
+    done = penstock("inspect", "shards", cwd=tmp_path, out="/dev/full")
     assert (done.returncode, done.stderr) == (1, "penstock: stdout: No space left on device\n")
