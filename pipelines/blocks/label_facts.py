@@ -69,7 +69,6 @@ class LabelTally:
         return LabelFacts(self._rows, self._mean, deviation, tuple(self._counts.tolist()))
 
     def _merge(self, values: np.ndarray) -> None:
-        """Chan's update of mean and squared deviations; stays accurate with a mean far from 0."""
         if not len(values):
             return
         rows = self._rows + len(values)

@@ -191,7 +191,6 @@ def _application(seen: Any, options: ImageModelOptions, shape: tuple[int, int, i
 
 
 def _small(seen: Any, options: ImageModelOptions) -> Any:
-    """Returns features of the small network: two convolutions per stage, then half the size."""
     layers = keras.layers
     shared = tf.distribute.get_strategy().num_replicas_in_sync > 1
     seen = layers.Rescaling(1 / 255)(seen)

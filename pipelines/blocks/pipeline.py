@@ -233,7 +233,6 @@ def _in_full(place: str) -> str:
 
 
 def _training_options(config: PipelineConfig) -> dict[str, Any]:
-    """Returns the options of the Trainer as JSON values."""
     names = ("train", "track", "input", "augment", "model")
     options: dict[str, Any] = {n: asdict(getattr(config, n)) for n in names if hasattr(config, n)}
     options["must_beat"] = config.must_beat

@@ -213,7 +213,6 @@ def label_values(label: Column) -> tf.Tensor:
 
 
 def _nothing(inputs: Columns, dtype: tf.DType) -> tf.Tensor:
-    """Returns an empty tensor [batch, 0]."""
     column = next(iter(inputs.values()))
     rows = column.dense_shape[0] if isinstance(column, tf.SparseTensor) else tf.shape(column)[0]
     return tf.zeros(tf.stack([tf.cast(rows, tf.int32), 0]), dtype)
@@ -229,7 +228,6 @@ def _scaled(values: tf.Tensor) -> tf.Tensor:
 
 
 def _number(column: Column) -> tf.Tensor:
-    """Returns float32 [batch, 1]; NaN without a value."""
     if isinstance(column, tf.SparseTensor):
         column = tf.SparseTensor(
             column.indices, tf.cast(column.values, tf.float32), column.dense_shape
@@ -250,7 +248,6 @@ def _boolean(column: Column) -> tf.Tensor:
 
 
 def _text(column: Column) -> tf.Tensor:
-    """Returns string [batch, 1]; empty without a value."""
     if column.dtype == tf.string:
         return dense_column(column)
     if isinstance(column, tf.SparseTensor):

@@ -166,7 +166,6 @@ def class_texts(transform: tft.TFTransformOutput) -> list[str]:
 
 
 def _label_fn(transform: tft.TFTransformOutput, target: Target) -> LabelFn:
-    """Returns a function from raw labels, int64 [batch], to transformed ones."""
     graph = TransformGraph(transform)
     is_dense = isinstance(transform.raw_feature_spec()[target.name], tf.io.FixedLenFeature)
 

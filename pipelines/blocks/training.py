@@ -131,7 +131,6 @@ def _gather(
     *,
     keep: bool = True,
 ) -> _Rows:
-    """Reads about `most` rows, and the model's outputs for them; `keep` keeps the features too."""
     parts: tuple[dict[str, list[np.ndarray]], ...] = ({}, {}, {})
     rows = 0
     for features, label in data:
@@ -191,7 +190,6 @@ def _rivals(target: Target, losses: np.ndarray, tested: _Rows, fitted: _Rows) ->
 
 
 def _mean(values: np.ndarray) -> tuple[float, float]:
-    """Returns the mean and its standard error."""
     return float(values.mean()), float(values.std() / math.sqrt(len(values)))
 
 

@@ -149,7 +149,6 @@ command = with_flags(_on_engine, options_type(None), panel="Source: a table in f
 
 
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
-    """Returns the flag of each option: those of the command and those of the kind."""
     if kind is not None and kind not in KINDS:
         return {}
     flags = _OWN_FLAGS | _PACKING

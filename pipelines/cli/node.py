@@ -111,7 +111,6 @@ def command(
 
 
 def _with_options(inline_ir: str, recipe: str | None, options: Sequence[str]) -> str:
-    """Returns the compiled IR, or one built here if the run changes options."""
     if recipe is None:
         return inline_ir
     from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow

@@ -250,7 +250,6 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _value_type(hint: Any) -> tuple[type, bool]:
-    """Returns the type of one value, and whether the flag is repeatable."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = next(one for one in typing.get_args(hint) if one is not type(None))
     if typing.get_origin(hint) is tuple:

@@ -74,5 +74,4 @@ def _show(report: "VerifyReport") -> None:
 
 
 def _of_rows(held: "FileReport | VerifyReport") -> str:
-    """Returns the number of rows in packed records, as text; empty if each record is one row."""
     return "" if held.rows in (None, held.records) else f" of {held.rows:,} rows"

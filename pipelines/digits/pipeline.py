@@ -38,7 +38,6 @@ def create_pipeline(config: DigitsConfig) -> Pipeline:
 
 
 def _digits(config: DigitsConfig) -> ShardedExampleGen:
-    """Returns the ExampleGen that writes scikit-learn's digits below the root and reads them."""
     folder = f"{run_root(config)}/data"
     return DigitsExampleGen(
         f"{folder}/{data.IMAGES}",

@@ -67,7 +67,6 @@ def examine(
 
 
 def _kubernetes() -> client.ApiClient:
-    """Returns a client with the kubeconfig's login, or with the account of this pod."""
     try:
         config.load_kube_config()
     except config.ConfigException:

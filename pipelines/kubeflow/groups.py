@@ -34,7 +34,6 @@ def group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Node
 
 
 def _light_groups(nodes: Mapping[str, Node], alone: Collection[str]) -> list[list[Node]]:
-    """Returns groups of light nodes that can run now; the nodes of a group are connected."""
     waiting = dict(nodes)
     heavy = [node for node in waiting.values() if not _is_light(node, alone)]
     needed = _ancestors(heavy, waiting) if heavy else set(waiting)

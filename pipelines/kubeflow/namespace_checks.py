@@ -283,7 +283,6 @@ def _policies(target: Target) -> list[Any]:
 
 
 def _denies(policies: Sequence[Any]) -> bool:
-    """Returns whether a policy for all pods denies outgoing connections."""
     return any(
         "Egress" in (one.spec.policy_types or ()) and not _labels(one) and not one.spec.egress
         for one in policies

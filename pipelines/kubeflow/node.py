@@ -115,7 +115,6 @@ def _launch(
     connection: metadata.Metadata,
     worker_job: Mapping[str, Any] | None,
 ) -> int | None:
-    """Runs the node; returns the id of its execution, or None if its condition does not hold."""
     node_id = node.node_info.id
     python = None
     if worker_job is not None:

@@ -76,7 +76,6 @@ def _runs(store: MetadataStore) -> list[RunRecord]:
 def _verdict(
     run: RunRecord | None, earlier: Sequence[RunRecord], nodes: Sequence[str]
 ) -> tuple[Verdict, str]:
-    """Returns the verdict on a run that has ended, and the HTML of its report."""
     if run is None:
         return Verdict(BAD, "Failed", "No node began; the events of its pods say why."), ""
     page = ""

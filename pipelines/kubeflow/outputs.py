@@ -66,7 +66,6 @@ def write_kubeflow_outputs(
 
 
 def _facts(artifacts: Sequence[Any]) -> dict[str, Any]:
-    """Returns address, rows, metrics and properties of TFX artifacts of one output."""
     facts: dict[str, Any] = {}
     for artifact in artifacts[:1]:
         found = artifact.mlmd_artifact
@@ -138,7 +137,6 @@ def _page(artifacts: Iterable[Any]) -> str:
 
 
 def _views(view: str, artifacts: Iterable[Any], make: Callable[[Any], View]) -> Iterator[View]:
-    """Yields the view of each artifact that has one; reports a view that fails, and goes on."""
     for artifact in artifacts:
         if view in (VIEWS.get(artifact.type_name), _FACTS):
             try:

@@ -67,7 +67,6 @@ class Recipe:
         return ir
 
     def _tree(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns values as changes of a config; a mapping replaces the whole compiled mapping."""
         texts = []
         for name, value in values.items():
             if isinstance(value, dict):
@@ -138,7 +137,6 @@ def _graph(ir: pipeline_pb2.Pipeline) -> dict[str, Any]:
 
 
 def _value(config: Any, name: str) -> Any:
-    """Returns an option as a JSON value; None if the config lacks it."""
     value = config
     for part in name.split("."):
         value = getattr(value, part, None)

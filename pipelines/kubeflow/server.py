@@ -134,7 +134,6 @@ def _refused(host: str, status: int) -> DataError:
 
 
 def _token_fault(token: str | None) -> str:
-    """Returns the fault of a refused token that its text (a JWT) shows, and the remedy."""
     if token is None:
         return f"set {TOKEN} or {TOKEN_FILE} to a token: {_REMEDY}"
     return _claims_fault(_claims(token)) or (

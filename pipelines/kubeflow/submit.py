@@ -105,7 +105,6 @@ def _follow(
     file: CompiledFile,
     seconds_between_polls: float,
 ) -> None:
-    """Prints changes of the nodes' states until the run ends; DataError names nodes that failed."""
     output = console(stderr=True)
     shown: dict[str, str] = {}
     failed_polls = 0
@@ -158,6 +157,5 @@ def _not_retried(run: Any, file: CompiledFile) -> str:
 
 
 def _details(run: Any, tasks: Mapping[str, str]) -> list[Any]:
-    """Returns the details of the compiled tasks, without those of KFP's own driver pods."""
     details = getattr(run.run_details, "task_details", None) or []
     return [detail for detail in details if detail.display_name in tasks]

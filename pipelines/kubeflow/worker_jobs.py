@@ -192,7 +192,6 @@ class WorkerJobs:
                 self._delete(name, uid)
 
     def _create(self, body: Mapping[str, Any]) -> str:
-        """Creates a job after the old job of its name and its pods are gone; returns its uid."""
         name = body["metadata"]["name"]
         until = time.monotonic() + _API_TIMEOUT_SECONDS
         while time.monotonic() < until:
@@ -216,7 +215,6 @@ class WorkerJobs:
         )
 
     def _delete(self, name: str, uid: str | None = None) -> None:
-        """Deletes a job; with `uid` only that job, not a newer one of the same name."""
         options = client.V1DeleteOptions(
             propagation_policy="Background", preconditions=client.V1Preconditions(uid=uid)
         )
@@ -308,7 +306,6 @@ class WorkerJobs:
             reader.join(max(0.0, until - time.monotonic()))
 
     def _print_events(self, name: str, uid: str) -> None:
-        """Prints the controller's events: why a pod is not created, waits, or ended."""
         events = self._core.list_namespaced_event(
             self._namespace, field_selector=self._kind.events.format(name=name, uid=uid)
         )

@@ -102,7 +102,6 @@ class _WatchedRunner(LocalDagRunner):
         return info
 
     def _state(self, node: str, info: Any) -> str:
-        """Returns the state of a node whose launch raised no error."""
         if info is None or not info.execution_id:
             return "skipped"  # its condition does not hold
         with metadata.Metadata(self._connection) as handle:

@@ -108,7 +108,6 @@ def open_model(place: str) -> PushedModel:
 
 
 def _class_names(graph: Any) -> dict[str, list[str]]:
-    """Returns the class names that `serving.named` stored in the graph, by name of their node."""
     import tensorflow as tf
 
     nodes = (node for one in graph.as_graph_def().library.function for node in one.node_def)

@@ -161,7 +161,6 @@ def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
 
 
 def _good(source: Source) -> Iterator[pa.Table]:
-    """Yields the rows; a DataError names the first row that does not fit, and why."""
     for piece in (piece for pieces in source.cut(1) for piece in pieces):
         for batch in source.read([piece]):
             _refuse(batch)

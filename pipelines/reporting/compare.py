@@ -165,7 +165,6 @@ def _text(value: Any) -> str:
 
 
 def _flat(options: Mapping[str, Any]) -> dict[str, str]:
-    """Returns nested options by dotted name, `custom_config.train.max_steps`."""
     flat: dict[str, str] = {}
     for name, value in options.items():
         if name not in _OF_DRIVERS:

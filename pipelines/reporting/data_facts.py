@@ -78,7 +78,6 @@ def _preview(folder: str) -> dict[str, list[str]]:
 
 
 def _set_aside(folder: str) -> list[Rejected]:
-    """Returns the first rejected rows, from one file per task of the ingest."""
     lines = (
         line
         for name in names_in(folder)
@@ -108,5 +107,4 @@ def _reasons(rows: Sequence[Rejected]) -> list[Reason]:
 
 
 def _kind(reason: str) -> str:
-    """Replaces quoted values and numbers in a reason."""
     return "".join(reason.split("'")[::2]).translate(_NUMBERS)

@@ -137,7 +137,6 @@ def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFa
 def _intervals(
     result: EvaluationResult, closer: Sequence[CloserFacts]
 ) -> dict[str, dict[str, Interval]]:
-    """Returns intervals by slice and metric; with several targets, for each target separately."""
     several = len(closer) > 1
     errors = {of_output(one.target if several else "", ""): one.squares_errors for one in closer}
     found: dict[str, dict[str, Interval]] = {}

@@ -148,7 +148,6 @@ class _Reader:
 
 
 def _previous_statistics(run: RunRecord, earlier: Sequence[RunRecord]) -> tuple[str, str] | None:
-    """Returns run id and URI of the last blessed run's statistics, or else of the newest run's."""
     own = run.artifact("ExampleStatistics")
     for other in sorted(
         earlier, key=lambda one: not is_set(one.artifact("ModelBlessing"), "blessed")

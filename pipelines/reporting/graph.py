@@ -80,7 +80,6 @@ def _layers(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
 def _ordered(
     layers: Sequence[Sequence[_Place]], links: Sequence[tuple[_Place, _Place]]
 ) -> list[list[_Place]]:
-    """Returns each layer in the order of the mean place of its upstream nodes."""
     ordered: list[list[_Place]] = []
     order: dict[_Place, int] = {}
     for layer in layers:

@@ -138,7 +138,6 @@ def _natural(label: str) -> tuple[int, str]:
 
 
 def _in_turn(groups: Sequence[Sequence[_Image]]) -> list[_Image]:
-    """Takes images from the classes in turn, so that a rare class is shown too."""
     longest = max(map(len, groups))
     turns = [group[i] for i in range(longest) for group in groups if i < len(group)]
     return turns[:_SAMPLES]

@@ -107,7 +107,6 @@ def _specs(tensors: Any) -> list[TensorSpec]:
 
 
 def _parameters(meta: Any) -> int | None:
-    """Counts trainable parameters; those of the optimizer are not trainable."""
     nodes = meta.object_graph_def.nodes
     variables = [node.variable for node in nodes if node.WhichOneof("kind") == "variable"]
     shapes = [[dim.size for dim in v.shape.dim] for v in variables if v.trainable]

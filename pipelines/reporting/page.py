@@ -106,7 +106,6 @@ def _breaks(name: str) -> Markup:
 
 
 def _curves(training: TrainingFacts) -> list[Markup]:
-    """Plots each metric of training and evaluation, and the learning rate if it changes."""
     epochs = training.record.epochs
     resumed = training.record.resumed_from
     marks = {float(resumed): "resumed"} if resumed is not None else {}
@@ -127,7 +126,6 @@ def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.
 
 
 def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
-    """Plots the training metrics of two runs, or the evaluation metrics of more runs."""
     if len(comparison.runs) > 2:
         points = [
             (change.name, [(i, v) for i, v in enumerate(change.values, 1) if v is not None])
@@ -151,7 +149,6 @@ def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
 
 
 def _slices(evaluation: EvaluationFacts) -> Markup | None:
-    """Plots the deciding metric of each slice over its size; None with fewer than 2 slices."""
     result = evaluation.result
     metric = result.deciding_metric
     overall = result.metrics.get(OVERALL, {}).get(metric or "")
@@ -171,7 +168,6 @@ def _slices(evaluation: EvaluationFacts) -> Markup | None:
 
 
 def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
-    """Plots the ROC and the precision-recall curve of a binary model."""
     every = evaluation.decisions
     if not every:
         return []

@@ -217,7 +217,6 @@ def decision_plot(
 def _axes(
     x_label: str, y_label: str = "", *, inches: tuple[float, float] = _INCHES
 ) -> Iterator[tuple[Any, Any]]:
-    """Yields a figure with one pair of axes, without pyplot's global state."""
     import matplotlib
     from matplotlib.figure import Figure
 

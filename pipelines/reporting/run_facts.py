@@ -75,7 +75,6 @@ def _ran(node: NodeRun, tries: int, upstream: Sequence[str]) -> NodeFacts:
 
 
 def _upstream_by_artifacts(runs: Sequence[RunRecord]) -> dict[str, list[str]]:
-    """Returns upstream nodes by consumed artifacts, for a run without a note."""
     found: dict[str, list[str]] = {}
     for run in runs:
         maker = {a.id: node.node for node in run.nodes for a in node.outputs}
@@ -166,7 +165,6 @@ def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
 
 
 def _shown(name: str, value: Any) -> Any:
-    """Parses nested JSON and redacts secrets; other values stay as they are."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(ValueError):
             value = json.loads(value)

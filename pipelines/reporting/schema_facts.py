@@ -132,7 +132,6 @@ def gather_anomalies(
 
 
 def _check(feature: Any, domains: Mapping[str, Sequence[str]]) -> IsWrong:
-    """Returns a function that is True for values that the schema does not allow."""
     kind = feature.WhichOneof("domain_info")
     if kind in ("domain", "string_domain"):
         allowed = set(

@@ -171,7 +171,6 @@ def _print_training(out: Console, record: TrainingRecord, bottleneck: str) -> No
 
 
 def _curve(values: Sequence[float]) -> str:
-    """Returns one bar character per value; the smallest value has the lowest bar."""
     if not values:
         return ""
     low, span = min(values), max(values) - min(values)
@@ -204,7 +203,6 @@ def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
 
 
 def _small(evaluation: EvaluationResult, names: Sequence[str]) -> str:
-    """Formats slices with their metric and rows, the worst first."""
     metric = str(evaluation.deciding_metric)
     texts = []
     for name in names[:_WORST_SLICES]:

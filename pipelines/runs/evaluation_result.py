@@ -147,7 +147,6 @@ def _message_type(name: str) -> Any:
 
 
 def _compares_slices(message: Any) -> bool:
-    """Returns whether a message compares two slices; such a message has an empty slice key."""
     one_of = "slicing_spec_oneof"
     has_two_keys = one_of in message.DESCRIPTOR.oneofs_by_name
     return has_two_keys and message.WhichOneof(one_of) == "cross_slice_key"
@@ -173,7 +172,6 @@ def of_output(output: str, metric: str) -> str:
 
 
 def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    """Yields the scalar metrics of a model, without differences to the baseline."""
     for entry in message.metric_keys_and_values:
         key, kind = entry.key, entry.value.WhichOneof("type")
         if key.is_diff or key.model_name not in models:
@@ -184,7 +182,6 @@ def _values(message: Any, models: tuple[str, ...]) -> Iterator[tuple[str, float]
 
 
 def _positives(directory: str) -> dict[str, tuple[float, float]]:
-    """Returns the counts of positive rows and of all rows of each slice, from calibration plots."""
     found = {}
     for where, entry in read_plots(directory):
         if buckets := entry.value.calibration_histogram_buckets.buckets:
@@ -226,7 +223,6 @@ def _expected(failure: Any) -> str:
 def _deciding_metric(
     thresholds: tuple[Threshold, ...], overall: Mapping[str, float]
 ) -> tuple[str | None, bool]:
-    """Returns the first metric with a threshold, else the first; and whether higher is better."""
     for threshold in thresholds:
         if threshold.metric in overall:
             return threshold.metric, threshold.higher_is_better
@@ -254,7 +250,6 @@ def _thresholds(directory: str) -> Iterator[Threshold]:
 
 
 def _metric_name(metric: Mapping[str, Any]) -> str:
-    """Returns the name of a metric: from its config, or else its class name in snake case."""
     try:
         named = json.loads(metric.get("config") or "{}").get("name")
     except (AttributeError, ValueError):

@@ -128,7 +128,6 @@ def _roots(runs: Sequence[RunRecord], kept: Sequence[RunRecord]) -> Iterator[int
 
 
 def _with_origins(roots: Iterable[int], runs: Sequence[RunRecord]) -> set[int]:
-    """Returns the artifacts and everything they were made from."""
     made_from: dict[int, set[int]] = {}
     for node in (node for run in runs for node in run.nodes):
         for artifact in node.outputs:
@@ -150,7 +149,6 @@ def _is_own(artifact: mlmd.Artifact, node: NodeRun) -> bool:
 
 
 def _leftovers(run: RunRecord, runs: Sequence[RunRecord]) -> Iterator[str]:
-    """Returns folders of a run's failed attempts, below the known roots of its pipeline."""
     roots = {
         artifact.uri.rstrip("/").rsplit("/", 3)[0]
         for other in runs

@@ -186,7 +186,6 @@ class _Reasons:
         return value if isinstance(value, Mapping) else {}
 
     def _json(self, name: str) -> Any:
-        """Returns the value of an option that holds JSON, or an empty mapping."""
         try:
             return json.loads(self._options.get(name) or "{}") or {}
         except (TypeError, ValueError):
@@ -203,7 +202,6 @@ def _may_be_sample(read: int, written: int, rate: float) -> bool:
 
 
 def _splits_of(option: str, default: str) -> Callable[[ByName, Mapping[str, Any]], dict[str, int]]:
-    """Returns a function that adds up the rows of the splits that an option names."""
 
     def scope(read: ByName, options: Mapping[str, Any]) -> dict[str, int]:
         named = json.loads(options.get(option) or "null") or [default]
@@ -274,7 +272,6 @@ _COUNTS: dict[str, tuple[Callable[[str], dict[str, int]], Callable[..., ByName],
 
 
 def _give_manifest(artifact: Any) -> None:
-    """Writes a manifest for Examples that have none, so that every later reader checks them."""
     if _listed(artifact.uri) is not None:
         return
     manifest = _counted(artifact.uri)
@@ -294,7 +291,6 @@ def _listed(uri: str) -> Manifest | None:
 
 
 def _counted(uri: str) -> Manifest | None:
-    """Returns a manifest of the TFRecord files in a folder's splits; None if they are Parquet."""
     splits = _split_folders(uri)
     if any(name.endswith(".parquet") for f in splits.values() for name in _shard_files(uri, f)):
         return None

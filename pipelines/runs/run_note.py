@@ -81,7 +81,6 @@ def read_note(run: RunRecord) -> RunNote:
 
 
 def _without_secrets(command: Sequence[str]) -> list[str]:
-    """Redacts secrets in arguments; in `--set key=value` the key decides."""
     shown = []
     for argument in command:
         key, equals, value = argument.partition("=")
@@ -108,7 +107,6 @@ def _versions() -> dict[str, str]:
 
 
 def _commit(folder: Path) -> str:
-    """Returns the commit of a folder under git."""
     command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty"]
     try:
         done = subprocess.run(

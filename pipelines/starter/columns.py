@@ -123,7 +123,6 @@ def sample_rows(source: Source) -> pa.Table:
 
 
 def _parquet_dates(source: Source) -> dict[str, str]:
-    """Returns the formats of date columns in Parquet, which are read as numbers."""
     if source.kind != "parquet":
         return {}
     formats = {}

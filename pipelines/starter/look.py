@@ -166,7 +166,6 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _label_file(folder: str) -> str | None:
-    """Returns the only label file in a folder of images, or beside it if it has no subfolders."""
     here = Path(folder)
     inside = [p for p in sorted(here.iterdir()) if p.suffix.lower() in _LABEL_FILES]
     flat = any(format_by_extension(path.name) for path in here.iterdir() if path.is_file())

@@ -97,7 +97,6 @@ def _bounds(target: Target, facts: LabelFacts | None) -> tuple[str, float, float
 
 
 def _majority(most: int, rows: int) -> float:
-    """Returns the share of the most frequent class, minus two standard errors of this estimate."""
     share = most / rows
     chance = 2 * math.sqrt(share * (1 - share) / (rows * (1 - _TRAIN_SHARE)))
     return max(0, math.floor(100 * (share - chance))) / 100

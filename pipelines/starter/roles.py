@@ -199,7 +199,6 @@ def _place(look: ColumnLook, roles: Roles) -> None:
 
 
 def _is_repeated_id(look: ColumnLook) -> bool:
-    """Returns whether a column has the name of an id, and its values repeat."""
     is_code = look.kind is FeatureKind.BYTES or look.is_whole
     repeats = 2 < look.distinct < look.present
     return is_code and repeats and is_id_name(look.name)
@@ -223,7 +222,6 @@ def _written_numbers(look: ColumnLook) -> str | None:
 
 
 def _has_decimal_comma(look: ColumnLook) -> bool:
-    """Returns whether all texts are numbers, and one has a comma that cannot separate thousands."""
     if look.kind is not FeatureKind.BYTES or look.date_format or look.distinct < 2:
         return False
     texts = look.texts[:_LOOKED_AT_TEXTS]
@@ -231,7 +229,6 @@ def _has_decimal_comma(look: ColumnLook) -> bool:
 
 
 def _is_free_text(look: ColumnLook) -> bool:
-    """Returns whether most texts differ and have several words."""
     if look.kind is not FeatureKind.BYTES or look.date_format or look.present < _MIN_ID_ROWS:
         return False
     texts = look.texts[:_LOOKED_AT_TEXTS]

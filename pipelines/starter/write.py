@@ -120,13 +120,11 @@ def _python(value: Any, *, indent: int = 0) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Escapes a text so that Markdown shows it unchanged, on one line."""
     line = text if text.isprintable() else repr(text)[1:-1]
     return re.sub(r"([^\w\s.,])", r"\\\1", line)
 
 
 def _shell(request: object) -> str:
-    """Returns a request as JSON for use between single quotes in a shell."""
     text = json.dumps(request, ensure_ascii=False)
     return (text if text.isprintable() else json.dumps(request)).replace("'", "'\\''")
 

@@ -37,12 +37,10 @@ def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[
 
 
 def _stack(dense: Mapping[str, tf.Tensor], names: tuple[str, ...]) -> tf.Tensor:
-    """Returns float32 [batch, len(names)]."""
     return tf.concat([tf.cast(dense[name], tf.float32) for name in names], axis=1)
 
 
 def _bucketed(dense: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-    """Returns int64 [batch, 1], in 0..BUCKETS - 1, for each column of `BUCKETED`."""
     boundaries = tft.quantiles(
         _stack(dense, features.BUCKETED),
         num_buckets=features.BUCKETS,
@@ -65,10 +63,8 @@ def _vocabulary_ids(values: tf.Tensor, name: str) -> tf.Tensor:
 
 
 def _bounded(values: tf.Tensor, size: int) -> tf.Tensor:
-    """Returns the values, with 0 for each value outside of 0..size - 1."""
     return tf.where((values >= 0) & (values < size), values, tf.zeros_like(values))
 
 
 def _big_tipper(tips: tf.Tensor, fare: tf.Tensor) -> tf.Tensor:
-    """Returns int64 [batch, 1]: 1 if the tip is more than a fifth of the fare, else 0."""
     return tf.cast(tips > features.BIG_TIP_SHARE_OF_FARE * fare, tf.int64)

@@ -68,7 +68,6 @@ def _ingest(task: ExecutorInput) -> None:
 
 
 def _validate(task: ExecutorInput) -> None:
-    """Validates `examples`; with `stop_if_unfit`, a problem fails the task."""
     from penstock.components.gates.options import GateOptions
     from penstock.pipelines.kubeflow.plain import validate
 

@@ -109,7 +109,6 @@ def _read_statistics(folder: Path) -> dict[str, statistics_pb2.DatasetFeatureSta
 
 
 def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
-    """Returns the files of each split: those in the manifest, or all if there is no manifest."""
     if manifest is not None:
         return {
             split: [str(folder / shard.file) for shard in shards]
@@ -156,7 +155,6 @@ def _statistics(files: list[str], workers: int) -> statistics_pb2.DatasetFeature
 def _infer(
     statistics: Mapping[str, statistics_pb2.DatasetFeatureStatisticsList],
 ) -> schema_pb2.Schema:
-    """Infers a schema as SchemaGen does: from the first split, widened by the others."""
     schema: schema_pb2.Schema | None = None
     for found in statistics.values():
         if not found.datasets[0].num_examples:

@@ -20,7 +20,9 @@ def test_mysql_is_encrypted_where_there_is_an_authority(tmp_path):
 
 
 def test_an_authority_that_is_missing_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"ca\.crt: no such file; the connection to MySQL needs"):
+    with pytest.raises(
+        UsageError, match=r"ca\.crt: no such file; an encrypted connection to MySQL needs"
+    ):
         MySqlStore("h", tls=str(tmp_path)).connection_config(LOGIN)
 
 
