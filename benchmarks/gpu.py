@@ -121,7 +121,7 @@ def run(options: GpuOptions) -> Outcome:
         title="Does the device wait for its input?",
         setting=_setting(options, device),
         comparisons=[_comparison(*one) for one in found],
-        facts=[_facts(*one) for one in found],
+        facts=[table for one in found for table in (_facts(*one), _sentences(*one))],
         verdicts=[_verdict(*one) for one in found if one[0].input is None],
         seconds=time.perf_counter() - began,
     )
@@ -144,9 +144,8 @@ def _comparison(group: Group, results: Results) -> Comparison:
 
 def _facts(group: Group, results: Results) -> FactTable:
     headers = (
-        *("Contender", "Step, ms", "On a batch on the device, ms", "Of its speed, %"),
-        *("Device idle by the profile, %", "Busy by NVML, %", "Host waits, %"),
-        *("GPU memory, MiB", "To the device, GB/s", "Verdict"),
+        *("Contender", "Step, ms", "There, ms", "Of its speed, %"),
+        *("Idle by profile, %", "Busy by NVML, %", "Host waits, %", "GPU, MiB", "Copied, GB/s"),
     )
 
     def percent(share: float | None) -> float | str:
@@ -159,11 +158,15 @@ def _facts(group: Group, results: Results) -> FactTable:
             *(percent(r[key]) for key in ("gpu_idle_share", "gpu_busy_share", "wait_share")),
             "-" if r["gpu_memory_mib"] is None else round(r["gpu_memory_mib"]),
             float(f"{r['rows_per_second'] * r['row_bytes'] / 1e9:.2g}"),
-            r["verdict"],
         )
         for name, r in results.items()
     ]
-    return FactTable(f"{group.title}, against a batch on the device", headers, rows)
+    return FactTable(f"{group.title}, against a batch that is there", headers, rows)
+
+
+def _sentences(group: Group, results: Results) -> FactTable:
+    rows = [(name, r["verdict"]) for name, r in results.items()]
+    return FactTable(f"{group.title}, as each training says", ("Contender", "Verdict"), rows)
 
 
 def _verdict(group: Group, results: Results) -> claims.Judgement:
