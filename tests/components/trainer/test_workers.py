@@ -2,12 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -111,8 +112,8 @@ HOST = """
 """
 
 
-def run_rounds(penstock, folder, make_input, kind, *rounds):
-    """Exit codes by round and worker, what stood on each one's stderr, and the result."""
+def start_rounds(penstock, folder, make_input, kind, *rounds):
+    """Exit codes by round and worker, and what stood on each one's stderr."""
     done = penstock.run_code(HOST, folder, make_input.root, kind, json.dumps(rounds))
     assert done.returncode == 0, done.stderr[-2000:]
     codes = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
@@ -120,6 +121,12 @@ def run_rounds(penstock, folder, make_input, kind, *rounds):
         [(folder / f"log-{n}-{i}").read_text() for i in range(len(stops))]
         for n, stops in enumerate(rounds)
     ]
+    return codes, logs
+
+
+def run_rounds(penstock, folder, make_input, kind, *rounds):
+    """As `start_rounds`, with the result of the last."""
+    codes, logs = start_rounds(penstock, folder, make_input, kind, *rounds)
     assert (folder / "result.json").exists(), logs[-1][0][-2000:]
     return codes, logs, json.loads((folder / "result.json").read_text())
 
@@ -135,8 +142,19 @@ def united(make_input, kind, start):
     )
 
 
-def assert_as_one_worker(result, folder, make_input, kind):
-    one = run(folder / "one", partial(united, make_input, kind), make_input)
+@pytest.fixture(scope="module")
+def trained_alone(make_input, tmp_path_factory):
+    """Trains one worker on the batches of both, once for each kind of input."""
+
+    @cache
+    def train(kind):
+        folder = tmp_path_factory.mktemp("one")
+        return run(folder, partial(united, make_input, kind), make_input)
+
+    return train
+
+
+def assert_as_one_worker(result, one):
     assert one.model.seen.numpy().tolist() == [10] * 103
     assert result["seen"] == [10] * 103
     assert result["replicas"] == 2
@@ -149,22 +167,35 @@ def assert_as_one_worker(result, folder, make_input, kind):
 NOTHING = [0, "SIGTERM"]
 
 
-def test_two_workers_train_as_one_whatever_becomes_of_them(make_input, tmp_path, penstock):
+@pytest.fixture(scope="module")
+def killed(make_input, tmp_path_factory, penstock):
+    """Folder of a training of two workers, one of which was killed after 28 of its steps."""
+    folder = tmp_path_factory.mktemp("killed")
+    codes, [[log, _]] = start_rounds(
+        penstock, folder, make_input, "rows", [NOTHING, [28, "SIGKILL"]]
+    )
+    assert codes == [[138, -signal.SIGKILL]]
+    assert "penstock: worker 0 of 2 stops, as worker 1 (127.0.0.1:" in log
+    return folder
+
+
+def test_two_workers_train_as_one_whatever_becomes_of_them(
+    make_input, killed, trained_alone, tmp_path, penstock
+):
+    shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
     codes, logs, result = run_rounds(
         penstock,
         tmp_path,
         make_input,
         "rows",
-        [NOTHING, [28, "SIGKILL"]],
         [[56, "SIGTERM"], NOTHING],
         [NOTHING, NOTHING],
     )
-    assert codes == [[138, -signal.SIGKILL], [143, 143], [0, 0]]
-    assert "penstock: worker 0 of 2 stops, as worker 1 (127.0.0.1:" in logs[0][0]
+    assert codes == [[143, 143], [0, 0]]
     # All stop at one step: that of the signal, or the end of the call after it.
     [step] = {
         log[log.index(" at step ") :].split()[2]
-        for log, told in zip(logs[1], ("SIGTERM", "another worker was told to stop"), strict=True)
+        for log, told in zip(logs[0], ("SIGTERM", "another worker was told to stop"), strict=True)
         if f"penstock: {told} at step" in log
     }
     assert result["resumed"] == int(step) >= 56
@@ -173,16 +204,17 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(make_input, tmp_path,
         "training.json",
         "utilisation.json",
     }
-    assert_as_one_worker(result, tmp_path, make_input, "rows")
+    assert_as_one_worker(result, trained_alone("rows"))
 
 
-def test_one_of_two_workers_goes_on_alone_after_the_other_is_killed(make_input, tmp_path, penstock):
-    codes, _, result = run_rounds(
-        penstock, tmp_path, make_input, "rows", [NOTHING, [28, "SIGKILL"]], [NOTHING]
-    )
-    assert codes == [[138, -signal.SIGKILL], [0]]
+def test_one_of_two_workers_goes_on_alone_after_the_other_is_killed(
+    make_input, killed, trained_alone, tmp_path, penstock
+):
+    shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
+    codes, _, result = run_rounds(penstock, tmp_path, make_input, "rows", [NOTHING])
+    assert codes == [[0]]
     assert (result["resumed"], result["replicas"]) == (21, 1)
-    one = run(tmp_path / "one", partial(united, make_input, "rows"), make_input)
+    one = trained_alone("rows")
     assert result["seen"] == [10] * 103
     for ours, epoch in zip(result["metrics"], one.record.epochs, strict=True):
         assert ours == pytest.approx(dict(epoch.metrics), rel=1e-6)
@@ -192,7 +224,7 @@ def test_one_of_two_workers_goes_on_alone_after_the_other_is_killed(make_input, 
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_a_worker_ends_in_one_line_where_the_other_is_stopped(
-    make_input, tmp_path, stopped, penstock
+    make_input, trained_alone, tmp_path, stopped, penstock
 ):
     stops = [NOTHING, NOTHING]
     stops[stopped] = [28, "SIGSTOP"]
@@ -205,12 +237,14 @@ def test_a_worker_ends_in_one_line_where_the_other_is_stopped(
     assert last.startswith(f"penstock: worker {1 - stopped} of 2 stops")
     assert codes[1] == [0, 0]
     assert result["resumed"] >= 21
-    assert_as_one_worker(result, tmp_path, make_input, "rows")
+    assert_as_one_worker(result, trained_alone("rows"))
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("kind", ["packed", "images"])
-def test_three_kills_lose_no_row_and_give_none_twice(make_input, tmp_path, kind, penstock):
+def test_three_kills_lose_no_row_and_give_none_twice(
+    make_input, trained_alone, tmp_path, kind, penstock
+):
     kill = [21, "SIGKILL"], [49, "SIGKILL"], [77, "SIGKILL"]
     codes, _, result = run_rounds(
         penstock,
@@ -223,7 +257,7 @@ def test_three_kills_lose_no_row_and_give_none_twice(make_input, tmp_path, kind,
         [NOTHING, NOTHING],
     )
     assert codes == [[138, -9], [-9, 138], [138, -9], [0, 0]]
-    assert_as_one_worker(result, tmp_path, make_input, kind)
+    assert_as_one_worker(result, trained_alone(kind))
 
 
 def test_a_worker_that_never_comes_is_named_within_the_timeout():
