@@ -145,7 +145,7 @@ def _comparison(group: Group, results: Results) -> Comparison:
 def _facts(group: Group, results: Results) -> FactTable:
     headers = (
         *("Contender", "Step, ms", "There, ms", "Of its speed, %"),
-        *("Idle by profile, %", "Busy by NVML, %", "Host waits, %", "GPU, MiB", "Copied, GB/s"),
+        *("Idle, %", "Busy, %", "Host waits, %", "GPU, MiB", "Copied, GB/s"),
     )
 
     def percent(share: float | None) -> float | str:
@@ -188,7 +188,8 @@ def _setting(options: GpuOptions, device: str) -> list[str]:
         f"made JPEG photos of 375 x 500 in batches of {IMAGE_BATCH}",
         f"{counted(options.rounds, 'round')} of {options.seconds:g} s of steady steps, each "
         "training a process of its own, in turn; files are in the page cache",
-        "each training is held against its own steps on one batch that already lies on the device",
+        "each training is held against its own steps on one batch that already lies on the device; "
+        "the device's idle share is by TensorFlow's profiler, its busy share by NVML",
         "not measured: pinned staging memory, which TensorFlow takes by itself and no option sets, "
         "and collective_timeout_seconds, which bounds a wait for other workers and costs a step "
         "nothing",
