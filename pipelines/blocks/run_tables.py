@@ -124,15 +124,8 @@ def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> Non
     """
     join_workers()
     fn_args, targets = data.fn_args, data.targets
-    trained = train_and_compare(
-        fn_args,
-        targets,
-        build_model,
-        data.train_input,
-        data.eval_input,
-        fitting_input=data.fitting_input,
-        seed=data.reading.seed,
-    )
+    inputs = data.train_input, data.eval_input, data.fitting_input
+    trained = train_and_compare(fn_args, targets, build_model, *inputs, seed=data.reading.seed)
     if trained is None:
         return
     raw = data.transform.raw_feature_spec()

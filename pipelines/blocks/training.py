@@ -50,9 +50,9 @@ def train_and_compare(
     build_model: Callable[[], keras.Model],
     train_input: Input,
     eval_input: Input,
+    fitting_input: Input | None = None,
     *,
     seed: int | None,
-    fitting_input: Input | None = None,
 ) -> Trained | None:
     """Trains a model with the options in `custom_config` and compares it with simpler models.
 
