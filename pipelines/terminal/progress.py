@@ -140,7 +140,8 @@ class _LiveTable(Progress):
         )
         self._title = title
         self._nodes: dict[str, TaskID] = {}
-        self._running = self._live.add_task("", state="loading TensorFlow and TFX", activity="")
+        self._running: TaskID | None = None
+        self._loading = self._live.add_task("", state="loading TensorFlow and TFX", activity="")
 
     def __enter__(self) -> "_LiveTable":
         self._live.console.print(self._title)
@@ -154,21 +155,23 @@ class _LiveTable(Progress):
         self._live.console.print(f"log: {path}", soft_wrap=True)
 
     def plan(self, nodes: Sequence[str]) -> None:
-        self._live.remove_task(self._running)
+        self._live.remove_task(self._loading)
         self._nodes = {
             node: self._live.add_task(node, start=False, state="[dim]waiting", activity="")
             for node in nodes
         }
 
     def start(self, node: str) -> None:
-        self._running = self._nodes[node]
-        self._live.update(self._running, state="running")
-        self._live.start_task(self._running)
+        self._running = task = self._nodes[node]
+        self._live.update(task, state="running")
+        self._live.start_task(task)
 
     def tell(self, activity: Activity) -> None:
-        self._live.update(self._running, activity=plain(activity.text))
+        if self._running is not None:
+            self._live.update(self._running, activity=plain(activity.text))
 
     def end(self, node: str, state: str) -> None:
+        self._running = None
         self._live.stop_task(self._nodes[node])
         shown = f"[{_STYLES.get(state, 'none')}]{state}"
         self._live.update(self._nodes[node], state=shown, activity="")
