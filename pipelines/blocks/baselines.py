@@ -27,7 +27,7 @@ def predict_baselines(
     """Returns each baseline's predictions: float64 [rows, classes], or [rows] for a regression.
 
     Returns no baselines if all training labels are equal, if there are fewer than 20 rows, or if no
-    feature is a number or a category.
+    feature is a number or a category. Trees of a wide table are fitted on its first rows.
     """
     names = [name for name in train if train[name].dtype.kind in "fiu" and train[name].ndim == 2]
     if not names or len(np.unique(y)) < 2 or len(y) < _MIN_ROWS:
@@ -40,10 +40,11 @@ def predict_baselines(
     # OpenMP threads spin while they wait: on a busy machine, two threads take ten times the CPU of
     # one.
     with threadpool_limits(1):
-        return {
-            LINEAR: _linear(numbers, categories, y, target),
-            TREES: _trees(numbers, categories, y, target),
-        }
+        found = {LINEAR: _linear(numbers, categories, y, target)}
+        most = max(1, _MAX_TREE_VALUES // (numbers[0].shape[1] + categories[0].shape[1]))
+        if len(np.unique(y[:most])) > 1:
+            found[TREES] = _trees(numbers, categories, y[:most], target)
+        return found
 
 
 def cross_validated(
@@ -92,12 +93,11 @@ def _trees(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     x, new = (np.concatenate(sides, axis=1) for sides in zip(numbers, categories, strict=True))
-    first = max(1, _MAX_TREE_VALUES // x.shape[1])
     is_quantity = target.task == "regression"
     kind = HistGradientBoostingRegressor if is_quantity else HistGradientBoostingClassifier
     # The stratified split for early stopping needs two rows of each class.
     counts = np.unique(y, return_counts=True)[1]
-    can_stop = is_quantity or (counts.min() > 1 and len(counts) < 0.2 * len(y[:first]))
+    can_stop = is_quantity or (counts.min() > 1 and len(counts) < 0.2 * len(y))
     # The best of eight settings on 20 tables of docs/real_tables.md. Ids ordered by frequency gave
     # better models as numbers than as categories.
     model = kind(
@@ -107,7 +107,7 @@ def _trees(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np
         validation_fraction=0.2,
         random_state=0,
     )
-    model.fit(x[:first], y[:first])
+    model.fit(x[: len(y)], y)
     return model.predict(new) if is_quantity else _of_all_classes(model, new, target)
 
 

@@ -174,8 +174,8 @@ def _rivals(target: Target, losses: np.ndarray, tested: _Rows, fitted: _Rows) ->
     predicted = predict_baselines(
         fitted.features, fitted.labels[target.label], tested.features, target
     )
-    folds: dict[str, list[np.ndarray]] = {name: [] for name in predicted}
-    if len(y) + len(fitted.labels[target.label]) < _MAX_FOLDED_ROWS:
+    folds: dict[str, list[np.ndarray]] = {LINEAR: [], TREES: []}
+    if predicted and len(y) + len(fitted.labels[target.label]) < _MAX_FOLDED_ROWS:
         both = {n: np.concatenate([v, tested.features[n]]) for n, v in fitted.features.items()}
         labels = np.concatenate([fitted.labels[target.label], y])
         for rows, answers in cross_validated(both, labels, target):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from penstock.pipelines.blocks import baselines
 from penstock.pipelines.blocks.baselines import cross_validated, predict_baselines
 from penstock.pipelines.blocks.target import Target
 
@@ -40,6 +41,16 @@ def test_class_of_one_row_is_no_error():
     y = (X[:, 0] > 0).astype(np.int64)
     y[7] = 2
     assert set(predict_baselines({"x": X}, y, {"x": X[:5]}, colour)) == {"linear", "trees"}
+
+
+@pytest.mark.parametrize(
+    ("ones_of_first", "names"),
+    [(1, {"linear", "trees"}), (0, {"linear"}), (9, {"linear", "trees"})],
+)
+def test_labels_in_order_of_a_wide_table_are_no_error(ones_of_first, names, monkeypatch):
+    monkeypatch.setattr(baselines, "_MAX_TREE_VALUES", 2 * 400)  # trees get the first 400 rows
+    y = np.r_[np.zeros(400 - ones_of_first), np.ones(200 + ones_of_first)].astype(np.int64)
+    assert set(predict_baselines({"x": X}, y, {"x": X[:5]}, YES)) == names
 
 
 def test_more_categories_than_bins_of_trees_are_no_error():

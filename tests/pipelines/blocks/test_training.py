@@ -95,3 +95,16 @@ def test_comparison_fits_linear_model_and_trees_on_the_training_rows():
     with pytest.raises(DataError, match="no better than boosted trees"):
         require_beaten([compared], "trees")
     require_beaten([replace(compared, model=0.0)], "trees")
+
+
+@pytest.mark.parametrize("fitted", [19, 40])
+def test_training_rows_too_few_or_of_one_class_have_no_rivals(fitted):
+    x = np.linspace(0, 1, fitted + 20, dtype=np.float32)[:, None]
+    y = np.r_[np.arange(19) % 2 * (fitted == 19), np.zeros(fitted - 19), np.arange(20) % 2]
+    y = y.astype(np.int64)[:, None]
+    model = keras.Sequential([keras.Input((1,), name="numbers"), keras.layers.Rescaling(0, 0.5)])
+    named = keras.Model({"numbers": model.inputs[0]}, model.outputs[0])
+    [compared] = compare_with_baseline(
+        named, rows_of(x[fitted:], y[fitted:]), [LEFT], rows_of(x[:fitted], y[:fitted])
+    )
+    assert compared.rivals == ()
