@@ -23,6 +23,7 @@ OTHERS = {"--glob", "--long", "--user", "--from-literal", "--audience", "--logdi
 # Errors of functions that have no command, and of nodes.
 _IN_PYTHON = {
     "components/example_gen/spark_writer.py",
+    "components/example_gen/spark_task.py",
     "components/sources/spark/types.py",  # of `write_tfrecords`
 }
 # Kinds of data that `init` reads have their texts in all of `sources` but these.
