@@ -11,27 +11,23 @@ its own, and the driver renames the files of those attempts that Spark accepted.
 
 import hashlib
 import pickle
-import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from penstock.components.errors import DataError, PenstockError, TriesFailedError, UsageError
+from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import manifest_of
-from penstock.components.example_gen.options import IngestOptions, OnBadRow, SplitOptions
+from penstock.components.example_gen.options import IngestOptions, OnBadRow, Split, SplitOptions
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR
-from penstock.components.example_gen.shard_task import ShardTask, TaskResult, write_files
+from penstock.components.example_gen.shard_task import TaskResult
+from penstock.components.example_gen.spark_task import SparkRows, Written, partition_writer
 from penstock.components.example_gen.splits import check_partition
-from penstock.components.files.output import WORK_DIR, Output, open_output
-from penstock.components.sources.base import Batch, Piece, Source
-from penstock.components.sources.columnar import as_features
+from penstock.components.files.output import Output, open_output
 from penstock.components.sources.options import NON_FINITE
-from penstock.components.sources.spark.types import spark_column
+from penstock.components.sources.spark.types import StepColumn, spark_column, spark_steps
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, Manifest
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 
@@ -47,6 +43,8 @@ def write_tfrecords(
     path: str,
     *,
     splits: SplitOptions | None = None,
+    partition_by: str | None = None,
+    feature_lists: Sequence[str] = (),
     shards: int | None = None,
     compression: str = "",
     non_finite: str = "reject",
@@ -61,6 +59,9 @@ def write_tfrecords(
         path: Folder to create, which driver and executors can reach, or an address (`s3a://`,
             `s3://`, `gs://`).
         splits: Rule by which rows are divided; None makes train and eval, two rows to one.
+        partition_by: A column whose values are the splits, `Split-VALUE/` each; it is in no record.
+        feature_lists: Columns of arrays whose values, or arrays of values, are the steps of
+            SequenceExamples; the other columns are their context.
         shards: Maximum number of shards per split; None keeps the DataFrame's partitions.
         compression: `""` or `"GZIP"`.
         non_finite: NaN and infinity in columns of floats: `reject`, `null` or `keep`.
@@ -82,128 +83,82 @@ def write_tfrecords(
         on_bad_row=on_bad_row,
         max_quarantined_share=max_quarantined_share,
     )
+    if partition_by is not None and splits is not None:
+        raise UsageError("`partition_by` and `splits` both divide the rows; give one of them")
     splits = splits or SplitOptions()
-    rows = _rows_of(df, non_finite)
+    rows = _rows_of(df, feature_lists, partition_by, non_finite)
     check_partition(splits, rows.columns)
     if shards is not None:
         df = df.repartition(shards)
-    df = df.toDF(*map(str, range(len(rows.columns))))
+    df = df.toDF(*map(str, range(len(rows.names))))
+    if partition_by is not None:
+        at = str(rows.names.index(partition_by))
+        df = df.withColumn(at, df[at].cast("string")).sortWithinPartitions(at)
     with open_output(path, overwrite=overwrite) as output:
-        written = _written(df, _partition_writer(rows, splits, options, output))
-        names = [split.name for split in splits.splits]
-        plan = f"{len(written)}: one for each partition of the DataFrame"
-        manifest = manifest_of([rows], names, plan, options, _named(written, options, output))
-        # A DataFrame has no files to hash, so the fingerprint covers the shards.
-        digests = "".join(shard.sha256 for shard in manifest.shards)
-        fingerprint = hashlib.sha256(digests.encode()).hexdigest()
-        manifest = replace(manifest, source_fingerprint=fingerprint)
+        written = _written(df, partition_writer(rows, splits, options, output))
+        manifest = _manifest(rows, splits, options, _named(written, options, output))
         output.commit(manifest)
     return manifest
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _SparkRows(Source):
-    non_finite: str
-    place: str = ""
-    batches: Iterable[pa.RecordBatch] = ()  # can be read once
-
-    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """Returns no pieces, since Spark has already divided the rows."""
-        return [()] * parts
-
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        names, before = [column.name for column in self.columns], 0
-        for batch in self.batches:
-            # Spark's own columns have numbers as names, since it reads dots as paths.
-            rows = pa.RecordBatch.from_arrays(batch.columns, names)
-            yield as_features(rows, self.columns, self.non_finite, self.place, before)
-            before += rows.num_rows
-
-
-def _rows_of(df: "DataFrame", non_finite: str) -> _SparkRows:
+def _rows_of(
+    df: "DataFrame", feature_lists: Sequence[str], by: str | None, non_finite: str
+) -> SparkRows:
     if non_finite not in NON_FINITE:
         raise UsageError(f"`non_finite` must be one of {', '.join(NON_FINITE)}, got {non_finite!r}")
     twice = [name for name, times in Counter(df.columns).items() if times > 1]
     if twice:
         raise UsageError(f"the DataFrame has several columns {twice[0]!r}; rename all but one")
-    return _SparkRows(
+    for option, names in (("feature_lists", feature_lists), ("partition_by", [by] if by else [])):
+        if unknown := [name for name in names if name not in df.columns]:
+            raise UsageError(
+                f"`{option}`: the DataFrame has no column {unknown[0]!r}; it has "
+                f"{', '.join(df.columns)}"
+            )
+    found = [
+        (spark_steps if name in feature_lists else spark_column)(name, type_name)
+        for name, type_name in df.dtypes
+        if name != by
+    ]
+    return SparkRows(
         kind="spark",
-        columns=tuple(spark_column(name, type_name) for name, type_name in df.dtypes),
+        columns=tuple(column for column in found if not isinstance(column, StepColumn)),
         fingerprint="",
         rows=0,
         files=(),
         input_bytes=0,
+        names=tuple(df.columns),
+        steps=tuple(column for column in found if isinstance(column, StepColumn)),
+        by=by,
         non_finite=non_finite,
     )
 
 
-class _Written(NamedTuple):
-    """Files that a task wrote, and the folder in the output that they are below."""
-
-    folder: str
-    result: TaskResult
-
-
-def _partition_writer(
-    rows: _SparkRows, splits: SplitOptions, options: IngestOptions, output: Output
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Returns a function for `mapInArrow` that writes a partition and yields one pickled row.
-
-    The row is (partition, result); the result is a `_Written` or the DataError that stopped it.
-    """
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "Spark's executors call this within a task"
-        partition = context.partitionId()
-        name = f"{WORK_DIR}/{partition:05d}-{context.taskAttemptId()}"
-        source = replace(rows, place=f"partition {partition}", batches=batches)
-        result: _Written | DataError
-        try:
-            with output.new_try() as folder:
-                (folder / name).mkdir(parents=True)
-                task = ShardTask(0, source, splits, 0, 1, ())
-                result = _Written(name, write_files(task, options, folder / name))
-                output.take(folder)
-        except TriesFailedError:
-            raise
-        except FileNotFoundError as error:
-            result = DataError(
-                f"{error.filename}: not seen by the executor on {socket.gethostname()}; name a "
-                "path that the driver and all executors share, or an s3a:// or gs:// address"
-            )
-        except PenstockError as error:
-            # As a result, not as a failure: Spark would try four times, always with the same error.
-            result = DataError(str(error))
-        yield pa.RecordBatch.from_pydict({"result": [pickle.dumps((partition, result))]})
-
-    return write
-
-
-def _written(df: "DataFrame", work: Callable[..., Any]) -> list[_Written]:
-    """Returns the result of each partition's successful attempt, sorted by partition."""
+def _written(df: "DataFrame", work: Callable[..., Any]) -> list[Written]:
+    """Returns the result of each partition's successful attempt, in the order of the partitions."""
     found = df.mapInArrow(work, "result binary").collect()
-
-    results = sorted((pickle.loads(row.result) for row in found), key=itemgetter(0))
+    results = [pickle.loads(row.result) for row in found]
+    results.sort(key=itemgetter(0))  # the partition
     for _, result in results:
         if isinstance(result, DataError):
             raise result
-    written = [result for _, result in results]
+    written = [one for _, result in results for one in result]
     if not sum(one.result.read for one in written):
         raise DataError("the DataFrame has no rows; expected at least one")
     return written
 
 
-def _named(written: Sequence[_Written], options: IngestOptions, output: Output) -> list[TaskResult]:
+def _named(written: Sequence[Written], options: IngestOptions, output: Output) -> list[TaskResult]:
+    counts = Counter(split for one in written for split in one.result.shards)
+    before: Counter[str] = Counter()
     moves, results = [], []
     for number, one in enumerate(written):
-        name = shard_name(number, len(written), compression=options.compression)
         shards = {}
         for split, shard in one.result.shards.items():
+            name = shard_name(before[split], counts[split], compression=options.compression)
             shards[split] = replace(shard, file=f"{split_dir(split)}/{name}")
             moves.append((f"{one.folder}/{shard.file}", shards[split].file))
+            before[split] += 1
         if one.result.quarantined:
             kept = f"{QUARANTINE_DIR}/rejected-{{:05d}}.jsonl".format
             moves.append((f"{one.folder}/{kept(0)}", kept(number)))
@@ -211,3 +166,17 @@ def _named(written: Sequence[_Written], options: IngestOptions, output: Output) 
     with ThreadPoolExecutor(_MOVED_AT_ONCE) as pool:
         list(pool.map(lambda move: output.move(*move), moves))
     return results
+
+
+def _manifest(
+    rows: SparkRows, splits: SplitOptions, options: IngestOptions, results: Sequence[TaskResult]
+) -> Manifest:
+    if rows.by is not None:
+        values = sorted({name for result in results for name in result.shards})
+        splits = SplitOptions(tuple(map(Split, values)))
+    plan = f"{len(results)}: one for each partition of the DataFrame"
+    names = [split.name for split in splits.splits]
+    manifest = manifest_of([rows], names, plan, options, results)
+    # A DataFrame has no content to hash but what was written.
+    digests = "".join(shard.sha256 for shard in manifest.shards)
+    return replace(manifest, source_fingerprint=hashlib.sha256(digests.encode()).hexdigest())

@@ -111,7 +111,11 @@ def to_feature(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Arr
     """Returns the values in the column's type, null where one does not fit, and the faults."""
     if types.is_null(array.type):
         return pa.nulls(len(array), column.arrow_type), {}
-    return (_lists if _is_list(array.type) else _values)(array, column.kind, non_finite)
+    return _converted(array, column.kind, non_finite)
+
+
+def _converted(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Array, Faults]:
+    return (_lists if _is_list(array.type) else _values)(array, kind, non_finite)
 
 
 def _values(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Array, Faults]:
@@ -135,7 +139,7 @@ def _lists(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Arra
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     ends = np.cumsum(lengths, dtype=np.int64)
     children = array.flatten()
-    values, child_faults = _values(children, kind, non_finite)
+    values, child_faults = _converted(children, kind, non_finite)
     faults: Faults = {}
     for child in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
         row = int(np.searchsorted(ends, child, side="right"))

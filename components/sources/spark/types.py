@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from penstock.components.errors import UsageError
 from penstock.components.sources.base import Column
@@ -19,6 +22,15 @@ _KINDS = {
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
 _ARRAY = re.compile(r"array<(.+)>", re.IGNORECASE)
 _PARAMETERS = re.compile(r"\(\s*\d+\s*(,\s*\d+\s*)?\)$")
+
+
+@dataclass(frozen=True)
+class StepColumn(Column):
+    """A feature list: a row has steps, each a value or a list of values of that kind."""
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.list_(super().arrow_type)
 
 
 def spark_feature(type_name: str) -> tuple[FeatureKind, bool] | None:
@@ -43,9 +55,22 @@ def spark_column(name: str, type_name: str) -> Column:
         raise UsageError(
             f"column {name!r} has Spark's type {type_name}, which no feature can hold; select its "
             f"fields as columns of their own, or leave it out. Types: "
-            f"{', '.join(sorted(_KIND_OF))}, and array<...> of them"
+            f"{', '.join(sorted(_KIND_OF))}, and array<...> of them; in `feature_lists` of "
+            "write_tfrecords also array<array<...>>"
         )
     return Column(name, feature[0], is_list=feature[1], is_text="binary" not in type_name.lower())
+
+
+def spark_steps(name: str, type_name: str) -> StepColumn:
+    """Returns the feature list that holds a column of arrays; UsageError if none can."""
+    array = _ARRAY.fullmatch(type_name)
+    if array is None:
+        raise UsageError(
+            f"`feature_lists`: column {name!r} has Spark's type {type_name}, expected array<...>, "
+            "a value or an array of values for each step"
+        )
+    step = spark_column(name, array[1])
+    return StepColumn(name, step.kind, step.is_list, step.is_text)
 
 
 def parse_columns(texts: Iterable[str]) -> tuple[Column, ...]:

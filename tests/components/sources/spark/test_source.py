@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
+from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen import spark_writer
 from penstock.components.example_gen.options import Split, SplitOptions
@@ -19,6 +21,8 @@ from penstock.components.sources.spark.source import Spark
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.manifest import ManifestColumn, read_manifest
 from penstock.components.tfrecord.records import read_records
+from penstock.components.trainer.input.input import Input
+from penstock.components.trainer.input.options import InputOptions
 
 pytestmark = pytest.mark.ci
 
@@ -212,6 +216,76 @@ def test_rows_that_do_not_fit_are_kept_aside(spark, tmp_path):
         "reason": "nan is not finite; `non_finite` 'null' or 'keep' would let it in",
         "raw": '{"id": 7, "x": NaN}',
     }
+
+
+def test_feature_lists_train_as_sequence_examples_with_several_labels(spark, tmp_path):
+    df = spark.range(40).selectExpr(
+        "id",
+        "array_repeat(id, cast(id % 3 as int)) as product",
+        "transform(sequence(1, 1 + id % 2), x -> array(cast(x as float), 0.5F)) as prices",
+        "cast(id % 2 as float) as bought",
+        "cast(id % 5 as float) as rating",
+    )
+    lists = ("product", "prices")
+    out = str(tmp_path / "out")
+    manifest = write_tfrecords(df, out, splits=ONE_SPLIT, feature_lists=lists)
+    assert [column.name for column in manifest.columns] == ["id", "bought", "rating"]
+    one = tf.io.FixedLenFeature([1], tf.float32)
+    batches = Input.rows(
+        out,
+        {"id": tf.io.FixedLenFeature([1], tf.int64), "bought": one, "rating": one},
+        label=["bought", "rating"],
+        feature_lists={
+            "product": tf.io.FixedLenSequenceFeature([], tf.int64),
+            "prices": tf.io.RaggedFeature(tf.float32),
+        },
+        options=InputOptions(batch_size=40),
+    ).eval(split="train")
+    [(features, labels)] = batches
+    row = features["id"].numpy()[:, 0].tolist().index(5)
+    assert features["product"][row].numpy().tolist() == [5, 5]
+    assert features["prices"][row].numpy().tolist() == [[1.0, 0.5], [2.0, 0.5]]
+    assert {name: label[row, 0].numpy() for name, label in labels.items()} == {
+        "bought": 1.0,
+        "rating": 0.0,
+    }
+    with pytest.raises(UsageError, match="`feature_lists`: the DataFrame has no column 'price'"):
+        write_tfrecords(df, out, feature_lists=("price",))
+
+
+def test_a_split_for_each_value_of_a_column(spark, tmp_path):
+    df = spark.range(90).selectExpr("id", "array('train', 'eval', 'a.b')[id % 3] as `my.set`")
+    out = tmp_path / "out"
+    manifest = write_tfrecords(df, str(out), partition_by="my.set", shards=2)
+    assert manifest.account.written == {"a.b": 30, "eval": 30, "train": 30}
+    assert [shard.file for shard in manifest.splits["a.b"]] == [
+        "Split-a.b/data_tfrecord-00000-of-00002",
+        "Split-a.b/data_tfrecord-00001-of-00002",
+    ]
+    assert [column.name for column in manifest.columns] == ["id"]
+    assert verify(str(out)).faults == ()
+    found = {file.parent.name: [] for file in out.glob("Split-*/*")}
+    for file in out.glob("Split-*/*"):
+        for record in read_records(file):
+            context = parse_example(record.payload).context
+            found[file.parent.name] += context.feature["id"].int64_list.value
+    assert {name: sorted(rows) for name, rows in found.items()} == {
+        "Split-train": list(range(0, 90, 3)),
+        "Split-eval": list(range(1, 90, 3)),
+        "Split-a.b": list(range(2, 90, 3)),
+    }
+    holes = df.selectExpr("id", "nullif(`my.set`, 'eval') as s")
+    at = "^partition 0: row {}, column 's' of `partition_by`: {}"
+    with pytest.raises(
+        DataError, match=at.format(1, "has no value; fill it or leave the row out$")
+    ):
+        write_tfrecords(holes.coalesce(1), str(tmp_path / "no"), partition_by="s")
+    for value, message in (("z/", "must be a folder's, got 'z/'$"), ("z" * 250, "has at most 249")):
+        names = df.selectExpr("id", f"if(id < 88, 'a', '{value}') as s").coalesce(1)
+        with pytest.raises(DataError, match=at.format(89, f"a split's name {message}")):
+            write_tfrecords(names, str(tmp_path / "no"), partition_by="s")
+    with pytest.raises(UsageError, match="`partition_by` and `splits` both divide the rows"):
+        write_tfrecords(df, str(tmp_path / "no"), partition_by="id", splits=ONE_SPLIT)
 
 
 def test_vectors_are_refused_by_name(spark, tmp_path):

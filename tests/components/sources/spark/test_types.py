@@ -9,9 +9,11 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.source import Spark, check_crc
 from penstock.components.sources.spark.types import (
+    StepColumn,
     parse_columns,
     spark_column,
     spark_feature,
+    spark_steps,
 )
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -54,6 +56,21 @@ def test_a_vector_is_refused_with_what_makes_an_array_of_it():
         "column 'features' is a vector of Spark ML, which no feature can hold; make it an array, "
         "df.withColumn('features', vector_to_array('features')) of pyspark.ml.functions"
     )
+
+
+def test_feature_lists():
+    steps = spark_steps("tags", "array<array<string>>")
+    assert steps == StepColumn("tags", BYTES, is_list=True)
+    assert steps.arrow_type == pa.list_(pa.list_(pa.binary()))
+    assert spark_steps("ids", "array<int>").arrow_type == pa.list_(pa.int64())
+    with pytest.raises(UsageError) as error:
+        spark_steps("id", "int")
+    assert str(error.value) == (
+        "`feature_lists`: column 'id' has Spark's type int, expected array<...>, a value or an "
+        "array of values for each step"
+    )
+    with pytest.raises(UsageError, match="in `feature_lists` of write_tfrecords also array<array"):
+        spark_column("tags", "array<array<string>>")
 
 
 def test_checksums(tmp_path):
