@@ -61,6 +61,8 @@ class ColumnFacts:
 class Facts:
     rows: int = 0
     columns: dict[str, ColumnFacts] = field(default_factory=dict)
+    cpu_seconds: float = 0.0
+    pass_seconds: float = 0.0  # estimated CPU time of a training pass to read and decode the rows
 
     def add(self, batch: pa.RecordBatch, options: PackOptions, task: int, split: str) -> None:
         place = (task, self.rows, split_dir(split))
@@ -77,6 +79,8 @@ class Facts:
 
     def merge(self, other: "Facts") -> None:
         self.rows += other.rows
+        self.cpu_seconds += other.cpu_seconds
+        self.pass_seconds += other.pass_seconds
         for name, seen in other.columns.items():
             self.columns.setdefault(name, ColumnFacts()).merge(seen)
 

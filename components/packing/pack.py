@@ -12,9 +12,8 @@ columns; facts about all of them are known before the first block is made.
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from os import PathLike
 
 from penstock.components import activity
@@ -30,6 +29,7 @@ from penstock.components.packing.tasks import (
     PackPlan,
     ReadRows,
     WritePacked,
+    WriteResult,
     plan_layout,
     plan_packing,
     read_tasks,
@@ -40,11 +40,13 @@ from penstock.components.tfrecord.manifest import (
     Manifest,
     ManifestColumn,
     RowAccount,
-    Shard,
     schema_sha256,
 )
 
 SOURCE_KIND = "examples"
+# Called at the end with the number of training passes over row Examples that cost about as much
+# CPU time as the packing did.
+OnCost = Callable[[float], None]
 
 
 def pack(
@@ -56,6 +58,7 @@ def pack(
     read: ReadShard = read_examples,
     engine: Engine = 1,
     overwrite: bool = False,
+    on_cost: OnCost = lambda passes: None,
 ) -> Manifest:
     """Packs the splits of row Examples; the output appears complete or not at all.
 
@@ -70,6 +73,7 @@ def pack(
             applies a saved TransformGraph to raw rows; the graph's schema then gives `stated`.
         engine: Engine that runs the tasks.
         overwrite: Replace the existing output at `output`.
+        on_cost: Called at the end with the cost in passes.
 
     Raises:
         DataError: The rows cannot be read, or do not fit the options.
@@ -85,7 +89,7 @@ def pack(
     splits = [replace(split, read=read) for split in splits]
     plan = plan_packing(splits, options, stated)
     with open_output(output, overwrite=overwrite) as opened:
-        manifest = write_packed(splits, plan, opened, engine)
+        manifest = write_packed(splits, plan, opened, engine, on_cost)
         opened.commit(manifest)
     return manifest
 
@@ -111,8 +115,10 @@ def write_packed(
     plan: PackPlan,
     output: Output,
     engine: Engine,
+    on_cost: OnCost = lambda passes: None,
 ) -> Manifest:
     """Reads the splits and writes the packed shards; returns their manifest without writing it."""
+    began = _cpu_seconds()
     facts, parts, tasks = Facts(), [], read_tasks(splits)
     with activity.counting(2 * sum(plan.rows.values())):  # each row is read once and written once
         for found in run_tasks(tasks, ReadRows(plan, output), output, engine):
@@ -122,12 +128,17 @@ def write_packed(
         for path, values in vocabularies.items():
             output.put(path, vocabulary_file(path, values))
         work = WritePacked(plan, layout, output)
-        shards = run_tasks(write_tasks(plan, tasks, parts), work, output, engine)
-        # Results come in the order of tasks, and the tasks of a split follow each other.
-        written = {
-            name: tuple(islice(shards, planned.shards)) for name, planned in plan.shards.items()
-        }
-    return _manifest(splits, plan, facts, layout, written)
+        shards = list(run_tasks(write_tasks(plan, tasks, parts), work, output, engine))
+    manifest = _manifest(splits, plan, facts, layout, shards)
+    cost = facts.cpu_seconds + sum(shard.cpu_seconds for shard in shards)
+    a_pass = facts.pass_seconds + sum(shard.pass_seconds for shard in shards)
+    # Tasks on other machines report their CPU time; on this one it is that of whole processes.
+    on_cost(max(_cpu_seconds() - began, cost) / a_pass if a_pass else 0.0)
+    return manifest
+
+
+def _cpu_seconds() -> float:
+    return sum(os.times()[:4])
 
 
 def _manifest(
@@ -135,11 +146,15 @@ def _manifest(
     plan: PackPlan,
     facts: Facts,
     layout: PackedLayout,
-    written: Mapping[str, tuple[Shard, ...]],
+    shards: Sequence[WriteResult],
 ) -> Manifest:
     columns = tuple(ManifestColumn(c.name, c.kind, c.storage == "list") for c in layout.columns)
     kept = {column.name for column in columns}
     empty = sorted(n for n, seen in facts.columns.items() if not seen.rows and n not in kept)
+    written = {
+        split.name: tuple(one.shard for one in shards if one.split == split.name)
+        for split in splits
+    }
     digests = "".join(shard.sha256 for split in splits for shard in split.shards)
     return Manifest(
         splits=written,

@@ -33,6 +33,9 @@ class BlockMaker:
         self._vocabularies = vocabularies
         self._images = images
 
+    def take_images_cpu_seconds(self) -> float:
+        return sum(image.take_cpu_seconds() for image in self._images.values())
+
     def block(self, batch: pa.RecordBatch) -> Block:
         rows = batch.num_rows
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))

@@ -18,7 +18,8 @@ _INFLATION = 5.0
 # Share of free memory that a cache may take; windows and buffers need the rest.
 _CACHE_SHARE = 0.5
 _MANY_COLUMNS = 20
-# Cost of packing, in passes over the rows: 1.7 to 2.3 for 131,072 rows of 40 columns.
+# Cost of packing, in passes over the rows: 1.7 to 2.3 for 131,072 rows of 40 columns; `penstock
+# pack` prints its own.
 _PACKING_PASSES = 2
 _MOST = 2
 

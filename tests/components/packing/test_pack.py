@@ -424,3 +424,11 @@ def test_features_that_an_ingest_did_not_sample_are_packed_too(tmp_path, artifac
     path.write_text(json.dumps(raw))
     manifest = pack(str(artifact), tmp_path / "packed", PackOptions())
     assert [column.name for column in manifest.columns] == ["id", "word"]
+
+
+def test_what_it_cost_is_told_in_passes(tmp_path, write_rows, mixed):
+    told = []
+    folder = write_rows([mixed(i) for i in range(10)])
+    pack(str(folder), tmp_path / "packed", PackOptions(), on_cost=told.append)
+    assert len(told) == 1
+    assert told[0] > 1
