@@ -154,8 +154,8 @@ def test_a_union_of_different_units_is_refused(tmp_path, avro_type, units, with_
     with pytest.raises(DataError) as error:
         open_source(path, Avro(allow_empty=True, schema_file=str(schema) * with_schema))
     assert str(error.value) == (
-        f"{path}: column 'at' is a union of {units}, which count different units; write a column "
-        "of each"
+        f"{path}: column 'at' is a union of {units}, which count different units; write one "
+        "column per unit"
     )
 
 
