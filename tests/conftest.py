@@ -102,6 +102,12 @@ class SmallDisk:
 
 
 @pytest.fixture
+def our_messages(caplog):
+    """Returns what Penstock logged: whether a library's lines arrive depends on earlier tests."""
+    return lambda: [r.getMessage() for r in caplog.records if r.name.startswith("penstock")]
+
+
+@pytest.fixture
 def small_disk(tmp_path):
     """An empty file system of 64 MiB, whose free bytes `leave` sets; needs root."""
     folder = tmp_path / "disk"

@@ -33,14 +33,14 @@ def model_of(*layers):
         ),
     ],
 )
-def test_statistics_of_a_replica_alone_are_told(caplog, replicas, synchronized, warnings):
+def test_statistics_of_a_replica_alone_are_told(our_messages, replicas, synchronized, warnings):
     # Two devices would need a process of their own: what is asked of a strategy is this.
     strategy = SimpleNamespace(scope=nullcontext, num_replicas_in_sync=replicas)
     norm = keras.layers.BatchNormalization
     frozen = norm(trainable=False)
     layers = [norm(name=name, synchronized=synchronized) for name in ("one", "two")]
     make_model(model_of(*layers, frozen), strategy=strategy, mixed_precision="none")
-    assert caplog.messages == warnings
+    assert our_messages() == warnings
 
 
 class Gpus:

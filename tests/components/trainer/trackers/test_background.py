@@ -63,13 +63,13 @@ def test_all_is_passed_on_in_order():
     assert tracker.failure is None
 
 
-def test_a_tracker_that_fails_is_told_no_more_and_one_line_says_so(caplog):
+def test_a_tracker_that_fails_is_told_no_more_and_one_line_says_so(our_messages):
     told = Told(fail_at="metrics")
     tracker = background(told)
     tell_all(tracker)
     assert told.calls == [("params", {"a": "1"})]
     assert tracker.failure == "http://***@tracker is away"
-    (line,) = caplog.messages
+    (line,) = our_messages()
     assert line == "mlflow failed, training goes on without it: http://***@tracker is away"
 
 
