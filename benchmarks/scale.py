@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks import made_table, taxi
-from penstock.benchmarks.harness import cpu_seconds_now, run_script
+from penstock.benchmarks.harness import cpu_seconds_now, own_peak_mib, run_script
 from penstock.pipelines.cli.main import spare_imports
 
 CONTENDERS = ("stock", "penstock")
@@ -89,7 +89,7 @@ class _Stages:
             return work()
         finally:
             seconds, peak = self.found.get(name, (0.0, 0.0))
-            now = _peak_mib() if can_reset else None
+            now = own_peak_mib() if can_reset else None
             peak = None if now is None or peak is None else max(peak, now)
             self.found[name] = seconds + cpu_seconds_now() - before, peak
 
@@ -100,11 +100,6 @@ def _reset_peak() -> bool:
     except OSError:
         return False
     return True
-
-
-def _peak_mib() -> float:
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def contend(what: str, name: str, data: Path, root: Path) -> Run:

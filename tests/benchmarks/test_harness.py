@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -49,3 +51,10 @@ def test_the_median_is_of_each_figure(script):
     assert median(runs) == Measured(10, 2.0, 5.0, 8.0)
     one = json.dumps({"rows": 10, "wall_seconds": 1.0, "cpu_seconds": 0.5, "peak_mib": 3.0})
     assert in_turn(str(script), [("a", [one])], 1) == {"a": Measured(10, 1.0, 0.5, 3.0)}
+
+
+def test_the_peak_of_a_process_is_not_that_of_its_parent():
+    held = bytearray(300 << 20)
+    code = "from penstock.benchmarks.harness import peak_mib_now as peak; print(peak())"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert float(child.stdout) < len(held) >> 20
