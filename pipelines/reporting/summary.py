@@ -60,6 +60,7 @@ class RunSummary:
     baseline: tuple[Beaten, ...] = ()
     ledger: tuple[LedgerEntry, ...] = ()
     leakage: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # artifacts that cannot be read, and why
 
     def to_json(self) -> str:
         """Returns the summary as a JSON object, without the shards, which the manifest lists."""
@@ -97,6 +98,7 @@ def summarize(facts: Report, report: str | None = None) -> RunSummary:
         baseline=tuple(facts.baseline),
         ledger=ledger_of(run),
         leakage=tuple(facts.leakage),
+        missing=tuple(facts.missing),
     )
 
 
@@ -116,6 +118,8 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
             out.print(f"            the model is {beaten.standing}")
     if summary.evaluation:
         _print_evaluation(out, summary.evaluation)
+    for line in summary.missing:
+        out.print(f"missing     {line}")
     _print_model(out, summary)
     out.print(f"nodes       {', '.join(_node_texts(summary))}")
     if summary.report:

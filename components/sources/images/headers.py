@@ -35,9 +35,10 @@ _GRAY = {0, 4}
 _PALETTE = 3
 # Chunks that decoders may skip begin with a small letter.
 _OPTIONAL = rb"( [a-z][A-Za-z]{3})*"
-_PALETTE_ORDER, _ORDER = (
-    re.compile(rb"IHDR%b( PLTE%b)%b( IDAT)+%b IEND" % (_OPTIONAL, _OPTIONAL, times, _OPTIONAL))
-    for times in (b"", b"?")
+_PALETTE_ORDER = re.compile(rb"IHDR%b PLTE%b( IDAT)+%b IEND" % ((_OPTIONAL,) * 3))
+# Only an image of palette colours needs its PLTE before the pixels; libpng skips a later one.
+_ORDER = re.compile(
+    rb"(?!.*PLTE.*PLTE)IHDR%b( PLTE%b)?( IDAT)+%b( PLTE%b)? IEND" % ((_OPTIONAL,) * 4)
 )
 _BITS = {0: {1, 2, 4, 8, 16}, 2: {8, 16}, 3: {1, 2, 4, 8}, 4: {8, 16}, 6: {8, 16}}
 

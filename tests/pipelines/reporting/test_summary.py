@@ -63,3 +63,13 @@ def test_a_model_that_cannot_be_served_is_told(runs, capsys):
     show_summary(summarize(gather(*runs.newest())))
     told = "pushed      no: cannot be served: row 0 fails: no table; p99 of an answer is 9.0 ms"
     assert told in capsys.readouterr().out.splitlines()
+
+
+def test_an_evaluation_that_cannot_be_read_is_named(runs, capsys):
+    evaluation = runs.artifact("ModelEvaluation", runs.folder / "gone")
+    runs.node("run-1", "Evaluator", outputs=[evaluation])
+    show_summary(summarize(gather(*runs.newest())))
+    [line] = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("missing     ")
+    ]
+    assert line.startswith("missing     the evaluation: ")

@@ -190,6 +190,9 @@ WHY = {
         IDAT, IEND, header=(8, 3, 0, 0, 0)
     ),
     "its palette has 4 bytes": png(chunk(b"PLTE", b"rgbx"), IDAT, IEND, header=(8, 3, 0, 0, 0)),
+    f"{ORDER} IHDR PLTE IDAT PLTE IEND": png(
+        chunk(b"PLTE", b"rgb"), IDAT, chunk(b"PLTE", b"rgb"), IEND
+    ),
     f"{ORDER} IHDR ab1d IDAT IEND": png(chunk(b"ab1d"), IDAT, IEND),
 }
 
@@ -219,5 +222,7 @@ def test_pixels_are_decompressed_where_decoding_is_asked_for(pixels, why):
 def test_what_libpng_passes_over_is_taken(encoded):
     extra = png(chunk(b"tEXt", b"a\0b", 1), chunk(b"abCd", b"x"), IDAT, IEND) + b"junk"
     assert probe(extra, "a", Images(verify="decode")).is_plain
+    late_palette = png(IDAT, chunk(b"PLTE", b"rgb"), IEND)
+    assert probe(late_palette, "a", Images(verify="decode")).is_plain
     for mode in ("1", "L", "P", "RGB", "I;16"):
         assert probe(encoded("PNG", mode=mode), "a", Images(verify="decode")).is_plain
