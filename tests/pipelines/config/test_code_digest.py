@@ -1,4 +1,3 @@
-import hashlib
 import sys
 
 import pytest
@@ -83,8 +82,17 @@ def test_code_digest_of_penstocks_own_pipeline_is_that_of_penstock():
     assert list(behind) == ["penstock"]
 
 
-def test_digest_of_penstock_reads_its_modules():
-    assert digests._penstock() != hashlib.sha256().digest()
+def test_digest_of_penstock_changes_with_any_of_its_modules(tmp_path, monkeypatch):
+    modules = [tmp_path / "components" / "a.py", tmp_path / "pipelines" / "b" / "c.py"]
+    for module in modules:
+        module.parent.mkdir(parents=True)
+        module.write_text("SIZE = 3\n")
+    monkeypatch.setattr(digests.penstock, "__file__", str(tmp_path / "__init__.py"))
+    found = {digests._penstock.__wrapped__()}
+    for module in modules:
+        module.write_text("SIZE = 4\n")
+        found.add(digests._penstock.__wrapped__())
+    assert len(found) == 3
 
 
 def test_code_digest_unknown_module_is_named():
