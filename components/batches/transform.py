@@ -102,7 +102,7 @@ class BatchTransform(component.Transform):
         examples: Examples to analyze and transform.
         schema: Schema of the raw features.
         disable_statistics: As in TFX, but True by default, since statistics need TFT's own
-        pipeline.
+            pipeline.
         disable_analyzer_cache: As in TFX, but True by default, since a cache needs TFT's own
             pipeline, and to read all rows again costs less.
         options: TFX's other options, such as `preprocessing_fn` and `materialize`.

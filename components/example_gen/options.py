@@ -69,7 +69,7 @@ class SplitOptions:
 
     Attributes:
         splits: Names and shares of the splits; by default, as in TFX, two train rows to one eval
-        row.
+            row.
         partition_feature: Feature whose hash alone decides the split, so that rows with equal
             values are in the same split; None hashes the whole row.
         split_at: See `IngestOptions`; a value there overrides this one.

@@ -30,7 +30,7 @@ class GateOptions:
         left_out: Raw features that the model does not get, so that they cannot leak.
         group: Raw feature by which the splits are grouped.
         time: Raw feature with the time of a row's prediction; features with later times are
-        reported.
+            reported.
 
     Raises:
         UsageError: A share or a distance is not within 0..1.

@@ -162,7 +162,7 @@ class Rows:
             worker: Index of this worker, from 0.
             workers: Number of workers, which divide the rows equally.
             batch_size: Number of rows per batch of this worker; None keeps stored sizes, a few
-            thousand.
+                thousand.
             shuffle: Whether to shuffle the rows; requires a `batch_size`.
             seed: Seed of the shuffled order.
             start: Number of batches to skip, at no cost, to resume where a reader stopped.
