@@ -2,6 +2,7 @@
 
 import base64
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,7 +78,8 @@ def test_token_in_a_file_is_read_again_while_waiting(server, file, monkeypatch, 
     def renew(seconds):
         token.write_text("second\n")
 
-    monkeypatch.setattr("time.sleep", renew)
+    clock = SimpleNamespace(sleep=renew)
+    monkeypatch.setattr("penstock.pipelines.kubeflow.submit.time", clock)
     _submit(file, server.host, wait=True)
 
     sent = [token for *_, token in server.requests]

@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -46,7 +47,8 @@ def webhook(monkeypatch):
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     monkeypatch.setenv("PENSTOCK_WEBHOOK", f"http://127.0.0.1:{server.server_port}/secret-token")
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    clock = SimpleNamespace(sleep=lambda seconds: None)
+    monkeypatch.setattr("penstock.pipelines.kubeflow.notify.time", clock)
     yield server
     server.shutdown()
     thread.join()
