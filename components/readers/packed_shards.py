@@ -19,8 +19,7 @@ from penstock.components.packing.block import (
     view_block,
 )
 from penstock.components.packing.layout import PackedColumn, PackedLayout
-from penstock.components.sources.base import ARROW_TYPES
-from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
 # Number of blocks kept as Arrow batches: those of the windows being read.
 _KEPT_BATCHES = 64

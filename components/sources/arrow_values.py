@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from penstock.components.sources.base import ARROW_TYPES, NUMBERS, Column
+from penstock.components.sources.base import NUMBERS, Column
 from penstock.components.sources.batches import Faults
 from penstock.components.sources.tokens import INT64_MAX, beyond_float32, beyond_int64, finite_or
-from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
 # Factor and divisor from an Arrow unit to microseconds.
 _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}

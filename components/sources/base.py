@@ -10,18 +10,12 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
 # Approximate size of a batch, at most: bounds memory, and Arrow's binary arrays end at 2 GiB.
 # Batches of large rows (images) therefore have fewer rows.
 MAX_BATCH_BYTES = 64 * MIB
-# Arrow type of the values of each kind in a batch.
-ARROW_TYPES = {
-    FeatureKind.INT: pa.int64(),
-    FeatureKind.FLOAT: pa.float32(),
-    FeatureKind.BYTES: pa.binary(),
-}
 NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 
 

@@ -14,13 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.tfrecord.encoder import LIST_TAGS, TAG_1, TAG_2, entry_head, varint
-from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
-_TYPES = {
-    FeatureKind.INT: pa.int64(),
-    FeatureKind.FLOAT: pa.float32(),
-    FeatureKind.BYTES: pa.binary(),
-}
 # Maximum number of cached headers per column, one per size of the value; 100 bytes each.
 _KEPT_HEADS = 1024
 _float_at = struct.Struct("<f").unpack_from
@@ -90,7 +85,7 @@ def _entry(name: bytes, kind: FeatureKind, size: int) -> tuple[bytes, int]:
 def _head(name: bytes, kind: FeatureKind, size: int) -> bytes:
     """Returns the bytes of an entry before a value of this size."""
     value_head = TAG_1 + varint(size)
-    feature_head = LIST_TAGS[_TYPES[kind]] + varint(len(value_head) + size) + value_head
+    feature_head = LIST_TAGS[ARROW_TYPES[kind]] + varint(len(value_head) + size) + value_head
     return entry_head(name, feature_head, size)
 
 
@@ -164,7 +159,7 @@ def _values(
     feature, end = _enter(data, entry + len(key), TAG_2)
     _require(end == entry_end)
     rows = np.flatnonzero(feature < end)
-    values, list_end = _enter(data, feature[rows], LIST_TAGS[_TYPES[kind]])
+    values, list_end = _enter(data, feature[rows], LIST_TAGS[ARROW_TYPES[kind]])
     begin, value_end = _enter(data, values, TAG_1)
     _require((value_end == list_end) & (list_end == end[rows]))
     return rows, begin, value_end, end

@@ -2,6 +2,8 @@
 
 import enum
 
+import pyarrow as pa
+
 
 class FeatureKind(enum.Enum):
     """A kind; its name is that in a TFMD schema."""
@@ -9,3 +11,11 @@ class FeatureKind(enum.Enum):
     INT = "INT"
     FLOAT = "FLOAT"
     BYTES = "BYTES"
+
+
+# Arrow type of the values of each kind in a batch.
+ARROW_TYPES = {
+    FeatureKind.INT: pa.int64(),
+    FeatureKind.FLOAT: pa.float32(),
+    FeatureKind.BYTES: pa.binary(),
+}

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, short_error
-from penstock.components.sources.base import ARROW_TYPES, Column
+from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of
 from penstock.components.tfrecord.decoder import decode_columns
 from penstock.components.tfrecord.example_proto import parse_example
-from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
 _KIND_OF_LIST = {
     "int64_list": FeatureKind.INT,
