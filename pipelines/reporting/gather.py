@@ -90,7 +90,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         "ModelEvaluation", "the evaluation", lambda uri: gather_evaluation(uri, baseline)
     )
     model = reader.read("Model", "the model", gather_model)
-    examples = reader.uri("Examples") if data else None
+    examples = run.uri("Examples") if data else None
     return Report(
         run=run,
         verdict=judge(run, pipeline, note, evaluation.result if evaluation else None),
@@ -125,12 +125,8 @@ class _Reader:
         self._run = run
         self.missing: list[str] = []
 
-    def uri(self, type_name: str) -> str | None:
-        artifact = self._run.artifact(type_name)
-        return artifact.uri if artifact is not None else None
-
     def read(self, type_name: str, what: str, gather: Callable[[str], Facts]) -> Facts | None:
-        uri = self.uri(type_name)
+        uri = self._run.uri(type_name)
         return None if uri is None else self.attempt(what, lambda: gather(uri))
 
     def attempt(self, what: str, make: Callable[[], Facts]) -> Facts | None:

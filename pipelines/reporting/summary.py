@@ -76,7 +76,6 @@ class RunSummary:
 def summarize(facts: Report, report: str | None = None) -> RunSummary:
     """Returns the summary of a run whose page is at `report`."""
     run = facts.run
-    uris = {a.type: a.uri for node in reversed(run.nodes) for a in reversed(node.outputs)}
     pushed, blessing = run.artifact("PushedModel"), run.artifact("ModelBlessing")
     found = facts.anomalies
     texts = (f"{a.split}: {a.feature}: {a.text}" for a in (one.anomaly for one in found or ()))
@@ -84,14 +83,14 @@ def summarize(facts: Report, report: str | None = None) -> RunSummary:
         pipeline=run.pipeline,
         run_id=run.run_id,
         nodes=tuple(NodeSummary(node.node, node.state, node.seconds) for node in run.nodes),
-        examples=uris.get("Examples"),
+        examples=run.uri("Examples"),
         data=facts.data.manifest if facts.data else None,
         anomalies=None if found is None else tuple(texts),
         training=facts.training.record if facts.training else None,
         bottleneck=facts.training.bottleneck if facts.training else None,
         evaluation=facts.evaluation.result if facts.evaluation else None,
         blessed=is_set(blessing, "blessed") if blessing else None,
-        model=uris.get("Model"),
+        model=run.uri("Model"),
         pushed=plain_properties(pushed).get("pushed_destination") or None if pushed else None,
         serving_problems=serving_problems(run),
         report=report,

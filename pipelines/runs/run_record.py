@@ -64,6 +64,10 @@ class RunRecord:
         """Returns the first artifact of a type that a node of this run wrote."""
         return next((a for node in self.nodes for a in node.outputs if a.type == type_name), None)
 
+    def uri(self, type_name: str) -> str | None:
+        artifact = self.artifact(type_name)
+        return artifact.uri if artifact is not None else None
+
 
 def is_set(artifact: mlmd.Artifact | None, name: str) -> bool:
     """Returns whether a property of an artifact is 1, such as `blessed`."""
