@@ -1,7 +1,9 @@
 """The same numbers as TFMA's own pipeline, on all that evaluation in batches knows."""
 
+import gc
 import json
 import logging
+import weakref
 
 import pytest
 import tensorflow as tf
@@ -12,6 +14,7 @@ from tensorflow_model_analysis.proto import config_pb2
 from tfx_bsl.tfxio import tf_example_record
 
 from penstock.components.errors import DataError
+from penstock.components.evaluator import evaluate as evaluate_module
 from penstock.components.evaluator import predictor
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
 from penstock.components.evaluator.inputs import NotInBatchesError
@@ -223,6 +226,31 @@ def test_metrics_of_each_case_equal_tfma(
         evaluated(examples, tmp_path / name, eval_config, shared)
     assert_same(tmp_path / "ours", tmp_path / "stock")
     assert tfma.load_eval_result(str(tmp_path / "ours")).slicing_metrics
+
+
+def test_batches_read_without_garbage_collection_are_released_after_use(
+    examples, models, shared_models, tmp_path, monkeypatch
+):
+    read_batches = evaluate_module.read_batches
+    batches, alive = [], []
+
+    def watched(found):
+        for records in read_batches(found):
+            batches.append(weakref.ref(records))
+            alive.append(sum(batch() is not None for batch in batches))
+            yield records
+
+    monkeypatch.setattr(evaluate_module, "read_batches", watched)
+    monkeypatch.setattr(predictor, "_MOST_ROWS", 8)
+    monkeypatch.setattr(predictor, "_LEAST_ROWS", 8)
+    eval_config, shared = shared_models(config(CASES["binary, weighted"]), models[0])
+    gc.disable()
+    try:
+        in_batches(examples, tmp_path, eval_config, shared)
+    finally:
+        gc.enable()
+    assert len(alive) == 30
+    assert max(alive) <= 2  # the batch in use and the one that was just read
 
 
 JUDGED = """
