@@ -182,7 +182,9 @@ def _loop_function(
                 batch = take(batches)
             with tf.control_dependencies(_tensors(strategy, batch)):
                 wait = tf.timestamp() - begin
-            losses = losses.write(step, train_one(batch))
+            # Otherwise a step that blocks its thread may run before the time is taken.
+            with tf.control_dependencies([wait]):
+                losses = losses.write(step, train_one(batch))
             return step + 1, losses, begins.write(step, begin), waits.write(step, wait)
 
         arrays = [tf.TensorArray(kind, steps) for kind in (tf.float32, tf.float64, tf.float64)]
