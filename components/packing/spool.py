@@ -29,7 +29,7 @@ from penstock.components.files.commit import beside
 from penstock.components.files.output import Output, check_output, open_output, store_address
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import write_packed
-from penstock.components.packing.rows import BATCH_BYTES, BATCH_ROWS, Kinds, RowSplit
+from penstock.components.packing.rows import BATCH_BYTES, BATCH_ROWS, Kinds, RowSplit, listed
 from penstock.components.packing.shuffle import encode_batch, read_encoded
 from penstock.components.packing.tasks import plan_packing
 from penstock.components.sources.base import Batch, Column
@@ -134,11 +134,10 @@ def _read(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
 
 def _lists(column: Any) -> pa.Array:
     """Returns a column as `RowDecoder` does: lists, or the null type if all are empty."""
-    if pa.types.is_list(column.type):
-        lengths = pc.fill_null(pc.list_value_length(column), 0)
-        values = pc.list_flatten(column)
-    else:
-        lengths, values = column.is_valid().cast(pa.int64()), column.drop_null()
+    if not pa.types.is_list(column.type):
+        return listed(column.combine_chunks())
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    values = pc.list_flatten(column)
     if not len(values):
         return pa.nulls(len(column))
     if values.type == pa.binary():

@@ -37,7 +37,7 @@ from penstock.components.packing.images import ImageDecoder, image_shape
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import MAX_BLOCK_ROWS, TARGET_BLOCK_BYTES, PackOptions
 from penstock.components.packing.permutation import Permutation
-from penstock.components.packing.rows import Kinds, ReadShard, RowSplit
+from penstock.components.packing.rows import Kinds, ReadShard, RowSplit, row_decoder
 from penstock.components.packing.sections import BlockMaker
 from penstock.components.packing.shuffle import (
     CHUNK_SHARE,
@@ -51,8 +51,6 @@ from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter, frame_large
 
-# CPU time of tfx_bsl's decoder as a multiple of that of the parser in training (21 and 5 us a row).
-_TFX_BSL_TIMES = 4
 # Number of shards of a split whose first rows are sampled to estimate the size of a packed row.
 _SAMPLED_SHARDS = 4
 
@@ -214,8 +212,7 @@ class ReadRows:
                 yield from _cut_by_shard(waiting, starts)
         if waiting.rows:
             yield from _cut_by_shard(waiting, starts)
-        if not plan.kinds:
-            facts.pass_seconds /= _TFX_BSL_TIMES
+        facts.pass_seconds /= row_decoder(plan.kinds).parser_times
 
 
 def _rows_file(task: int) -> str:

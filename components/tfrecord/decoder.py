@@ -113,7 +113,7 @@ def decode_columns(
 ) -> dict[str, pa.Array] | None:
     """Returns the wanted columns of Examples whose features have one value or none.
 
-    Takes 0.2 us per value in batches of 1,024, a third of tfx_bsl's decoder.
+    Takes 0.05 us per value in batches of 4,096; TensorFlow's parser 0.12, tfx_bsl's decoder 0.65.
     """
     # Padding: if the last row lacks a value, its header is looked for beyond the last row.
     beyond = bytes(max(map(len, kinds), default=0) * 4 + 32)
@@ -128,11 +128,11 @@ def decode_columns(
         for name, kind in sorted(kinds.items()):
             rows, begin, end, entry_ends = _values(data, at, name.encode(), kind)
             if name in wanted:
-                places = np.full(len(at), -1)
-                places[rows] = np.arange(len(rows))
-                found = _READ_ALL[kind](data, begin, end)
-                has_all = len(rows) == len(at)
-                columns[name] = found if has_all else found.take(pa.array(places, mask=places < 0))
+                columns[name] = _READ_ALL[kind](data, begin, end)
+                if len(rows) < len(at):
+                    places = np.full(len(at), -1)
+                    places[rows] = np.arange(len(rows))
+                    columns[name] = columns[name].take(pa.array(places, mask=places < 0))
             at = entry_ends
         _require(at == ends)
     except (IndexError, ValueError):
@@ -144,15 +144,14 @@ def _values(
     data: Bytes, at: Numbers, name: bytes, kind: FeatureKind
 ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """Returns row, begin and end of each value in the entries at `at`, and the entries' ends."""
-    # Fast path: headers that differ only in their lengths, each of one byte.
-    head, longer = (np.frombuffer(_head(name, kind, size), np.uint8) for size in (0, 1))
-    heads = data[at[:, None] + np.arange(len(head))]
-    sizes = heads[:, -1].astype(np.int64)
-    if sizes.max(initial=0) + len(head) < 128 and np.array_equal(
-        heads, head + (longer - head) * sizes[:, None]
-    ):
-        begin = at + len(head)
-        return np.arange(len(at)), begin, begin + sizes, begin + sizes
+    heads = _short_heads(name, kind)
+    begin = at + heads.itemsize
+    sizes = data[begin - 1]
+    if sizes.max(initial=0) + heads.itemsize < 128:
+        found, expected = _gather(data, at, heads.dtype), heads[sizes]
+        if np.array_equal(found.view(np.uint8), expected.view(np.uint8)):
+            end = begin + sizes
+            return np.arange(len(at)), begin, end, end
     entry, entry_end = _enter(data, at, TAG_1)
     key = np.frombuffer(TAG_1 + varint(len(name)) + name, np.uint8)
     _require(data[entry[:, None] + np.arange(len(key))] == key)
@@ -165,6 +164,14 @@ def _values(
     return rows, begin, value_end, end
 
 
+@lru_cache(_KEPT_HEADS)
+def _short_heads(name: bytes, kind: FeatureKind) -> npt.NDArray[np.void]:
+    """Returns the bytes before values of 0 to 127 bytes, if all lengths in them take one byte."""
+    head, longer = (np.frombuffer(_head(name, kind, size), np.uint8) for size in (0, 1))
+    heads = head + (longer - head) * np.arange(128, dtype=np.uint8)[:, None]
+    return heads.view(f"V{len(head)}")[:, 0]
+
+
 def _read_ints(data: Bytes, begin: Numbers, end: Numbers) -> pa.Array:
     values, ends = _varints(data, begin)
     _require(ends == end)
@@ -173,7 +180,7 @@ def _read_ints(data: Bytes, begin: Numbers, end: Numbers) -> pa.Array:
 
 def _read_floats(data: Bytes, begin: Numbers, end: Numbers) -> pa.Array:
     _require(end - begin == 4)
-    return pa.array(data[begin[:, None] + np.arange(4)].reshape(-1).view("<f4"))
+    return pa.array(_gather(data, begin, "<f4"))
 
 
 def _read_texts(data: Bytes, begin: Numbers, end: Numbers) -> pa.Array:
@@ -198,6 +205,15 @@ def _enter(data: Bytes, at: Numbers, tag: bytes) -> tuple[Numbers, Numbers]:
     size, begin = _varints(data, at + 1)
     _require(size < len(data))
     return begin, begin + size.astype(np.int64)
+
+
+def _gather(data: Bytes, at: Numbers, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Returns the item of this NumPy type at each offset; it need not be aligned."""
+    dtype: np.dtype[Any] = np.dtype(kind)
+    items: npt.NDArray[Any] = np.ndarray(
+        max(0, len(data) - dtype.itemsize + 1), dtype, data, strides=(1,)
+    )
+    return items[at]
 
 
 def _varints(data: Bytes, at: Numbers) -> tuple[npt.NDArray[np.uint64], Numbers]:
