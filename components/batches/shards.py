@@ -69,13 +69,13 @@ def merge_in_groups(parts: Iterable[Result], merge: Callable[[Sequence[Result]],
     return merge(held)
 
 
-def read_batches(task: ShardTask) -> Iterator[pa.RecordBatch]:
+def read_batches(task: ShardTask, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """Yields the Examples of a shard as tfx_bsl's decoder does: one column of lists per feature.
 
     A feature that a row lacks is null; an empty list is not null.
     """
     read = 0
-    for payloads in read_payloads(task.file, task.shard, rows=_BATCH_ROWS):
+    for payloads in read_payloads(task.file, task.shard, rows=rows):
         require_examples(payloads, f"{task.file}: record", read)
         where = f"{task.file}, rows {read:,} and on"
         batch = row_decoder(task.kinds).decode(payloads, where)
@@ -99,8 +99,8 @@ def sample_split(folder: str, split: str) -> pa.Table:
     size = sum(task.shard.bytes for task in tasks)
     most = min(_SAMPLE_ROWS, max(1, _SAMPLE_BYTES * rows // max(1, size)))
     chosen = tasks[:: max(1, min(rows // most, len(tasks) // _SAMPLE_PLACES))]
-    firsts = (next(read_batches(task), None) for task in chosen)
-    batches = [batch.slice(0, -(-most // len(chosen))) for batch in firsts if batch]
+    of_each = min(_BATCH_ROWS, -(-most // len(chosen)))
+    batches = [batch for task in chosen if (batch := next(read_batches(task, of_each), None))]
     names = dict.fromkeys(name for batch in batches for name in batch.schema.names)
     columns = {name: [_single_values(batch, name) for batch in batches] for name in names}
     return pa.table({n: c for n, parts in columns.items() if (c := _joined(parts)) is not None})

@@ -1,9 +1,11 @@
 """A pipeline of three small nodes, run in this process."""
 
+import gc
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -49,6 +51,22 @@ def Publish(model: InputArtifact[Model], pushed: OutputArtifact[Model]):  # noqa
     Path(pushed.uri, "pushed").write_text("a model")
 
 
+class Loop:
+    """An object that refers to itself, so that only garbage collection releases it."""
+
+    def __init__(self):
+        self.own = self
+        LOOPS.add(self)
+
+
+LOOPS = weakref.WeakSet()
+
+
+@component
+def LeaveLoop(numbers: InputArtifact[Examples], model: OutputArtifact[Model]):  # noqa: N802
+    Loop()
+
+
 class Record(Progress):
     """A progress that remembers."""
 
@@ -91,6 +109,27 @@ def test_an_unchanged_run_comes_from_the_cache(tmp_path):
     assert first.ended == dict.fromkeys(first.nodes, "done")
     assert run(tmp_path).ended == dict.fromkeys(first.nodes, "cached")
     assert run(tmp_path, how_many=4).ended == dict.fromkeys(first.nodes, "done")
+
+
+def test_garbage_of_a_node_is_released_before_the_next_node(tmp_path):
+    class Watch(Record):
+        def start(self, node):
+            super().start(node)
+            alive[node] = len(LOOPS)
+
+    alive = {}
+    pipeline = make(tmp_path)
+    numbers, check, publish = pipeline.components
+    loop = LeaveLoop(numbers=numbers.outputs["numbers"])
+    publish.add_upstream_node(loop)
+    pipeline.components = [numbers, check, loop, publish]
+    gc.disable()
+    try:
+        run_locally(pipeline, Watch())
+    finally:
+        gc.enable()
+    assert [*alive.items()][-2:] == [("LeaveLoop", 0), ("Publish", 0)]
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize(

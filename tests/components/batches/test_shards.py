@@ -1,0 +1,18 @@
+"""Samples of a folder of Examples."""
+
+import pyarrow as pa
+
+from penstock.components.batches import shards
+
+
+def test_sample_of_a_split_decodes_no_more_rows_than_it_returns(taxi_rows, monkeypatch):
+    tasks = shards.shard_tasks(str(taxi_rows), "train")
+    rows = [next(shards.read_batches(task)).slice(0, 5) for task in tasks]
+    monkeypatch.setattr(shards, "_SAMPLE_ROWS", 15)
+    decoded = []
+    with_nulls = shards._with_nulls
+    monkeypatch.setattr(shards, "_with_nulls", lambda b: decoded.append(b) or with_nulls(b))
+    sample = shards.sample_split(str(taxi_rows), "train")
+    assert [batch.num_rows for batch in decoded] == [5, 5, 5]
+    fares = pa.concat_arrays([batch.column("fare").flatten() for batch in rows])
+    assert sample["fare"].to_pylist() == fares.to_pylist()
