@@ -4,9 +4,12 @@ Any other layout that protobuf permits (features in another order or missing, nu
 packed) returns None, and the caller uses a general parser.
 """
 
+import re
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,10 +21,14 @@ from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
 # Maximum number of cached headers per column, one per size of the value; 100 bytes each.
 _KEPT_HEADS = 1024
-_float_at = struct.Struct("<f").unpack_from
+_FLOAT = struct.Struct("<f")
+_MAX_VARINT_BYTES = 10
+_VARINT = re.compile(b"[\x80-\xff]{0,9}[\x00-\x7f]")
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Numbers: TypeAlias = npt.NDArray[np.int64]
+# Adds a payload's features from an offset on to a row, and returns where they end.
+_Read: TypeAlias = Callable[[bytes, int, dict[str, Any]], int]
 
 
 def row_decoder(
@@ -30,13 +37,14 @@ def row_decoder(
     """Returns a function that decodes one Example, whose features have one value or none.
 
     It returns the wanted values, None for a missing one; or None if the layout is another.
-    Takes 0.6 us per feature; protobuf's objects take 2 us.
+    Takes 0.1 us per FLOAT, 0.3 per INT and 0.4 per BYTES feature; protobuf's objects take 2 us.
     """
-    columns = [
-        (name, lru_cache(_KEPT_HEADS)(partial(_entry, name.encode(), kind)), _READS[kind])
-        for name, kind in sorted(kinds.items())
+    runs = [
+        _READERS[kind](kind, [*dict(run)])
+        for kind, run in groupby(sorted(kinds.items()), itemgetter(1))
     ]
-    no_values = dict.fromkeys(wanted)
+    names = [*wanted]
+    no_values = dict.fromkeys([*names, *kinds])
 
     def decode(payload: bytes) -> dict[str, Any] | None:
         size, at = payload[1], 2
@@ -45,18 +53,11 @@ def row_decoder(
         if payload[0] != 0x0A or at + size != len(payload):
             return None
         row = no_values.copy()
-        for name, entry, read in columns:
-            size = payload[at + 1]
-            # If the size takes more than two bytes, the header does not match.
-            head, size = entry(size if size < 128 else size & 127 | payload[at + 2] << 7)
-            if not payload.startswith(head, at):
-                return None
-            at += len(head)
-            if size >= 0:
-                if name in row:
-                    row[name] = read(payload, at, at + size)
-                at += size
-        return row if at == len(payload) else None
+        for read in runs:
+            at = read(payload, at, row)
+        if at != len(payload):
+            return None
+        return row if len(row) == len(names) else {name: row[name] for name in names}
 
     def decode_or_none(payload: bytes) -> dict[str, Any] | None:
         try:
@@ -67,18 +68,101 @@ def row_decoder(
     return decode_or_none
 
 
-def _entry(name: bytes, kind: FeatureKind, size: int) -> tuple[bytes, int]:
-    """Returns the bytes before the value in an entry of `size` bytes; the value's size, or -1."""
-    rest = size - len(TAG_1 + varint(len(name)) + name + TAG_2 + varint(0))
-    if not rest:
-        return entry_head(name, b"", 0), -1
-    # Tags and lengths before the value take 4 bytes (one byte each) to 20 bytes.
-    sizes = [4] if kind is FeatureKind.FLOAT else range(max(0, rest - 20), rest - 3)
-    for value_size in sizes:
-        head = _head(name, kind, value_size)
-        if len(head) + value_size == 1 + len(varint(size)) + size:
-            return head, value_size
-    return b"\0", -1  # no entry begins with this byte
+def _floats_reader(kind: FeatureKind, names: Sequence[str]) -> _Read:
+    """Returns a reader that unpacks the entries of adjacent FLOAT features all together."""
+    heads = tuple(_head(name.encode(), kind, _FLOAT.size) for name in names)
+    entries = struct.Struct("<" + "".join(f"{len(head)}sf" for head in heads))
+    read_one_by_one = _values_reader(kind, names)
+
+    def read(payload: bytes, at: int, row: dict[str, Any]) -> int:
+        if at + entries.size <= len(payload):
+            found = entries.unpack_from(payload, at)
+            if found[::2] == heads:
+                row.update(zip(names, found[1::2], strict=True))
+                return at + entries.size
+        return read_one_by_one(payload, at, row)  # a value is missing
+
+    return read
+
+
+def _ints_reader(kind: FeatureKind, names: Sequence[str]) -> _Read:
+    """Returns a reader that matches the entries of adjacent INT features all together."""
+    sizes = range(1, _MAX_VARINT_BYTES + 1)
+    pattern = b""
+    for name in names:
+        heads = (
+            re.escape(_head(name.encode(), kind, size))
+            + b"(?=[\x80-\xff]{%d}[^\x80-\xff])" % (size - 1)
+            for size in sizes
+        )
+        pattern += b"(?:%b)([\x80-\xff]*.)" % b"|".join(heads)
+    match = re.compile(pattern, re.DOTALL).match
+    read_one_by_one = _values_reader(kind, names)
+
+    def read(payload: bytes, at: int, row: dict[str, Any]) -> int:
+        if (found := match(payload, at)) is None:
+            return read_one_by_one(payload, at, row)  # a value is missing
+        row.update(zip(names, map(_int, found.groups()), strict=True))
+        return found.end()
+
+    return read
+
+
+def _values_reader(kind: FeatureKind, names: Sequence[str]) -> _Read:
+    columns = [(name, _Entries(name.encode(), kind)) for name in names]
+    convert = _CONVERT.get(kind)
+
+    def read(payload: bytes, at: int, row: dict[str, Any]) -> int:
+        for name, entries in columns:
+            size = payload[at + 1]
+            # If the size takes more than two bytes, the header does not match.
+            head, begin, end = entries[size if size < 128 else size & 127 | payload[at + 2] << 7]
+            if not payload.startswith(head, at):
+                raise ValueError("another layout")
+            if begin:
+                value = payload[at + begin : at + end]
+                row[name] = convert(value) if convert else value
+            at += end
+        return at
+
+    return read
+
+
+_READERS: dict[FeatureKind, Callable[[FeatureKind, Sequence[str]], _Read]] = {
+    FeatureKind.INT: _ints_reader,
+    FeatureKind.FLOAT: _floats_reader,
+    FeatureKind.BYTES: _values_reader,
+}
+
+
+class _Entries(dict[int, tuple[bytes, int, int]]):
+    """Entries of a feature by size: the bytes before the value, begin and end of the value.
+
+    Begin is 0 if the entry has no value; both count from the entry's first byte.
+    """
+
+    def __init__(self, name: bytes, kind: FeatureKind) -> None:
+        self._name, self._kind = name, kind
+
+    def __missing__(self, size: int) -> tuple[bytes, int, int]:
+        if len(self) == _KEPT_HEADS:
+            self.clear()
+        self[size] = found = self._entry(size)
+        return found
+
+    def _entry(self, size: int) -> tuple[bytes, int, int]:
+        name = self._name
+        rest = size - len(TAG_1 + varint(len(name)) + name + TAG_2 + varint(0))
+        if not rest:
+            head = entry_head(name, b"", 0)
+            return head, 0, len(head)
+        # Tags and lengths before the value take 4 bytes (one byte each) to 20 bytes.
+        is_float = self._kind is FeatureKind.FLOAT
+        for value_size in [_FLOAT.size] if is_float else range(max(0, rest - 20), rest - 3):
+            head = _head(name, self._kind, value_size)
+            if len(head) + value_size == 1 + len(varint(size)) + size:
+                return head, len(head), len(head) + value_size
+        return b"\0", 0, 0  # no entry begins with this byte
 
 
 @lru_cache(_KEPT_HEADS)
@@ -89,22 +173,27 @@ def _head(name: bytes, kind: FeatureKind, size: int) -> bytes:
     return entry_head(name, feature_head, size)
 
 
-def _read_int(payload: bytes, begin: int, end: int) -> int:
-    value = shift = 0
-    while (byte := payload[begin]) > 127:
-        value |= (byte & 127) << shift
+def _int(varint: bytes) -> int:
+    if len(varint) == 1:
+        return varint[0]
+    if len(varint) == 2:
+        return varint[0] & 127 | varint[1] << 7
+    number = shift = 0
+    for byte in varint:
+        number |= (byte & 127) << shift
         shift += 7
-        begin += 1
-    if begin + 1 != end or shift > 63:
+    return number if shift < 64 else (number + 2**63) % 2**64 - 2**63
+
+
+def _checked_int(varint: bytes) -> int:
+    if not _VARINT.fullmatch(varint):
         raise ValueError("no varint, or several")
-    value |= byte << shift
-    return value if shift < 63 else (value + 2**63) % 2**64 - 2**63
+    return _int(varint)
 
 
-_READS: dict[FeatureKind, Callable[[bytes, int, int], Any]] = {
-    FeatureKind.INT: _read_int,
-    FeatureKind.FLOAT: lambda payload, begin, _: _float_at(payload, begin)[0],
-    FeatureKind.BYTES: lambda payload, begin, end: payload[begin:end],
+_CONVERT: dict[FeatureKind, Callable[[bytes], Any]] = {
+    FeatureKind.INT: _checked_int,
+    FeatureKind.FLOAT: lambda value: _FLOAT.unpack(value)[0],
 }
 
 
@@ -222,7 +311,7 @@ def _varints(data: Bytes, at: Numbers) -> tuple[npt.NDArray[np.uint64], Numbers]
     values = (byte & 127).astype(np.uint64)
     place = 1
     while (more := byte > 127).any():
-        _require(place < 10)
+        _require(place < _MAX_VARINT_BYTES)
         at = at + more
         byte = np.where(more, data[at], np.uint8(0))
         values |= (byte & 127).astype(np.uint64) << np.uint64(7 * place)

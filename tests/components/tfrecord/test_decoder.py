@@ -7,12 +7,14 @@ import pytest
 from penstock.components.tfrecord.decoder import decode_columns, row_decoder
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.example_proto import SequenceExample
-from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
 KINDS = {
     "text": FeatureKind.BYTES,
     "größe": FeatureKind.FLOAT,
+    "größer": FeatureKind.FLOAT,
     "id": FeatureKind.INT,
+    "id of another": FeatureKind.INT,
     "a" * 150: FeatureKind.INT,
 }
 INTS = [0, 1, 127, 128, -1, 2**63 - 1, -(2**63), 300]
@@ -25,7 +27,9 @@ def rows_of(count, *, missing, longest=None):
     makers = {
         "text": lambda: chance.choice([text for text in TEXTS if len(text) < (longest or 1e9)]),
         "größe": lambda: float(np.float32(chance.random())),
+        "größer": lambda: float(np.float32(chance.random())),
         "id": lambda: chance.choice(INTS),
+        "id of another": lambda: chance.choice(INTS),
         "a" * 150: lambda: chance.choice(INTS),
     }
     return [
@@ -34,7 +38,7 @@ def rows_of(count, *, missing, longest=None):
     ]
 
 
-TYPES = {"text": pa.binary(), "größe": pa.float32(), "id": pa.int64(), "a" * 150: pa.int64()}
+TYPES = {name: ARROW_TYPES[kind] for name, kind in KINDS.items()}
 
 
 def encoded(rows, types=TYPES):
