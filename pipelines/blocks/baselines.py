@@ -73,20 +73,17 @@ def _linear(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> n
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    parts = []
-    for encoder, (fitted, tested) in (
-        (StandardScaler(), numbers),
-        (OneHotEncoder(handle_unknown="ignore"), categories),
-    ):
-        if fitted.shape[1]:
-            known = np.nan_to_num(fitted)
-            sides = encoder.fit_transform(known), encoder.transform(np.nan_to_num(tested))
-            parts.append([sparse.csr_matrix(side) for side in sides])
-    x, new = (sparse.hstack(side, "csr") for side in zip(*parts, strict=True))
+    by_kind = (StandardScaler(), numbers), (OneHotEncoder(handle_unknown="ignore"), categories)
+    fitted = [(e.fit(np.nan_to_num(pair[0])), pair) for e, pair in by_kind if pair[0].shape[1]]
+
+    def inputs(side: int) -> Any:
+        parts = (encoder.transform(np.nan_to_num(pair[side])) for encoder, pair in fitted)
+        return sparse.hstack([sparse.csr_matrix(part) for part in parts], "csr")
+
     if target.task == "regression":
-        return Ridge().fit(x, y).predict(new)
-    model = LogisticRegression(max_iter=300).fit(x, y)
-    return _of_all_classes(model, new, target)
+        return Ridge().fit(inputs(0), y).predict(inputs(1))
+    model = LogisticRegression(max_iter=300).fit(inputs(0), y)
+    return _of_all_classes(model, inputs(1), target)
 
 
 def _trees(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np.ndarray:
