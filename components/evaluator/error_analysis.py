@@ -146,9 +146,8 @@ class ErrorAnalysis:
 
         Features that were not reached within the time limit are left out.
         """
-        examples = [tf.train.Example.FromString(record) for record in records]
-        maps = [example.features.feature for example in examples]
-        names = sorted({name for features in maps for name in features} - self._labels)
+        rows = [_entries(record) for record in records]
+        names = sorted({name for entries in rows for name in entries} - self._labels)
         if len(names) < 2 or image_features.ENCODED in names:
             return {}  # there is no sample to compare with
         deadline = time.monotonic() + _IMPORTANCE_SECONDS
@@ -159,22 +158,32 @@ class ErrorAnalysis:
             if time.monotonic() > deadline:
                 logger.info("importance: %d of %d features in time", len(found), len(names))
                 break
-            values = [tf.train.Feature() for _ in maps]
-            for value, features in zip(values, maps, strict=True):
-                value.CopyFrom(features[name])
-            for features, other in zip(maps, order, strict=True):
-                features[name].CopyFrom(values[other])
-            shuffled = np.array([example.SerializeToString() for example in examples], object)
-            parts = list(predict(shuffled))
+            missing = _entry(name, tf.train.Feature())
+            values = [entries.get(name, missing) for entries in rows]
+            pairs = zip(rows, order, strict=True)
+            shuffled = [_record({**entries, name: values[other]}) for entries, other in pairs]
+            parts = list(predict(np.array(shuffled, object)))
             found[name] = {}
             for target, inputs in self._outputs.items():
                 # The row keeps its label, even if the model computes it from the shuffled feature.
                 said = np.concatenate([_read(inputs, part)[1] for part in parts])
                 after = _distances(known[target][0], said)
                 found[name][target] = _mean_and_error(_difference(after, before[target]))
-            for features, value in zip(maps, values, strict=True):
-                features[name].CopyFrom(value)
         return found
+
+
+def _entries(record: bytes) -> dict[str, bytes]:
+    features = tf.train.Example.FromString(record).features.feature
+    return {name: _entry(name, feature) for name, feature in features.items()}
+
+
+def _entry(name: str, feature: tf.train.Feature) -> bytes:
+    return tf.train.Features(feature={name: feature}).SerializeToString()
+
+
+def _record(entries: Mapping[str, bytes]) -> bytes:
+    # A BytesList of one value is framed as an Example: field 1, length-delimited.
+    return tf.train.BytesList(value=[b"".join(entries.values())]).SerializeToString()
 
 
 def _difference(after: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -108,7 +108,11 @@ def compare_with_baseline(
 
     With `train_data`, also fits a linear model and boosted trees on it and compares with them.
     """
-    predict = tf.function(lambda features: model(features, training=False), autograph=False)
+    predict = tf.function(
+        lambda features: model(features, training=False),
+        input_signature=[eval_data.element_spec[0]],  # one trace for batches of any size
+        autograph=False,
+    )
     tested = _gather(eval_data, targets, _MAX_ROWS, predict, keep=train_data is not None)
     fitted = _gather(train_data, targets, MAX_ROWS) if train_data is not None else None
     return [_compared(target, targets, tested, fitted) for target in targets]

@@ -227,7 +227,8 @@ def _axes(
 
 def _svg(figure: Any, key: str, title: str, description: str) -> Markup:
     out = io.StringIO()
-    figure.tight_layout()  # a layout engine would take twice the time of the drawing
+    figure.tight_layout()
+    figure.set_layout_engine(None)  # which would make `savefig` draw twice
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(out, format="svg", transparent=True, metadata=nothing, dpi=160)
     return Markup(_inline(out.getvalue(), key, title, description))

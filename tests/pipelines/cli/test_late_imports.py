@@ -1,0 +1,53 @@
+import importlib
+import sys
+from types import ModuleType
+
+import pytest
+
+from penstock.pipelines.cli import late_imports
+
+
+@pytest.fixture
+def rare(tmp_path, monkeypatch):
+    """A rarely used package that prints a line when its code runs."""
+    package = tmp_path / "rare_library"
+    package.mkdir()
+    (package / "__init__.py").write_text("print('ran')\nanswer = 42\n")
+    (package / "part.py").write_text("value = 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(late_imports, "_RARE", {"rare_library"})
+    monkeypatch.setattr(sys, "meta_path", [late_imports.LateImports(), *sys.meta_path])
+    yield importlib.import_module("rare_library")
+    for name in [name for name in sys.modules if name.startswith("rare_library")]:
+        del sys.modules[name]
+
+
+def test_late_import_unused_runs_no_code(rare, tmp_path, capsys):
+    assert rare.__file__ == str(tmp_path / "rare_library" / "__init__.py")
+    assert capsys.readouterr().out == ""
+
+
+def test_late_import_of_a_submodule_leaves_the_package_alone(rare, capsys):
+    from rare_library import part
+
+    assert part.value == rare.part.value == 7
+    assert capsys.readouterr().out == ""
+
+
+def test_late_import_runs_code_once_at_the_first_name(rare, capsys):
+    from rare_library import answer
+
+    assert (answer, rare.answer, type(rare)) == (42, 42, ModuleType)
+    assert capsys.readouterr().out == "ran\n"
+
+
+def test_late_import_missing_name_is_an_attribute_error(rare):
+    with pytest.raises(AttributeError, match="question"):
+        _ = rare.question
+    assert not hasattr(rare, "__all__")
+
+
+def test_late_import_missing_library_is_an_import_error(rare, monkeypatch):
+    monkeypatch.setattr(late_imports, "_RARE", {"no_such_library"})
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_library")
