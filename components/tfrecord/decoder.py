@@ -236,7 +236,7 @@ def _values(
     heads = _short_heads(name, kind)
     begin = at + heads.itemsize
     sizes = data[begin - 1]
-    if sizes.max(initial=0) + heads.itemsize < 128:
+    if int(sizes.max(initial=0)) + heads.itemsize < 128:
         found, expected = _gather(data, at, heads.dtype), heads[sizes]
         if np.array_equal(found.view(np.uint8), expected.view(np.uint8)):
             end = begin + sizes
