@@ -164,8 +164,8 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
     here = tf.cast(~tf.math.is_nan(stacked), tf.float32)
     turns = [2 * math.pi * tf.where(here > 0, circle, 0.0) for circle in circles]
     waves = [here * wave(turn) for turn in turns for wave in (tf.sin, tf.cos)]
-    # float32 holds days since 1970 with a precision of three minutes.
-    return tf.concat([_scaled(tf.cast(stacked, tf.float32)), *waves], axis=1)
+    # In float64: float32 sums of days since 1970 would move the mean by up to half an hour.
+    return tf.concat([tf.cast(_scaled(stacked), tf.float32), *waves], axis=1)
 
 
 def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
@@ -219,11 +219,11 @@ def _nothing(inputs: Columns, dtype: tf.DType) -> tf.Tensor:
 
 
 def _scaled(values: tf.Tensor) -> tf.Tensor:
-    """Returns float32 [batch, 2n]: scaled values, 0 for NaN; then 1.0 for each NaN."""
+    """Returns [batch, 2n] of the same type: scaled values, 0 for NaN; then 1.0 for each NaN."""
     missing = tf.math.is_nan(values)
     scaled = tft.scale_to_z_score(values, elementwise=True)
     return tf.concat(
-        [tf.where(missing, tf.zeros_like(scaled), scaled), tf.cast(missing, tf.float32)], axis=1
+        [tf.where(missing, tf.zeros_like(scaled), scaled), tf.cast(missing, values.dtype)], axis=1
     )
 
 

@@ -30,15 +30,16 @@ SPEC = {
     "left": tf.io.VarLenFeature(tf.string),
     "price": tf.io.VarLenFeature(tf.string),
 }
-DAY = 86_400_000_000
+NOON = 20_700_500_000 * 86_400  # microseconds since 1970
+MINUTE = 60_000_000
 ROWS = [
-    {"age": [20], "fee": [1.0], "news": ["Yes"], "since": ["2024-02-29"], "seen": [0],
+    {"age": [20], "fee": [1.0], "news": ["Yes"], "since": ["2024-02-29"], "seen": [NOON],
      "プラン / %": ["a"], "left": ["no"], "price": ["1.000,5"]},
-    {"age": [40], "fee": [3.0], "news": ["false"], "since": ["1969-12-31T12:00"], "seen": [DAY],
-     "プラン / %": ["a"], "left": ["yes"], "price": ["-999,5"]},
+    {"age": [40], "fee": [3.0], "news": ["false"], "since": ["1969-12-31T12:00"],
+     "seen": [NOON + MINUTE], "プラン / %": ["a"], "left": ["yes"], "price": ["-999,5"]},
     {"age": [], "fee": [2.0], "news": [], "since": ["yesterday"], "seen": [],
      "プラン / %": ["b"], "left": ["no"], "price": ["dear"]},
-    {"age": [30], "fee": [2.0], "news": ["perhaps"], "since": [], "seen": [2 * DAY],
+    {"age": [30], "fee": [2.0], "news": ["perhaps"], "since": [], "seen": [NOON + 2 * MINUTE],
      "プラン / %": [], "left": ["no"], "price": []},
 ]  # fmt: skip
 
@@ -93,6 +94,12 @@ def test_date_parts_of_each_format(made):
     assert second[12] == pytest.approx(math.sin(math.pi), abs=1e-6)  # noon
     assert second[14] == pytest.approx(math.cos(math.pi), abs=1e-6)
     assert third[4::2] == [0] * 6
+
+
+def test_dates_a_minute_apart_are_scaled_exactly(made):
+    """float32 sums of days would give nearly equal values, and others by the size of a batch."""
+    seen = [row[1] for row in made["dates"]]
+    assert seen == pytest.approx([-(1.5**0.5), 0, 0, 1.5**0.5], abs=1e-6)
 
 
 def test_category_ids_of_missing_and_rare_values(made):
