@@ -17,8 +17,9 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.slow
-def test_a_killed_worker_ends_the_work_of_the_others(capfd):
+def test_a_killed_worker_without_gpus_ends_the_work_of_the_others(capfd):
     def die_or_wait(element):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
         if element == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(1000)

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer import loop
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import EarlyStop, TrainOptions
@@ -390,6 +391,48 @@ def test_a_loss_that_is_not_finite_stops_in_float16_too(run, toy):
     data = toy.dataset().map(lambda x, y: (x, tf.fill([8, 1], np.nan)))
     with pytest.raises(DataError, match="the loss became nan at step 1; nothing is exported"):
         run(mixed_precision="float16", train_data=data.repeat())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"growth": True, "ahead": None, "timeout": 1800, "precision": "none"}),
+        (
+            {
+                "gpu_memory_growth": False,
+                "prefetch_to_device": False,
+                "collective_timeout_seconds": 60,
+                "mixed_precision": "auto",
+            },
+            {"ahead": False, "timeout": 60, "precision": "auto"},
+        ),
+    ],
+)
+def test_options_for_gpus_and_their_defaults_are_used(run, monkeypatch, options, expected):
+    seen = {}
+    make_model, prefetches, watched = (
+        getattr(loop, name) for name in ("make_model", "prefetches_to_device", "_watched")
+    )
+
+    def make(build_model, *, strategy, mixed_precision):
+        seen["precision"] = mixed_precision
+        return make_model(build_model, strategy=strategy, mixed_precision=mixed_precision)
+
+    def ahead(option, data):
+        seen["ahead"] = option
+        return prefetches(option, data)
+
+    def watch(workers, seconds):
+        seen["timeout"] = seconds
+        return watched(workers, seconds)
+
+    monkeypatch.setattr(loop, "set_memory_growth", lambda: seen.update(growth=True))
+    for name, function in {
+        "make_model": make, "prefetches_to_device": ahead, "_watched": watch
+    }.items():  # fmt: skip
+        monkeypatch.setattr(loop, name, function)
+    run(max_steps=2, epochs=None, **options)
+    assert seen == expected
 
 
 def test_batches_that_are_copied_ahead_train_the_same(run):

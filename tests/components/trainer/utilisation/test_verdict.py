@@ -109,6 +109,14 @@ INPUT_BOUND = (
             id="nothing to a half, by the noise",
         ),
         pytest.param(
+            (0.07, 0.07, 0.08, 0.095, 0.095), (0.1,), 0.0, "unclear", "may be 1.0 to 1.5 times: tr",
+            id="a fiftieth to a third, by the noise",
+        ),
+        pytest.param(
+            (0.08, 0.08, 0.09, 0.095, 0.095), (0.1,), 0.0, "unclear", "may be 1.0 to 1.3 times: tr",
+            id="a loss to a fifth, by the noise",
+        ),
+        pytest.param(
             (0.05, 0.2), (0.1,), 0.0, "unclear", "train longer, or on a quieter machine, to tell",
             id="other work beside some samples only",
         ),
