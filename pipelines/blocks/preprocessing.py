@@ -164,8 +164,7 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
     here = tf.cast(~tf.math.is_nan(stacked), tf.float32)
     turns = [2 * math.pi * tf.where(here > 0, circle, 0.0) for circle in circles]
     waves = [here * wave(turn) for turn in turns for wave in (tf.sin, tf.cos)]
-    # In float64: float32 sums of days since 1970 would move the mean by up to half an hour.
-    return tf.concat([tf.cast(_scaled(stacked), tf.float32), *waves], axis=1)
+    return tf.concat([_scaled(stacked), *waves], axis=1)
 
 
 def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
@@ -219,12 +218,14 @@ def _nothing(inputs: Columns, dtype: tf.DType) -> tf.Tensor:
 
 
 def _scaled(values: tf.Tensor) -> tf.Tensor:
-    """Returns [batch, 2n] of the same type: scaled values, 0 for NaN; then 1.0 for each NaN."""
+    """Returns float32 [batch, 2n]: scaled values, 0 for NaN; then 1.0 for each NaN."""
     missing = tf.math.is_nan(values)
-    scaled = tft.scale_to_z_score(values, elementwise=True)
-    return tf.concat(
-        [tf.where(missing, tf.zeros_like(scaled), scaled), tf.cast(missing, values.dtype)], axis=1
-    )
+    # In float64: float32 sums of a batch of 8,192 rows moved z-scores by 1.6e-5, and the mean of
+    # dates by half an hour. For one column, TFT would make a scalar of an elementwise mean.
+    several = values.shape[1] > 1
+    scaled = tft.scale_to_z_score(tf.cast(values, tf.float64), elementwise=several)
+    scaled = tf.cast(tf.where(missing, tf.zeros_like(scaled), scaled), tf.float32)
+    return tf.concat([scaled, tf.cast(missing, tf.float32)], axis=1)
 
 
 def _number(column: Column) -> tf.Tensor:

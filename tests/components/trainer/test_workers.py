@@ -272,7 +272,7 @@ def test_a_worker_that_never_comes_is_named_within_the_timeout():
 def test_a_worker_ends_where_another_hangs():
     code = (
         "import time; from penstock.components.trainer.workers import Workers\n"
-        "with Workers(None, ('a:1', 'b:2'), 1).watched(0.1): time.sleep(500)"
+        "with Workers(None, ('a:1', 'b:2'), 1).watched(0.1): time.sleep(60)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 138
