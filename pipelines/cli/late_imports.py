@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,8 @@ _RARE = {
     *("boto3", "docker", "google.cloud.bigquery", "google.cloud.pubsub", "matplotlib.pyplot"),
     *("nltk", "nltk.stem", f"{_RUNNERS}.kubernetes_runner", f"{_RUNNERS}.local_docker_runner"),
 }
+
+_RUNNING = RLock()  # held by the thread that runs a library's code
 
 
 class LateImports(MetaPathFinder):
@@ -42,11 +45,11 @@ class _LateLoader(Loader):
         module.__class__ = _LateModule
 
     def run(self, module: ModuleType) -> None:
-        module.__class__ = ModuleType
         module.__loader__ = self.real
         if module.__spec__ is not None:
             module.__spec__.loader = self.real
         self.real.exec_module(module)
+        module.__class__ = ModuleType
 
 
 class _LateModule(ModuleType):
@@ -59,5 +62,7 @@ class _LateModule(ModuleType):
         inner = f"{known['__name__']}.{name}"
         if "__path__" in known and not name.startswith("__") and find_spec(inner):
             return importlib.import_module(inner)
-        known["__loader__"].run(self)
-        return getattr(self, name)
+        with _RUNNING:
+            if isinstance(loader := known["__loader__"], _LateLoader):
+                loader.run(self)
+        return ModuleType.__getattribute__(self, name)

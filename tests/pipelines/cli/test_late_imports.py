@@ -41,6 +41,21 @@ def test_late_import_runs_code_once_at_the_first_name(rare, capsys):
     assert capsys.readouterr().out == "ran\n"
 
 
+def test_late_import_used_while_another_thread_runs_the_code_waits(rare, tmp_path):
+    # Without a wait, the other thread ends within the timeout, with an AttributeError.
+    (tmp_path / "rare_library" / "__init__.py").write_text(
+        "import sys, threading\n"
+        "this = sys.modules[__name__]\n"
+        "found = []\n"
+        "other = threading.Thread(target=lambda: found.append(this.answer))\n"
+        "other.start()\n"
+        "other.join(0.2)\n"
+        "answer = 42\n"
+    )
+    rare.other.join()
+    assert rare.found == [42]
+
+
 def test_late_import_missing_name_is_an_attribute_error(rare):
     with pytest.raises(AttributeError, match="question"):
         _ = rare.question
