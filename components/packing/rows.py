@@ -207,8 +207,8 @@ class RowDecoder:
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
         """Returns a `large_list` per feature (null type if no row has a value), sorted by name."""
-        if self._plain:
-            if (columns := decode_columns(rows, self._plain, self._plain)) is not None:
+        if plain := self._plain:  # another thread may change the attribute
+            if (columns := decode_columns(rows, plain, plain)) is not None:
                 return pa.RecordBatch.from_arrays([*map(listed, columns.values())], [*columns])
             self._plain = {}
         if self._kinds and (batch := self._parsed(rows)) is not None:
@@ -225,10 +225,11 @@ class RowDecoder:
         return batch
 
     def _parsed(self, rows: list[bytes]) -> pa.RecordBatch | None:
-        """Returns None if a feature has another kind than expected, which tfx_bsl's can name."""
+        """Returns None if a row does not fit; tfx_bsl's decoder can name the reason."""
         import tensorflow as tf
 
-        with suppress(tf.errors.InvalidArgumentError):
+        # The parser's message quotes a row's bytes, which need not be UTF-8.
+        with suppress(tf.errors.InvalidArgumentError, UnicodeDecodeError):
             return self._parse(rows)
         return None
 
