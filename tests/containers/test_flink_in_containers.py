@@ -1,13 +1,15 @@
-"""An ingest on Flink, whose workers are containers of the image, as k8s/components/flink has them.
+"""Nodes on Flink, whose workers are containers of the image, as k8s/components/flink has them.
 
 A container is a pod's worker pool; a task manager, a process of this machine, is in its network.
-The job manager, Beam's job server and an S3 server are processes of this machine, too. No two of
-them share a disk. The ingest is in a container, because it and its workers must have one Python.
-Needs Java, Maven, and root, to enter a container's network.
+The job manager, Beam's job server and an S3 server are processes of this machine, too. They share a
+folder for TFX's artifacts, and the ingest not even that. What plans is in a container, because it
+and its workers must have one Python. Needs Java, Maven, and root, to enter a container's network.
 """
 
 import itertools
+import json
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -18,6 +20,7 @@ import pytest
 from docker_cli import IMAGE, docker
 from moto.server import ThreadedMotoServer
 
+from penstock.components.engine.options import EngineOptions
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.tfrecord.manifest import Manifest
@@ -91,7 +94,7 @@ def s3(network):
 class Flink:
     """A session cluster, and Beam's job server; `endpoint` is the latter's."""
 
-    def __init__(self, machine, network):
+    def __init__(self, machine, network, volume):
         self._machine, self._network = machine, network
         ports = [free_port() for _ in range(4)]
         jobs, rest, beam, artifacts = ports
@@ -106,12 +109,14 @@ class Flink:
         machine.start("job-manager", *JAVA, entry, *self._configured)
         machine.start(
             "job-server",
-            *(*JAVA, "org.apache.beam.runners.flink.FlinkJobServerDriver"),
+            *(*job_server_java(), "org.apache.beam.runners.flink.FlinkJobServerDriver"),
             *(f"--flink-master={network.host}:{rest}", f"--job-host={network.host}"),
             *(f"--job-port={beam}", f"--artifact-port={artifacts}", "--expansion-port=-1"),
         )
-        self._pools = [run_apart(network, WORKER_POOL) for _ in range(TASK_MANAGERS)]
+        share = f"--volume={volume}:/penstock"
+        self._pools = [run_apart(network, WORKER_POOL, share) for _ in range(TASK_MANAGERS)]
         self._tries = itertools.count()
+        self.managers = [self.start_task_manager(at) for at in range(TASK_MANAGERS)]
 
     def start_task_manager(self, at):
         """Start the process in the network of its pool's container."""
@@ -127,6 +132,18 @@ class Flink:
 
     def stop(self):
         docker("rm", "--force", *self._pools)
+
+
+def job_server_java():
+    """Java for Beam's job server, which sends its class path, 150 MB, to the cluster with each job.
+
+    The cluster has all of it. What the others do not refer to may stay there, 11 MB.
+    """
+    seen = {jar for name in ("flink-*", "beam-runners-flink-*") for jar in JARS.glob(name)}
+    seen -= {jar for name in ("flink-shaded-*", "flink-rpc-akka*") for jar in JARS.glob(name)}
+    rest = ":".join(str(jar) for jar in sorted(set(JARS.glob("*.jar")) - seen))
+    path = ":".join(map(str, sorted(seen)))
+    return ["java", f"@{FLINK / 'java.args'}", f"-Xbootclasspath/a:{rest}", "-cp", path]
 
 
 WORKER_POOL = (
@@ -145,7 +162,15 @@ def run_apart(network, command, *options):
 
 
 @pytest.fixture(scope="module")
-def flink(machine, network, s3):
+def volume(tmp_path_factory):
+    """Folder that containers see at /penstock."""
+    folder = tmp_path_factory.mktemp("volume")
+    folder.chmod(0o777)  # containers run as another user than this one
+    return folder
+
+
+@pytest.fixture(scope="module")
+def flink(machine, network, s3, volume):
     subprocess.run(
         [
             *("mvn", "--batch-mode", "--quiet", "--file", FLINK),
@@ -153,9 +178,12 @@ def flink(machine, network, s3):
         ],
         check=True,
     )
-    started = Flink(machine, network)
-    yield started
-    started.stop()
+    started = Flink(machine, network, volume)
+    try:
+        machine.wait_for("no job server", lambda: listens(started.endpoint))
+        yield started
+    finally:
+        started.stop()
 
 
 def test_lost_task_manager_changes_no_byte(flink, machine, network, s3, taxi_csv, tmp_path):
@@ -164,16 +192,14 @@ def test_lost_task_manager_changes_no_byte(flink, machine, network, s3, taxi_csv
     job = IngestInput("s3://bucket/in", splits=SplitOptions())
     here = ingest([job], tmp_path / "out", options)
 
-    managers = [flink.start_task_manager(at) for at in range(TASK_MANAGERS)]
     command = ("penstock", "ingest", "s3://bucket/in", "s3://bucket/out", f"--shards={SHARDS}")
     engine = ("--runner=portable", f"--job-endpoint={flink.endpoint}", "--parallelism=2")
-    machine.wait_for("no job server", lambda: listens(flink.endpoint))
     driver = run_apart(network, (*command, *engine))
     try:
         # Half of the shards of both splits.
         machine.wait_for("no shards", lambda: shards(s3) >= SHARDS or not runs(driver))
-        managers[0].kill()
-        flink.start_task_manager(0)
+        flink.managers[0].kill()
+        flink.managers[0] = flink.start_task_manager(0)
         status = docker("wait", driver)
         logs = docker("logs", driver)
     finally:
@@ -184,6 +210,27 @@ def test_lost_task_manager_changes_no_byte(flink, machine, network, s3, taxi_csv
     assert Manifest.from_json(written.decode(), "out") == here
     assert here.account.read == 15_002
     assert shards(s3) == 2 * SHARDS
+
+
+def test_nodes_in_batches_write_the_bytes_of_one_process(flink, network, volume, taxi_csv):
+    (volume / "data").mkdir()
+    shutil.copy(taxi_csv, volume / "data")
+    shutil.copy(Path(__file__).with_name("batch_nodes.py"), volume)
+    # Each job starts a worker for each of its slots, which imports TensorFlow.
+    engine = EngineOptions(runner="portable", job_endpoint=flink.endpoint, parallelism=1)
+    command = ("python", "/penstock/batch_nodes.py", "/penstock/data", "/penstock")
+    share = f"--volume={volume}:/penstock"
+    driver = run_apart(network, (*command, *engine.beam_args()), share)
+    try:
+        status = docker("wait", driver)
+        logs = subprocess.run(["docker", "logs", driver], capture_output=True, text=True)
+    finally:
+        docker("rm", "--force", driver)
+    assert status == "0", logs.stderr
+    here, there = json.loads(logs.stdout.splitlines()[-1])
+    nodes = {name.partition("/")[0] for name in here}
+    assert nodes >= {"BatchStatisticsGen", "BatchTransform", "Pack", "ShardedExampleGen"}
+    assert there == here
 
 
 def listens(address):
