@@ -1,8 +1,11 @@
-"""Statistics, analysis and packing in one process and in two: wall and CPU seconds, peak memory.
+"""Ingest, statistics, analysis and packing in one process and in two, stage by stage and in all.
 
-The trips that the tfx wheel ships, over and over. The start of the two processes is counted, as
-each imports what its work needs; imports of the one are not. Wall times say something only where
-nothing else runs; CPU times are of all processes.
+The trips that the tfx wheel ships, over and over, through the nodes' executors, one after the other
+as a run has them. Of one process the imports are not counted, as a run needs them anyway; of two,
+the start of both with their imports is. CPU is of all processes; "driver" is that of the one that
+plans, merges and commits, while the others may have nothing to do. "At most" is what the CPU times
+allow on two cores: CPU with one process, divided by that of the driver and half of that of the two.
+Wall times say something only where nothing else runs.
 
     python benchmarks/scale_processes.py --times 67        1M rows, some 3 minutes
     python benchmarks/scale_processes.py                   10M rows, some 20 minutes
@@ -11,14 +14,18 @@ nothing else runs; CPU times are of all processes.
 import argparse
 import json
 import os
+import resource
+import statistics
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks.harness import Measured, in_turn, measure, run_script
+import psutil
+
+from penstock.benchmarks.harness import peak_mib_now, run_script, runs_in_turn
 from penstock.benchmarks.scale import write_trips
 
 SHARDS = 32
@@ -28,20 +35,26 @@ AIM_FASTER, AIM_CPU = 1.8, 1.1
 
 def prepare(folder: Path, times: int) -> int:
     """Writes `rows`, a manifest of Examples, and `graph`, TFT's; returns how many rows."""
+    rows = write_trips(folder / "trips.csv", times)
+    schema = folder / "schema" / "schema.pbtxt"
+    schema.parent.mkdir()
+    schema.write_text((files("penstock.schemas.taxi") / schema.name).read_text())
+    read(folder, folder / "rows", 1)
+    analyze(folder, folder / "graph", 1)
+    return rows
+
+
+def read(folder: Path, output: Path, workers: int) -> None:
+    """Ingest of CSV."""
     import penstock
     from penstock.components.example_gen.options import IngestOptions
     from penstock.components.tfrecord.sharding import ShardOptions
     from penstock.sources import Table
 
-    rows = write_trips(folder / "trips.csv", times)
-    schema = folder / "schema" / "schema.pbtxt"
-    schema.parent.mkdir()
-    schema.write_text((files("penstock.schemas.taxi") / schema.name).read_text())
     options = IngestOptions(shards=ShardOptions(shards=SHARDS))
-    source = Table(schema_file=str(schema))
-    penstock.ingest(str(folder / "trips.csv"), folder / "rows", source=source, options=options)
-    analyze(folder, folder / "graph", 1)
-    return rows
+    source = Table(schema_file=str(folder / "schema" / "schema.pbtxt"))
+    data = str(folder / "trips.csv")
+    penstock.ingest(data, output, source=source, options=options, workers=workers)
 
 
 def summarize(folder: Path, output: Path, workers: int) -> None:
@@ -90,8 +103,8 @@ def pack(folder: Path, output: Path, workers: int) -> None:
     )
 
 
-NODES: Mapping[str, Callable[[Path, Path, int], None]] = {
-    "statistics": summarize, "analysis": analyze, "packing": pack,
+STAGES: Mapping[str, Callable[[Path, Path, int], None]] = {
+    "ingest": read, "statistics": summarize, "analysis": analyze, "packing": pack,
 }  # fmt: skip
 
 
@@ -127,22 +140,59 @@ def _do(
     executor(context).Do(inputs, outputs, properties)
 
 
-def contend(name: str, folder: Path) -> Measured:
-    """A node with so many processes, as `statistics 2`."""
-    node, workers = name.split()
+def contend(workers: int, folder: Path) -> dict[str, dict[str, float]]:
+    """All stages with so many processes: seconds of each, and MiB of the largest process so far."""
+    from penstock.components.engine.processes import kept_processes
+    from penstock.components.example_gen.ingest import ingest  # noqa: F401
     from penstock.nodes import BatchStatisticsGen, BatchTransform, Pack  # noqa: F401
 
-    with tempfile.TemporaryDirectory(dir=folder) as output:
+    found = {}
+    with tempfile.TemporaryDirectory(dir=folder) as output, kept_processes():
+        for name, stage in STAGES.items():
+            before = _seconds()
+            stage(folder, Path(output) / name, workers)
+            spent = {key: after - before[key] for key, after in _seconds().items()}
+            found[name] = {**spent, "peak": _peak_mib()}
+    return found
 
-        def work() -> int:
-            NODES[node](folder, Path(output) / "out", int(workers))
-            return 1
 
-        return measure(work)
+def _seconds() -> dict[str, float]:
+    """Wall time, and CPU time of this process and of its workers, also of ended ones."""
+    own, ended = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    running = [child.cpu_times() for child in psutil.Process().children()]
+    return {
+        "wall": time.perf_counter(),
+        "driver": own.ru_utime + own.ru_stime,
+        "workers": ended.ru_utime + ended.ru_stime + sum(one.user + one.system for one in running),
+    }
+
+
+def _peak_mib() -> float:
+    running = [child.memory_info().rss / 2**20 for child in psutil.Process().children()]
+    return max([peak_mib_now(), *running])
+
+
+def _median(runs: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+    return {
+        stage: {key: statistics.median(run[stage][key] for run in runs) for key in spent}
+        for stage, spent in runs[0].items()
+    }
+
+
+def _line(name: str, one: Mapping[str, float], two: Mapping[str, float]) -> str:
+    """Compares one process with two, which include the process that plans."""
+    cpu_one = one["driver"] + one["workers"]
+    cpu_two = two["driver"] + two["workers"]
+    bound = cpu_one / (two["driver"] + two["workers"] / 2)
+    return (
+        f"{name:12}{one['wall']:8.1f}{two['wall']:8.1f}{one['wall'] / two['wall']:7.2f}"
+        f"{bound:9.2f}{cpu_one:9.1f}{cpu_two:8.1f}{cpu_two / cpu_one:7.2f}{two['driver']:8.1f}"
+        f"{one['peak']:8,.0f}{two['peak']:8,.0f}"
+    )
 
 
 def main() -> None:
-    """Run each node with one process and with two, in turn, and print a table."""
+    """Run all stages with one process and with two, in turn, and print a table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -156,24 +206,27 @@ def main() -> None:
         if args.prepare:
             print(prepare(args.prepare, args.times), flush=True)
         else:
-            print(json.dumps(asdict(contend(args.contender, args.root))), flush=True)
+            print(json.dumps(contend(int(args.contender), args.root)), flush=True)
         # TensorFlow's threads need no end of their own.
         os._exit(0)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         made = ["--prepare", folder, "--times", str(args.times)]
         rows = int(run_script(__file__, made, "making the data").splitlines()[-1])
-        contenders = [(f"{node} {n}", ["--root", folder]) for node in NODES for n in (1, 2)]
-        runs = in_turn(__file__, contenders, args.rounds)
-    print(f"{rows:,} rows in {SHARDS} shards a split; aims: {AIM_FASTER} times as fast, at most "
+        contenders = [(workers, ["--root", folder]) for workers in ("1", "2")]
+        runs = runs_in_turn(__file__, contenders, args.rounds)
+    one, two = (_median(some) for some in runs.values())
+    print(f"{rows:,} rows, {SHARDS} shards a split; aims: {AIM_FASTER} times as fast, at most "
           f"{AIM_CPU} times the CPU")  # fmt: skip
-    for node in NODES:
-        one, two = (runs[f"{node} {n}"] for n in (1, 2))
-        print(
-            f"{node:12}{one.wall_seconds:8.1f} s and {two.wall_seconds:6.1f} s: "
-            f"{one.wall_seconds / two.wall_seconds:.2f} times as fast; CPU {one.cpu_seconds:8.1f} "
-            f"and {two.cpu_seconds:6.1f} s: {two.cpu_seconds / one.cpu_seconds:.2f} times; "
-            f"peak {one.peak_mib:,.0f} and {two.peak_mib:,.0f} MiB"
-        )
+    print(f"{'':12}{'wall, s':>16}{'times':>7}{'at most':>9}{'CPU, s':>17}{'times':>7}"
+          f"{'driver':>8}{'peak, MiB':>16}")  # fmt: skip
+    for stage in STAGES:
+        print(_line(stage, one[stage], two[stage]))
+    print(_line("all", _total([*one.values()]), _total([*two.values()])))
+
+
+def _total(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    total = {key: sum(stage[key] for stage in stages) for key in stages[0]}
+    return {**total, "peak": max(stage["peak"] for stage in stages)}
 
 
 if __name__ == "__main__":
