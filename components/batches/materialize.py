@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from penstock.components import activity
 from penstock.components.batches.shards import ShardTask
 from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.files.output import Output, open_output
@@ -41,6 +42,7 @@ class _Write:
             with ShardWriter(folder, task.file) as writer:
                 for batch in self.rows(task.raw.file, task.raw.shard):
                     writer.write(frame_records(self._encoded(batch)))
+                    activity.advance(batch.num_rows)
                 shard = writer.finish()
             self.output.take(folder)
         return shard
@@ -81,7 +83,8 @@ def materialize(
         for split, of_split in splits.items()
         for number, task in enumerate(of_split)
     ]
-    with open_output(output) as opened:
+    rows = sum(task.raw.shard.rows for task in tasks)
+    with open_output(output) as opened, activity.counting(rows):
         work = _Write(TransformedRows(graph), opened)
         shards = list(run_tasks(tasks, work, opened, engine))
         manifest = _manifest(graph, splits, shards)

@@ -21,6 +21,7 @@ from penstock.components.batches.materialize import materialize
 from penstock.components.batches.shards import ShardTask, run_shards, shard_tasks
 from penstock.components.batches.statistics_gen import FALLBACK_PROPERTY, Artifacts
 from penstock.components.engine.pipeline import node_engine
+from penstock.components.engine.processes import kept_processes
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Executor(executor.Executor):
             logger.info("not transformed in batches but by TFT's own pipeline: %s", reason)
             super().Do(input_dict, output_dict, exec_properties)
 
+    @kept_processes()
     def _in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:

@@ -1,7 +1,8 @@
 """Runs tasks in several processes of this machine, without Beam.
 
-A process imports only what its work needs: 0.5 s of CPU for a scan, while a worker of Beam takes 3
-s. The driver sends each process one task at a time, and receives results, errors and row counts.
+A process imports only what its work needs: 0.5 s of CPU for a scan, 5 s for an analysis; a worker
+of Beam takes 3 s more. The driver sends each process one task at a time, and receives results,
+errors and row counts. Within `kept_processes`, the next work has the same processes.
 """
 
 import gc
@@ -17,7 +18,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar
+from threading import Lock, Timer
+from typing import Any, NamedTuple, TypeVar
 
 from penstock.components import activity
 from penstock.components.errors import DataError, PenstockError
@@ -32,10 +34,19 @@ _WORKER = (
     "from penstock.components.engine import processes; processes._serve(sys.argv[1])"
 )
 _SECONDS_BETWEEN_COUNTS = 0.2
+# Processes without work hold up to 1 GB each, which a training may need.
+_SECONDS_KEPT = 20.0
 
 
 class _Rows(int):
     """Number of rows that a task has processed since its process last sent a count."""
+
+
+class _Work(NamedTuple):
+    """Work for the tasks that follow, and the driver's module paths, by which it is unpickled."""
+
+    pickled: bytes
+    paths: list[str]
 
 
 def run_in_processes(
@@ -54,7 +65,7 @@ def run_in_processes(
     wanted = 0
     with ExitStack() as stack:
         for number, task in islice(todo, count):
-            process = stack.enter_context(_started(work))
+            process = stack.enter_context(_process_for(work))
             running[process.connection] = process, number
             process.send(task)
         while running:
@@ -79,10 +90,46 @@ def run_in_processes(
         raise failed[min(failed)]
 
 
+@contextmanager
+def kept_processes() -> Iterator[None]:
+    """Keeps processes for the next work in this block, which saves their start and imports."""
+    global _kept
+    if _kept is not None:
+        yield
+        return
+    _kept = kept = _Kept()
+    try:
+        yield
+    finally:
+        _kept = None
+        kept.end()
+
+
 class _Process:
-    def __init__(self, popen: "subprocess.Popen[bytes]", connection: Connection) -> None:
-        self._popen = popen
-        self.connection = connection
+    def __init__(self) -> None:
+        self.connection, theirs = Pipe()
+        with theirs:
+            handle = theirs.fileno()
+            command = [sys.executable, "-W", "ignore::FutureWarning", "-c", _WORKER, str(handle)]
+            # Without GPUs: TensorFlow in a worker would take their memory without using it. In a
+            # session of its own, so that Ctrl-C reaches only this process.
+            self._popen = subprocess.Popen(
+                [*command, *sys.path],
+                pass_fds=[handle],
+                start_new_session=True,
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+            )
+
+    def has_ended(self) -> bool:
+        return self._popen.poll() is not None
+
+    def kill(self) -> None:
+        self._popen.kill()
+        self.end()
+
+    def end(self) -> None:
+        self.connection.close()  # at which the process ends
+        self._popen.wait()
 
     def send(self, message: Any) -> None:
         with self._named_if_lost():
@@ -109,37 +156,79 @@ def _lost(pid: int, code: int) -> str:
     return f"worker process {pid} {how}; {hint}"
 
 
+class _Kept:
+    """Processes without work, each with the timer that ends it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._idle: dict[_Process, Timer] = {}
+
+    def add(self, process: _Process) -> None:
+        timer = Timer(_SECONDS_KEPT, self._end, [process])
+        timer.daemon = True
+        with self._lock:
+            self._idle[process] = timer
+        timer.start()
+
+    def take(self) -> _Process | None:
+        with self._lock:
+            taken = self._idle.popitem() if self._idle else None
+        if taken is None:
+            return None
+        process, timer = taken
+        timer.cancel()
+        if not process.has_ended():
+            return process
+        process.end()
+        return self.take()
+
+    def end(self) -> None:
+        while process := self.take():
+            process.end()
+
+    def _end(self, process: _Process) -> None:
+        with self._lock:
+            timer = self._idle.pop(process, None)
+        if timer:
+            process.end()
+
+
+_kept: _Kept | None = None
+
+
 @contextmanager
-def _started(work: Callable[[Any], Any]) -> Iterator[_Process]:
+def _process_for(work: Callable[[Any], Any]) -> Iterator[_Process]:
     """Yields a process for `work`, which is killed if the block fails."""
-    ours, theirs = Pipe()
-    handle = theirs.fileno()
-    command = [sys.executable, "-W", "ignore::FutureWarning", "-c", _WORKER, str(handle), *sys.path]
-    # Without GPUs: TensorFlow in a worker would take their memory without using it.
-    env = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-    # In a session of its own, so that Ctrl-C reaches only this process.
-    with subprocess.Popen(command, pass_fds=[handle], start_new_session=True, env=env) as popen:
-        try:
-            theirs.close()
-            with ours:
-                process = _Process(popen, ours)
-                process.send(work)
-                yield process
-        except BaseException:
-            popen.kill()
-            raise
+    process = (_kept.take() if _kept else None) or _Process()
+    try:
+        process.send(_Work(pickle.dumps(work), sys.path))
+        yield process
+    except BaseException:
+        process.kill()
+        raise
+    if _kept:
+        _kept.add(process)
+    else:
+        process.end()
 
 
 def _serve(handle: str) -> None:
     # During imports of libraries, garbage collection would take a fifth of the time.
     gc.set_threshold(100_000, 20, 20)
-    with Connection(int(handle)) as driver, suppress(EOFError, ConnectionError):
-        work = driver.recv()
-        with activity.counting_by(_RowSender(driver)) as sender:
-            while True:
-                answer = _answer(work, driver.recv())
-                sender.flush()
-                driver.send_bytes(answer)
+    with (
+        Connection(int(handle)) as driver,
+        suppress(EOFError, ConnectionError),
+        activity.counting_by(_RowSender(driver)) as sender,
+    ):
+        while True:
+            task = driver.recv()
+            if isinstance(task, _Work):
+                sys.path[:] = task.paths
+                work = pickle.loads(task.pickled)
+                continue
+            answer = _answer(work, task)
+            sender.flush()
+            driver.send_bytes(answer)
 
 
 class _RowSender:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from os import PathLike
 
 from penstock.components import activity
+from penstock.components.engine.processes import kept_processes
 from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.errors import DataError
 from penstock.components.files.output import Output, open_output
@@ -110,6 +111,7 @@ def _together(splits: Sequence[RowSplit]) -> list[RowSplit]:
     return list(found.values())
 
 
+@kept_processes()
 def write_packed(
     splits: Sequence[RowSplit],
     plan: PackPlan,

@@ -15,6 +15,7 @@ from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.activity import listening
+from penstock.components.engine.processes import kept_processes
 from penstock.components.files.spool import remove_copies
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file
@@ -71,6 +72,7 @@ class _WatchedRunner(LocalDagRunner):
             listening(self._progress.tell),
             _launches(self._launch),
             _imports_frozen(),
+            kept_processes(),
         ):
             super().run_with_ir(pipeline, run_options)
 

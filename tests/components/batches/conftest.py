@@ -1,9 +1,12 @@
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from row_files import example, write_shards
 
 import penstock
+from penstock.components import activity
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +21,32 @@ def taxi_rows(tmp_path_factory, taxi_csv):
     options = IngestOptions(shards=ShardOptions(shards=3))
     penstock.ingest(str(folder / "trips.csv"), folder / "rows", options=options)
     return folder / "rows"
+
+
+# Python runs it first in each process.
+KILL = """
+import os, sys
+if "processes._serve" in "".join(sys.orig_argv):
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def killed_workers(tmp_path_factory, monkeypatch):
+    """Worker processes that are killed (SIGKILL) when they start."""
+    hook = tmp_path_factory.mktemp("hook")
+    (hook / "sitecustomize.py").write_text(KILL)
+    paths = os.pathsep.join([str(hook), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", paths)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Collects the counts (rows done, all rows) that are reported."""
+    monkeypatch.setattr(activity, "_SECONDS_BETWEEN_COUNTS", 0.0)
+    counts = []
+    with activity.listening(lambda state: counts.append(state.rows)):
+        yield counts
 
 
 def mixed_rows(count=1200):

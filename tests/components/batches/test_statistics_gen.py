@@ -92,13 +92,21 @@ def test_artifact_equals_that_of_tfx(do, tmp_path):
         )
 
 
-def test_two_processes_give_the_bytes_of_one(do):
-    bytes_of = []
+def test_two_processes_give_the_bytes_and_row_counts_of_one(do, counted):
+    bytes_of, last = [], []
     for workers in (1, 2):
         made = do(Executor, splits='["train"]', workers=workers)
         with open(f"{made.uri}/Split-train/FeatureStats.pb", "rb") as file:
             bytes_of.append(file.read())
+        last.append(counted[-1])
     assert bytes_of[0] == bytes_of[1]
+    assert last[0] == last[1] == (last[0][1], last[0][1])
+
+
+def test_killed_worker_is_named_and_no_statistics_are_written(do, tmp_path, killed_workers):
+    with pytest.raises(DataError, match=r"^worker process \d+ was killed by SIGKILL; "):
+        do(Executor, workers=2)
+    assert not [*tmp_path.rglob("FeatureStats.pb")]
 
 
 def test_an_excluded_split_has_no_statistics(do, tmp_path):

@@ -21,6 +21,7 @@ from tfx.utils import proto_utils
 
 from penstock.components.batches.transform import BatchTransform, Executor
 from penstock.components.engine.options import local_beam_args
+from penstock.components.errors import DataError
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.pipelines.taxi.preprocessing import preprocessing_fn
 
@@ -144,10 +145,18 @@ def test_transformed_examples_have_a_manifest_with_all_rows(done, taxi_rows):
     }
 
 
-def test_two_processes_give_the_bytes_of_one(do, done):
+def test_two_processes_give_the_bytes_of_one_and_count_all_rows(do, done, counted):
     _, [one] = done
     _, [two] = do(Executor, workers=2)
     assert checked_manifest(one.uri) == checked_manifest(two.uri)
+    rows = checked_manifest(one.uri).account.read
+    assert counted[-1] == (rows, rows)
+
+
+def test_killed_worker_is_named_and_no_graph_is_written(do, tmp_path, killed_workers):
+    with pytest.raises(DataError, match=r"^worker process \d+ was killed by SIGKILL; "):
+        do(Executor, workers=2)
+    assert not [*tmp_path.rglob("saved_model.pb")]
 
 
 def test_several_spans_are_analyzed_together_and_transformed_apart(do, taxi_rows):

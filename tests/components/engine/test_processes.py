@@ -1,11 +1,14 @@
 import os
+import signal
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from penstock.components import activity
-from penstock.components.engine.processes import run_in_processes
+from penstock.components.engine import processes
+from penstock.components.engine.processes import kept_processes, run_in_processes
 from penstock.components.errors import DataError
 
 
@@ -84,6 +87,54 @@ def test_lost_process_ends_the_work_at_once_in_one_line(expression, text):
     assert str(error.value).startswith("worker process ")
     assert text in str(error.value)
     assert time.monotonic() - began < 500  # the other one is not waited for
+
+
+PID = "__import__('os').getpid()"
+
+
+def test_kept_processes_do_the_next_work_by_the_new_module_paths(tmp_path, monkeypatch):
+    (tmp_path / "written_later.py").write_text(
+        "def work(task): return task, __import__('os').getpid()"
+    )
+    with kept_processes():
+        first = set(run([PID] * 2))
+        with kept_processes():  # has no effect in another one
+            assert set(run([PID] * 2)) == first
+        monkeypatch.syspath_prepend(tmp_path)
+        work = __import__("written_later").work
+        assert {pid for _, pid in run_in_processes(work, "12", 2)} <= first
+        assert set(run([PID] * 2)) <= first
+    assert not any(psutil.pid_exists(pid) for pid in first)
+    assert not first & set(run([PID]))
+
+
+def test_process_that_was_lost_between_two_works_is_replaced():
+    with kept_processes():
+        [pid] = run([PID], 1)
+        os.kill(pid, signal.SIGKILL)
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        [other] = run([PID], 1)
+        assert other != pid
+
+
+def test_kept_process_ends_when_no_work_comes(monkeypatch):
+    monkeypatch.setattr(processes, "_SECONDS_KEPT", 0.1)
+    with kept_processes():
+        [pid] = run([PID], 1)
+        while psutil.pid_exists(pid):
+            time.sleep(0.01)
+        [other] = run([PID], 1)
+        assert other != pid
+
+
+def test_lost_process_ends_the_kept_ones_of_its_work():
+    with kept_processes():
+        first = set(run([PID] * 2))
+        with pytest.raises(DataError, match="SIGKILL"):
+            list(run(["__import__('time').sleep(1000)", "__import__('signal').raise_signal(9)"]))
+        assert not any(psutil.pid_exists(pid) for pid in first)
+        assert not first & set(run([PID] * 2))
 
 
 @pytest.mark.parametrize(
