@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.packing.transformed import load_transform
 from penstock.components.trainer.input.common import Label, names_of
 from penstock.components.trainer.input.parsing import Parser, Spec, padded, parser
 from penstock.components.trainer.model_setup import input_names
@@ -116,9 +117,7 @@ class TransformGraph(tf.Module):
 
     def __init__(self, transform: Any) -> None:
         super().__init__()
-        from tensorflow_transform.saved.saved_transform_io_v2 import SavedModelLoader
-
-        self._loader = SavedModelLoader(transform.transform_savedmodel_dir)
+        self._loader = load_transform(transform.transform_savedmodel_dir)
         # These attributes are saved with the model: vocabularies and other resources of the graph.
         self._loaded = vars(self._loader)
 
