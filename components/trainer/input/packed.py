@@ -89,7 +89,7 @@ class PackedInput(Input):
         groups = parallel_map(begins, lambda begin: features(pick, begin, group))
         if group > batch_size:
             groups = groups.flat_map(lambda *found: _cut(found, batch_size))
-        return tuned(groups, options)
+        return tuned(groups, options, has_texts=rows.has_cells)
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files, layout = find_packed(self.source, split=split)
@@ -104,7 +104,7 @@ class PackedInput(Input):
         begins = tf.data.Dataset.range(0, len(numbers), batch_size)
         features = self._features(rows, wanted)
         batches = parallel_map(begins, lambda begin: features(pick, begin, None))
-        return tuned(batches, self.options)
+        return tuned(batches, self.options, has_texts=rows.has_cells)
 
     def _columns(self, split: str) -> tuple[InputFiles, int, bool]:
         files, layout = find_packed(self.source, split=split)

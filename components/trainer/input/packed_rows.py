@@ -56,7 +56,7 @@ class PackedRows:
         self.sections = tuple(
             s for s in layout.sections if any(c.name in wanted for c in s.columns)
         )
-        self._has_cells = any(section.name == "cell" for section in self.sections)
+        self.has_cells = any(section.name == "cell" for section in self.sections)
         self._files = files.files
         self._rows = files.counted()
         self._local = self._copied() if "://" in files.files[0] else files.files
@@ -72,7 +72,7 @@ class PackedRows:
         self._first_blocks = np.cumsum([0, *map(len, self._payloads)])
         self.first_numbers = self._first_blocks[:-1] * layout.block_rows
         self.text_bytes = 0  # maximum, over blocks, of bytes per row of plain texts
-        self.plain = self._plain_slots(wanted) if self._has_cells else ()
+        self.plain = self._plain_slots(wanted) if self.has_cells else ()
 
     @property
     def row_bytes(self) -> int:
@@ -119,7 +119,7 @@ class PackedRows:
                 for place, row in zip(order.tolist(), sources, strict=True):
                     target[place] = row
             picked.append(target)
-        dictionaries = [bytes(view.dictionary) for view in views] if self._has_cells else []
+        dictionaries = [bytes(view.dictionary) for view in views] if self.has_cells else []
         texts: list[bytes] = []
         if self.plain:
             first = np.cumsum([0, *(view.rows for view in views)])

@@ -21,6 +21,7 @@ def test_threads_and_memory_are_limited_for_every_kind(make_input, kind):
     tuning = make_input(kind, private_threads=3, ram_budget_mib=64).options()
     assert tuning.threading.private_threadpool_size == 3
     assert tuning.autotune.ram_budget == 64 * 2**20
+    assert tuning.autotune.enabled is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

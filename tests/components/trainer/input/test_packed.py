@@ -184,6 +184,18 @@ def test_texts_are_those_of_their_rows_whether_plain_or_not(texts, stacked, batc
         assert np.concatenate(parts, axis=1).tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("columns", "memory", "enabled"), [(None, None, False), (["row"], None, None), (None, 64, None)]
+)
+def test_texts_without_a_memory_limit_are_read_without_autotuning(packed, columns, memory, enabled):
+    options = InputOptions(batch_size=8, ram_budget_mib=memory)
+    for batches in (
+        Input.packed(packed, columns=columns, options=options).train(),
+        Input.packed(packed, columns=columns, options=options).eval(split="train"),
+    ):
+        assert batches.options().autotune.enabled is enabled
+
+
 def test_only_wanted_texts_are_read(texts):
     data = Input.packed(texts, options=InputOptions(batch_size=8), columns=["row", "c"])
     for found in data.train().take(3):
