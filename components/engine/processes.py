@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from threading import Lock, Timer
+from threading import Timer
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.components import activity
@@ -93,16 +93,17 @@ def run_in_processes(
 @contextmanager
 def kept_processes() -> Iterator[None]:
     """Keeps processes for the next work in this block, which saves their start and imports."""
-    global _kept
-    if _kept is not None:
+    global _idle
+    if _idle is not None:
         yield
         return
-    _kept = kept = _Kept()
+    _idle = {}
     try:
         yield
     finally:
-        _kept = None
-        kept.end()
+        kept, _idle = _idle, None
+        while process := _taken(kept):
+            process.end()
 
 
 class _Process:
@@ -113,23 +114,16 @@ class _Process:
             command = [sys.executable, "-W", "ignore::FutureWarning", "-c", _WORKER, str(handle)]
             # Without GPUs: TensorFlow in a worker would take their memory without using it. In a
             # session of its own, so that Ctrl-C reaches only this process.
-            self._popen = subprocess.Popen(
+            self.popen = subprocess.Popen(
                 [*command, *sys.path],
                 pass_fds=[handle],
                 start_new_session=True,
                 env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
             )
 
-    def has_ended(self) -> bool:
-        return self._popen.poll() is not None
-
-    def kill(self) -> None:
-        self._popen.kill()
-        self.end()
-
     def end(self) -> None:
         self.connection.close()  # at which the process ends
-        self._popen.wait()
+        self.popen.wait()
 
     def send(self, message: Any) -> None:
         with self._named_if_lost():
@@ -144,7 +138,12 @@ class _Process:
         try:
             yield
         except (EOFError, OSError) as error:
-            raise DataError(_lost(self._popen.pid, self._popen.wait())) from error
+            raise DataError(_lost(self.popen.pid, self.popen.wait())) from error
+
+
+_Idle = dict[_Process, Timer]
+# Processes without work, each with the timer that ends it; None outside of `kept_processes`.
+_idle: _Idle | None = None
 
 
 def _lost(pid: int, code: int) -> str:
@@ -156,60 +155,42 @@ def _lost(pid: int, code: int) -> str:
     return f"worker process {pid} {how}; {hint}"
 
 
-class _Kept:
-    """Processes without work, each with the timer that ends it."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._idle: dict[_Process, Timer] = {}
-
-    def add(self, process: _Process) -> None:
-        timer = Timer(_SECONDS_KEPT, self._end, [process])
-        timer.daemon = True
-        with self._lock:
-            self._idle[process] = timer
-        timer.start()
-
-    def take(self) -> _Process | None:
-        with self._lock:
-            taken = self._idle.popitem() if self._idle else None
-        if taken is None:
-            return None
-        process, timer = taken
-        timer.cancel()
-        if not process.has_ended():
-            return process
-        process.end()
-        return self.take()
-
-    def end(self) -> None:
-        while process := self.take():
-            process.end()
-
-    def _end(self, process: _Process) -> None:
-        with self._lock:
-            timer = self._idle.pop(process, None)
-        if timer:
-            process.end()
-
-
-_kept: _Kept | None = None
-
-
 @contextmanager
 def _process_for(work: Callable[[Any], Any]) -> Iterator[_Process]:
     """Yields a process for `work`, which is killed if the block fails."""
-    process = (_kept.take() if _kept else None) or _Process()
+    process = _taken(_idle) or _Process()
     try:
         process.send(_Work(pickle.dumps(work), sys.path))
         yield process
     except BaseException:
-        process.kill()
-        raise
-    if _kept:
-        _kept.add(process)
-    else:
+        process.popen.kill()
         process.end()
+        raise
+    if _idle is None:
+        process.end()
+    else:
+        _keep(process, _idle)
+
+
+def _keep(process: _Process, idle: _Idle) -> None:
+    def end() -> None:
+        if idle.pop(process, None):
+            process.end()
+
+    idle[process] = timer = Timer(_SECONDS_KEPT, end)
+    timer.daemon = True
+    timer.start()
+
+
+def _taken(idle: _Idle | None) -> _Process | None:
+    while idle:
+        with suppress(KeyError):  # its timer took the last one
+            process, timer = idle.popitem()
+            timer.cancel()
+            if process.popen.poll() is None:
+                return process
+            process.end()
+    return None
 
 
 def _serve(handle: str) -> None:
