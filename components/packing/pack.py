@@ -111,7 +111,6 @@ def _together(splits: Sequence[RowSplit]) -> list[RowSplit]:
     return list(found.values())
 
 
-@kept_processes()
 def write_packed(
     splits: Sequence[RowSplit],
     plan: PackPlan,
@@ -122,7 +121,8 @@ def write_packed(
     """Reads the splits and writes the packed shards; returns their manifest without writing it."""
     began = _cpu_seconds()
     facts, parts, tasks = Facts(), [], read_tasks(splits)
-    with activity.counting(2 * sum(plan.rows.values())):  # each row is read once and written once
+    # Each row is read once and written once.
+    with kept_processes(), activity.counting(2 * sum(plan.rows.values())):
         for found in run_tasks(tasks, ReadRows(plan, output), output, engine):
             facts.merge(found.facts)
             parts.append(found.parts)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import apache_beam as beam
 import numpy as np
+import psutil
 import pytest
 import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -11,6 +12,7 @@ from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
+from penstock.components.packing import pack as pack_module
 from penstock.components.packing.block import column_values, decode_block
 from penstock.components.packing.facts import StatedColumn
 from penstock.components.packing.layout import PackedLayout
@@ -432,3 +434,15 @@ def test_what_it_cost_is_told_in_passes(tmp_path, write_rows, mixed):
     pack(str(folder), tmp_path / "packed", PackOptions(), on_cost=told.append)
     assert len(told) == 1
     assert told[0] > 1
+
+
+def test_cost_is_measured_after_the_worker_processes_ended(
+    tmp_path, write_rows, mixed, monkeypatch
+):
+    running = []
+    monkeypatch.setattr(
+        pack_module, "_cpu_seconds", lambda: running.append(psutil.Process().children()) or 0.0
+    )
+    folder = write_rows([mixed(i) for i in range(10)])
+    pack(str(folder), tmp_path / "packed", PackOptions(shards=SMALL), engine=2)
+    assert running[0] == running[1]
