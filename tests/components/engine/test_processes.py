@@ -92,6 +92,11 @@ def test_lost_process_ends_the_work_at_once_in_one_line(expression, text):
 PID = "__import__('os').getpid()"
 
 
+@pytest.fixture(autouse=True)
+def _kept_for_long(monkeypatch):
+    monkeypatch.setattr(processes, "_SECONDS_KEPT", 600)
+
+
 def test_kept_processes_do_the_next_work_by_the_new_module_paths(tmp_path, monkeypatch):
     (tmp_path / "written_later.py").write_text(
         "def work(task): return task, __import__('os').getpid()"
