@@ -83,7 +83,9 @@ def _print(outcome: "Outcome") -> None:
         (v.outcome, times(v.measured), times(v.claim.wanted), v.claim.text, v.how)
         for v in outcome.verdicts
     ]
-    print_table(to, "\nVerdicts", ("verdict", "here", "claimed", "claim", "measured as"), verdicts)
+    if verdicts:
+        headers = ("verdict", "here", "claimed", "claim", "measured as")
+        print_table(to, "\nVerdicts", headers, verdicts)
 
 
 for _name, _place in QUESTIONS.items():
