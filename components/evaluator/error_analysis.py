@@ -32,8 +32,6 @@ _MOST_WRONG = 20
 _SAMPLE_ROWS = 1_024
 _SAMPLE_BYTES = 32 << 20
 _IMPORTANCE_SECONDS = 10.0
-# Predictions of the same row differ in the last bits of float32, as sums may change their order.
-_ROUNDING = {"rtol": 1e-5, "atol": 1e-6}
 _MOST_CLASSES = 100
 
 # (labels [n], predictions [n, b])
@@ -187,11 +185,8 @@ def _record(entries: Mapping[str, bytes]) -> bytes:
 
 
 def _difference(after: np.ndarray, before: np.ndarray) -> np.ndarray:
-    return np.where(
-        np.isclose(after, before, rtol=_ROUNDING["rtol"], atol=_ROUNDING["atol"]),
-        0.0,
-        after - before,
-    )
+    # The last bits of a row's float32 predictions differ if sums change their order.
+    return np.where(np.isclose(after, before, rtol=1e-5, atol=1e-6), 0.0, after - before)
 
 
 class _Kept:

@@ -172,11 +172,9 @@ class Predictor:
         return found | {name.removesuffix(model_util.KERAS_INPUT_SUFFIX) for name in found}
 
     def _transformed(self, extracts: Extracts) -> list[dict[str, np.ndarray]]:
-        found = extracts[constants.TRANSFORMED_FEATURES_KEY]
-        if not found:
-            return []
+        found = extracts[constants.TRANSFORMED_FEATURES_KEY] or {}
         if len(self._specs) == 1:
-            return [found]
+            return [found] if found else []
         return [found[spec.name] for spec in self._specs if spec.name in found]
 
 

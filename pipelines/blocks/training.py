@@ -18,6 +18,7 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components import activity
 from penstock.components.errors import DataError
+from penstock.components.memory import release_memory
 from penstock.components.plain import from_plain
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
@@ -86,6 +87,7 @@ def train_and_compare(
     )
     if not trained.is_chief:
         return None
+    release_memory()
     compared = compare_with_baseline(
         trained.model, eval_rows, targets, fitting_input.eval() if fitting_input else None
     )
