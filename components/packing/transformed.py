@@ -35,7 +35,7 @@ class TransformedRows:
         del kinds
         import tensorflow as tf
 
-        apply = _loaded(self.graph)
+        apply = _loaded(self.graph, load_transform(f"{self.graph}/transform_fn"))
         read, wanted = 0, _FIRST_ROWS
         for records in read_payloads(file, shard, rows=_BATCH_ROWS):
             while records:
@@ -52,14 +52,13 @@ class TransformedRows:
 
 
 @lru_cache(2)
-def _loaded(graph: str) -> Any:
+def _loaded(graph: str, loader: Any) -> Any:
     """Returns a function of serialized rows; to load and trace it takes 0.3 s."""
     import tensorflow as tf
     from tensorflow_transform import TFTransformOutput
     from tensorflow_transform.impl_helper import make_tensor_to_arrow_converter
 
     output = TFTransformOutput(graph)
-    loader = load_transform(output.transform_savedmodel_dir)
     spec = output.raw_feature_spec()
     converter = make_tensor_to_arrow_converter(output.transformed_metadata.schema)
 
@@ -77,9 +76,17 @@ def _loaded(graph: str) -> Any:
     return apply
 
 
-@lru_cache(2)
 def load_transform(saved_model: str) -> Any:
     """Returns TFT's `SavedModelLoader`; to load it takes 0.2 s, so a process shares it."""
+    import tensorflow as tf
+
+    # In a notebook, a later run may write another graph to the same path.
+    seconds = tf.io.gfile.stat(f"{saved_model}/saved_model.pb").mtime_nsec // 10**9
+    return _loader(saved_model, seconds)
+
+
+@lru_cache(2)
+def _loader(saved_model: str, _modified_seconds: int) -> Any:
     from tensorflow_transform.saved.saved_transform_io_v2 import SavedModelLoader
 
     return SavedModelLoader(saved_model)

@@ -1,6 +1,8 @@
 """Raw Examples packed through a TransformGraph: the bytes of packed transformed Examples."""
 
 import json
+import os
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -82,6 +84,19 @@ def test_packed_raw_rows_have_the_bytes_of_packed_transformed_examples(raw, grap
     assert {c.name for c in straight.columns} >= {"z", "pair", "ids", "k"}
 
 
+def test_a_graph_that_was_replaced_at_its_path_is_loaded_again(raw, tmp_path):
+    [task] = shard_tasks(raw, "eval")[:1]
+    found = []
+    for factor in (1, 10):
+        graph = str(tmp_path / "graph")
+        shutil.rmtree(graph, ignore_errors=True)
+        analyze(lambda inputs, by=factor: {"y": inputs["x"] * by}, SCHEMA, graph, lambda work: ())
+        os.utime(f"{graph}/transform_fn/saved_model.pb", (factor, factor))
+        [batch] = TransformedRows(graph)(task.file, task.shard)
+        found.append(batch.column(0).flatten()[0].as_py())
+    assert found == [120, 1200]
+
+
 def artifact(kind, path):
     made = kind()
     made.uri = str(path)
@@ -130,7 +145,8 @@ def test_rows_that_grow_in_the_graph_come_in_smaller_batches(tmp_path, monkeypat
         offsets = np.arange(len(records) + 1) * 2**18
         return pa.RecordBatch.from_arrays([pa.LargeListArray.from_arrays(offsets, values)], ["x"])
 
-    monkeypatch.setattr(transformed, "_loaded", lambda graph: widened)
+    monkeypatch.setattr(transformed, "load_transform", lambda saved_model: None)
+    monkeypatch.setattr(transformed, "_loaded", lambda graph, loader: widened)
     shard = SimpleNamespace(rows=700, sha256=hash_file(str(path)).sha256.hex())
     batches = transformed.TransformedRows("")(str(path), shard)
     assert [batch.num_rows for batch in batches] == [256, *[63] * 7, 3]
