@@ -16,7 +16,7 @@ from typing import Any
 _RUNNERS = "tfx.components.infra_validator.model_server_runners"
 _RARE = {
     *("boto3", "docker", "google.cloud.bigquery", "google.cloud.pubsub", "matplotlib.pyplot"),
-    *("nltk", "nltk.stem", "tensorflow_model_analysis.view"),
+    "tensorflow_model_analysis.view",
     *(f"{_RUNNERS}.kubernetes_runner", f"{_RUNNERS}.local_docker_runner"),
 }
 

@@ -1,4 +1,5 @@
 import importlib
+import subprocess
 import sys
 from types import ModuleType
 
@@ -66,3 +67,15 @@ def test_late_import_missing_library_is_an_import_error(rare, monkeypatch):
     monkeypatch.setattr(late_imports, "_RARE", {"no_such_library"})
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("no_such_library")
+
+
+def test_late_imports_of_libraries_run_by_any_of_their_names():
+    code = """
+import importlib, sys
+from penstock.pipelines.cli.late_imports import LateImports, _RARE
+sys.meta_path.insert(0, LateImports())
+names = {"nltk.stem", *(name for name in _RARE if not name.startswith(("tfx", "tensorflow")))}
+for name in sorted(names, reverse=True):  # submodules before their packages
+    assert not hasattr(importlib.import_module(name), "no such name")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
