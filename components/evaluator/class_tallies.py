@@ -1,5 +1,6 @@
 """Tallies for several classes, Keras' metrics, means and correlation; picks a combiner's tally."""
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -33,17 +34,16 @@ class _Classes(Tally):
     def __init__(self, combiner: Any) -> None:
         super().__init__(combiner, inputs_of_key(combiner))
         check_extracts(combiner)
-        self._classes = 0
 
     def added(self, extracts: Extracts) -> Added:
         labels, predictions, weights = self.inputs.arrays(extracts)
-        classes = predictions.shape[1]
-        self._classes = self._classes or classes
+        classes, thresholds = predictions.shape[1], np.array(self.combiner._thresholds)
+        width = len(thresholds) * (classes + 2) * (classes + 1)
         actual = labels.argmax(axis=1) if labels.shape[1] > 1 else labels[:, 0].astype(np.int64)
-        if classes < 2 or classes != self._classes or actual.min() < -1 or actual.max() > classes:
+        known = self.sums.width in (1, width)  # 1: no rows so far
+        if classes < 2 or not known or actual.min() < -1 or actual.max() > classes:
             raise NotInBatchesError
-        thresholds = np.array(self.combiner._thresholds)
-        self.width = len(thresholds) * (classes + 2) * (classes + 1)
+        self.sums.width = width
         # If no class reaches a threshold, none reaches a higher one.
         none = np.logical_or.accumulate(predictions.max(axis=1)[:, None] <= thresholds, axis=1)
         predicted = np.where(none, -1, predictions.argmax(axis=1)[:, None])
@@ -54,9 +54,11 @@ class _Classes(Tally):
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
         found = self.combiner.create_accumulator()
         entry = multi_class_confusion_matrix_metrics.MatrixEntryKey
+        # (classes + 2) * (classes + 1) is between the squares of both.
+        classes = math.isqrt(self.sums.width // len(self.combiner._thresholds)) - 1
         for bucket, weight in zip(buckets.tolist(), sums.reshape(-1).tolist(), strict=True):
-            pair, predicted = divmod(bucket, self._classes + 1)
-            at, actual = divmod(pair, self._classes + 2)
+            pair, predicted = divmod(bucket, classes + 1)
+            at, actual = divmod(pair, classes + 2)
             by_threshold = found.setdefault(self.combiner._thresholds[at], {})
             by_threshold[entry(actual - 1, predicted - 1)] = weight
         return found

@@ -7,7 +7,6 @@ import traceback
 from typing import Any
 
 import tensorflow_model_analysis as tfma
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from tensorflow_model_analysis.api.types import EvalSharedModel
 from tensorflow_model_analysis.metrics import metric_specs
 from tensorflow_model_analysis.proto import config_pb2
@@ -21,17 +20,15 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, path_utils, proto_utils
 
+from penstock.components.batches.shards import ShardTask, shard_tasks
+from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import DataError
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
 from penstock.components.evaluator.inputs import NotInBatchesError
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.records import read_records
-from penstock.components.trainer.input.files import InputFiles, find_input
 
 logger = logging.getLogger(__name__)
-
-# Runners that work in this process; there, batches are faster than TFMA's own pipeline.
-_LOCAL_RUNNERS = {None, "DirectRunner", "FnApiRunner", "SwitchingDirectRunner"}
 
 # Error message about a feature that a model's parser needs, or about the key of a needed label.
 _REQUIRED = re.compile(
@@ -55,7 +52,7 @@ class Executor(executor.Executor):
             required = _REQUIRED.search("".join(traceback.format_exception(error)))
             if required is None:
                 raise
-            if fault := _without_value(_inputs(input_dict, exec_properties), required):
+            if fault := _without_value(_tasks(input_dict, exec_properties), required):
                 raise DataError(fault) from error
             raise
 
@@ -72,7 +69,11 @@ class Executor(executor.Executor):
             output = artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY])
             try:
                 evaluate(
-                    _inputs(input_dict, exec_properties), output, eval_config=config, models=models
+                    _tasks(input_dict, exec_properties),
+                    output,
+                    eval_config=config,
+                    models=models,
+                    engine=node_engine(self._make_beam_pipeline),
                 )
             except NotInBatchesError as error:
                 reason = str(error)
@@ -87,7 +88,6 @@ class Executor(executor.Executor):
 
     def _not_plain(self, input_dict: Artifacts, exec_properties: dict[str, Any]) -> str | None:
         """Names the input or option that only TFX's executor supports; None if there is none."""
-        runner = PipelineOptions(self._beam_pipeline_args or []).view_as(StandardOptions).runner
         payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(
             input_dict[keys.EXAMPLES_KEY]
         )
@@ -96,7 +96,6 @@ class Executor(executor.Executor):
             "no model": not input_dict.get(keys.MODEL_KEY),
             "a module of your own": bool(exec_properties.get(keys.MODULE_PATH_KEY)),
             "a schema": bool(input_dict.get(keys.SCHEMA_KEY)),
-            f"runner {runner}": runner not in _LOCAL_RUNNERS,
             "records that are no Examples": payload != example_gen_pb2.FORMAT_TF_EXAMPLE,
         }
         return ", ".join(name for name, found in reasons.items() if found) or None
@@ -108,7 +107,7 @@ class BatchEvaluator(component.Evaluator):
     The result equals TFMA's except for rounding, in TFMA's file formats. In these cases TFMA's own
     pipeline runs instead, and the log says why: TFMA's BinaryCrossEntropy, the top k classes, rows
     without a label or weight, a query_key, confidence intervals, SQL and cross slices, metrics
-    inside the model, a schema, a module of your own, a runner that is not local.
+    inside the model, a schema, a module of your own.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
@@ -125,20 +124,25 @@ def _eval_config(input_dict: Artifacts, exec_properties: dict[str, Any]) -> conf
     return config
 
 
-def _inputs(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[InputFiles]:
-    splits = json_utils.loads(exec_properties.get(keys.EXAMPLE_SPLITS_KEY) or "null")
-    return [
-        find_input([io_utils.all_files_pattern(uri)], split=split)
-        for split in splits or ["eval"]
-        for uri in artifact_utils.get_split_uris(input_dict[keys.EXAMPLES_KEY], split)
-    ]
+def _tasks(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[ShardTask]:
+    splits = json_utils.loads(exec_properties.get(keys.EXAMPLE_SPLITS_KEY) or "null") or ["eval"]
+    found = []
+    for split in splits:
+        for examples in input_dict[keys.EXAMPLES_KEY]:
+            tasks = [task for task in shard_tasks(examples.uri, split) if task.shard.rows]
+            if not tasks:
+                raise DataError(
+                    f"{examples.uri}: split {split!r} has no rows; ingest more data or other splits"
+                )
+            found += tasks
+    return found
 
 
-def _without_value(inputs: list[InputFiles], required: re.Match[str]) -> str | None:
+def _without_value(tasks: list[ShardTask], required: re.Match[str]) -> str | None:
     """Names the first row that lacks the label or feature which an error message requires."""
     # If no row has the label, the model makes it, and nothing is missing.
     name, place, is_stored = required[1] or required[2], None, bool(required[1])
-    files = [file for found in inputs for file in found.files if "://" not in file]
+    files = (task.file for task in tasks if "://" not in task.file)
     records = ((file, record) for file in files for record in read_records(file))
     for file, (number, _, payload) in records:
         example: Any = parse_example(payload)

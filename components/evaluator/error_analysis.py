@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,11 @@ class ErrorAnalysis:
     """Collects a random sample and the worst rows, for each output of the candidate.
 
     A row's error is the distance between its prediction and its label; for several classes, the
-    difference between the highest prediction and that of the label.
+    difference between the highest prediction and that of the label. It is picklable. An
+    analysis that will be one of `parts` keeps its share of the sample's bytes.
     """
 
-    def __init__(self, eval_config: config_pb2.EvalConfig) -> None:
+    def __init__(self, eval_config: config_pb2.EvalConfig, seed: int = 0, parts: int = 1) -> None:
         spec = next(s for s in eval_config.model_specs if not s.is_baseline)
         name = spec.name if len(eval_config.model_specs) > 1 else ""
         self._labels = set(spec.label_keys.values()) | {spec.label_key}
@@ -62,14 +63,15 @@ class ErrorAnalysis:
         self._classes: dict[str, dict[float, int]] = {target: {} for target in self._outputs}
         self._squares = {target: KeyedSums() for target in self._outputs}
         self._sample: _Kept | None = None
-        self._random = np.random.default_rng(0)
+        self._sample_bytes = _SAMPLE_BYTES // parts
+        self._random = np.random.default_rng(seed)
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
         """Adds a batch of TFMA's extracts; `rows` and `slices` are from `Slicer.members`."""
         records = extracts[constants.INPUT_KEY]
         if self._sample is None:
             mean_bytes = 1 + sum(map(len, records)) // len(records)
-            self._sample = _Kept(min(_SAMPLE_ROWS, 1 + _SAMPLE_BYTES // mean_bytes))
+            self._sample = _Kept(min(_SAMPLE_ROWS, 1 + self._sample_bytes // mean_bytes))
         columns = [records]
         try:
             read = {target: _read(inputs, extracts) for target, inputs in self._outputs.items()}
@@ -82,11 +84,28 @@ class ErrorAnalysis:
             columns += [labels, predictions]
             squares = far[rows] ** 2
             self._squares[target].add(slices, np.stack([np.ones(len(rows)), squares, squares**2]))
-            counts = self._classes[target]
-            if len(counts) <= _MOST_CLASSES:
-                for value, count in zip(*np.unique(labels, return_counts=True), strict=True):
-                    counts[float(value)] = counts.get(float(value), 0) + int(count)
+            values, found = np.unique(labels, return_counts=True)
+            self._count(target, zip(values.tolist(), found.tolist(), strict=True))
         self._sample.add(self._random.random(len(records)), *columns)
+
+    def merge(self, other: "ErrorAnalysis", numbers: np.ndarray) -> None:
+        """Adds the rows of another, whose slices have these numbers here, int64 [slices]."""
+        if not other._outputs:
+            self._outputs = {}
+        if other._sample is None or not self._outputs:
+            return
+        for target in self._outputs:
+            self._wrong[target].merge(other._wrong[target])
+            self._squares[target].merge(other._squares[target], numbers)
+            self._count(target, other._classes[target].items())
+        self._sample = self._sample or _Kept(_SAMPLE_ROWS)
+        self._sample.merge(other._sample)
+
+    def _count(self, target: str, found: Iterable[tuple[float, int]]) -> None:
+        counts = self._classes[target]
+        if len(counts) <= _MOST_CLASSES:
+            for value, count in found:
+                counts[value] = counts.get(value, 0) + count
 
     def write(self, folder: str, slices: Sequence[SliceKey], predict: Predict) -> None:
         """Writes `error_analysis.json` into an evaluation's folder; `slices` are TFMA's keys."""
@@ -205,6 +224,10 @@ class _Kept:
         self._scores = scores[best]
         pairs = zip(held, columns, strict=True)
         self.columns = [np.concatenate(pair)[best] for pair in pairs]
+
+    def merge(self, other: "_Kept") -> None:
+        if other.columns:
+            self.add(other._scores, *other.columns)
 
 
 def _read(inputs: Inputs, extracts: Extracts) -> Columns:

@@ -1,4 +1,4 @@
-"""Evaluates models on Examples: predicts, slices and sums whole batches, writes TFMA's files."""
+"""Evaluates models on Examples: sums whole batches by slice, and writes TFMA's files."""
 
 import logging
 import os
@@ -12,18 +12,17 @@ from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.api.types import EvalSharedModel
 from tensorflow_model_analysis.evaluators import metrics_plots_and_validations_evaluator as tfma
 from tensorflow_model_analysis.evaluators import metrics_validator
-from tensorflow_model_analysis.metrics import metric_specs, metric_types
+from tensorflow_model_analysis.metrics import metric_types
 from tensorflow_model_analysis.proto import config_pb2
 from tensorflow_model_analysis.utils import model_util
 from tensorflow_model_analysis.writers import eval_config_writer
 from tensorflow_model_analysis.writers import metrics_plots_and_validations_writer as writer
 
-from penstock.components.evaluator.class_tallies import tally_of
-from penstock.components.evaluator.error_analysis import ErrorAnalysis
-from penstock.components.evaluator.predictor import Predictor, read_batches
-from penstock.components.evaluator.slices import SliceKey, Slicer
+from penstock.components.batches.shards import ShardTask
+from penstock.components.engine.tasks import Engine
+from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.tallies import Tally
-from penstock.components.trainer.input.files import InputFiles
+from penstock.components.evaluator.tasks import EvaluateShard, Sums, sum_shards
 
 logger = logging.getLogger(__name__)
 
@@ -71,40 +70,33 @@ def not_in_batches(
 
 
 def evaluate(
-    inputs: Sequence[InputFiles],
+    tasks: Sequence[ShardTask],
     output: str,
     *,
     eval_config: config_pb2.EvalConfig,
     models: Sequence[EvalSharedModel],
+    engine: Engine = 1,
 ) -> None:
     """Evaluates as TFMA does, and writes TFMA's files and an error analysis (`ErrorAnalysis`).
 
-    Metrics differ from TFMA's by rounding, since rows are summed in another order. If a metric or
-    the rows raise NotInBatchesError, nothing is written.
+    Metrics differ from TFMA's by rounding, since rows are summed in another order; they are the
+    same on any engine. If a metric or the rows raise NotInBatchesError, nothing is written.
     """
-    models = model_util.verify_and_update_eval_shared_models(list(models)) or []
-    separated = tfma._filter_and_separate_computations(
-        metric_specs.to_computations(list(eval_config.metrics_specs), eval_config=eval_config)
+    work = EvaluateShard(
+        eval_config.SerializeToString(deterministic=True),
+        tuple((model.model_path, model.model_name) for model in models),
+        shards=len(tasks),
     )
-    tallies = [tally_of(computation) for computation in separated.non_derived_computations]
-    slicer = Slicer(eval_config)
-    predictor = Predictor(eval_config, models, slice_names=slicer.names)
-    analysis = ErrorAnalysis(eval_config)
-    rows_read = 0
-    for found in inputs:
-        for records in read_batches(found):
-            for batch in predictor.batches(records):
-                rows, slices = slicer.members(batch.rows, batch.column)
-                for tally in tallies:
-                    tally.add(batch.extracts, rows, slices)
-                analysis.add(batch.extracts, rows, slices)
-                rows_read += batch.rows
-    _log_rows(rows_read, slicer, eval_config)
-    outputs = ((key, _outputs(tallies, number)) for number, key in enumerate(slicer.keys))
-    results = _derived(outputs, separated, eval_config)
+    tallies = work.tallies  # raises before any work if a metric is not known
+    sums = sum_shards(work, tasks, engine=engine, output=output)
+    _log_rows(sums, eval_config)
+    for tally, summed in zip(tallies, sums.tallies, strict=True):
+        tally.sums = summed
+    outputs = ((key, _outputs(tallies, number)) for number, key in enumerate(sums.keys))
+    results = _derived(outputs, work.computations, eval_config)
     _write_results(results, output, eval_config=eval_config, models=models)
-    analysis.write(
-        output, slicer.keys, lambda records: (b.extracts for b in predictor.batches(records))
+    sums.analysis.write(
+        output, sums.keys, lambda records: (b.extracts for b in work.predictor.batches(records))
     )
 
 
@@ -115,9 +107,9 @@ def _outputs(tallies: Sequence[Tally], number: int) -> dict[Any, Any]:
     return found
 
 
-def _log_rows(rows: int, slicer: Slicer, eval_config: config_pb2.EvalConfig) -> None:
-    parts = [f"{rows:,} rows in {len(slicer.keys):,} slices"]
-    for spec, outside in zip(eval_config.slicing_specs, slicer.outside, strict=False):
+def _log_rows(sums: Sums, eval_config: config_pb2.EvalConfig) -> None:
+    parts = [f"{sums.rows:,} rows in {len(sums.keys):,} slices"]
+    for spec, outside in zip(eval_config.slicing_specs, sums.outside, strict=False):
         if outside:
             values = [f"{name}={value}" for name, value in spec.feature_values.items()]
             parts.append(f"{outside:,} in none of {', '.join([*spec.feature_keys, *values])}")

@@ -16,9 +16,9 @@ from tensorflow_model_analysis.utils import model_util, util
 
 from penstock.components.evaluator.inputs import Extracts
 from penstock.components.evaluator.slices import Coded, coded_array, coded_list
-from penstock.components.packing.rows import RowDecoder
+from penstock.components.packing.rows import RowDecoder, read_payloads
+from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB
-from penstock.components.trainer.input.files import InputFiles
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 _MOST_ROWS = 4096
 # A network needs many times the bytes of its input; images of 85 KB make batches of 96.
 _BATCH_BYTES = 8 * MIB
-_LEAST_ROWS = 32
 # Errors of a model with a fixed batch size or with too little memory; TFMA then goes row by row.
 _TOO_MANY = (
     ValueError,
@@ -36,17 +35,10 @@ _TOO_MANY = (
 )
 
 
-def read_batches(found: InputFiles) -> Iterator[np.ndarray]:
-    """Yields the records of all files in batches: arrays of bytes objects [n]."""
-    pairs = list(zip(found.files, found.compressions, strict=True))
-    for compression in ("", "GZIP"):
-        files = [file for file, packed in pairs if packed == compression]
-        if files:
-            dataset = tf.data.TFRecordDataset(files, compression)
-            first = [len(record) for record in dataset.take(64).as_numpy_iterator()]
-            fitting = _BATCH_BYTES * len(first) // max(1, sum(first))
-            rows = max(_LEAST_ROWS, min(_MOST_ROWS, fitting))
-            yield from dataset.batch(rows).prefetch(2).as_numpy_iterator()
+def read_batches(file: str, shard: Shard) -> Iterator[np.ndarray]:
+    """Yields the records of a shard in batches: arrays of bytes objects [n]."""
+    for payloads in read_payloads(file, shard, rows=_MOST_ROWS, size=_BATCH_BYTES):
+        yield np.array(payloads, object)
 
 
 @dataclass(frozen=True)

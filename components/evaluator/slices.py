@@ -112,10 +112,11 @@ class Slicer:
                 if held
             }
             keys = slicer_lib.get_slices_for_features_dicts([], row, [self._specs[index]])
-            known[values] = [self._number(key) for key in keys]
+            known[values] = [self.number(key) for key in keys]
         return known[values]
 
-    def _number(self, key: SliceKey) -> int:
+    def number(self, key: SliceKey) -> int:
+        """Returns the number of a slice, which may be new."""
         if key not in self._numbers:
             self._numbers[key] = len(self.keys)
             self.keys.append(key)

@@ -31,10 +31,12 @@ Added = tuple[np.ndarray, np.ndarray, np.ndarray]
 class KeyedSums:
     """Sums of many columns by an integer key, in float64.
 
-    Memory grows with the number of distinct keys, not with the range of keys.
+    A key is `slice number * width + bucket`. Memory grows with the number of distinct keys, not
+    with the range of keys.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 1) -> None:
+        self.width = width  # number of buckets per slice
         self._keys: list[np.ndarray] = []
         self._columns: list[np.ndarray] = []
         self._summed = self._pending = 0
@@ -57,6 +59,18 @@ class KeyedSums:
         found = slice(*np.searchsorted(keys, (first, last)))
         return keys[found], columns[:, found]
 
+    def merge(self, other: "KeyedSums", numbers: np.ndarray) -> None:
+        """Adds the sums of another, whose slices have these numbers here, int64 [slices]."""
+        if not other._keys:
+            return
+        if not self._keys:
+            self.width = other.width
+        if self.width != other.width:
+            raise NotInBatchesError
+        keys, columns = other.between(0, len(numbers) * other.width)
+        slices, buckets = np.divmod(keys, self.width)
+        self.add(numbers[slices] * self.width + buckets, columns)
+
     def _sum(self) -> None:
         keys, where = np.unique(np.concatenate(self._keys), return_inverse=True)
         columns = np.concatenate(self._columns, axis=1)
@@ -68,24 +82,26 @@ class KeyedSums:
 class Tally(ABC):
     """Sums of one combiner for all slices; NotInBatchesError if a setting is not supported."""
 
-    # Number of buckets per slice.
-    width = 1
-
-    def __init__(self, combiner: Any, inputs: Inputs) -> None:
+    def __init__(self, combiner: Any, inputs: Inputs, width: int = 1) -> None:
         self.combiner = combiner
         self.inputs = inputs
-        self._sums = KeyedSums()
+        self.sums = KeyedSums(width)
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
         """Adds a batch of TFMA's extracts; `rows` and `slices` are from `Slicer.members`."""
         buckets, values, counts = self.added(extracts)
         kept = counts[rows]
-        keys = (slices[:, None] * self.width + buckets[rows])[kept]
-        self._sums.add(keys, values[:, rows][:, kept])
+        keys = (slices[:, None] * self.sums.width + buckets[rows])[kept]
+        self.sums.add(keys, values[:, rows][:, kept])
+
+    def take(self) -> KeyedSums:
+        """Returns the sums so far, and begins anew."""
+        taken, self.sums = self.sums, KeyedSums(self.sums.width)
+        return taken
 
     def accumulator(self, number: int) -> Any:
-        first = number * self.width
-        keys, sums = self._sums.between(first, first + self.width)
+        first = number * self.sums.width
+        keys, sums = self.sums.between(first, first + self.sums.width)
         return self.accumulated(keys - first, sums)
 
     @abstractmethod
@@ -131,8 +147,7 @@ class _Histogram(Tally):
     """Histogram of labels and weights by prediction, for calibration, AUC and other metrics."""
 
     def __init__(self, combiner: Any) -> None:
-        super().__init__(combiner, inputs_of_key(combiner))
-        self.width = combiner._num_buckets + 2
+        super().__init__(combiner, inputs_of_key(combiner), combiner._num_buckets + 2)
 
     def added(self, extracts: Extracts) -> Added:
         own = self.combiner
@@ -146,7 +161,7 @@ class _Histogram(Tally):
                 "again with a lower learning rate, or give the model features without NaN"
             )
         index = (by - own._left) / own._range * own._num_buckets + 1
-        buckets = np.clip(index, 0, self.width - 1).astype(np.int64)
+        buckets = np.clip(index, 0, self.sums.width - 1).astype(np.int64)
         added = np.stack([labels * weights, predictions * weights, weights])
         # TFMA leaves out rows with weight 0 if labels may be fractions.
         return buckets, added, (weights != 0) | (not own._fractional_labels)
@@ -169,12 +184,11 @@ class _Matrices(Tally):
     """Binary confusion matrices; the bucket is the number of thresholds below a prediction."""
 
     def __init__(self, combiner: Any) -> None:
-        super().__init__(combiner, inputs_of_key(combiner))
         check_extracts(combiner)
         if not combiner._enable_fractional_labels or combiner._example_id_key:
             raise NotInBatchesError
         self._thresholds = np.array(sorted(set(combiner._binary_confusion_matrices._thresholds)))
-        self.width = len(self._thresholds) + 1
+        super().__init__(combiner, inputs_of_key(combiner), len(self._thresholds) + 1)
 
     def added(self, extracts: Extracts) -> Added:
         labels, predictions, weights = self.inputs.pairs(extracts)
@@ -185,7 +199,7 @@ class _Matrices(Tally):
         return buckets, added, np.ones_like(buckets, bool)
 
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
-        by_bucket = np.zeros((2, self.width))
+        by_bucket = np.zeros((2, self.sums.width))
         if len(buckets):
             by_bucket[:, buckets] = sums
         below = by_bucket.cumsum(axis=1)[:, :-1]

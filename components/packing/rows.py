@@ -140,13 +140,15 @@ def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBa
         read += len(payloads)
 
 
-def read_payloads(file: str, shard: Shard, *, rows: int = BATCH_ROWS) -> Iterator[list[bytes]]:
-    """Yields the serialized records of a shard, up to `rows` or about `BATCH_BYTES` at a time."""
+def read_payloads(
+    file: str, shard: Shard, *, rows: int = BATCH_ROWS, size: int = BATCH_BYTES
+) -> Iterator[list[bytes]]:
+    """Yields the serialized records of a shard, up to `rows` or about `size` bytes at a time."""
     path = local_path(file)
     read = 0
     with open_file(path) as content:
         stream = HashingStream(content)
-        for payloads in RecordReader(stream, file).payload_batches(rows, BATCH_BYTES):
+        for payloads in RecordReader(stream, file).payload_batches(rows, size):
             yield payloads
             read += len(payloads)
         while stream.read(CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""Runs statistics, analysis and packing in process and on an engine; prints digests of their files.
+"""Runs the nodes of tasks in process and on an engine; prints digests of the files they write.
 
 python batch_nodes.py CSV FOLDER BEAM_ARGUMENT...
 """
@@ -9,14 +9,37 @@ import sys
 from importlib.resources import as_file, files
 from pathlib import Path
 
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_model_analysis.proto import config_pb2
+from tfx.dsl.components.common.importer import Importer
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
+from tfx.types.standard_artifacts import Model
 
 from penstock import nodes
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.sharding import ShardOptions
+
+METRICS = """
+model_specs {signature_name: "miles" label_key: "trip_miles"}
+slicing_specs {} slicing_specs {feature_keys: "payment_type"}
+metrics_specs {metrics {class_name: "ExampleCount"} metrics {class_name: "MeanSquaredError"}}
+"""
+
+
+def save_model(folder):
+    spec = {"trip_seconds": tf.io.FixedLenFeature([], tf.int64, 0)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def miles(examples):
+        seconds = tf.io.parse_example(examples, spec)["trip_seconds"]
+        return {"outputs": tf.cast(seconds, tf.float32)[:, None] / 200}
+
+    tf.saved_model.save(tf.Module(), str(folder / "Format-Serving"), signatures={"miles": miles})
+    return str(folder)
 
 
 def run(data, root, schema, beam_args):
@@ -35,19 +58,28 @@ def run(data, root, schema, beam_args):
         materialize=False,
     )
     graph = transform.outputs["transform_graph"]
+    root.mkdir()
+    model = Importer(source_uri=save_model(root / "model"), artifact_type=Model)
+    evaluator = nodes.BatchEvaluator(
+        examples=examples,
+        model=model.outputs["result"],
+        eval_config=text_format.Parse(METRICS, config_pb2.EvalConfig()),
+    )
     components = [
         rows,
         nodes.BatchStatisticsGen(examples),
         curated,
         transform,
         nodes.Pack(examples, transform_graph=graph, apply_graph=True),
+        model,
+        evaluator,
     ]
-    root.mkdir()
     metadata = sqlite_metadata_connection_config(str(root / "metadata.sqlite"))
     LocalDagRunner().run(
         Pipeline("nodes", str(root), metadata, components, beam_pipeline_args=beam_args)
     )
-    written = (*root.rglob("Split-*/*"), *root.rglob("assets/*"), *root.rglob("*.pbtxt"))
+    patterns = ("Split-*/*", "assets/*", "*.pbtxt", "*.tfrecord")
+    written = [file for pattern in patterns for file in root.rglob(pattern)]
     return {
         "/".join(file.relative_to(root).parts): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in written

@@ -229,7 +229,9 @@ def test_nodes_in_batches_write_the_bytes_of_one_process(flink, network, volume,
     assert status == "0", logs.stderr
     here, there = json.loads(logs.stdout.splitlines()[-1])
     nodes = {name.partition("/")[0] for name in here}
-    assert nodes >= {"BatchStatisticsGen", "BatchTransform", "Pack", "ShardedExampleGen"}
+    assert nodes >= {
+        *("BatchStatisticsGen", "BatchTransform", "Pack", "ShardedExampleGen", "BatchEvaluator"),
+    }
     assert there == here
 
 

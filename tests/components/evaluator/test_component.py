@@ -126,11 +126,9 @@ def test_input_that_only_tfx_supports_is_left_to_tfx_and_logged(
     caplog.set_level(logging.INFO, logger="penstock")
     done = []
     monkeypatch.setattr(stock.Executor, "Do", lambda self, *of: done.append(of))
-    do(beam_args=["--runner=DataflowRunner"], schema=[artifact(Schema, "nowhere")])
+    do(schema=[artifact(Schema, "nowhere")])
     assert len(done) == 1
-    assert our_messages() == [
-        "not evaluated in batches but by TFMA's own pipeline: a schema, runner DataflowRunner"
-    ]
+    assert our_messages() == ["not evaluated in batches but by TFMA's own pipeline: a schema"]
 
 
 def test_metric_unknown_in_batches_is_left_to_tfma_and_logged(
@@ -152,7 +150,7 @@ def test_another_error_is_not_hidden_by_one_of_looking_for_its_row(do, monkeypat
         raise RuntimeError("of the model")
 
     monkeypatch.setattr(Executor, "_evaluate", fail)
-    monkeypatch.setattr(component, "find_input", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(component, "shard_tasks", lambda *_, **__: 1 / 0)
     with pytest.raises(RuntimeError, match="of the model"):
         do()
 

@@ -13,12 +13,11 @@ from local_beam import local_pipeline
 from tensorflow_model_analysis.proto import config_pb2
 from tfx_bsl.tfxio import tf_example_record
 
+from penstock.components.batches.shards import shard_tasks
 from penstock.components.errors import DataError
-from penstock.components.evaluator import evaluate as evaluate_module
-from penstock.components.evaluator import predictor
+from penstock.components.evaluator import predictor, tasks
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
 from penstock.components.evaluator.inputs import NotInBatchesError
-from penstock.components.trainer.input.files import find_input
 
 PARSED = {"x": (tf.float32,), "label": (tf.int64, -1), "class": (tf.int64, 0)}
 
@@ -108,7 +107,7 @@ def examples(tmp_path_factory, write_examples, random):
                 "tags": [None, "a", ["a", "b"], ["b", "c", "b"]][i % 4],
             }
         )
-    return write_examples(tmp_path_factory.mktemp("data") / "examples", rows)
+    return write_examples(tmp_path_factory.mktemp("data") / "Split-eval", rows)
 
 
 @pytest.fixture(scope="module")
@@ -168,9 +167,9 @@ def stock(examples, output, eval_config, models):
         )
 
 
-def in_batches(examples, output, eval_config, models):
-    found = find_input([f"{examples}/*"], split="eval")
-    evaluate([found], str(output), eval_config=eval_config, models=models)
+def in_batches(examples, output, eval_config, models, engine=1):
+    tasks = shard_tasks(str(examples.parent), "eval")
+    evaluate(tasks, str(output), eval_config=eval_config, models=models, engine=engine)
 
 
 def values(path, message):
@@ -231,18 +230,17 @@ def test_metrics_of_each_case_equal_tfma(
 def test_batches_read_without_garbage_collection_are_released_after_use(
     examples, models, shared_models, tmp_path, monkeypatch
 ):
-    read_batches = evaluate_module.read_batches
+    read_batches = tasks.read_batches
     batches, alive = [], []
 
-    def watched(found):
-        for records in read_batches(found):
+    def watched(file, shard):
+        for records in read_batches(file, shard):
             batches.append(weakref.ref(records))
             alive.append(sum(batch() is not None for batch in batches))
             yield records
 
-    monkeypatch.setattr(evaluate_module, "read_batches", watched)
+    monkeypatch.setattr(tasks, "read_batches", watched)
     monkeypatch.setattr(predictor, "_MOST_ROWS", 8)
-    monkeypatch.setattr(predictor, "_LEAST_ROWS", 8)
     eval_config, shared = shared_models(config(CASES["binary, weighted"]), models[0])
     gc.disable()
     try:
@@ -251,6 +249,17 @@ def test_batches_read_without_garbage_collection_are_released_after_use(
         gc.enable()
     assert len(alive) == 30
     assert max(alive) <= 2  # the batch in use and the one that was just read
+
+
+def test_two_processes_give_the_same_files_as_one(examples, models, shared_models, tmp_path):
+    eval_config, shared = shared_models(config(CASES["classes"]), models[0])
+    for count in (1, 2):
+        in_batches(examples, tmp_path / str(count), eval_config, shared, engine=count)
+    one, two = (
+        {path.name: path.read_bytes() for path in (tmp_path / count).iterdir()} for count in "12"
+    )
+    assert one.keys() == two.keys()
+    assert {name for name in one if one[name] != two[name]} <= {"eval_config.json"}  # of maps
 
 
 JUDGED = """
@@ -291,7 +300,7 @@ def test_validation_against_a_baseline_equals_tfma(
 
 
 def evaluated(rows, text, model, shared_models, write_examples, tmp_path):
-    folder = write_examples(tmp_path / "examples", rows)
+    folder = write_examples(tmp_path / "Split-eval", rows)
     in_batches(folder, tmp_path / "out", *shared_models(config(text), model))
     return tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
 
@@ -393,8 +402,8 @@ def test_sequence_examples_with_slices_are_evaluated_by_context(
         _, found, _ = tf.io.parse_sequence_example(examples, {}, lists)
         return {"outputs": tf.reduce_sum(found["s"], axis=[1, 2])[:, None]}
 
-    (tmp_path / "examples").mkdir()
-    with tf.io.TFRecordWriter(str(tmp_path / "examples/data")) as file:
+    (tmp_path / "Split-eval").mkdir()
+    with tf.io.TFRecordWriter(str(tmp_path / "Split-eval/data")) as file:
         for i in range(6):
             row = tf.train.SequenceExample()
             row.context.feature["y"].float_list.value.append(i % 2)
@@ -404,7 +413,7 @@ def test_sequence_examples_with_slices_are_evaluated_by_context(
     text = 'model_specs {signature_name: "steps" label_key: "y"} slicing_specs {feature_keys: "y"} '
     text += f"metrics_specs {{{metrics('ExampleCount', 'MeanPrediction')}}}"
     model = save_model(tmp_path / "model", {}, steps=steps)
-    in_batches(tmp_path / "examples", tmp_path / "out", *shared_models(config(text), model))
+    in_batches(tmp_path / "Split-eval", tmp_path / "out", *shared_models(config(text), model))
     found = tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
     means = {key[0][1]: values[""][""]["mean_prediction"]["doubleValue"] for key, values in found}
     assert means == {0.0: 2.0, 1.0: 3.0}

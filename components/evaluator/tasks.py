@@ -1,0 +1,115 @@
+"""Evaluation as tasks: each adds the rows of a shard; the sums are merged in order of shards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.evaluators import metrics_plots_and_validations_evaluator as stock
+from tensorflow_model_analysis.metrics import metric_specs
+from tensorflow_model_analysis.proto import config_pb2
+from tensorflow_model_analysis.utils import model_util
+
+from penstock.components import activity
+from penstock.components.batches.shards import ShardTask, run_shards
+from penstock.components.engine.tasks import Engine
+from penstock.components.evaluator.class_tallies import tally_of
+from penstock.components.evaluator.error_analysis import ErrorAnalysis
+from penstock.components.evaluator.inputs import NotInBatchesError
+from penstock.components.evaluator.predictor import Predictor, read_batches
+from penstock.components.evaluator.slices import SliceKey, Slicer
+from penstock.components.evaluator.tallies import KeyedSums, Tally
+
+
+@dataclass
+class Sums:
+    """Sums over the rows of some shards; picklable, as TFMA's combiners are not."""
+
+    rows: int
+    keys: list[SliceKey]  # TFMA's slice keys, by slice number
+    outside: list[int]  # number of rows outside all slices, by slicing spec
+    tallies: list[KeyedSums]
+    analysis: ErrorAnalysis
+
+    def merge(self, other: "Sums") -> None:
+        numbers = {key: number for number, key in enumerate(self.keys)}
+        theirs = np.array([numbers.setdefault(key, len(numbers)) for key in other.keys], np.int64)
+        self.keys = [*numbers]
+        self.rows += other.rows
+        self.outside = [a + b for a, b in zip(self.outside, other.outside, strict=True)]
+        for tally, more in zip(self.tallies, other.tallies, strict=True):
+            tally.merge(more, theirs)
+        self.analysis.merge(other.analysis, theirs)
+
+
+@dataclass(frozen=True)
+class EvaluateShard:
+    """The work of a task. What a process needs for all its shards is made once."""
+
+    config: bytes
+    models: tuple[tuple[str, str], ...]  # path and name
+    shards: int  # number of all tasks
+
+    def __reduce__(self) -> tuple[type["EvaluateShard"], tuple[object, ...]]:
+        return EvaluateShard, (self.config, self.models, self.shards)  # without what was made
+
+    @cached_property
+    def eval_config(self) -> config_pb2.EvalConfig:
+        return config_pb2.EvalConfig.FromString(self.config)
+
+    @cached_property
+    def computations(self) -> Any:
+        specs = list(self.eval_config.metrics_specs)
+        found = metric_specs.to_computations(specs, eval_config=self.eval_config)
+        return stock._filter_and_separate_computations(found)
+
+    @cached_property
+    def tallies(self) -> list[Tally]:
+        return [tally_of(one) for one in self.computations.non_derived_computations]
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        models = [
+            tfma.default_eval_shared_model(path, model_name=name, eval_config=self.eval_config)
+            for path, name in self.models
+        ]
+        models = model_util.verify_and_update_eval_shared_models(models) or []
+        return Predictor(self.eval_config, models, slice_names=Slicer(self.eval_config).names)
+
+    def __call__(self, task: ShardTask) -> Sums | str:
+        """Returns sums; or why rows cannot be added in batches, as engines pass on only texts."""
+        slicer, rows_read = Slicer(self.eval_config), 0
+        seed = int(task.shard.sha256, 16)  # not that of other shards, whatever process does them
+        analysis = ErrorAnalysis(self.eval_config, seed, parts=self.shards)
+        try:
+            for records in read_batches(task.file, task.shard):
+                for batch in self.predictor.batches(records):
+                    rows, slices = slicer.members(batch.rows, batch.column)
+                    for tally in self.tallies:
+                        tally.add(batch.extracts, rows, slices)
+                    analysis.add(batch.extracts, rows, slices)
+                    rows_read += batch.rows
+                    activity.advance(batch.rows)
+        except NotInBatchesError as error:
+            return str(error)
+        sums = [tally.take() for tally in self.tallies]
+        return Sums(rows_read, slicer.keys, slicer.outside, sums, analysis)
+
+
+def sum_shards(
+    work: EvaluateShard, tasks: Sequence[ShardTask], *, engine: Engine, output: str
+) -> Sums:
+    """Returns the sums over one or more shards, which are the same on any engine."""
+    parts = (_checked(part) for part in run_shards(work, tasks, engine=engine, output=output))
+    merged = next(parts)
+    for part in parts:
+        merged.merge(part)
+    return merged
+
+
+def _checked(part: Sums | str) -> Sums:
+    if isinstance(part, str):
+        raise NotInBatchesError(part)
+    return part
