@@ -35,7 +35,6 @@ from penstock.pipelines.cli import (
     submit,
     verify,
 )
-from penstock.pipelines.cli.late_imports import LateImports
 from penstock.pipelines.terminal.interrupts import (
     EXIT_CODE,
     CommandInterruptedError,
@@ -149,7 +148,6 @@ def spare_imports(command: str = "") -> None:
     unused = ("keras", "googleapiclient") if command == "predict" else ("kubernetes_validate",)
     for name in unused:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-    sys.meta_path.insert(0, LateImports())
     # Garbage collection among a million objects of libraries takes 1.2 s of a run's imports.
     gc.set_threshold(100_000, 20, 20)
 
