@@ -1,4 +1,4 @@
-"""Ingest, statistics, analysis and packing in one process and in two, stage by stage and in all.
+"""All stages in tasks, from ingest to evaluation, in one process and in two, stage by stage.
 
 The trips that the tfx wheel ships, over and over, through the nodes' executors, one after the other
 as a run has them. Of one process the imports are not counted, as a run needs them anyway; of two,
@@ -41,7 +41,31 @@ def prepare(folder: Path, times: int) -> int:
     schema.write_text((files("penstock.schemas.taxi") / schema.name).read_text())
     read(folder, folder / "rows", 1)
     analyze(folder, folder / "graph", 1)
+    save_model(folder / "graph", folder / "model" / "Format-Serving")
     return rows
+
+
+def save_model(graph: Path, folder: Path) -> None:
+    """Writes a model of raw Examples: the transform graph, and one layer that is not trained."""
+    import tensorflow as tf
+    import tensorflow_transform as tft
+
+    transform = tft.TFTransformOutput(str(graph))
+    module = tf.Module()
+    module.transform = transform.transform_features_layer()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def features(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        parsed = tf.io.parse_example(examples, transform.raw_feature_spec())
+        return module.transform(parsed)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def score(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        numbers = features(examples)["numbers_xf"]
+        return {"outputs": tf.sigmoid(tf.reduce_sum(numbers, axis=1, keepdims=True))}
+
+    signatures = {"score": score, "transform": features}
+    tf.saved_model.save(module, str(folder), signatures=signatures)
 
 
 def read(folder: Path, output: Path, workers: int) -> None:
@@ -103,8 +127,39 @@ def pack(folder: Path, output: Path, workers: int) -> None:
     )
 
 
+METRICS = """
+model_specs {signature_name: "score" label_key: "big_tipper_xf"
+             preprocessing_function_names: "transform"}
+slicing_specs {} slicing_specs {feature_keys: "trip_start_hour"}
+metrics_specs {metrics {class_name: "AUC"} metrics {class_name: "BinaryAccuracy"}}
+"""
+
+
+def evaluate(folder: Path, output: Path, workers: int) -> None:
+    """BatchEvaluator, over both splits and in 25 slices."""
+    from google.protobuf import text_format
+    from tensorflow_model_analysis.proto import config_pb2
+    from tfx.types.standard_artifacts import Model, ModelBlessing, ModelEvaluation
+    from tfx.utils import proto_utils
+
+    from penstock.components.evaluator.component import Executor
+
+    _do(
+        Executor,
+        workers,
+        {"examples": [_examples(folder)], "model": [_artifact(Model, folder / "model")]},
+        {
+            "evaluation": [_artifact(ModelEvaluation, output)],
+            "blessing": [_artifact(ModelBlessing, folder / "blessing")],
+        },
+        eval_config=proto_utils.proto_to_json(text_format.Parse(METRICS, config_pb2.EvalConfig())),
+        example_splits='["train", "eval"]',
+    )
+
+
 STAGES: Mapping[str, Callable[[Path, Path, int], None]] = {
     "ingest": read, "statistics": summarize, "analysis": analyze, "packing": pack,
+    "evaluation": evaluate,
 }  # fmt: skip
 
 
@@ -144,7 +199,12 @@ def contend(workers: int, folder: Path) -> dict[str, dict[str, float]]:
     """All stages with so many processes: seconds of each, and MiB of the largest process so far."""
     from penstock.components.engine.processes import kept_processes
     from penstock.components.example_gen.ingest import ingest  # noqa: F401
-    from penstock.nodes import BatchStatisticsGen, BatchTransform, Pack  # noqa: F401
+    from penstock.nodes import (  # noqa: F401
+        BatchEvaluator,
+        BatchStatisticsGen,
+        BatchTransform,
+        Pack,
+    )
 
     found = {}
     with tempfile.TemporaryDirectory(dir=folder) as output, kept_processes():
