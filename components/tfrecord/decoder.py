@@ -233,14 +233,15 @@ def _values(
     data: Bytes, at: Numbers, name: bytes, kind: FeatureKind
 ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """Returns row, begin and end of each value in the entries at `at`, and the entries' ends."""
-    heads = _short_heads(name, kind)
-    begin = at + heads.itemsize
-    sizes = data[begin - 1]
-    if int(sizes.max(initial=0)) + heads.itemsize < 128:
-        found, expected = _gather(data, at, heads.dtype), heads[sizes]
-        if np.array_equal(found.view(np.uint8), expected.view(np.uint8)):
-            end = begin + sizes
-            return np.arange(len(at)), begin, end, end
+    # A row without a value shows by the size of its entry.
+    nothing = np.frombuffer(entry_head(name, b"", 0), np.uint8)
+    is_missing = data[at + 1] == nothing[1]
+    rows = np.flatnonzero(~is_missing)
+    found = _short_values(data, at[rows], _short_heads(name, kind))
+    if found is not None and _are(data, at[is_missing], nothing):
+        ends = at + len(nothing)
+        ends[rows] = found[1]
+        return rows, *found, ends
     entry, entry_end = _enter(data, at, TAG_1)
     key = np.frombuffer(TAG_1 + varint(len(name)) + name, np.uint8)
     _require(data[entry[:, None] + np.arange(len(key))] == key)
@@ -251,6 +252,24 @@ def _values(
     begin, value_end = _enter(data, values, TAG_1)
     _require((value_end == list_end) & (list_end == end[rows]))
     return rows, begin, value_end, end
+
+
+def _short_values(
+    data: Bytes, at: Numbers, heads: npt.NDArray[np.void]
+) -> tuple[Numbers, Numbers] | None:
+    """Returns begin and end of the values in entries that begin with `_short_heads`, or None."""
+    begin = at + heads.itemsize
+    sizes = data[begin - 1]
+    if int(sizes.max(initial=0)) + heads.itemsize < 128:
+        found, expected = _gather(data, at, heads.dtype), heads[sizes]
+        if np.array_equal(found.view(np.uint8), expected.view(np.uint8)):
+            return begin, begin + sizes
+    return None
+
+
+def _are(data: Bytes, at: Numbers, wanted: Bytes) -> bool:
+    found = _gather(data, at, f"V{len(wanted)}").view(np.uint8)
+    return np.array_equal(found, np.tile(wanted, len(at)))
 
 
 @lru_cache(_KEPT_HEADS)
