@@ -82,6 +82,7 @@ def evaluate(
     Metrics differ from TFMA's by rounding, since rows are summed in another order; they are the
     same on any engine. If a metric or the rows raise NotInBatchesError, nothing is written.
     """
+    models = model_util.verify_and_update_eval_shared_models(list(models)) or []
     work = EvaluateShard(
         eval_config.SerializeToString(deterministic=True),
         tuple((model.model_path, model.model_name) for model in models),

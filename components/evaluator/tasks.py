@@ -10,7 +10,6 @@ import tensorflow_model_analysis as tfma
 from tensorflow_model_analysis.evaluators import metrics_plots_and_validations_evaluator as stock
 from tensorflow_model_analysis.metrics import metric_specs
 from tensorflow_model_analysis.proto import config_pb2
-from tensorflow_model_analysis.utils import model_util
 
 from penstock.components import activity
 from penstock.components.batches.shards import ShardTask, run_shards
@@ -49,7 +48,7 @@ class EvaluateShard:
     """The work of a task. What a process needs for all its shards is made once."""
 
     config: bytes
-    models: tuple[tuple[str, str], ...]  # path and name
+    models: tuple[tuple[str, str], ...]  # path, and name as TFMA updates it
     shards: int  # number of all tasks
 
     def __reduce__(self) -> tuple[type["EvaluateShard"], tuple[object, ...]]:
@@ -75,7 +74,6 @@ class EvaluateShard:
             tfma.default_eval_shared_model(path, model_name=name, eval_config=self.eval_config)
             for path, name in self.models
         ]
-        models = model_util.verify_and_update_eval_shared_models(models) or []
         return Predictor(self.eval_config, models, slice_names=Slicer(self.eval_config).names)
 
     def __call__(self, task: ShardTask) -> Sums | str:
