@@ -17,6 +17,7 @@ from tensorflow_model_analysis.utils import model_util, util
 from penstock.components.evaluator.inputs import Extracts
 from penstock.components.evaluator.slices import Coded, coded_array, coded_list
 from penstock.components.packing.rows import RowDecoder, read_payloads
+from penstock.components.tfrecord.feature_kind import DECODED_KINDS
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB
 
@@ -148,7 +149,9 @@ class Predictor:
         schema = batch.columns.schema
         if raw <= set(schema.names):
             wanted = raw | self._input_names() & set(schema.names)
-            kinds = {name: _kind(schema.field(name).type.value_type) for name in wanted}
+            kinds = {
+                name: DECODED_KINDS[schema.field(name).type.value_type].value for name in wanted
+            }
             self._decoder = RowDecoder(kinds)
             self._narrowed = True
 
@@ -168,12 +171,6 @@ class Predictor:
         if len(self._specs) == 1:
             return [found] if found else []
         return [found[spec.name] for spec in self._specs if spec.name in found]
-
-
-def _kind(values: pa.DataType) -> str:
-    if pa.types.is_integer(values):
-        return "INT"
-    return "FLOAT" if pa.types.is_floating(values) else "BYTES"
 
 
 def _decoded(decoder: RowDecoder, records: np.ndarray) -> pa.RecordBatch:

@@ -95,7 +95,7 @@ class Tally(ABC):
         self.sums.add(keys, values[:, rows][:, kept])
 
     def take(self) -> KeyedSums:
-        """Returns the sums so far, and begins anew."""
+        """Returns the sums so far, and starts again without any."""
         taken, self.sums = self.sums, KeyedSums(self.sums.width)
         return taken
 

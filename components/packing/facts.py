@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from penstock.components.errors import DataError, UsageError
 from penstock.components.packing.layout import PackedColumn
 from penstock.components.packing.options import PackOptions
+from penstock.components.tfrecord.feature_kind import DECODED_KINDS
 from penstock.components.tfrecord.sharding import split_dir
 
-_KINDS = {pa.int64(): "INT", pa.float32(): "FLOAT", pa.large_binary(): "BYTES"}
 _STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "cell"}
 _VOCABULARY_DIR = "vocabulary"
 
@@ -88,8 +88,8 @@ class Facts:
 def _add_column(
     facts: ColumnFacts, column: pa.Array, place: tuple[int, int, str], *, is_ids: bool
 ) -> None:
-    is_list = column.type not in _KINDS
-    kind = _KINDS[column.type.value_type if is_list else column.type]
+    is_list = column.type not in DECODED_KINDS
+    kind = DECODED_KINDS[column.type.value_type if is_list else column.type].value
     facts.kinds.setdefault(kind, place)
     lengths = row_lengths(column)
     sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
@@ -108,7 +108,7 @@ def _add_column(
 
 def row_lengths(column: pa.Array) -> np.ndarray:
     """Returns the number of values in each row, int64 [rows]; 1 if the column has no lists."""
-    if column.type in _KINDS:
+    if column.type in DECODED_KINDS:
         return np.ones(len(column), np.int64)
     return pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
 

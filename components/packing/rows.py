@@ -20,7 +20,7 @@ from penstock.components.tfrecord.checked import altered, checked_manifest, miss
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.decoder import decode_columns
 from penstock.components.tfrecord.example_proto import has_sequences, is_example, is_plain_example
-from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.feature_kind import DECODED_KINDS, FeatureKind
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
 from penstock.components.tfrecord.records import RecordReader, open_file
 from penstock.components.tfrecord.recovery import recover
@@ -34,11 +34,6 @@ BATCH_BYTES = 2**24
 Kinds = frozenset[tuple[str, str]]
 # Reads the rows of a shard as Arrow columns, some thousand rows at a time.
 ReadShard = Callable[[str, Shard, Kinds], Iterator[pa.RecordBatch]]
-_KINDS = {
-    pa.int64(): FeatureKind.INT,
-    pa.float32(): FeatureKind.FLOAT,
-    pa.large_binary(): FeatureKind.BYTES,
-}
 # Bytes of the tag and the length of a submessage of up to 4 GiB.
 _HEAD_BYTES = 6
 
@@ -252,7 +247,7 @@ def _plain_kinds(batch: pa.RecordBatch) -> dict[str, FeatureKind]:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         kinds[name] = FeatureKind.FLOAT  # any kind serves if no row has a value
         if not pa.types.is_null(column.type):
-            kinds[name] = _KINDS[column.type.value_type]
+            kinds[name] = DECODED_KINDS[column.type.value_type]
             if pc.max(pc.list_value_length(column)).as_py() > 1:
                 return {}
     return kinds

@@ -19,3 +19,9 @@ ARROW_TYPES = {
     FeatureKind.FLOAT: pa.float32(),
     FeatureKind.BYTES: pa.binary(),
 }
+# Kind of the values of a column of decoded Examples, by Arrow type.
+DECODED_KINDS = {
+    pa.int64(): FeatureKind.INT,
+    pa.float32(): FeatureKind.FLOAT,
+    pa.large_binary(): FeatureKind.BYTES,
+}
