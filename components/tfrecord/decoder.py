@@ -4,7 +4,6 @@ Any other layout that protobuf permits (features in another order or missing, nu
 packed) returns None, and the caller uses a general parser.
 """
 
-import re
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -23,7 +22,9 @@ from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 _KEPT_HEADS = 1024
 _FLOAT = struct.Struct("<f")
 _MAX_VARINT_BYTES = 10
-_VARINT = re.compile(b"[\x80-\xff]{0,9}[\x00-\x7f]")
+# All bytes of a varint but the last; and the sum of their highest bits, by the varint's size.
+_CONTINUED = bytes(range(128, 256))
+_CONTINUED_SUMS = [sum(128 << 7 * n for n in range(size - 1)) for size in range(11)]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -86,24 +87,32 @@ def _floats_reader(kind: FeatureKind, names: Sequence[str]) -> _Read:
 
 
 def _ints_reader(kind: FeatureKind, names: Sequence[str]) -> _Read:
-    """Returns a reader that matches the entries of adjacent INT features all together."""
-    sizes = range(1, _MAX_VARINT_BYTES + 1)
-    pattern = b""
+    """Returns a reader that looks up the size of each value by the bytes before it."""
+    columns = []
     for name in names:
-        heads = (
-            re.escape(_head(name.encode(), kind, size))
-            + b"(?=[\x80-\xff]{%d}[^\x80-\xff])" % (size - 1)
-            for size in sizes
-        )
-        pattern += b"(?:%b)([\x80-\xff]*.)" % b"|".join(heads)
-    match = re.compile(pattern, re.DOTALL).match
-    read_one_by_one = _values_reader(kind, names)
+        sizes = {_head(name.encode(), kind, n): n for n in range(1, _MAX_VARINT_BYTES + 1)}
+        # Longer heads, of long names, are not found.
+        columns.append((len(min(sizes, key=len)), sizes, name, _values_reader(kind, [name])))
 
     def read(payload: bytes, at: int, row: dict[str, Any]) -> int:
-        if (found := match(payload, at)) is None:
-            return read_one_by_one(payload, at, row)  # a value is missing
-        row.update(zip(names, map(_int, found.groups()), strict=True))
-        return found.end()
+        for head_size, sizes, name, read_any in columns:
+            begin = at + head_size
+            size = sizes.get(payload[at:begin])
+            if size is None:
+                at = read_any(payload, at, row)
+                continue
+            at = begin + size
+            if size > 2:
+                row[name] = _int(payload[begin:at])
+                continue
+            low, high = payload[begin], payload[at - 1]
+            if size == 1 and low < 128:
+                row[name] = low
+            elif size == 2 and low > 127 and high < 128:
+                row[name] = low & 127 | high << 7
+            else:
+                raise ValueError("no varint, or several")
+        return at
 
     return read
 
@@ -174,25 +183,17 @@ def _head(name: bytes, kind: FeatureKind, size: int) -> bytes:
 
 
 def _int(varint: bytes) -> int:
-    if len(varint) == 1:
-        return varint[0]
-    if len(varint) == 2:
-        return varint[0] & 127 | varint[1] << 7
-    number = shift = 0
+    if len(varint.lstrip(_CONTINUED)) != 1:
+        raise ValueError("no varint, or several")
+    number, shift = -_CONTINUED_SUMS[len(varint)], 0
     for byte in varint:
-        number |= (byte & 127) << shift
+        number += byte << shift
         shift += 7
     return number if shift < 64 else (number + 2**63) % 2**64 - 2**63
 
 
-def _checked_int(varint: bytes) -> int:
-    if not _VARINT.fullmatch(varint):
-        raise ValueError("no varint, or several")
-    return _int(varint)
-
-
 _CONVERT: dict[FeatureKind, Callable[[bytes], Any]] = {
-    FeatureKind.INT: _checked_int,
+    FeatureKind.INT: _int,
     FeatureKind.FLOAT: lambda value: _FLOAT.unpack(value)[0],
 }
 
