@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 # Values that are placeholders: empty, ${NAME}, $NAME, <name>, {name}, ***, xxx.
 _NO_VALUE = re.compile(r"^(\$.*|<.*>|\{.*\}|%\(.*|\*+|x+|none|null|true|false|)$", re.IGNORECASE)
+_KEY = r"(?:api|access|account|private|secret|subscription)[-_]?key"
 _SECRET_WORD = (
-    r"(?:[\w.-]*(?:password|passwd|passphrase|secret"
-    r"|(?:api|access|account|private|secret|subscription)[-_]?key(?:[-_]?id)?|credentials?)"
+    rf"(?:[\w.-]*(?:password|passwd|passphrase|secret|{_KEY}(?:[-_]?id)?|credentials?)"
     r"|(?:[\w.-]*[_-])?pwd|jwt"
     r"|(?:[\w.-]*(?:auth|access|api|refresh|id|bearer|session|security|sas)[-_]?)?token)"
 )
@@ -35,6 +35,10 @@ _ASSIGNMENTS = (
 # Options in logs: a quoted key, whose quotes may be escaped, and its quoted value.
 _IN_JSON = re.compile(
     rf"(?:^|[^\w.-])({_SECRET_WORD}|{_PASS})\\*[\"']\s*:\s*\\*[\"']([^\"'\\]+)", re.IGNORECASE
+)
+# A part of each name above, found in a twentieth of the time that the patterns take.
+_PART_OF_NAME = re.compile(
+    rf"pass|secret|{_KEY}|credential|pwd|jwt|token|(?:key|auth|code|sig|signature)=", re.IGNORECASE
 )
 _IDENTIFIED_BY = re.compile(r"\bidentified\s+by\s+('[^']+'|\"[^\"]+\")", re.IGNORECASE)
 _KNOWN_FORMS = {
@@ -155,9 +159,10 @@ def _places(text: str) -> Iterator[tuple[int, int]]:
 def _matches(text: str) -> Iterator[tuple[int, int]]:
     for form in _KNOWN_FORMS.values():
         yield from (found.span() for found in form.finditer(text))
-    for pattern in (*_LOGINS, _WEB_USER, *_COMMANDS, _IDENTIFIED_BY):
+    logins = (*_LOGINS, _WEB_USER) if "@" in text else ()
+    for pattern in (*logins, *_COMMANDS, _IDENTIFIED_BY):
         yield from (f.span(1) for f in pattern.finditer(text) if not _NO_VALUE.match(f[1]))
-    for pattern in (*_ASSIGNMENTS, _IN_JSON):
+    for pattern in (*_ASSIGNMENTS, _IN_JSON) if _PART_OF_NAME.search(text) else ():
         values = ((f.span(2), f[2].strip("\"'")) for f in pattern.finditer(text))
         yield from (span for span, value in values if _is_value(value))
     yield from (f.span() for f in _BARE_KEY.finditer(text) if _is_random(f[0]))

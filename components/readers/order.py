@@ -22,8 +22,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from penstock.components.tfrecord.sharding import READER_PARALLELISM
-
 SCHEME = 2
 """Version of the rules above; it changes if they would give another order."""
 
@@ -37,18 +35,8 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 # Function of (seed, pass, window, rows) that returns a permutation of the window's rows.
 Permute = Callable[[int, int, int, int], npt.NDArray[Any]]
 
-# More than the 10,000 records of TFX's stock reader, yet only 10 MB of 600-byte rows.
-SHUFFLE_WINDOW_ROWS = 16_384
-# Number of records that go from one thread to another together. This takes about 30 us: little for
-# 1,024 records, but for one record five times as much as to parse a narrow row.
-MAX_BLOCK_ROWS = 1024
 # Number of bits for the row or window in the number of an item of a pass.
 ROW_BITS = 40
-
-
-def block_rows_of(window_rows: int, files: int = READER_PARALLELISM) -> int:
-    """Returns the number of rows per block with which a window mixes rows of all `files`."""
-    return max(1, min(MAX_BLOCK_ROWS, window_rows // files))
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,8 @@ import pyarrow as pa
 from penstock.components.errors import DataError, UsageError
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.readers.order import (
-    SHUFFLE_WINDOW_ROWS,
     Order,
     RowOrder,
-    block_rows_of,
     numpy_permutation,
     tensorflow_permutation,
 )
@@ -37,7 +35,11 @@ from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.framing import payload_bounds
 from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Shard
-from penstock.components.tfrecord.sharding import READER_PARALLELISM
+from penstock.components.tfrecord.sharding import (
+    READER_PARALLELISM,
+    SHUFFLE_WINDOW_ROWS,
+    block_rows_of,
+)
 
 _BATCH_ROWS = 4096
 # Number of shards that stay mapped, or decompressed, for access by index. A map holds a file open.

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.errors import UsageError
-from penstock.components.readers.order import SHUFFLE_WINDOW_ROWS
 from penstock.components.readers.rows import Rows
+from penstock.components.tfrecord.sharding import SHUFFLE_WINDOW_ROWS
 
 try:
     from torch.utils.data import IterableDataset, get_worker_info

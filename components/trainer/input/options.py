@@ -4,8 +4,11 @@ from dataclasses import dataclass
 
 from penstock.components.errors import UsageError
 from penstock.components.limits import check_choices, check_numbers
-from penstock.components.readers.order import SHUFFLE_WINDOW_ROWS, block_rows_of
-from penstock.components.tfrecord.sharding import READER_PARALLELISM
+from penstock.components.tfrecord.sharding import (
+    READER_PARALLELISM,
+    SHUFFLE_WINDOW_ROWS,
+    block_rows_of,
+)
 
 CACHES = ("none", "memory")
 FITS = ("crop", "stretch")

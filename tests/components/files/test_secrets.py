@@ -83,6 +83,33 @@ def test_what_holds_no_secret_is_shown(name, text):
     assert hide_secret(name, text) == text
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("password", "db.passwd", "passphrase", "client-secret", "API_KEY", "accesskey"),
+        *(
+            "account-key-id",
+            "private_key",
+            "subscriptionkey",
+            "credential",
+            "credentials",
+            "my_pwd",
+        ),
+        *("jwt", "token", "sas_token"),
+    ],
+)
+def test_value_of_each_name_of_a_secret_is_hidden_in_an_assignment_and_in_json(name):
+    assert without_secrets(f"{name} = hunter22") == f"{name} = ***"
+    assert without_secrets(f'{{"{name}": "hunter22"}}') == f'{{"{name}": "***"}}'
+
+
+@pytest.mark.parametrize(
+    "name", ["pass", "db_pwd", "signature", "credential", "key", "auth", "sig"]
+)
+def test_value_of_a_secret_parameter_of_an_address_is_hidden(name):
+    assert without_secrets(f"https://h/p?a=1&{name}=hunter22") == f"https://h/p?a=1&{name}=***"
+
+
 def test_secret_behind_a_long_text_is_hidden():
     text = f"{'gs://bucket/shard,' * 1_000} password=hunter22 {'a.' * 5_000}"
     assert without_secrets(text) == text.replace("hunter22", "***")
