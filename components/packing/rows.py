@@ -135,6 +135,11 @@ def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBa
         read += len(payloads)
 
 
+def parser_times(read: ReadShard, kinds: Kinds) -> float:
+    """CPU time of the last rows read here, as a multiple of a training's; 1 if that is unknown."""
+    return row_decoder(kinds).parser_times if read is read_examples else 1.0
+
+
 def read_payloads(
     file: str, shard: Shard, *, rows: int = BATCH_ROWS, size: int = BATCH_BYTES
 ) -> Iterator[list[bytes]]:
@@ -199,7 +204,6 @@ class RowDecoder:
 
     @property
     def parser_times(self) -> float:
-        """CPU time of reading the last rows, as a multiple of what training takes for them."""
         return 0.6 if self._plain else 1 if self._kinds else 4
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:

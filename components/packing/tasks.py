@@ -37,7 +37,7 @@ from penstock.components.packing.images import ImageDecoder, image_shape
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import MAX_BLOCK_ROWS, TARGET_BLOCK_BYTES, PackOptions
 from penstock.components.packing.permutation import Permutation
-from penstock.components.packing.rows import Kinds, ReadShard, RowSplit, row_decoder
+from penstock.components.packing.rows import Kinds, ReadShard, RowSplit, parser_times
 from penstock.components.packing.sections import BlockMaker
 from penstock.components.packing.shuffle import (
     CHUNK_SHARE,
@@ -212,7 +212,7 @@ class ReadRows:
                 yield from _cut_by_shard(waiting, starts)
         if waiting.rows:
             yield from _cut_by_shard(waiting, starts)
-        facts.pass_seconds /= row_decoder(plan.kinds).parser_times
+        facts.pass_seconds /= parser_times(task.read, plan.kinds)
 
 
 def _rows_file(task: int) -> str:

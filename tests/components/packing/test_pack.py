@@ -1,6 +1,9 @@
 import gzip
+import itertools
 import json
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
 import apache_beam as beam
 import numpy as np
@@ -12,12 +15,15 @@ from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.output import open_workspace
 from penstock.components.packing import pack as pack_module
+from penstock.components.packing import tasks
 from penstock.components.packing.block import column_values, decode_block
 from penstock.components.packing.facts import StatedColumn
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.packing.pack import pack
+from penstock.components.packing.rows import find_splits, read_examples
 from penstock.components.plain import from_json, to_json
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.records import read_records
@@ -434,6 +440,19 @@ def test_what_it_cost_is_told_in_passes(tmp_path, write_rows, mixed):
     pack(str(folder), tmp_path / "packed", PackOptions(), on_cost=told.append)
     assert len(told) == 1
     assert told[0] > 1
+
+
+def test_training_time_of_other_readers_is_their_own_time(tmp_path, write_rows, mixed, monkeypatch):
+    clock = SimpleNamespace(process_time=itertools.count().__next__)  # a batch takes 1 s
+    monkeypatch.setattr(tasks, "time", clock)
+    [split] = find_splits(str(write_rows([mixed(i) for i in range(10)])), [])
+    plan = tasks.plan_packing([split], PackOptions(), None)
+    seconds = []
+    with open_workspace(tmp_path / "out") as output:
+        for read in (read_examples, lambda *shard: read_examples(*shard)):
+            [task, _] = tasks.read_tasks([replace(split, read=read)])
+            seconds.append(tasks.ReadRows(plan, output)(task).facts.pass_seconds)
+    assert seconds == [0.25, 1]
 
 
 def test_cost_is_measured_after_the_worker_processes_ended(
