@@ -99,7 +99,7 @@ def sample_split(folder: str, split: str) -> pa.Table:
     size = sum(task.shard.bytes for task in tasks)
     most = min(_SAMPLE_ROWS, max(1, _SAMPLE_BYTES * rows // max(1, size)))
     chosen = tasks[:: max(1, min(rows // most, len(tasks) // _SAMPLE_PLACES))]
-    of_each = min(_BATCH_ROWS, -(-most // len(chosen)))
+    of_each = min(_BATCH_ROWS, -(-most // max(1, len(chosen))))
     batches = [batch for task in chosen if (batch := next(read_batches(task, of_each), None))]
     names = dict.fromkeys(name for batch in batches for name in batch.schema.names)
     columns = {name: [_single_values(batch, name) for batch in batches] for name in names}

@@ -25,6 +25,7 @@ from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import DataError
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
 from penstock.components.evaluator.inputs import NotInBatchesError
+from penstock.components.tfrecord.checked import no_rows
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.records import read_records
 
@@ -131,9 +132,7 @@ def _tasks(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[Shard
         for examples in input_dict[keys.EXAMPLES_KEY]:
             tasks = [task for task in shard_tasks(examples.uri, split) if task.shard.rows]
             if not tasks:
-                raise DataError(
-                    f"{examples.uri}: split {split!r} has no rows; ingest more data or other splits"
-                )
+                raise DataError(no_rows(examples.uri, split))
             found += tasks
     return found
 

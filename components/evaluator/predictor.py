@@ -16,17 +16,11 @@ from tensorflow_model_analysis.utils import model_util, util
 
 from penstock.components.evaluator.inputs import Extracts
 from penstock.components.evaluator.slices import Coded, coded_array, coded_list
-from penstock.components.packing.rows import RowDecoder, read_payloads
+from penstock.components.packing.rows import RowDecoder
 from penstock.components.tfrecord.feature_kind import DECODED_KINDS
-from penstock.components.tfrecord.manifest import Shard
-from penstock.components.tfrecord.sharding import MIB
 
 logger = logging.getLogger(__name__)
 
-# A row takes 94 us in batches of 256, 41 us in batches of 1,024, 28 us in batches of 4,096.
-_MOST_ROWS = 4096
-# A network needs many times the bytes of its input; images of 85 KB make batches of 96.
-_BATCH_BYTES = 8 * MIB
 # Errors of a model with a fixed batch size or with too little memory; TFMA then goes row by row.
 _TOO_MANY = (
     ValueError,
@@ -34,12 +28,6 @@ _TOO_MANY = (
     tf.errors.InvalidArgumentError,
     tf.errors.ResourceExhaustedError,
 )
-
-
-def read_batches(file: str, shard: Shard) -> Iterator[np.ndarray]:
-    """Yields the records of a shard in batches: arrays of bytes objects [n]."""
-    for payloads in read_payloads(file, shard, rows=_MOST_ROWS, size=_BATCH_BYTES):
-        yield np.array(payloads, object)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,16 @@ from penstock.components.engine.tasks import Engine
 from penstock.components.evaluator.class_tallies import tally_of
 from penstock.components.evaluator.error_analysis import ErrorAnalysis
 from penstock.components.evaluator.inputs import NotInBatchesError
-from penstock.components.evaluator.predictor import Predictor, read_batches
+from penstock.components.evaluator.predictor import Predictor
 from penstock.components.evaluator.slices import SliceKey, Slicer
 from penstock.components.evaluator.tallies import KeyedSums, Tally
+from penstock.components.packing.rows import read_payloads
+from penstock.components.tfrecord.sharding import MIB
+
+# A row takes 94 us in batches of 256, 41 us in batches of 1,024, 28 us in batches of 4,096.
+_MOST_ROWS = 4096
+# A network needs many times the bytes of its input; images of 85 KB make batches of 96.
+_BATCH_BYTES = 8 * MIB
 
 
 @dataclass
@@ -82,8 +89,8 @@ class EvaluateShard:
         seed = int(task.shard.sha256, 16)  # not that of other shards, whatever process does them
         analysis = ErrorAnalysis(self.eval_config, seed, parts=self.shards)
         try:
-            for records in read_batches(task.file, task.shard):
-                for batch in self.predictor.batches(records):
+            for records in read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES):
+                for batch in self.predictor.batches(np.array(records, object)):
                     rows, slices = slicer.members(batch.rows, batch.column)
                     for tally in self.tallies:
                         tally.add(batch.extracts, rows, slices)

@@ -244,6 +244,10 @@ def leftover(file: Path) -> str:
     return f"{file}: not listed in the manifest, but readers would take it for a shard; remove it"
 
 
+def no_rows(place: object, split: str, verb: str = "ingest") -> str:
+    return f"{place}: split {split!r} has no rows; {verb} more data or other splits"
+
+
 def altered(place: object, digest: str, shard: Shard) -> str:
     return (
         f"{place}: sha256 {digest[:16]}..., the manifest says {shard.sha256[:16]}...; "

@@ -18,7 +18,7 @@ from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.address import scheme_of
 from penstock.components.files.spool import local_folder
 from penstock.components.packing.layout import PackedLayout
-from penstock.components.tfrecord.checked import check_listed, checked_manifest
+from penstock.components.tfrecord.checked import check_listed, checked_manifest, no_rows
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 from penstock.components.tfrecord.recovery import recover
@@ -96,7 +96,7 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
         raise DataError("no files to read: the list of file patterns is empty")
     rows = _by_file(parts, "shard_rows")
     if not rows:
-        raise DataError(f"{source}: split {split!r} has no rows; ingest more data or other splits")
+        raise DataError(no_rows(source, split))
     files, digests = tuple(sorted(rows)), _by_file(parts, "sha256")
     return InputFiles(files, _known(rows, files), _known(digests, files))
 
@@ -110,7 +110,7 @@ def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedL
         raise UsageError(f"{folder}: holds row Examples; read them with Input.rows, or pack them")
     files = _listed(folder, manifest, split)
     if not files.files:
-        raise DataError(f"{folder}: split {split!r} has no rows; pack more data or other splits")
+        raise DataError(no_rows(folder, split, "pack"))
     layout = PackedLayout.from_dict(manifest.packed, posixpath.join(folder, MANIFEST_NAME))
     return files, layout
 
