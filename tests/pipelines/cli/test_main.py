@@ -54,6 +54,23 @@ def test_failure_line_is_the_termination_message_of_a_pod(penstock, tmp_path):
     assert "no/such" in log.read_text()
 
 
+def test_objects_of_an_ended_command_are_not_collected(penstock):
+    done = penstock.run_code(
+        """
+        import gc, os, sys
+        from penstock.pipelines.cli.main import main
+
+        sys.argv = ["penstock", "--version"]
+        try:
+            main()
+        finally:
+            print(gc.get_count()[0] < 1000 < gc.get_freeze_count())
+            print(os.environ["OPENBLAS_THREAD_TIMEOUT"])
+        """
+    )
+    assert done.stdout.splitlines()[1:] == ["True", "16"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
