@@ -51,6 +51,7 @@ RunShards = Callable[[Callable[[ShardTask], Any]], Iterable[Any]]
 Replacement = tuple[str, Any, int]
 
 _BATCH_ROWS = 8192
+_TFT_BATCH_ROWS = 1000
 _TEMPORARY = ".temp_path"
 
 
@@ -167,7 +168,9 @@ class _PhaseWork:
         self._inputs = self._inputs or self._trace()
         found = [one.create() for one in self.accumulating]
         read = 0
-        for records in read_payloads(task.file, task.shard, rows=_BATCH_ROWS):
+        by_element = any(one.adds_by_element() for one in self.accumulating)
+        rows = _TFT_BATCH_ROWS if by_element else _BATCH_ROWS
+        for records in read_payloads(task.file, task.shard, rows=rows):
             try:
                 batch = {key: value.numpy() for key, value in self._inputs(records).items()}
             except tf.errors.InvalidArgumentError as error:

@@ -9,8 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import tensorflow as tf
 from tensorflow_transform import analyzer_nodes
-from tensorflow_transform.analyzers import _VocabOrderingType
+from tensorflow_transform.analyzers import (
+    NumPyCombiner,
+    WeightedMeanAndVarCombiner,
+    _VocabOrderingType,
+)
 
 # Inputs of analyzers: arrays [rows, ...] by name of the tensor.
 Batch = Mapping[str, np.ndarray]
@@ -27,7 +32,15 @@ class Accumulating(ABC):
 
     def __init__(self, operation: Any, keys: Any) -> None:
         self._combiner: Any = getattr(operation, "combiner", None)
+        self._combiners: Any = list(getattr(operation, "combiners", [operation]))
         self.keys = keys
+
+    def adds_by_element(self) -> bool:
+        """True for float32 sums per element, whose error grows with the rows of a batch."""
+        kinds = WeightedMeanAndVarCombiner, NumPyCombiner
+        found = [getattr(one, "combiner", None) for one in self._combiners]
+        infos = [one.output_tensor_infos() for one in found if isinstance(one, kinds)]
+        return any(one.dtype == tf.float32 and one.shape for several in infos for one in several)
 
     @abstractmethod
     def create(self) -> Any:
@@ -62,10 +75,6 @@ class _Combine(Accumulating):
 
 class _PackedCombine(Accumulating):
     """Several combiners over all rows, packed into one operation by TFT."""
-
-    def __init__(self, operation: Any, keys: Any) -> None:
-        super().__init__(operation, keys)
-        self._combiners = list(operation.combiners)
 
     def create(self) -> list[Any]:
         return [one.combiner.create_accumulator() for one in self._combiners]

@@ -259,6 +259,21 @@ def test_outputs_of_a_graph_equal_those_of_tft(graphs, folder):
         assert_equal_values(mine[name], values, name)
 
 
+def test_float32_z_scores_by_element_lose_no_digits_in_long_shards(tmp_path):
+    values = (1000 + np.random.default_rng(3).normal(size=(16_384, 3))).astype(np.float32)
+    raw = [example(x=[0.0], k=[b""], n=[0], v=v, words=None, label=[0]) for v in values.tolist()]
+    folder, graph = write_shards(tmp_path / "raw", raw, shards=1), str(tmp_path / "graph")
+    tasks = shard_tasks(str(folder), "train")
+
+    def scaled(i):
+        return {"e": tft.scale_to_z_score(i["v"], elementwise=True)}
+
+    analyze(scaled, SCHEMA, graph, lambda work: map(work, tasks))
+    exact = values.astype(np.float64)
+    exact = (exact - exact.mean(axis=0)) / exact.std(axis=0)
+    assert np.abs(outputs(graph, folder)["e"] - exact[:10_000]).max() < 1e-4
+
+
 def test_accumulators_of_many_shards_are_merged_in_groups(folder, tmp_path):
     [task, *_] = shard_tasks(str(folder), "train")
     tables, held = [], []
