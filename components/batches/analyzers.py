@@ -32,13 +32,13 @@ class Accumulating(ABC):
 
     def __init__(self, operation: Any, keys: Any) -> None:
         self._combiner: Any = getattr(operation, "combiner", None)
-        self._combiners: Any = list(getattr(operation, "combiners", [operation]))
+        self._combiners: Any = list(getattr(operation, "combiners", ()))
         self.keys = keys
 
     def adds_by_element(self) -> bool:
         """True for float32 sums per element, whose error grows with the rows of a batch."""
         kinds = WeightedMeanAndVarCombiner, NumPyCombiner
-        found = [getattr(one, "combiner", None) for one in self._combiners]
+        found = [self._combiner, *(one.combiner for one in self._combiners)]
         infos = [one.output_tensor_infos() for one in found if isinstance(one, kinds)]
         return any(one.dtype == tf.float32 and one.shape for several in infos for one in several)
 
