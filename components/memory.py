@@ -2,8 +2,11 @@
 
 import ctypes
 import gc
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+_WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
 
 def release_memory() -> None:
@@ -16,8 +19,22 @@ def release_memory() -> None:
 @contextmanager
 def without_collection() -> Iterator[None]:
     """Imports in the block, of a million objects that stay, are 0.3 s faster."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
+
+
+def skip_last_collection() -> None:
+    """For the end of a process: else it collects a million objects of libraries, 1.2 to 2.3 s.
+
+    That would flush files that were never closed, such as a global one of a user's module.
+    """
+    for one in gc.get_objects():
+        if type(one) in _WRITERS:
+            with suppress(OSError, ValueError):  # ValueError: it is closed, or not for writing
+                one.flush()
+    gc.freeze()

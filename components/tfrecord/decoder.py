@@ -51,7 +51,8 @@ def row_decoder(
         size, at = payload[1], 2
         if size > 127:
             size, at = size & 127 | payload[2] << 7, 3
-        if payload[0] != 0x0A or at + size != len(payload):
+        # A size of three bytes gives one too large here.
+        if payload[0] != 0x0A or at + size != len(payload) or size >= 2**14:
             return None
         row = no_values.copy()
         for read in runs:

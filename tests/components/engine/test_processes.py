@@ -30,6 +30,15 @@ def test_results_of_several_processes_come_in_order(tmp_path, monkeypatch):
     assert rest == list(range(40))
 
 
+def test_file_that_a_module_never_closes_is_complete_after_its_process(tmp_path, monkeypatch):
+    file = tmp_path / "log"
+    code = f"FILE = open({str(file)!r}, 'w')\ndef log(): FILE.write('done')\n"
+    (tmp_path / "own_log.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    list(run(["__import__('own_log').log()"]))
+    assert file.read_text() == "done"
+
+
 def test_worker_processes_see_no_gpu(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert list(run(["__import__('os').environ['CUDA_VISIBLE_DEVICES']"])) == ["-1"]

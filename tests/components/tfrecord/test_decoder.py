@@ -106,6 +106,14 @@ def test_other_layouts_and_damage_are_left_to_a_general_parser():
             assert _as_protobuf_finds(bytes(changed)) == one
 
 
+def test_record_that_lost_the_last_byte_of_its_size_is_left_to_a_general_parser():
+    name = "a" * 16_500
+    payload = encoded([{name: 1}], {name: pa.int64()})[0]
+    assert payload[2] > 127 > payload[3]  # the size takes three bytes
+    kinds = {name: FeatureKind.INT}
+    assert row_decoder(kinds, kinds)(payload[:3] + payload[4:]) is None
+
+
 def _as_protobuf_finds(payload):
     features = SequenceExample.FromString(payload).context.feature
     lists = {FeatureKind.INT: "int64_list", FeatureKind.FLOAT: "float_list"}

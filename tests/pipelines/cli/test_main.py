@@ -57,18 +57,37 @@ def test_failure_line_is_the_termination_message_of_a_pod(penstock, tmp_path):
 def test_objects_of_an_ended_command_are_not_collected(penstock):
     done = penstock.run_code(
         """
-        import gc, os, sys
+        import atexit, gc, os, sys
         from penstock.pipelines.cli.main import main
 
-        sys.argv = ["penstock", "--version"]
-        try:
-            main()
-        finally:
+        def show():
             print(gc.get_count()[0] < 1000 < gc.get_freeze_count())
             print(os.environ["OPENBLAS_THREAD_TIMEOUT"])
+
+        atexit.register(show)
+        sys.argv = ["penstock", "--version"]
+        main()
         """
     )
     assert done.stdout.splitlines()[1:] == ["True", "16"]
+
+
+def test_file_that_a_module_never_closes_is_complete_after_a_command(penstock, tmp_path):
+    (tmp_path / "own.py").write_text("FILE = open('log', 'w')\ndef log(): FILE.write('done')\n")
+    done = penstock.run_code(
+        """
+        import sys
+        sys.path.append(".")
+        import own
+        from penstock.pipelines.cli.main import main
+
+        own.log()
+        sys.argv = ["penstock", "--version"]
+        main()
+        """,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, (tmp_path / "log").read_text()) == (0, "done")
 
 
 @pytest.mark.parametrize(
