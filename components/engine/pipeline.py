@@ -1,6 +1,7 @@
 """Beam pipelines on the engines of `options.py`, and the engine for a TFX node."""
 
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,8 @@ def node_engine(make_pipeline: MakePipeline) -> Engine:
     """Returns the engine that a TFX node's `beam_pipeline_args` describe."""
     pipeline = make_pipeline()
     assert isinstance(pipeline, beam.Pipeline)
+    # Beam removes this folder of a pipeline only after it has run.
+    shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)
     if not isinstance(pipeline.runner, LOCAL_RUNNERS):
         return make_pipeline
     options = pipeline.options.view_as(DirectOptions)

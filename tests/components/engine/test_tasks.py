@@ -1,6 +1,7 @@
 import pickle
 import subprocess
 import sys
+import tempfile
 from functools import partial
 
 import apache_beam as beam
@@ -103,9 +104,11 @@ def test_engine_of_local_options_is_a_number_of_processes():
     [("multi_processing", 0, 7), ("multi_processing", 2, 2), ("in_memory", 3, 1)],
 )
 def test_engine_of_a_node_has_as_many_processes_as_beam_would_start(
-    monkeypatch, mode, workers, engine
+    monkeypatch, tmp_path, mode, workers, engine
 ):
     monkeypatch.setattr(pipeline, "cpu_count", lambda: 7)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     args = [f"--direct_running_mode={mode}", f"--direct_num_workers={workers}"]
     options = PipelineOptions([*local_beam_args()[:1], *args])
     assert node_engine(lambda: beam.Pipeline(options=options)) == engine
+    assert [*tmp_path.iterdir()] == []
