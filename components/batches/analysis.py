@@ -51,6 +51,7 @@ RunShards = Callable[[Callable[[ShardTask], Any]], Iterable[Any]]
 Replacement = tuple[str, Any, int]
 
 _BATCH_ROWS = 8192
+# The most rows of a batch in TFX, for float32 sums by element (docs/decisions/0016).
 _TFT_BATCH_ROWS = 1000
 _TEMPORARY = ".temp_path"
 

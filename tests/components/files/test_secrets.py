@@ -86,16 +86,21 @@ def test_what_holds_no_secret_is_shown(name, text):
 @pytest.mark.parametrize(
     "name",
     [
-        *("password", "db.passwd", "passphrase", "client-secret", "API_KEY", "accesskey"),
-        *(
-            "account-key-id",
-            "private_key",
-            "subscriptionkey",
-            "credential",
-            "credentials",
-            "my_pwd",
-        ),
-        *("jwt", "token", "sas_token"),
+        "password",
+        "db.passwd",
+        "passphrase",
+        "client-secret",
+        "API_KEY",
+        "accesskey",
+        "account-key-id",
+        "private_key",
+        "subscriptionkey",
+        "credential",
+        "credentials",
+        "my_pwd",
+        "jwt",
+        "token",
+        "sas_token",
     ],
 )
 def test_value_of_each_name_of_a_secret_is_hidden_in_an_assignment_and_in_json(name):
