@@ -52,7 +52,10 @@ def run_stock(root: Path, data: Path | None = None) -> None:
             module_file=str(module_file),
             serving_model_dir=str(root / "serving_model"),
             metadata_path=str(root / "metadata.sqlite"),
-            beam_pipeline_args=["--runner=FnApiRunner", "--direct_running_mode=in_memory"],
+            beam_pipeline_args=[
+                "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",
+                "--direct_running_mode=in_memory",
+            ],
         )
     )
 

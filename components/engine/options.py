@@ -143,8 +143,9 @@ def local_beam_args(workers: int = 1) -> list[str]:
     """
     mode = "in_memory" if workers == 1 else "multi_processing"
     return [
-        # Named explicitly: Beam's DirectRunner first tries to download the Prism runner.
-        "--runner=FnApiRunner",
+        # Named explicitly: Beam's DirectRunner first tries to download the Prism runner. Beam 2.62
+        # does not know this one by its short name.
+        "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",
         f"--direct_running_mode={mode}",
         f"--direct_num_workers={workers}",
         # This runner does not use it; without it, TFX builds a source distribution of itself in

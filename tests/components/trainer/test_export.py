@@ -48,7 +48,9 @@ def transform(tmp_path_factory):
         }
 
     with (
-        beam.Pipeline(runner="FnApiRunner") as pipeline,
+        beam.Pipeline(
+            runner="apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+        ) as pipeline,
         tft_beam.Context(temp_dir=str(folder / "temporary")),
     ):
         raw = (pipeline | beam.Create(rows), metadata)

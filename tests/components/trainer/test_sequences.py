@@ -197,7 +197,9 @@ def test_ragged_features_of_transform_are_padded_in_training_and_in_serving(tmp_
 
     rows = [{"words": words, "label": [0.0]} for words in ([b"a", b"b"], [b"a"], [])]
     with (
-        beam.Pipeline(runner="FnApiRunner") as pipeline,
+        beam.Pipeline(
+            runner="apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+        ) as pipeline,
         tft_beam.Context(temp_dir=str(tmp_path / "temporary")),
     ):
         graph = (pipeline | beam.Create(rows), metadata) | tft_beam.AnalyzeDataset(preprocessing_fn)

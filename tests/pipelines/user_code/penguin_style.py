@@ -18,7 +18,11 @@ from tfx.proto import pusher_pb2, trainer_pb2
 
 FEATURES = ("culmen_length_mm", "culmen_depth_mm", "flipper_length_mm", "body_mass_g")
 LABEL = "species"
-BEAM = ["--runner=FnApiRunner", "--direct_running_mode=in_memory", "--sdk_container_image=none"]
+BEAM = [
+    "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",
+    "--direct_running_mode=in_memory",
+    "--sdk_container_image=none",
+]
 
 
 def run_fn(fn_args):
