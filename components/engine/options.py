@@ -52,7 +52,7 @@ class EngineOptions:
     runner: Runner = "local"
     workers: int = 1
     flink_master: str | None = None
-    flink_version: str = "1.20"
+    flink_version: str = "1.19"
     job_server_jar: str | None = None
     job_endpoint: str | None = None
     worker_pool: str = "localhost:50000"
@@ -108,7 +108,7 @@ class EngineOptions:
         args = [f"--runner={_RUNNERS[self.runner]}", f"--{option}={self.address}"]
         # Workers already have penstock and TFX; without this, TFX builds a source distribution per
         # node.
-        args.append("--sdk_container_image=unused")
+        args += ["--sdk_container_image=unused", _PICKLED]
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
         # Without this, a job's Python workers end with each stage that no other stage overlaps.
         args += [f"--parallelism={self.parallelism}", "--environment_cache_millis=60000"]
@@ -118,6 +118,11 @@ class EngineOptions:
             args.append(f"--flink_version={self.flink_version}")
             args += [f"--flink_job_server_jar={self.job_server_jar}"] if self.job_server_jar else []
         return args
+
+
+# Beam 2.62 pickles by dill by default, Beam 2.77 by cloudpickle. Dill stores a function's module by
+# name, and fails in workers that cannot import it.
+_PICKLED = "--pickle_library=cloudpickle"
 
 
 def _check_beam_parses(args: list[str]) -> None:
@@ -148,6 +153,7 @@ def local_beam_args(workers: int = 1) -> list[str]:
         "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",
         f"--direct_running_mode={mode}",
         f"--direct_num_workers={workers}",
+        _PICKLED,
         # This runner does not use it; without it, TFX builds a source distribution of itself in
         # each Beam node (2-4 s).
         "--sdk_container_image=unused",

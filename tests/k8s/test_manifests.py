@@ -111,7 +111,7 @@ def test_placeholders_of_digests_are_only_where_the_docs_name_them():
     for image in (
         "registry.example/penstock",
         "docker.io/library/mariadb",
-        "docker.io/apache/beam_flink1.20_job_server",
+        "docker.io/apache/beam_flink1.19_job_server",
     ):
         assert f"name: {image}" in PAGES
 

@@ -12,9 +12,10 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
         (
             {"runner": "flink", "flink_master": "jm:8081", "parallelism": 8},
             "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
+            "--pickle_library=cloudpickle "
             "--environment_type=EXTERNAL --environment_config=localhost:50000 "
             "--parallelism=8 --environment_cache_millis=60000 "
-            "--experiments=disable_logging_submission_environment --flink_version=1.20",
+            "--experiments=disable_logging_submission_environment --flink_version=1.19",
         ),
         (
             {
@@ -24,9 +25,10 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
                 "job_server_jar": "/j.jar",
             },
             "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
+            "--pickle_library=cloudpickle "
             "--environment_type=EXTERNAL --environment_config=localhost:50000 --parallelism=2 "
             "--environment_cache_millis=60000 --experiments=disable_logging_submission_environment "
-            "--flink_version=1.20 --flink_job_server_jar=/j.jar",
+            "--flink_version=1.19 --flink_job_server_jar=/j.jar",
         ),
         (
             {
@@ -36,6 +38,7 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
                 "parallelism": 4,
             },
             "--runner=PortableRunner --job_endpoint=j:8099 --sdk_container_image=unused "
+            "--pickle_library=cloudpickle "
             "--environment_type=EXTERNAL --environment_config=w:1 --parallelism=4 "
             "--environment_cache_millis=60000 "
             "--experiments=disable_logging_submission_environment",
