@@ -42,6 +42,7 @@ from penstock.components.batches.analyzers import (
 )
 from penstock.components.batches.shards import ShardTask, merge_in_groups
 from penstock.components.errors import DataError, graph_cause
+from penstock.components.isolation import isolated
 from penstock.components.packing.rows import read_payloads
 
 PreprocessingFn = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -195,7 +196,7 @@ class _PhaseWork:
 
         @tf.function(input_signature=signature, autograph=False)
         def inputs(records: tf.Tensor) -> dict[str, tf.Tensor]:
-            return transform_fn(tf.io.parse_example(records, traced.feature_spec))
+            return isolated(transform_fn)(tf.io.parse_example(records, traced.feature_spec))
 
         inputs.kept = context  # keeps the tables of the graph alive
         return lambda records: inputs(tf.constant(records))

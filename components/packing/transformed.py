@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.components.errors import DataError, graph_cause
+from penstock.components.isolation import isolated
 from penstock.components.packing.rows import Kinds, read_payloads
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB
@@ -64,7 +65,7 @@ def _loaded(graph: str, loader: Any) -> Any:
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def transform(records: tf.Tensor) -> dict[str, tf.Tensor]:
-        return loader.apply_transform_model(tf.io.parse_example(records, spec))
+        return isolated(loader.apply_transform_model)(tf.io.parse_example(records, spec))
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
         batch = converter.convert(transform(tf.constant(records)))

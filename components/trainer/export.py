@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.isolation import isolated
 from penstock.components.packing.transformed import load_transform
 from penstock.components.trainer.input.common import Label, names_of
 from penstock.components.trainer.input.parsing import Parser, Spec, padded, parser
@@ -123,7 +124,7 @@ class TransformGraph(tf.Module):
 
     def __call__(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         """Computes those transformed features for which the given raw features suffice."""
-        return self._loader.apply_transform_model(features)
+        return isolated(self._loader.apply_transform_model)(features)
 
     def needed_for(self, outputs: Collection[str]) -> set[str]:
         """Returns the raw features that these transformed features depend on."""
@@ -172,15 +173,19 @@ def _tracked(model: keras.Model) -> tf.Module:
 def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> Signature:
     names = input_names(model)
 
-    @_on_examples
-    def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = prepare(features_of(examples))
+    @isolated
+    def predict(parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
+        features = prepare(parsed)
         if names is not None:
             # Keras matches by position if there are more features than the model takes.
             features = {name: features[name] for name in names}
         outputs = model(features, training=False)
         outputs = outputs if isinstance(outputs, dict) else {"outputs": outputs}
         return {name: _as_served(value) for name, value in outputs.items()}
+
+    @_on_examples
+    def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return predict(features_of(examples))
 
     return serving_default
 

@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
+from penstock.components.isolation import isolated
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 from penstock.components.trainer.export import Signature, TransformGraph
 from penstock.components.trainer.input.parsing import padded
@@ -72,7 +73,8 @@ def serve_columns(
         }
         features = padded(graph(raw) if graph else raw, values[0])
         names = input_names(model)
-        outputs = model({name: features[name] for name in names or features}, training=False)
+        predict = isolated(lambda inputs: model(inputs, training=False))
+        outputs = predict({name: features[name] for name in names or features})
         if not isinstance(outputs, dict):
             outputs = dict.fromkeys(served, outputs)
         parts = [_answer(outputs[output], one) for output, one in served.items()]

@@ -22,6 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from penstock.components.isolation import isolated
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.trainer.input.cache import cached
 from penstock.components.trainer.input.common import (
@@ -156,8 +157,9 @@ class ImageInput(Input):
 
         The numbers continue after a resume, and do not depend on the number of workers.
         """
-        if (change := self._augment) is None:
+        if self._augment is None:
             return batches
+        change = isolated(self._augment, autograph=True)
         passes = shares[0]
         share_parts = passes.step_rows // gcd(batch_size, passes.step_rows)
         batch_parts = batch_size * share_parts // passes.step_rows

@@ -136,6 +136,26 @@ def test_graph_and_examples_equal_those_of_tfx(do):
             np.testing.assert_allclose(found[key], values, rtol=1e-5, atol=1e-5, err_msg=key)
 
 
+def of_two_phases(inputs):
+    fare, tips = (
+        tf.sparse.to_dense(tf.SparseTensor(x.indices, x.values, [x.dense_shape[0], 1]))
+        for x in (inputs["fare"], inputs["tips"])
+    )
+    return {"fare": tft.scale_to_z_score(tft.scale_to_0_1(fare)), "tips": tft.scale_to_0_1(tips)}
+
+
+def test_an_analyzer_of_an_analyzers_result_runs_in_stock_transform_with_our_result(do):
+    """TFT 1.16 cannot with Beam 2.63 and later: docs/upstream.md."""
+    function = f"{__name__}.of_two_phases"
+    (ours, [mine]), (theirs, [others]) = (
+        do(executor, function=function) for executor in (Executor, stock.Executor)
+    )
+    found, wanted = rows(ours, mine, "eval"), rows(theirs, others, "eval")
+    assert found.keys() == wanted.keys() == {"fare", "tips"}
+    for key, values in wanted.items():
+        np.testing.assert_allclose(found[key], values, rtol=1e-5, atol=1e-5, err_msg=key)
+
+
 def test_transformed_examples_have_a_manifest_with_all_rows(done, taxi_rows):
     _, [transformed] = done
     manifest, raw = checked_manifest(transformed.uri), checked_manifest(taxi_rows)

@@ -84,6 +84,23 @@ def test_packed_raw_rows_have_the_bytes_of_packed_transformed_examples(raw, grap
     assert {c.name for c in straight.columns} >= {"z", "pair", "ids", "k"}
 
 
+def test_columns_of_a_row_keep_their_own_values(raw, tmp_path):
+    """TensorFlow's optimiser would give both the first one's: docs/upstream.md."""
+    graph = str(tmp_path / "graph")
+    schema = text_format.Parse(
+        "".join(f'feature {{ name: "{name}" type: FLOAT {ONE} }}' for name in "abc"),
+        schema_pb2.Schema(),
+    )
+    analyze(
+        lambda i: {n: tf.reduce_max(tf.sqrt(x), 1) for n, x in i.items()},
+        *(schema, graph, lambda work: ()),
+    )
+    folder = write_shards(tmp_path / "rows", [example(a=[1.0], b=[4.0], c=[25.0])], shards=1)
+    [task] = shard_tasks(str(folder), "train")
+    [batch] = TransformedRows(graph)(task.file, task.shard)
+    assert [column.flatten().to_pylist() for column in batch.columns] == [[1.0], [2.0], [5.0]]
+
+
 def test_a_graph_that_was_replaced_at_its_path_is_loaded_again(raw, tmp_path):
     [task] = shard_tasks(raw, "eval")[:1]
     found = []

@@ -85,6 +85,21 @@ def test_serving_takes_raw_records_without_the_label(transform, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["Format-Serving"]
 
 
+def test_a_model_of_parsed_columns_keeps_each_ones_own_value(tmp_path):
+    """The optimiser would give both the first one's: docs/upstream.md."""
+    inputs = {name: keras.Input((1,), name=name) for name in ("a", "b")}
+    roots = [keras.ops.max(keras.ops.sqrt(x), axis=1, keepdims=True) for x in inputs.values()]
+    model = keras.Model(inputs, dict(zip(("root of a", "root of b"), roots, strict=True)))
+    spec = dict.fromkeys(("a", "b", "sold"), RAW["sold"])
+    export_model(model, str(tmp_path / "model"), label="sold", spec=spec)
+    serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    answer = serve(tf.constant([raw_example(a=4.0, b=25.0)]))
+    assert {name: value.numpy().tolist() for name, value in answer.items()} == {
+        "root of a": [[2.0]],
+        "root of b": [[5.0]],
+    }
+
+
 def test_serving_does_without_any_of_several_labels(tmp_path):
     spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in ("size", "sold", "price")}
     x = keras.Input((1,), name="size")
