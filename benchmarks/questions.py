@@ -36,7 +36,9 @@ def need(*packages: str) -> None:
     """
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
-        raise UsageError(f"this question needs {', '.join(missing)}: pip install 'penstock[bench]'")
+        raise UsageError(
+            f"this question needs {', '.join(missing)}: pip install 'penstock-tfx[bench]'"
+        )
 
 
 def prepare(script: str, options: Any, python: str = sys.executable) -> None:

@@ -7,7 +7,8 @@ evaluation rows; a model is beside another within two standard errors of the dif
     python benchmarks/tables.py --out docs/figures/tables.json    10 to 40 s of CPU a table
     python benchmarks/tables.py --out mine.json titanic turnout   two of them
 
-Tables that the file has already are left as they are. Needs `pip install 'penstock[bench]'`. The
+Tables that the file has already are left as they are. Needs the extra `bench`, as in `pip install
+'.[bench]'` in a clone. The
 page docs/real_tables.md is written from the file by `--page docs/real_tables.md`.
 """
 

@@ -26,7 +26,7 @@ def file_system(address: str) -> Any:
         return _make(scheme, place, os.getpid())
     except ImportError as error:
         extra = _EXTRAS.get(scheme)
-        advice = f"pip install 'penstock[{extra}]'" if extra else "install fsspec"
+        advice = f"pip install 'penstock-tfx[{extra}]'" if extra else "install fsspec"
         raise UsageError(f"{address}: cannot read {scheme}:// ({error}); {advice}") from error
     except OSError as error:
         if scheme != "hdfs":

@@ -85,7 +85,7 @@ def _opener(to: str, rows: Rows) -> Callable[[Path], Opened]:
         except ImportError as error:
             raise UsageError(
                 f"--to {to} needs a package that is not installed ({error.name}): "
-                "pip install 'penstock[bench]'"
+                "pip install 'penstock-tfx[bench]'"
             ) from error
         return lambda path: _array_record(path, ArrayRecordWriter)
     texts = _text_columns(rows)

@@ -44,7 +44,9 @@ def _open(place: str) -> Any:
     try:
         from deltalake import DeltaTable
     except ImportError as error:
-        raise UsageError("kind 'delta' needs deltalake: pip install \"penstock[delta]\"") from error
+        raise UsageError(
+            "kind 'delta' needs deltalake: pip install \"penstock-tfx[delta]\""
+        ) from error
     if not (is_remote(place) or os.path.isdir(os.path.join(place, "_delta_log"))):
         what = (
             "is no Delta table: it has no _delta_log" if os.path.isdir(place) else "no such folder"

@@ -17,7 +17,9 @@ try:
     from pyiceberg.io import FileIO, InputFile
     from pyiceberg.table import StaticTable
 except ModuleNotFoundError as error:
-    raise UsageError("kind 'iceberg' needs pyiceberg: pip install 'penstock[iceberg]'") from error
+    raise UsageError(
+        "kind 'iceberg' needs pyiceberg: pip install 'penstock-tfx[iceberg]'"
+    ) from error
 
 _HOW_TO_NAME = (
     "name its current metadata file (.../metadata/00007-....metadata.json), its folder if that has "

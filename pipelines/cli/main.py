@@ -17,6 +17,7 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
+from penstock import __version__
 from penstock.components.errors import PenstockError, one_line
 from penstock.components.memory import skip_last_collection
 from penstock.pipelines.cli import compile as compile_
@@ -91,9 +92,7 @@ app.command("notify", hidden=True)(containers.notify)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"penstock {version('penstock')}")
+        typer.echo(f"penstock {__version__}")
         raise typer.Exit
 
 

@@ -55,7 +55,7 @@ def _write(folder: Path) -> None:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise UsageError(
-            f"the digits need {error.name}: pip install 'penstock[digits]', or give data"
+            f"the digits need {error.name}: pip install 'penstock-tfx[digits]', or give data"
         ) from error
     digits = load_digits()
     pixels = np.round(digits.images * (255 / _MOST)).astype(np.uint8)

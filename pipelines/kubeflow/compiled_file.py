@@ -37,7 +37,7 @@ def needs_kubeflow() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"no module {error.name!r}; install the extra: pip install 'penstock[kubeflow]'"
+            f"no module {error.name!r}; install the extra: pip install 'penstock-tfx[kubeflow]'"
         ) from error
 
 

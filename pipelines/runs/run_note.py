@@ -15,12 +15,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from penstock import __version__
 from penstock.components.files.secrets import hide_secret
 from penstock.pipelines.runs.run_record import RunRecord, note_of_run
 
 PROPERTY = "penstock_note"
 _PACKAGES = (
-    "penstock",
     "tfx",
     "tensorflow",
     "keras",
@@ -97,7 +97,7 @@ def _hidden(name: str, value: Any) -> Any:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "penstock": __version__}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

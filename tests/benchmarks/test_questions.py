@@ -19,7 +19,7 @@ def test_a_missing_extra_is_one_line():
     with pytest.raises(UsageError) as caught:
         need("json", "penstock_no_such", "penstock_nor_this")
     assert str(caught.value) == (
-        "this question needs penstock_no_such, penstock_nor_this: pip install 'penstock[bench]'"
+        "this question needs penstock_no_such, penstock_nor_this: pip install 'penstock-tfx[bench]'"
     )
 
 

@@ -37,7 +37,7 @@ def read_matlab(path: str, head: bytes) -> dict[str, object]:
         variables = loadmat(local_path(path), squeeze_me=True)
     except ImportError as error:
         raise UsageError(
-            f'{path}: MATLAB files need {error.name}: pip install "penstock[images]"'
+            f'{path}: MATLAB files need {error.name}: pip install "penstock-tfx[images]"'
         ) from error
     except MemoryError:
         raise

@@ -103,7 +103,7 @@ def require_pillow() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise UsageError('images need Pillow: pip install "penstock[images]"') from error
+        raise UsageError('images need Pillow: pip install "penstock-tfx[images]"') from error
 
 
 def decode(data: bytes, probe: Probe, options: Images) -> "Image":

@@ -16,7 +16,7 @@ try:
     from sqlalchemy.engine import URL, make_url
     from sqlalchemy.exc import ArgumentError
 except ModuleNotFoundError as error:
-    raise UsageError("kind 'sql' needs SQLAlchemy: pip install 'penstock[sql]'") from error
+    raise UsageError("kind 'sql' needs SQLAlchemy: pip install 'penstock-tfx[sql]'") from error
 
 USER_VARIABLE = "PENSTOCK_SQL_USER"
 PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"

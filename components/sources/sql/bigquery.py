@@ -19,7 +19,7 @@ try:
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 except ModuleNotFoundError as error:
-    raise UsageError("BigQuery needs its dialect: pip install 'penstock[bigquery]'") from error
+    raise UsageError("BigQuery needs its dialect: pip install 'penstock-tfx[bigquery]'") from error
 
 _KINDS = {
     FeatureKind.INT: (

@@ -85,7 +85,7 @@ def _tfds() -> Any:
     try:
         import tensorflow_datasets
     except ImportError as error:
-        raise UsageError('TFDS is not installed: pip install "penstock[tfds]"') from error
+        raise UsageError('TFDS is not installed: pip install "penstock-tfx[tfds]"') from error
     return tensorflow_datasets
 
 

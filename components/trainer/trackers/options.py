@@ -14,7 +14,7 @@ class TrackOptions:
     """Options of a tracker in addition to TensorBoard.
 
     Attributes:
-        kind: `none` or `mlflow` (`pip install 'penstock[mlflow]'`).
+        kind: `none` or `mlflow` (`pip install 'penstock-tfx[mlflow]'`).
         experiment: Name of MLflow's experiment; created if missing.
         uri: Address of MLflow's server; None uses `MLFLOW_TRACKING_URI`.
         patience_seconds: Maximum seconds that training waits for the tracker to open, and again to

@@ -154,7 +154,7 @@ def _open(options: TrackOptions, resume_dir: str | None) -> BackgroundTracker | 
     except ImportError as error:
         raise UsageError(
             f"track.kind=mlflow needs a package that is not installed ({error.name}): "
-            "pip install 'penstock[mlflow]'"
+            "pip install 'penstock-tfx[mlflow]'"
         ) from error
     if options.uri is None and not os.environ.get("MLFLOW_TRACKING_URI"):
         raise UsageError("track.kind=mlflow needs track.uri, or MLFLOW_TRACKING_URI")

@@ -67,7 +67,9 @@ def test_array_record_has_examples(either, tmp_path):
 
 def test_without_its_library_arrayrecord_is_refused(shards, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "array_record.python.array_record_module", None)
-    with pytest.raises(UsageError, match=r"not installed \(.*\): pip install 'penstock\[bench\]'"):
+    with pytest.raises(
+        UsageError, match=r"not installed \(.*\): pip install 'penstock-tfx\[bench\]'"
+    ):
         export(shards, tmp_path / "o", to="arrayrecord")
 
 

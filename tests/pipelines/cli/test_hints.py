@@ -114,3 +114,16 @@ def test_options_in_texts_that_init_and_predict_may_print_are_flags(flags, other
     ]
     assert len(named) > 15
     assert [(file, option) for file, option in named if option not in flags] == []
+
+
+def test_no_text_installs_the_foreign_package_penstock():
+    # `penstock` on the package index is another project; ours is `penstock-tfx`.
+    foreign = re.compile(r"""(?:install ['"\\]*penstock(?![\w/ -])|\bpenstock\[[a-z{%])""")
+    folders = ("components", "pipelines", "penstock", "benchmarks", "docs", "k8s", "schemas")
+    inside = (file for folder in folders for file in (ROOT / folder).rglob("*") if file.is_file())
+    files = [*inside, ROOT / "README.md", ROOT / "pyproject.toml", ROOT / "Makefile"]
+    kinds = {".py", ".pyi", ".j2", ".md", ".ipynb", ".toml", ".yaml", ".html", ".sh", ".Dockerfile"}
+    texts = [file for file in files if file.suffix in kinds or not file.suffix]
+    assert len(texts) > 300
+    found = [str(file.relative_to(ROOT)) for file in texts if foreign.search(file.read_text())]
+    assert found == []

@@ -76,6 +76,13 @@ def test_readme_request_is_valid_json(tmp_path, csv):
     }
 
 
+def test_ci_file_installs_penstock_from_an_address_only(tmp_path, csv):
+    run_init(tmp_path / "churn", str(csv), StarterOptions(targets=("left",)))
+    ci = (tmp_path / "churn" / ".github" / "workflows" / "test.yml").read_text()
+    assert 'pip install "penstock-tfx @ $PENSTOCK" pytest' in ci
+    assert 'PENSTOCK: "${{ vars.PENSTOCK }}"' in ci
+
+
 def test_init_images_in_folders_writes_a_package(tmp_path, photos):
     run_init(tmp_path / "pets", str(photos), StarterOptions(targets=()))
     code = """

@@ -234,4 +234,4 @@ def test_without_pillow_one_line_says_what_to_install(zoo):
     done = subprocess.run(
         [sys.executable, "-c", code, str(zoo)], capture_output=True, text=True, check=True
     )
-    assert done.stdout == 'images need Pillow: pip install "penstock[images]"\n'
+    assert done.stdout == 'images need Pillow: pip install "penstock-tfx[images]"\n'

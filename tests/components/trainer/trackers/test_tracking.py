@@ -51,7 +51,7 @@ def test_a_missing_package_is_one_line_with_its_command(tmp_path, monkeypatch):
         Tracking(TrackOptions(kind="mlflow"), str(tmp_path), None)
     assert str(error.value) == (
         "track.kind=mlflow needs a package that is not installed (mlflow): "
-        "pip install 'penstock[mlflow]'"
+        "pip install 'penstock-tfx[mlflow]'"
     )
 
 
