@@ -8,12 +8,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from urllib.parse import unquote_plus
 
 # Values that are placeholders: empty, ${NAME}, $NAME, <name>, {name}, ***, xxx.
 _NO_VALUE = re.compile(r"^(\$.*|<.*>|\{.*\}|%\(.*|\*+|x+|none|null|true|false|)$", re.IGNORECASE)
 _KEY = r"(?:api|access|account|private|secret|subscription)[-_]?key"
 _SECRET_WORD = (
-    rf"(?:[\w.-]*(?:password|passwd|passphrase|secret|{_KEY}(?:[-_]?id)?|credentials?)"
+    rf"(?:[\w.-]*(?:password|passwd|passphrase|secret|{_KEY}(?:[-_]?id)?|credentials?"
+    rf"|(?:{_KEY}|credentials?)[-_]?(?:base64|b64|info)|connection[-_]?string)"
     r"|(?:[\w.-]*[_-])?pwd|jwt"
     r"|(?:[\w.-]*(?:auth|access|api|refresh|id|bearer|session|security|sas)[-_]?)?token)"
 )
@@ -38,8 +40,33 @@ _IN_JSON = re.compile(
 )
 # A part of each name above, found in a twentieth of the time that the patterns take.
 _PART_OF_NAME = re.compile(
-    rf"pass|secret|{_KEY}|credential|pwd|jwt|token|(?:key|auth|code|sig|signature)=", re.IGNORECASE
+    rf"pass|secret|{_KEY}|credential|connection|pwd|jwt|token|(?:key|auth|code|sig|signature)=",
+    re.IGNORECASE,
 )
+# Drivers of databases name their parameters as they like, so each value in the query of such an
+# address counts as secret but for parameters that are known to hold none, and for names of files.
+_DATABASE_QUERY = re.compile(
+    r"\b(?!(?:git\+)?(?:s3[an]?|gs|gcs|hdfs|https?|file|ftp)://)[a-z][a-z0-9+.-]*://"
+    r"[^\s'\"?]*\?([^\s'\"]+)",
+    re.IGNORECASE,
+)
+_QUERY_VALUE = re.compile(r"([^&;#=]+)=([^&;#]+)")
+_HARMLESS = re.compile(
+    r"""
+    applicationintent | applicationname | appname | arraysize | authmechanism | authsource
+    | autocommit | cache | catalog | channelbinding | charset | clientencoding | collation
+    | connecttimeout | database | dataset | datasetid | db | dbname | driver | encrypt
+    | gssencmode | host | httppath | immutable | isolationlevel | keepalives | listrowspagesize
+    | localinfile | location | logintimeout | maximumbytesbilled | mode | multisubnetfailover
+    | nolock | options | passfile | port | priority | readonly | readpreference | readtimeout
+    | region | replicaset | retrywrites | role | schema | searchpath | servicename | sid | ssl
+    | sslcert | sslminprotocolversion | sslmode | sslrootcert | targetsessionattrs | timeout
+    | timezone | tls | trustedconnection | trustservercertificate | unixsocket | uri
+    | usequerycache | user | username | warehouse | writetimeout
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_FILE = re.compile(r"^[~.]{0,2}/[\w./ -]+\.\w{1,6}$")
 _IDENTIFIED_BY = re.compile(r"\bidentified\s+by\s+('[^']+'|\"[^\"]+\")", re.IGNORECASE)
 _KNOWN_FORMS = {
     "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
@@ -119,6 +146,8 @@ def secret_kind(name: str, value: str) -> str | None:
         return "a password"
     if any(map(_is_random, _BARE_KEY.findall(value))):
         return "an AWS secret key"
+    for key, _ in _query_secrets(value):
+        return f"the value of {key!r}"
     last_name = name.rsplit(".", 1)[-1]
     if _SECRET_NAME.match(last_name) and _is_value(value):
         return f"the value of {last_name.lstrip('-')!r}"
@@ -165,7 +194,18 @@ def _matches(text: str) -> Iterator[tuple[int, int]]:
     for pattern in (*_ASSIGNMENTS, _IN_JSON) if _PART_OF_NAME.search(text) else ():
         values = ((f.span(2), f[2].strip("\"'")) for f in pattern.finditer(text))
         yield from (span for span, value in values if _is_value(value))
+    yield from (span for _, span in _query_secrets(text))
     yield from (f.span() for f in _BARE_KEY.finditer(text) if _is_random(f[0]))
+
+
+def _query_secrets(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yields name and span of each value in a database's address that may be secret."""
+    for query in _DATABASE_QUERY.finditer(text) if "://" in text else ():
+        for found in _QUERY_VALUE.finditer(text, *query.span(1)):
+            key, value = unquote_plus(found[1]), unquote_plus(found[2])
+            harmless = _HARMLESS.fullmatch(re.sub(r"[\W_]", "", key)) or _FILE.match(value)
+            if not harmless and not _NO_VALUE.match(value):
+                yield key, found.span(2)
 
 
 def _is_random(text: str) -> bool:

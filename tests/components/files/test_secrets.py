@@ -24,6 +24,15 @@ SECRET = "hunter22"
         ),
         (f"https://bob:{SECRET}@h/a", "https://***@h/a: the address holds a password; X"),
         (f"s3://AKIA{'A1' * 8}/a", "***: the address holds an AWS access key; X"),
+        (
+            f"bigquery://p/d?location=EU&credentials_base64={SECRET}",
+            "bigquery://p/d: its 'credentials_base64' holds a secret; X",
+        ),
+        *(
+            (f"{address}?{name}={SECRET}", f"{address}: ")
+            for address in ("postgresql://h/db", "snowflake://h/db", "mssql+pyodbc://h/db")
+            for name in ("sslkey", "key_file", "private_key_base64", "connection_string", "new%5Fx")
+        ),
     ],
 )
 def test_an_address_with_a_secret_is_refused_and_not_repeated(address, message):
@@ -37,6 +46,9 @@ def test_an_address_with_a_secret_is_refused_and_not_repeated(address, message):
     "address",
     [
         "postgresql://reader@h/db?sslmode=require&sslkey=/etc/key.pem",
+        "postgresql://h/db?application_name=a&connect_timeout=5&sslrootcert=/etc/ca.crt",
+        "mysql://h/db?tls=/certificates",
+        "sqlite:///file:trips.db?mode=ro&uri=true",
         "https://h/a@b?page=2&sort=key#top",
         "s3://bucket/keys/code=5/a:b@c.csv",
         "hdfs://namenode:8020/data/*.csv",
@@ -77,6 +89,7 @@ def test_a_text_with_a_secret_is_told_and_hidden(name, text, kind):
         ("", "https://$USER@h/a?page=2"),
         ("", "postgresql://reader@h:5432/db"),
         ("primary_key", "trip_id"),
+        ("", "bigquery://p/d?location=EU&credentials_base64=${BIGQUERY_KEY}"),
     ],
 )
 def test_what_holds_no_secret_is_shown(name, text):
@@ -101,6 +114,9 @@ def test_what_holds_no_secret_is_shown(name, text):
         "jwt",
         "token",
         "sas_token",
+        "private_key_base64",
+        "connection_string",
+        "credentials_info",
     ],
 )
 def test_value_of_each_name_of_a_secret_is_hidden_in_an_assignment_and_in_json(name):
@@ -113,6 +129,11 @@ def test_value_of_each_name_of_a_secret_is_hidden_in_an_assignment_and_in_json(n
 )
 def test_value_of_a_secret_parameter_of_an_address_is_hidden(name):
     assert without_secrets(f"https://h/p?a=1&{name}=hunter22") == f"https://h/p?a=1&{name}=***"
+
+
+def test_unknown_query_value_of_a_database_address_is_hidden_in_a_text():
+    text = "SELECT from postgresql://me@h/db?sslmode=require&new_option=hunter22 now"
+    assert without_secrets(text) == text.replace("hunter22", "***")
 
 
 def test_secret_behind_a_long_text_is_hidden():
