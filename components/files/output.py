@@ -13,15 +13,15 @@ import os
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, UsageError
 from penstock.components.files.address import scheme_of
 from penstock.components.files.commit import attempt, beside, check_target
-from penstock.components.files.remote import normal_address
+from penstock.components.files.remote import is_remote, normal_address
 from penstock.components.tfrecord.manifest import Manifest, write_manifest
 
 # Folder in an output that the commit removes.
@@ -110,6 +110,15 @@ def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
         check_prefix(address, overwrite=overwrite)
     else:
         check_target(target, overwrite=overwrite)
+
+
+def require_elsewhere(inputs: Iterable[str], output: str | os.PathLike[str]) -> None:
+    """Raises a UsageError if the output is the folder of an input, or holds it."""
+    target = store_address(output) or os.path.realpath(output)
+    for one in inputs:
+        place = one if is_remote(one) else os.path.realpath(one)
+        if os.path.join(place, "").startswith(os.path.join(target, "")):
+            raise UsageError(f"{os.fspath(output)}: holds the input {one}; name another output")
 
 
 def store_address(target: str | os.PathLike[str]) -> str | None:

@@ -20,7 +20,7 @@ from penstock.components import activity
 from penstock.components.engine.processes import kept_processes
 from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.errors import DataError
-from penstock.components.files.output import Output, open_output
+from penstock.components.files.output import Output, open_output, require_elsewhere
 from penstock.components.files.remote import is_remote
 from penstock.components.packing.facts import Facts, StatedColumn
 from penstock.components.packing.layout import EMPTY_COLUMNS, PackedLayout
@@ -82,6 +82,7 @@ def pack(
     """
     options = options or PackOptions()
     folders = [examples] if isinstance(examples, str) else examples
+    require_elsewhere(folders, output)
     if not isinstance(engine, int):  # its workers have other working directories
         folders = [one if is_remote(one) else os.path.abspath(one) for one in folders]
     splits = _together([split for one in folders for split in find_splits(one, options.splits)])

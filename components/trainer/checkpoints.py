@@ -172,7 +172,10 @@ def _read_whole(path: str) -> Saved:
     """Reads every byte of a checkpoint, which verifies the checksum of each tensor."""
     reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
     for name in reader.get_variable_to_shape_map():
-        reader.get_tensor(name)
+        value = np.asarray(reader.get_tensor(name))
+        # Weights that no training could go on from; an optimizer or a metric may hold inf.
+        if name.startswith("model/") and value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise ValueError(f"{name} holds NaN or inf")
     with tf.io.gfile.GFile(posixpath.join(path, _STATE)) as file:
         state = json.loads(file.read())
     epochs = tuple(from_record(EpochRecord, epoch) for epoch in state["epochs"])

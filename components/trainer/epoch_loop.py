@@ -161,6 +161,8 @@ class EpochLoop:
                 on_live(values, self.step)
             self._tell_steps(loss, clock)
         trained = self._meter.seconds
+        if self._steps.has_eval:
+            self._save()  # an error in the evaluation loses no step of the epoch
         metrics = self._metrics() | self._evaluate()
         self._meter.add_epoch(
             EpochTimes(
@@ -284,11 +286,11 @@ class EpochLoop:
             self._fail(f"the loss became {losses[bad[0]]} at step {self.step + int(bad[0]) + 1}")
 
     def _fail(self, what: str) -> None:
-        # A checkpoint may hold weights that lead to the same loss: resuming would never succeed.
-        if self._checkpoints:
-            self._checkpoints.clear()
+        kept = ""
+        if self._checkpoints and (saved := self._checkpoints.newest()):
+            kept = f"; the state of step {saved.start.step} is kept in {saved.path}"
         raise DataError(
-            f"{what}; nothing is exported. Look for NaN, inf or wrong scales in the features "
+            f"{what}; nothing is exported{kept}. Look for NaN, inf or wrong scales in the features "
             "(penstock inspect, the statistics), lower the learning rate or clip gradients"
         )
 

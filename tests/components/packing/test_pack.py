@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
+from row_files import example, write_shards
 
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
@@ -465,3 +466,12 @@ def test_cost_is_measured_after_the_worker_processes_ended(
     folder = write_rows([mixed(i) for i in range(10)])
     pack(str(folder), tmp_path / "packed", PackOptions(shards=SMALL), engine=2)
     assert running[0] == running[1]
+
+
+def test_the_folder_of_the_input_is_no_output(tmp_path):
+    folder = tmp_path / "trips" / "rows"
+    write_shards(folder, [example(x=[1.0])], shards=1)
+    for output in (folder, tmp_path / "trips"):
+        with pytest.raises(UsageError, match=f"{output}: holds the input {folder}; name another"):
+            pack(str(folder), output, overwrite=True)
+    assert (folder / "Split-train/data-00000-of-00001.gz").exists()

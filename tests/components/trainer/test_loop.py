@@ -255,13 +255,36 @@ def test_a_loss_that_is_not_finite_stops_at_its_step(run, toy):
     data = toy.dataset().concatenate(toy.dataset(poisoned)).repeat()
     with pytest.raises(DataError, match="the loss became nan at step 7; nothing is exported"):
         run(train_data=data, checkpoint_every_steps=5)
-    assert not run.resume_dir.exists()
+    kept = sorted(path.name for path in run.resume_dir.iterdir())
+    assert kept == ["step-00000004", "step-00000005"]
     assert not (run.model_run_dir / "training.json").exists()
 
 
-def test_an_evaluation_loss_that_is_not_finite_stops(run, toy):
-    with pytest.raises(DataError, match="the evaluation loss is nan after step 4"):
+def test_an_evaluation_loss_that_is_not_finite_stops_and_keeps_the_state_before_it(run, toy):
+    with pytest.raises(DataError, match="the evaluation loss is nan after step 4") as error:
         run(eval_data=toy.dataset(tf.fill([32, 1], np.nan)))
+    saved = run.resume_dir / "step-00000004"
+    assert f"the state of step 4 is kept in {saved}" in str(error.value)
+    record = run().record
+    assert record.resumed_from == 4
+    first = record.epochs[0]
+    assert (first.epoch, first.step, first.steps) == (1, 4, 4)
+
+
+def test_weights_that_are_not_finite_are_not_resumed(next_run, caplog):
+    newest = next_run.resume_dir / "step-00000008" / "variables"
+    reader = tf.train.load_checkpoint(str(newest))
+    values = {n: reader.get_tensor(n) for n in reader.get_variable_to_shape_map()}
+    weight = "model/0/.ATTRIBUTES/VARIABLE_VALUE"
+    values[weight] = np.full_like(values[weight], np.nan)
+    tf.raw_ops.SaveV2(
+        prefix=str(newest),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+    assert next_run().record.resumed_from == 4
+    assert f"{weight} holds NaN or inf" in caplog.text
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(next_run, caplog):
