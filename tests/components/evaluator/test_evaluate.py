@@ -341,7 +341,7 @@ def test_rows_outside_all_slices_are_logged(
     )  # fmt: skip
     assert key == (("town", "oslo"),)
     assert overall[""][""]["example_count"] == {"doubleValue": 4.0}
-    assert [record.message for record in caplog.records if "penstock" in record.name] == [
+    assert [record.message for record in caplog.records if record.name == evaluate.__module__] == [
         "evaluated in batches: 4 rows in 2 slices; 3 in none of town",
     ]
 
