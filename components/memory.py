@@ -29,7 +29,7 @@ def without_collection() -> Iterator[None]:
 
 
 def skip_last_collection() -> None:
-    """For the end of a process: else it collects a million objects of libraries, 1.2 to 2.3 s.
+    """For the end of a command: else it collects a million objects of libraries, 1.2 to 2.3 s.
 
     That would flush files that were never closed, such as a global one of a user's module.
     """

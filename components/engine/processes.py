@@ -5,7 +5,6 @@ of Beam takes 3 s more. The driver sends each process one task at a time, and re
 errors and row counts. Within `kept_processes`, the next work has the same processes.
 """
 
-import atexit
 import gc
 import os
 import pickle
@@ -24,7 +23,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from penstock.components import activity
 from penstock.components.errors import DataError, PenstockError
-from penstock.components.memory import skip_last_collection
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -196,7 +194,6 @@ def _taken(idle: _Idle | None) -> _Process | None:
 
 
 def _serve(handle: str) -> None:
-    atexit.register(skip_last_collection)
     # During imports of libraries, garbage collection would take a fifth of the time.
     gc.set_threshold(100_000, 20, 20)
     with (

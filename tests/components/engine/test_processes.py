@@ -1,3 +1,4 @@
+import gzip
 import os
 import signal
 import time
@@ -31,12 +32,12 @@ def test_results_of_several_processes_come_in_order(tmp_path, monkeypatch):
 
 
 def test_file_that_a_module_never_closes_is_complete_after_its_process(tmp_path, monkeypatch):
-    file = tmp_path / "log"
-    code = f"FILE = open({str(file)!r}, 'w')\ndef log(): FILE.write('done')\n"
+    file = tmp_path / "log.gz"
+    code = f"import gzip\nFILE = gzip.open({str(file)!r}, 'wt')\ndef log(): FILE.write('done')\n"
     (tmp_path / "own_log.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     list(run(["__import__('own_log').log()"]))
-    assert file.read_text() == "done"
+    assert gzip.decompress(file.read_bytes()) == b"done"
 
 
 def test_worker_processes_see_no_gpu(monkeypatch):
