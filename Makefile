@@ -9,33 +9,21 @@ BUILD := docker build --network host --force-rm --quiet
 # run whole pipelines begin first (tests/conftest.py). A worker holds TensorFlow: no more than four.
 PYTEST := pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-fast test-ci test-faults test-here check typecheck docs dist format setup clean
-.PHONY: base-image image image-gpu image-for-tests test-image test-containers
+.PHONY: run test test-all check typecheck docs dist format setup clean
+.PHONY: base-image image image-gpu image-for-tests test-image
 .PHONY: audit cluster cluster-down conformance
 
 run: setup
 	$(BIN)/penstock run taxi
 
+# Every unit, and one run each of taxi, of a package of `init`, and one compile.
 test: setup
-	$(BIN)/$(PYTEST) -m "not faults and not ci and not containers"
+	$(BIN)/$(PYTEST) -m "not slow and not image"
 
-test-fast: setup
-	$(BIN)/$(PYTEST) -m "not slow and not faults and not ci and not containers"
-
-# Those that need servers, stores, Spark or a browser (.ci/packages), and the longest.
-test-ci: setup
-	$(BIN)/$(PYTEST) -m ci
-
-# The tests of every promise in docs/reliability.md: kills, full disks, broken stores and servers,
-# damaged shards, loads. They mount a tmpfs, so they need root, and the tools of test-ci.
-PROMISED := $(addprefix tests/,$(shell grep -oE '[a-z0-9_/]+/test_[a-z0-9_]+\.py' docs/reliability.md | sort -u))
-test-faults: setup
-	$(BIN)/$(PYTEST) -m "not containers" $(PROMISED)
-
-# What CI runs outside the image, in one session, half a minute of which is spent before its first
-# test: test, and of test-faults what test-image, which has no root, leaves out.
-test-here: setup
-	$(BIN)/$(PYTEST) -m "(slow or not faults) and not ci and not containers"
+# All but the containers: whole pipelines again, kills, full disks, loads, stock TFX, servers, stores,
+# Spark and a browser. Needs root, to mount a tmpfs, and the packages of .ci/packages.
+test-all: setup
+	$(BIN)/$(PYTEST) -m "not image"
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -100,18 +88,19 @@ image-for-tests: image
 	    --build-arg PACKAGES="$$(grep -v '^#' .ci/packages | xargs)" --tag $(IMAGE)-test .
 	@docker image prune --force --filter label=org.opencontainers.image.title=penstock >/dev/null
 
-# The tests inside the image, Python 3.13 and TFX 1.21, as its user, without network. Spark wants a
-# host name that has an address.
-test-image: image-for-tests
-	docker run --rm --network none --hostname localhost --read-only --volume /tmp --volume $(CURDIR):/tests:ro \
-	    --env PYTEST_ADDOPTS $(IMAGE)-test \
-	    $(PYTEST) -m "not (faults and slow) and not containers and not outside_image" -p no:cacheprovider
-
-# The compiled pipeline in containers, by the local engine of the newest kfp. Three files at once, as
+# In the image, Python 3.13 and TFX 1.21, as its user and without network: the tests of `make test`,
+# and of the slow ones those that meet TFX, TensorFlow, Beam or Spark in other versions. Then the
+# compiled pipeline in containers, by the local engine of the newest kfp; three files at once, as
 # each now and then waits for Docker or for a server.
-test-containers: setup $(KFP)/bin/kfp
+IN_IMAGE := docker run --rm --network none --hostname localhost --read-only --volume /tmp \
+    --volume $(CURDIR):/tests:ro --env PYTEST_ADDOPTS $(IMAGE)-test $(PYTEST) -p no:cacheprovider
+SLOW_IN_IMAGE := $(addprefix tests/,components/batches components/evaluator components/gates \
+    components/sources/spark components/trainer pipelines/digits pipelines/taxi)
+test-image: image-for-tests setup $(KFP)/bin/kfp
+	$(IN_IMAGE) -m "not slow and not image"
+	$(IN_IMAGE) -m "slow and not image" $(SLOW_IN_IMAGE)
 	PENSTOCK_IMAGE=$(IMAGE) KFP_PYTHON=$(abspath $(KFP))/bin/python \
-	    $(BIN)/$(PYTEST) --numprocesses 3 -m containers tests/containers
+	    $(BIN)/$(PYTEST) --numprocesses 3 -m image tests/containers
 
 $(KFP)/bin/kfp:
 	python3 -m venv $(KFP)

@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_from_a_dataframe_to_predictions_without_leaving_the_notebook(tmp_path):
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     NotebookClient(notebook, timeout=500, resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -56,7 +56,7 @@ def test_the_make_commands_are_targets():
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_every_penstock_command_runs(folder, penstock):
     ours = [(line, place) for line, place in commands() if line.startswith("penstock ")]
     assert len(ours) >= 16
@@ -71,7 +71,7 @@ def test_every_penstock_command_runs(folder, penstock):
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_the_code_runs(folder, penstock):
     (body,) = blocks("python")
     done = penstock.run_code(body, cwd=folder, env=environment(folder))
@@ -80,7 +80,7 @@ def test_the_code_runs(folder, penstock):
     assert len(shards) == 2
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_the_code_of_the_tutorial_runs(folder, penstock):
     (body,) = blocks("python", "docs/tutorials/one_component.md")
     done = penstock.run_code(body, cwd=folder, env=environment(folder))

@@ -77,13 +77,13 @@ def warm(penstock, monkeypatch):
         monkeypatch.setattr(f"penstock.benchmarks.{module}.run_script", run_warm)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TINY if name != "verdict"])
 def test_a_whole_question_ends_in_verdicts(name, tmp_path, monkeypatch, warm):
     check_question(name, tmp_path, monkeypatch)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_whole_question_in_processes_of_its_own(tmp_path, monkeypatch):
     check_question("verdict", tmp_path, monkeypatch)
 

@@ -28,7 +28,6 @@ def test_parts_of_made_rows_are_those_of_the_whole(monkeypatch):
     assert all("\n" in row[2] and '"' in row[2] for row in rows)
 
 
-@pytest.mark.faults
 @pytest.mark.slow
 def test_80_mb_through_a_disk_of_32():
     command = [sys.executable, SCRIPT, "--rows", "40000", "--disk-mib", "32", "--json"]

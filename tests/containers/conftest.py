@@ -1,6 +1,6 @@
 """A pipeline in containers on this machine: Docker in a cluster's place, a folder in a volume's.
 
-Needs a Docker daemon, the image (`make image`), and a Python that has kfp: `make test-containers`.
+Needs a Docker daemon, the image (`make image`), and a Python that has kfp: `make test-image`.
 """
 
 import json
@@ -127,7 +127,7 @@ class Cluster:
 def _containers_can_run():
     for command, remedy in (
         (["docker", "image", "inspect", IMAGE], "make image"),
-        ([KFP_PYTHON, "-c", "import kfp, docker"], "make test-containers"),
+        ([KFP_PYTHON, "-c", "import kfp, docker"], "make test-image"),
     ):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.containers
+pytestmark = pytest.mark.image
 
 TRY_TWICE = "retry: {times: 1, wait_seconds: 1}"
 

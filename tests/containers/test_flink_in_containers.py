@@ -27,7 +27,7 @@ from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 from tests.free_ports import free_port
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.image, pytest.mark.timeout(600)]
 
 JARS = Path(__file__).parents[2] / "build/flink"
 FLINK = Path(__file__).with_name("flink")

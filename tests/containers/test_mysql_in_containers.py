@@ -14,7 +14,7 @@ import pytest
 
 from tests.free_ports import free_port
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.image, pytest.mark.timeout(1200)]
 
 PATH = f"{os.environ['PATH']}:/usr/sbin"
 USER = "penstock"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.image, pytest.mark.timeout(1200)]
 
 OWN = "penstock-own:test"
 PIPELINE = """\

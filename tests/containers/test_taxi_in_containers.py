@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.image, pytest.mark.timeout(1200)]
 
 NODES = {
     "ShardedExampleGen",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
 SOURCE = Path(__file__).with_name("other_clock.c")

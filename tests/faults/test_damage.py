@@ -23,7 +23,7 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.pipelines.kubeflow.plain.validate import validate_examples
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 FIRST, SECOND = (f"Split-train/data_tfrecord-0000{i}-of-00002" for i in range(2))
 SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}

@@ -9,7 +9,7 @@ import pytest
 from penstock.components.errors import DataError
 from penstock.components.gates.pusher import publish
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SHARES = (0.0, 0.4, 0.95)
 

@@ -18,7 +18,7 @@ from penstock.components.sources.binary import Binary
 from penstock.components.tfrecord.checked import checked_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ONE = SplitOptions((Split("train"),))
 OPTIONS = IngestOptions(shards=ShardOptions(shards=2))

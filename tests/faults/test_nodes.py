@@ -7,7 +7,7 @@ import signal
 import pyarrow.parquet as pq
 import pytest
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 # Each round interrupts each of these once, at a random instant of its work: 55 runs in all. After
 # its epochs the Trainer has what is before and behind them left to do.

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.components.tfrecord.recovery import recover
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 ROWS = [f"{i},{i % 7 / 4},{'ab'[i % 2]}" for i in range(400)]

@@ -23,7 +23,7 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 FOUR = ShardOptions(shards=4)
 NEW = 1000

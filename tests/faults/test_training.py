@@ -8,7 +8,7 @@ import pytest
 
 from tests.components.trainer.conftest import Data
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("trained.py")
 

@@ -12,7 +12,7 @@ from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput
 
 pytestmark = [
-    pytest.mark.faults,
+    pytest.mark.slow,
     pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user"),
 ]
 

@@ -361,7 +361,7 @@ def test_all_analyzers_of_all_columns_together_equal_tft(several, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "examples", [3, pytest.param(20, marks=pytest.mark.ci)], ids=lambda n: f"{n} draws"
+    "examples", [3, pytest.param(20, marks=pytest.mark.slow)], ids=lambda n: f"{n} draws"
 )
 def test_any_analyzers_of_any_columns_equal_tft(examples, several, tmp_path_factory):
     @hypothesis.settings(max_examples=examples, deadline=None, phases=[hypothesis.Phase.generate])

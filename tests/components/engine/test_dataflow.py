@@ -16,7 +16,7 @@ from penstock.components.files import remote_system
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
-pytestmark = [pytest.mark.ci, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 OPTIONS = (
     *("project=my-project", "region=europe-west1", "temp_location=gs://bucket/tmp"),

@@ -13,10 +13,9 @@ from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput
 from penstock.components.tfrecord.checked import checked_manifest
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow
 def test_a_killed_worker_without_gpus_ends_the_work_of_the_others(capfd):
     def die_or_wait(element):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "-1"

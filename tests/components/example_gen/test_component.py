@@ -82,7 +82,7 @@ def test_rows_and_splits_are_those_of_csv_example_gen(tmp_path):
         assert split_records(ours, split) == split_records(theirs, split)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_partition_feature_keeps_every_taxi_trip_in_its_split(tmp_path, taxi_csv):
     (tmp_path / "data").mkdir()
     shutil.copy(taxi_csv, tmp_path / "data")

@@ -117,7 +117,7 @@ def test_quarantine_keeps_the_row_and_its_reason(tmp_path):
     assert kept[0]["raw"].rstrip("\n") == "40,not a number,name 40"
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_two_tries_of_one_task_at_the_same_moment_never_mix(tmp_path):
     path = write_csv(tmp_path / "a.csv", 20_000, bad=range(0, 20_000, 40))
     source = open_source(str(path), Table())
@@ -175,7 +175,7 @@ def test_a_task_carries_what_it_reads_and_nothing_of_other_files(tmp_path):
     assert sum(batch.rows_read for batches in read for batch in batches) == 600
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_what_a_try_left_whose_worker_was_killed_is_not_published(tmp_path, monkeypatch):
     from penstock.components.example_gen import shard_task as module
 
@@ -267,7 +267,7 @@ STALLED = INGEST.format(first="shard_task._write_small = stall")
 LIMITED = INGEST.format(first="resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))")
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_killed_and_run_again_gives_the_digest_of_a_clean_run(tmp_path, taxi_csv):
     clean = run(taxi_csv, tmp_path / "clean")
     process = subprocess.Popen([sys.executable, "-c", STALLED, taxi_csv, tmp_path / "out"])
@@ -320,7 +320,7 @@ def test_the_plan_sees_all_of_the_input(tmp_path):
     assert planned.plan.reason == "8 for about 62.3 MiB: the reader interleaves 8 files"
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, taxi_csv):
     command = [sys.executable, "-c", LIMITED, taxi_csv, tmp_path / "out"]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)

@@ -171,7 +171,7 @@ def _overwrite_often(target, times):
             finished(folder, "new")
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_overwrite_leaves_no_moment_without_an_output(tmp_path):
     target = tmp_path / "out"
     finished(target)
@@ -235,7 +235,7 @@ def test_overwrite_keeps_the_output_if_a_foreign_file_appears_meanwhile(tmp_path
     assert names(tmp_path) == ["out"]
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_overwrite_keeps_the_output_if_a_foreign_file_appears_at_the_exchange(
     tmp_path, monkeypatch
 ):
@@ -289,7 +289,7 @@ def _die_within(target):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
     process = multiprocessing.get_context("fork").Process(
         target=_die_within, args=(tmp_path / "out",)
@@ -315,7 +315,7 @@ def test_attempt_that_cannot_be_removed_is_removed_by_the_next(tmp_path, monkeyp
     assert names(tmp_path) == ["other"]
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_no_lock_that_nobody_removes(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     process = multiprocessing.get_context("fork").Process(
@@ -337,7 +337,7 @@ def test_another_process_at_work_is_left_alone(tmp_path):
     assert names(tmp_path) == ["other", "out"]
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [3, 255])
 def test_an_output_that_was_set_aside_comes_back(tmp_path, length):
     target = tmp_path / ("o" * length)
@@ -360,7 +360,7 @@ def _die_after_aside(target):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_an_output_that_an_older_version_set_aside_comes_back(tmp_path):
     old = tmp_path / ".out.penstock-attempt-1-replaced"
     old.mkdir()
@@ -397,7 +397,7 @@ def test_overwrite_of_a_folder_without_manifest_is_refused(tmp_path):
     assert names(tmp_path / "home") == ["precious"]
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_an_interrupted_replacement_without_exchange_brings_the_old_output_back(
     tmp_path, monkeypatch, no_exchange
 ):

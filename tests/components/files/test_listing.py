@@ -112,7 +112,7 @@ def test_kinds_do_not_mix(tree):
     assert source.ignored == ("d/2.parquet",)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("gone.csv", path)])
 def test_pipe_or_broken_link_among_data_is_named_not_left_out(tree, make):
     tree("d/a.csv")
@@ -122,7 +122,7 @@ def test_pipe_or_broken_link_among_data_is_named_not_left_out(tree, make):
             list_files(pattern, "csv")
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["pipe", "/dev/zero"])
 def test_endless_input_is_refused_before_it_is_read(tree, path):
     os.mkfifo("pipe")

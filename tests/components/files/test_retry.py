@@ -16,7 +16,7 @@ from penstock.components.files.listing import list_files
 from penstock.components.sources import columnar
 from penstock.components.sources.open import open_source
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

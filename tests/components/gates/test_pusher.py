@@ -34,7 +34,7 @@ def pushed(version, digest=""):
     return artifact
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_newest_version_is_the_one_pushed_last(tmp_path, serving, monkeypatch):
     first, second = model(tmp_path / "a"), model(tmp_path / "b", "another")
     versions = [publish(path, serving)[0] for path in (first, second, first, second)]
@@ -53,7 +53,7 @@ def test_push_of_the_newest_model_changes_nothing(tmp_path, serving):
     assert os.listdir(serving) == [version.name]
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_check_served_refuses_missing_altered_or_superseded_versions(tmp_path, serving):
     version, digest = publish(model(tmp_path / "a"), serving)
     check_served(pushed(version, digest))
@@ -78,7 +78,7 @@ def file_limit():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_failed_push_leaves_no_partial_version(tmp_path, serving, file_limit):
     path = model(tmp_path / "a")
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, file_limit))
@@ -87,7 +87,7 @@ def test_failed_push_leaves_no_partial_version(tmp_path, serving, file_limit):
     assert os.listdir(serving) == []
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_killed_push_leaves_no_version_and_the_next_one_cleans_up(tmp_path, serving):
     path = model(tmp_path / "a")
     code = (

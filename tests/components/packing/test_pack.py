@@ -157,7 +157,7 @@ DIGESTS = "f59a bc4d 2b0b 850e 732e ca7b"
         ("here", 1),
         ("other", 256),
         ("other", 1),
-        pytest.param("two", 1, marks=pytest.mark.ci),
+        pytest.param("two", 1, marks=pytest.mark.slow),
     ],
 )
 def test_any_engine_gives_the_same_bytes(tmp_path, write_rows, mixed, engine, memory_mib):

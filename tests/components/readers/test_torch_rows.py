@@ -49,7 +49,7 @@ print(json.dumps(found))
 """
 
 pytestmark = [
-    pytest.mark.ci,
+    pytest.mark.slow,
     pytest.mark.skipif(
         sys.version_info < (3, 13) or not (DEBIAN / "torch").exists(), reason="has no PyTorch"
     ),

@@ -23,7 +23,7 @@ from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.writer import frame_records
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 
 def csv(path, first):

@@ -21,7 +21,7 @@ from penstock.components.tfrecord.manifest import (
 from penstock.components.tfrecord.recovery import locked, recover
 from penstock.components.tfrecord.unlisted import find_tfrecords
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 
 def _try_manifest(out):

@@ -9,7 +9,7 @@ import pytest
 DOC = Path(__file__).parents[3] / "docs/training.md"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_the_plain_script_fit_and_sequences_run_as_they_stand(tmp_path, penstock):
     blocks = re.findall(r"^```python\n(.*?)^```$", DOC.read_text(), re.MULTILINE | re.DOTALL)
     script, fit, sequences, tuning = blocks[:4]

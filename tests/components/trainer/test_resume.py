@@ -16,7 +16,7 @@ from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 from tests.components.trainer.conftest import counting_model
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 # 103 steps of 10 rows are 10 passes over 103 rows.
 OPTIONS = TrainOptions(max_steps=103, steps_per_epoch=40, checkpoint_every_steps=7)

@@ -220,7 +220,6 @@ def test_one_of_two_workers_goes_on_alone_after_the_other_is_killed(
         assert ours == pytest.approx(dict(epoch.metrics), rel=1e-6)
 
 
-@pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_a_worker_ends_in_one_line_where_the_other_is_stopped(
@@ -240,7 +239,7 @@ def test_a_worker_ends_in_one_line_where_the_other_is_stopped(
     assert_as_one_worker(result, trained_alone("rows"))
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["packed", "images"])
 def test_three_kills_lose_no_row_and_give_none_twice(
     make_input, trained_alone, tmp_path, kind, penstock

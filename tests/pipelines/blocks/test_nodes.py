@@ -136,7 +136,7 @@ def test_options_outside_their_range_are_refused():
         replace(TaxiConfig(), last_spans=0)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_run_without_a_new_span_comes_from_the_cache(penstock, tmp_path):
     from penstock.pipelines.taxi.config import example_data
 

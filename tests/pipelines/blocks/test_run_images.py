@@ -104,7 +104,7 @@ def example(**features):
     return made.SerializeToString()
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
     import tensorflow_datasets as tfds
 
@@ -141,7 +141,7 @@ def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
     assert np.argmax(next(iter(of_example.values()))) == 1
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_train_images_on_pairs_of_file_and_float_pixels(tmp_path):
     chance = np.random.default_rng(0)
     left = [np.full((9, 8, 3), shade, np.uint8) for shade in chance.integers(0, 256, 64)]

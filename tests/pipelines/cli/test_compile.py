@@ -77,7 +77,7 @@ def test_the_root_is_the_placements_and_is_not_made(taxi):
     assert Path("/penstock").exists() == ROOT_EXISTED
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_root_of_the_users_own(tmp_path):
     placement = Placement(
         pipeline_root="gs://bucket/runs", volume=None, metadata_mysql=MySqlStore("mysql")

@@ -191,7 +191,6 @@ sys.addaudithook(wait)
 """
 
 
-@pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
 def test_an_interrupt_leaves_one_line_and_nothing_else(

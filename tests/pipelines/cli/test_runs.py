@@ -157,7 +157,7 @@ def test_show_lists_nodes_and_artifacts(made, tmp_path):
     assert {"done", "Model", "live"} <= set(trainer)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_tfx_makes_again_what_was_pruned(tmp_path, penstock):
     """A real pipeline, run three times: the cache does not give what is gone."""
     (tmp_path / "schema").mkdir()

@@ -85,7 +85,6 @@ def test_unchanged_run_executes_nothing(first, digits_run):
     assert second["pushed"] == first["pushed"]
 
 
-@pytest.mark.ci
 def test_run_with_another_network_reuses_the_data(digits_run):
     again = digits_run.run_well(
         *("model.application=MobileNetV2", "model.train_base=true"),

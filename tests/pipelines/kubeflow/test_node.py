@@ -262,7 +262,6 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, pipeline):
     assert shown["metadata"]["uri"] == str(pushed.parent)
 
 
-@pytest.mark.faults
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_retry_of_a_killed_node_sees_no_old_output(nodes, how):
     run, more = f"killed-{how.name}", ("--parameter", f"how-many={30 + how}")

@@ -50,7 +50,6 @@ def on(folder):
     )
 
 
-@pytest.mark.ci
 def test_taxi(volume, tmp_path):
     plan, tasks = compiled("taxi", on(volume), tmp_path / "taxi.yaml")
 

@@ -611,7 +611,7 @@ class Operator(Cluster):
         return super().conditions()
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_two_workers_train_through_a_kill(tmp_path, monkeypatch, capsys):
     (tmp_path / "toy_run.py").write_text(RUN_FN)
     Data.write_examples(tmp_path / "rows")

@@ -152,7 +152,7 @@ def test_a_failure_stops_the_run_and_leaves_nothing(tmp_path, fault, code, text)
     assert len(list((tmp_path / "pipeline/Check/model").iterdir())) == 1
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_what_a_killed_run_left_is_removed(tmp_path):
     run(tmp_path)
     connection = make(tmp_path).metadata_connection_config
@@ -216,7 +216,7 @@ def other_process(tmp_path):
         process.communicate()
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_two_runs_in_one_folder_are_refused(tmp_path, other_process):
     other = other_process(CLAIM)
     with pytest.raises(DataError) as error:
@@ -231,7 +231,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path, other_process):
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_fork_that_outlives_a_run_does_not_hold_its_folder(tmp_path):
     reading, writing = os.pipe()
     with only_run(tmp_path):
@@ -245,7 +245,7 @@ def test_fork_that_outlives_a_run_does_not_hold_its_folder(tmp_path):
     os.waitpid(child, 0)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_a_locked_metadata_store_is_one_line(tmp_path, other_process):
     run(tmp_path)
     other_process(LOCK)
@@ -257,14 +257,14 @@ def test_a_locked_metadata_store_is_one_line(tmp_path, other_process):
     )
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_a_file_that_is_no_metadata_store_is_one_line(tmp_path):
     (tmp_path / "metadata.sqlite").write_text("something else, of no few bytes" * 100)
     with pytest.raises(DataError, match=r"metadata.sqlite: .*\(file is not a database\)"):
         run(tmp_path)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"")])
 def test_a_metadata_store_that_is_gone_is_named_with_the_outputs_that_it_knew(tmp_path, damage):
     run(tmp_path)
@@ -279,7 +279,7 @@ def test_a_metadata_store_that_is_gone_is_named_with_the_outputs_that_it_knew(tm
     assert run(tmp_path / "other").ended["Publish"] == "done"
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0.9, 0.5, 0.1])
 def test_a_metadata_store_that_is_cut_is_named(tmp_path, left):
     run(tmp_path)
@@ -289,7 +289,7 @@ def test_a_metadata_store_that_is_cut_is_named(tmp_path, left):
         run(tmp_path)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_what_failed_nodes_left_does_not_pile_up(tmp_path):
     for fault in ("data", "code"):
         with pytest.raises(NodeFailedError):

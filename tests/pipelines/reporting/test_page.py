@@ -285,7 +285,7 @@ def test_values_from_data_are_shown_and_never_run(whole):
     assert [tag for tag, _ in page.tags].count("script") == 1
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_browser_runs_no_script_of_the_data(whole, tmp_path):
     (tmp_path / "page.html").write_text(render_report(whole[0]))
     assert "<title>hand: not pushed" in in_browser(tmp_path / "page.html")
@@ -309,7 +309,7 @@ def test_tables_can_be_sorted(whole):
     assert "aria-sort" in html
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_tables_sort_by_their_buttons(whole, tmp_path):
     html = render_report(whole[0])
     (tmp_path / "page.html").write_text(html.replace("</body>", f"{SORT_BY_ACCURACY}</body>"))

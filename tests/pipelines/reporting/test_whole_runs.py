@@ -126,7 +126,6 @@ def test_digits(digits_run):
     assert page.count('class="pixels" src="data:image/png') == 24 + len(look.wrong)
 
 
-@pytest.mark.ci
 def test_a_pipeline_of_tfx_alone(tmp_path, penstock):
     """Without our ingest, training loop, note or runner; its store has TFX's usual name."""
     chosen = random.Random(1)

@@ -28,7 +28,7 @@ from penstock.pipelines.local.runner import NodeFailedError, run_locally
 from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 from penstock.pipelines.runs.run_record import all_runs
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 DAY_SECONDS = 24 * 3600
 SHARD = "Split-train/data_tfrecord-00001-of-00002"

@@ -45,7 +45,7 @@ from penstock.pipelines.runs.run_record import all_runs, plain_properties
 from penstock.pipelines.terminal.failures import NodeFailedError
 from penstock.pipelines.terminal.progress import Progress
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 ROWS = 240
 FUNCTIONS = """

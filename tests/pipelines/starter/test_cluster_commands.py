@@ -11,7 +11,7 @@ import pytest
 
 from tests.pipelines.cli.conftest import server  # noqa: F401  # a fixture
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 
 DIGEST = "sha256:" + "0" * 64
 

@@ -11,8 +11,6 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-pytestmark = pytest.mark.slow
-
 
 class User:
     """Types commands, in a folder of data."""
@@ -42,7 +40,6 @@ def user(tmp_path, penstock):
     return User(tmp_path, penstock)
 
 
-@pytest.mark.ci
 def test_init_to_predictions_table_with_dates_and_nulls(user):
     chance, lines = random.Random(1), ["id,since,age,plan,news,left"]
     for number in range(600):
@@ -68,7 +65,7 @@ def test_init_to_predictions_table_with_dates_and_nulls(user):
     assert answer["text"].numpy().tolist() == [b"no", b"yes"]
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_init_to_predictions_two_targets(user):
     chance, lines = random.Random(2), ["area,place,price,dear"]
     for _ in range(600):
@@ -86,7 +83,7 @@ def test_init_to_predictions_two_targets(user):
     assert set(found["dear/prediction"].to_pylist()) == {"yes", "no"}
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_init_to_predictions_folder_of_images(user):
     chance = np.random.default_rng(3)
     for name, colour in (("red", (200, 60, 60)), ("blue", (60, 60, 200))):

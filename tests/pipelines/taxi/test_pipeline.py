@@ -13,8 +13,6 @@ from shared_runs import report_of, states, words
 
 import penstock.pipelines.taxi
 
-pytestmark = pytest.mark.slow
-
 BEFORE_TRANSFORM = (
     "CuratedSchema",
     "ShardedExampleGen",
@@ -68,6 +66,7 @@ def test_pushed_model_serves_raw_trips(first, taxi_csv):
     assert right.mean() > 0.87
 
 
+@pytest.mark.slow
 def test_unchanged_run_executes_nothing(first, taxi_run):
     second = taxi_run.run_well()
     assert states(second) == dict.fromkeys(states(first), "cached")
@@ -75,6 +74,7 @@ def test_unchanged_run_executes_nothing(first, taxi_run):
         assert second[what] == first[what]
 
 
+@pytest.mark.slow
 def test_second_run_with_other_options_reports_the_difference(taxi_run):
     done = taxi_run.run("train.max_steps=80")
     assert done.returncode == 0, done.stderr
@@ -95,6 +95,7 @@ def test_second_run_with_other_options_reports_the_difference(taxi_run):
     assert f"{change:+.4f}" in page
 
 
+@pytest.mark.slow
 def test_run_with_nan_loss_stops(taxi_run):
     done = taxi_run.run("model.learning_rate=1e30")
     assert done.returncode == 1
@@ -111,7 +112,7 @@ def test_run_with_nan_loss_stops(taxi_run):
     )
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_packed_run_trains_an_equally_good_model(first, taxi_run):
     packed = taxi_run.run_well("pack=true")
     before = dict.fromkeys(BEFORE_TRANSFORM, "cached")
@@ -125,6 +126,7 @@ def test_packed_run_trains_an_equally_good_model(first, taxi_run):
     assert set(states(taxi_run.run_well("pack=true")).values()) == {"cached"}
 
 
+@pytest.mark.slow
 def test_changed_byte_with_same_size_and_date_is_ingested_again(taxi_run):
     file = taxi_run.root.with_name("taxi-data") / "trips.csv"
     before, content = file.stat(), file.read_bytes()
@@ -141,6 +143,7 @@ def test_changed_byte_with_same_size_and_date_is_ingested_again(taxi_run):
     assert line in done.stderr
 
 
+@pytest.mark.slow
 def test_unfit_data_stops_the_run_at_the_gate(tmp_path, taxi_csv, penstock):
     lines = taxi_csv.read_text().splitlines()[:2000]
     columns = lines[0].split(",")
@@ -182,7 +185,7 @@ def my_taxi(tmp_path):
     return tmp_path
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_edited_code_reruns_its_nodes_even_after_a_kill(taxi_run, my_taxi):
     name = "my_taxi.pipeline:create_pipeline"
     own = taxi_run.run_well(name=name, cwd=my_taxi)

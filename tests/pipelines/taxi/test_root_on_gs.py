@@ -8,7 +8,7 @@ import pytest
 from google_store import GoogleStore
 from shared_runs import states, words
 
-pytestmark = [pytest.mark.ci, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.pipelines.terminal.interrupts import CommandInterruptedError, whole_or_nothing
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 START = """
 import atexit, os, subprocess, sys, threading, time

@@ -25,7 +25,7 @@ from penstock.components.sources import spread
 from penstock.components.tfrecord.sharding import ShardOptions
 from tests.free_ports import free_port
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 RUNNERS = "apache_beam.runners"
 _PRIVATE = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 _MOUNT = 'mount -t tmpfs none "$0" && exec "$@"'

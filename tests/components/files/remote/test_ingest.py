@@ -12,7 +12,7 @@ from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.manifest import Manifest, read_manifest
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
 
 

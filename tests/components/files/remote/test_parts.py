@@ -81,7 +81,6 @@ def test_a_task_reads_its_own_part(s3, proxy, tmp_path, kind):
     assert sum(int(end) - int(start) for start, end in parts) < size / 4 + 4 * MIB
 
 
-@pytest.mark.faults
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_an_input_larger_than_the_disk(s3, proxy, tmp_path, small_disk, monkeypatch, kind):
     CASES[kind][0](tmp_path / f"a.{kind}")

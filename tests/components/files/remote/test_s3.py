@@ -19,7 +19,7 @@ from penstock.components.sources.open import open_source
 from penstock.components.sources.spark.source import Spark
 from penstock.components.sources.tfrecords.tfds import Tfds
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
 
 
@@ -142,7 +142,6 @@ def test_parquet_and_what_is_wrong_are_named_by_their_address(s3, read_out, tmp_
     )
 
 
-@pytest.mark.faults
 @pytest.mark.parametrize("fault", ["503", "reset", "short", "stall"])
 def test_a_fault_is_survived_a_few_times_and_then_named(s3, proxy, read_out, monkeypatch, fault):
     monkeypatch.setattr(remote_range, "BLOCK_BYTES", 2000)
@@ -160,7 +159,6 @@ def test_a_fault_is_survived_a_few_times_and_then_named(s3, proxy, read_out, mon
     assert len(proxy.faults) in (90, 95)  # aiohttp asks once more on a connection that it had
 
 
-@pytest.mark.faults
 def test_what_is_read_is_what_was_scanned(s3, read_out):
     first = s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)["ETag"]
     source = open_source("s3://bucket/a.csv")

@@ -19,7 +19,7 @@ from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.manifest import Manifest
 from tests.free_ports import free_port
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 SPLITS = SplitOptions((Split("train", 2), Split("eval", 1)))
 
 

@@ -19,7 +19,7 @@ def data_error(call):
     return str(caught.value)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_no_room_for_a_copy(tmp_path):
     file = RemoteFile("s3://bucket/large", 2**60, "v")
     message = data_error(lambda: spool.local_path(file))
@@ -27,7 +27,7 @@ def test_no_room_for_a_copy(tmp_path):
     assert list((tmp_path / "spool").iterdir()) == []
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_copies_of_a_killed_process_are_removed(tmp_path):
     code = (
         "import os, signal; from penstock.components.files import spool; "
@@ -42,7 +42,7 @@ def test_copies_of_a_killed_process_are_removed(tmp_path):
     assert list((tmp_path / "spool").iterdir()) == []
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_a_disk_that_is_full(google):
     google.objects["a.csv"] = b"x" * 100_000
     file = remote_file("gs://b/a.csv")

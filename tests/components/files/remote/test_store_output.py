@@ -16,7 +16,7 @@ from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.components.trainer.input.files import find_input, find_packed
 from penstock.pipelines.cli.main import app
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 OUT = "s3://bucket/out"
 
 

@@ -32,7 +32,7 @@ def test_lines_of_one_file_and_of_a_glob(bucket, read_out):
     assert [row[1] for row in out.rows] == [b"d/2.txt", b"other/4.txt"]
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_a_fault_of_the_server_is_no_bad_row(bucket, proxy, read_out):
     proxy.faults = ["503", "reset", "short"]
     assert len(read_out(open_source("s3://bucket/d", Binary())).rows) == 2

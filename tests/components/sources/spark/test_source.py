@@ -24,7 +24,7 @@ from penstock.components.tfrecord.records import read_records
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 
 ONE_SPLIT = SplitOptions((Split("train"),))
 

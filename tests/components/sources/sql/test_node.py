@@ -86,7 +86,7 @@ def test_an_address_with_a_password_never_becomes_a_node():
         ShardedExampleGen("postgresql://me:pw-3f9c@host/db", source=Sql(table="t"))
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     with postgres.connect() as connection:
@@ -107,7 +107,7 @@ def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
     assert postgres.password not in caplog.text + written.out + written.err + str(caught.value)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_the_command_line(tmp_path, sqlite_table, penstock):
     address = sqlite_table("id INTEGER PRIMARY KEY, n REAL", [(i, i / 2) for i in range(100)])
     out = tmp_path / "shards"

@@ -9,7 +9,7 @@ from penstock.components.errors import DataError
 from penstock.components.sources.base import Column
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 

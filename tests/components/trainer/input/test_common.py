@@ -183,7 +183,7 @@ print(float(take()))
 """
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_process_ends_while_its_input_works_ahead():
     """With `tf.numpy_function` five of six of these processes hung at their end."""
     for _ in range(3):

@@ -6,7 +6,7 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 
 def test_a_damaged_record_stops_the_training_and_is_named_with_its_shard(tmp_path, data, toy):

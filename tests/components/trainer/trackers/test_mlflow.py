@@ -19,7 +19,7 @@ from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.components.trainer.trackers.tracking import TrackerRecord, read_tracker_record
 from tests.free_ports import free_port
 
-pytestmark = pytest.mark.ci
+pytestmark = pytest.mark.slow
 
 TOKEN = "planted-mlflow-token-0123456789"
 
