@@ -69,7 +69,6 @@ def stderr(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.outside_image
 @pytest.mark.parametrize(("name", "rows"), [("penguin", 300), ("taxi", 15_002)])
 def test_each_node_of_the_page_gives_what_the_page_says(folder, stderr, name, rows):
     assert f"{name} ended with 0" in stderr
