@@ -35,12 +35,17 @@ _OnRows = TypeVar("_OnRows", bound=OnRows)
 
 
 def paced(tell: Callable[[str], None]) -> Listener:
-    """Returns a listener that reports each milestone, and other states at most every 30 s."""
-    told = time.perf_counter()
+    """Returns a listener that reports each milestone, and other states at most every 30 s.
+
+    The first 30 s begin with the first state, not with the listener: an import is no work.
+    """
+    told: float | None = None
 
     def listener(activity: Activity) -> None:
         nonlocal told
         now = time.perf_counter()
+        if told is None:
+            told = now
         if activity.is_milestone or now - told >= SECONDS_BETWEEN_LINES:
             told = now
             tell(activity.text)

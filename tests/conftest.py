@@ -11,6 +11,8 @@ import pytest
 from penstock_process import Penstock
 from shared_runs import SharedRun, locked
 
+from penstock.components import activity
+
 # By default Python looks for cycles after every 700 new objects, a quarter of the CPU time of
 # importing TensorFlow and TFX, and a part of that of each traced graph.
 gc.set_threshold(100_000, 50, 100)
@@ -99,6 +101,12 @@ class SmallDisk:
     def free(self):
         """Leave all of it free."""
         self._ballast.unlink()
+
+
+@pytest.fixture(autouse=True)
+def _no_lines_by_time(monkeypatch):
+    """A slow machine logs no more lines of progress than a fast one."""
+    monkeypatch.setattr(activity, "SECONDS_BETWEEN_LINES", float("inf"))
 
 
 @pytest.fixture

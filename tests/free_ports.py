@@ -6,16 +6,21 @@ from contextlib import suppress
 from pathlib import Path
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_kept = []
 
 
 def free_port():
-    """A port that nothing holds, below those that the system gives to connections.
+    """Port that nothing holds, for a server that cannot be asked for the port that it bound.
 
-    One of the system's own may be taken by any connection before the server binds it.
+    It lies below the ports that the system gives to connections, and is this process's until its
+    end: an abstract socket named after it keeps other test processes from choosing the same.
     """
     end = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32768
     choice = random.SystemRandom()
     while True:
         port = choice.randrange(end // 2, end)
         with suppress(OSError), socket.create_server(("", port)):
+            mark = socket.socket(socket.AF_UNIX)
+            mark.bind(f"\0penstock-test-port-{port}")
+            _kept.append(mark)
             return port

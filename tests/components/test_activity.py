@@ -5,9 +5,11 @@ from penstock.components import activity
 
 
 def test_the_log_gets_milestones_and_else_a_line_every_30_seconds(monkeypatch, caplog):
-    clock = 100.0
+    clock = 0.0
     monkeypatch.setattr(activity, "time", SimpleNamespace(perf_counter=lambda: clock))
     monkeypatch.setattr(activity, "_listener", activity.paced(activity.logger.info))
+    monkeypatch.setattr(activity, "SECONDS_BETWEEN_LINES", 30.0)
+    clock = 100.0
     with caplog.at_level(logging.INFO, logger=activity.logger.name):
         activity.tell("step 1")
         activity.tell("epoch 1", is_milestone=True)

@@ -200,7 +200,7 @@ def test_edited_code_reruns_its_nodes_even_after_a_kill(taxi_run, my_taxi):
     before = set(models.iterdir())
     killed = taxi_run.penstock.start(*taxi_run.command(name=name), cwd=my_taxi)
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 500
         while not set(models.iterdir()) - before:
             assert killed.is_running()
             assert time.monotonic() < deadline

@@ -67,7 +67,7 @@ def engine(s3, tmp_path):
                     env={**environment, "TMPDIR": str(tmp_path if at else home)},
                 )
             )
-    until = time.monotonic() + 60
+    until = time.monotonic() + 500
     while not (listens(job) and listens(pool)) and time.monotonic() < until:
         time.sleep(0.1)
     yield EngineOptions(

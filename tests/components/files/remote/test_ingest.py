@@ -83,7 +83,7 @@ def test_a_signal_while_files_are_copied(web, ingest, tmp_path, sent):
     web.files["/a.csv"] = CSV
     web.faults += ["stall"] * 3
     run = ingest(f"{web.address}/a.csv", tmp_path / "out")
-    until = time.monotonic() + 60
+    until = time.monotonic() + 500
     while len(web.faults) == 3:
         assert time.monotonic() < until
         time.sleep(0.02)

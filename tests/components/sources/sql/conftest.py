@@ -88,7 +88,7 @@ class PostgresServer:
         subprocess.run(
             [str(word) for word in command],
             check=True,
-            timeout=60,
+            timeout=500,
             stdout=subprocess.DEVNULL,
             **(user if os.geteuid() == 0 else {}),
         )

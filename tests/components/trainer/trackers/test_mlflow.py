@@ -44,7 +44,7 @@ class Server:
         ]
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        end = time.monotonic() + 120
+        end = time.monotonic() + 500
         while time.monotonic() < end:
             try:
                 urllib.request.urlopen(f"{self.uri}/health", timeout=5).close()
