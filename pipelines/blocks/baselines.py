@@ -5,7 +5,7 @@ get the same inputs as the network: floats are numbers, whole numbers are catego
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,16 @@ _MIN_ROWS = 20
 Arrays = Mapping[str, np.ndarray]
 
 
+class Predicted(NamedTuple):
+    """Predictions of the evaluation rows, and the number of rows that the model was fitted on."""
+
+    values: np.ndarray
+    fitted_rows: int
+
+
 def predict_baselines(
     train: Arrays, y: np.ndarray, evaluated: Arrays, target: Target
-) -> dict[str, np.ndarray]:
+) -> dict[str, Predicted]:
     """Returns each baseline's predictions: float64 [rows, classes], or [rows] for a regression.
 
     Returns no baselines if all training labels are equal, if there are fewer than 20 rows, or if no
@@ -40,16 +47,17 @@ def predict_baselines(
     # OpenMP threads spin while they wait: on a busy machine, two threads take ten times the CPU of
     # one.
     with threadpool_limits(1):
-        found = {LINEAR: _linear(numbers, categories, y, target)}
+        found = {LINEAR: Predicted(_linear(numbers, categories, y, target), len(y))}
         most = max(1, _MAX_TREE_VALUES // (numbers[0].shape[1] + categories[0].shape[1]))
         if len(np.unique(y[:most])) > 1:
-            found[TREES] = _trees(numbers, categories, y[:most], target)
+            values = _trees(numbers, categories, y[:most], target)
+            found[TREES] = Predicted(values, min(most, len(y)))
         return found
 
 
 def cross_validated(
     features: Arrays, y: np.ndarray, target: Target
-) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+) -> Iterator[tuple[np.ndarray, dict[str, Predicted]]]:
     """Yields the rows of each of five folds, and predictions by models fitted on the other four."""
     fold = np.random.default_rng(0).permutation(len(y)) % _FOLDS
     for number in range(_FOLDS):

@@ -290,8 +290,11 @@ def _days(column: Column, format_: str) -> tf.Tensor:
     else:
         year, month, day = (_group(texts, pattern, group) for group in order)
     clock = tf.cast(_group(texts, pattern, 4) * 60 + _group(texts, pattern, 5), tf.float64)
-    days = tf.cast(_days_from_civil(year, month, day), tf.float64) + clock / 1440.0
-    real = readable & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    date = _days_from_civil(year, month, day)
+    # 31 February would be 2 March.
+    in_month = tf.equal(tf.cast(_month(date), tf.int64), month)
+    real = readable & in_month & (day >= 1) & (day <= 31)
+    days = tf.cast(date, tf.float64) + clock / 1440.0
     return tf.where(real, days, tf.constant(math.nan, tf.float64))
 
 

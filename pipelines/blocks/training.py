@@ -42,7 +42,7 @@ from penstock.pipelines.runs.baseline import (
 # rows would cost as much as a second evaluation.
 _MAX_ROWS = 50_000
 _MAX_FOLDED_ROWS = 2_000
-_LEAST = 1e-7  # Keras clips probabilities at this distance from 0 and 1
+_LEAST = 1e-7  # trees may be sure of a class that a row does not have
 
 
 def train_and_compare(
@@ -95,6 +95,8 @@ def train_and_compare(
     for one in compared:
         if not one.beats(LINEAR):
             activity.tell(f"the model does not beat a linear one: {one}", is_milestone=True)
+        if one.missed:
+            activity.tell(f"{one.target}: {one.missed}", is_milestone=True)
     if config["must_beat"]:
         require_beaten(compared, config["must_beat"])
     return trained
@@ -110,49 +112,67 @@ def compare_with_baseline(
 
     With `train_data`, also fits a linear model and boosted trees on it and compares with them.
     """
-    predict = tf.function(
-        lambda features: model(features, training=False),
-        input_signature=[eval_data.element_spec[0]],  # one trace for batches of any size
+
+    def predict(features: Any, label: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        outputs = model(features, training=False)
+        each = {target.label: _of(outputs, target, targets) for target in targets}
+        # In the graph of the model, Keras takes the logits behind a sigmoid or softmax, as in
+        # training: probabilities in 32 bits would end the loss of a row at about 16.
+        losses = {
+            target.label: _row_losses(target, _of(label, target, targets), each[target.label])
+            for target in targets
+        }
+        return each, losses
+
+    traced = tf.function(
+        predict,
+        input_signature=eval_data.element_spec,  # one trace for batches of any size
         autograph=False,
     )
-    tested = _gather(eval_data, targets, _MAX_ROWS, predict, keep=train_data is not None)
+    tested = _gather(eval_data, targets, _MAX_ROWS, traced, keep=train_data is not None)
     fitted = _gather(train_data, targets, MAX_ROWS) if train_data is not None else None
     return [_compared(target, targets, tested, fitted) for target in targets]
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows of a split as arrays by name; labels and outputs by the label's name."""
+    """Rows of a split as arrays by name; labels, outputs and losses by the label's name."""
 
     features: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
     outputs: dict[str, np.ndarray]
+    losses: dict[str, np.ndarray]
+    # Whether the split has more rows.
+    is_part: bool
 
 
 def _gather(
     data: tf.data.Dataset,
     targets: Sequence[Target],
     most: int,
-    predict: Callable[[Any], Any] | None = None,
+    predict: Callable[[Any, Any], Any] | None = None,
     *,
     keep: bool = True,
 ) -> _Rows:
-    parts: tuple[dict[str, list[np.ndarray]], ...] = ({}, {}, {})
-    rows = 0
+    parts: tuple[dict[str, list[np.ndarray]], ...] = ({}, {}, {}, {})
+    rows, is_part = 0, False
     for features, label in data:
-        outputs = predict(features) if predict else {}
+        if rows >= most:
+            is_part = True
+            break
+        outputs, losses = predict(features, label) if predict else ({}, {})
         found = (
             {n: v for n, v in features.items() if keep and isinstance(v, tf.Tensor)},
             {t.label: tf.reshape(_of(label, t, targets), [-1]) for t in targets},
-            {t.label: _of(outputs, t, targets) for t in targets} if predict else {},
+            outputs,
+            losses,
         )
         for part, values in zip(parts, found, strict=True):
             for name, value in values.items():
                 part.setdefault(name, []).append(value.numpy())
         rows += len(found[1][targets[0].label])
-        if rows >= most:
-            break
-    return _Rows(*({n: np.concatenate(v) for n, v in part.items()} for part in parts))
+    x, y, p, loss = ({n: np.concatenate(v) for n, v in part.items()} for part in parts)
+    return _Rows(x, y, p, loss, is_part)
 
 
 def _compared(
@@ -160,7 +180,7 @@ def _compared(
 ) -> Beaten:
     y = tested.labels[target.label]
     facts = label_facts([y], target)
-    losses = _losses(target, y, tested.outputs[target.label])
+    losses = tested.losses[target.label].astype(np.float64)
     rivals = _rivals(target, losses, tested, fitted) if fitted else ()
     if target.task == "regression":
         metric, constant = "mean squared error", f"{facts.mean:.4g}"
@@ -170,8 +190,18 @@ def _compared(
         metric, constant = "cross-entropy", f"{target.classes[most]!r} with {share:.3f}"
     return Beaten(
         target.name, metric, float(losses.mean()), facts.baseline_loss, constant, facts.rows,
-        target.label, target.classes, rivals,
+        target.label, target.classes, rivals, facts.class_counts,
+        _found(target, y, tested.outputs[target.label]),
     )  # fmt: skip
+
+
+def _found(target: Target, y: np.ndarray, p: np.ndarray) -> tuple[int, ...]:
+    """Returns the number of rows of each class for which the model predicts this class."""
+    if not target.classes:
+        return ()
+    predicted = (p[:, 0] > 0.5) if p.shape[1] == 1 else p.argmax(axis=1)
+    right = y[predicted == y].astype(np.int64)
+    return tuple(np.bincount(right, minlength=len(target.classes)).tolist())
 
 
 def _rivals(target: Target, losses: np.ndarray, tested: _Rows, fitted: _Rows) -> tuple[Rival, ...]:
@@ -185,13 +215,16 @@ def _rivals(target: Target, losses: np.ndarray, tested: _Rows, fitted: _Rows) ->
         both = {n: np.concatenate([v, tested.features[n]]) for n, v in fitted.features.items()}
         labels = np.concatenate([fitted.labels[target.label], y])
         for rows, answers in cross_validated(both, labels, target):
-            for name, values in answers.items():
-                folds[name].append(_losses(target, labels[rows], values))
+            for name, answer in answers.items():
+                folds[name].append(_losses(target, labels[rows], answer.values))
+    train_rows = len(fitted.labels[target.label])
     rivals = []
-    for name, values in predicted.items():
-        own = _losses(target, y, values)
+    for name, answer in predicted.items():
+        own = _losses(target, y, answer.values)
         mean, error = _mean(np.concatenate(folds[name])) if folds[name] else (None, None)
-        rivals.append(Rival(name, float(own.mean()), _mean(own - losses)[1], mean, error))
+        is_part = fitted.is_part or answer.fitted_rows < train_rows
+        part = answer.fitted_rows if is_part else None
+        rivals.append(Rival(name, float(own.mean()), _mean(own - losses)[1], mean, error, part))
     return tuple(rivals)
 
 
@@ -219,11 +252,19 @@ def _of(values: Any, target: Target, targets: Sequence[Target]) -> tf.Tensor:
     return values[target.label] if isinstance(values, Mapping) and len(targets) > 1 else values
 
 
+def _row_losses(target: Target, y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+    """Returns the model's loss of each row, [rows]; `p`: its output, [rows, outputs]."""
+    losses = {
+        "binary": keras.losses.BinaryCrossentropy,
+        "classes": keras.losses.SparseCategoricalCrossentropy,
+        "regression": keras.losses.MeanSquaredError,
+    }
+    return losses[target.task](reduction=None)(tf.reshape(y, [-1, 1]), p)
+
+
 def _losses(target: Target, y: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Returns the loss of each row; `p`: predictions [rows], or probabilities [rows, classes]."""
     p = p.astype(np.float64)
     if target.task == "regression":
         return (p.reshape(-1) - y) ** 2
-    if p.shape[1] == 1:
-        p = np.concatenate([1 - p, p], axis=1)
     return -np.log(np.clip(p[np.arange(len(y)), y.astype(np.int64)], _LEAST, 1))

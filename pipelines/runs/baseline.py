@@ -12,6 +12,9 @@ BASELINE_NAME = "baseline.json"
 
 CONSTANT, LINEAR, TREES = "constant", "linear", "trees"
 _NOISE_ERRORS = 2
+# A class of at least so many evaluation rows counts as missed if fewer than this share are found.
+_MIN_CLASS_ROWS, _MIN_FOUND_SHARE = 20, 0.05
+_SHOWN_CLASSES = 3
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,13 @@ class Rival:
     # on.
     folds: float | None = None
     folds_error: float | None = None
+    # Number of training rows that it was fitted on, if the model was trained on more.
+    fitted_rows: int | None = None
 
     def __str__(self) -> str:
         folds = f" ({self.in_folds} in folds)" if self.in_folds else ""
-        return f"{self.name} {loss_text(self.loss)}{folds}"
+        rows = f" (fitted on {self.fitted_rows:,} rows only)" if self.fitted_rows else ""
+        return f"{self.name} {loss_text(self.loss)}{folds}{rows}"
 
     @property
     def in_folds(self) -> str:
@@ -57,6 +63,9 @@ class Beaten:
     classes: tuple[str, ...] = ()
     # Empty for images, or if there is nothing to fit.
     rivals: tuple[Rival, ...] = ()
+    # Number of rows by class, and of those for which the model predicts this class.
+    class_rows: tuple[int, ...] = ()
+    found_rows: tuple[int, ...] = ()
 
     def beats(self, name: str) -> bool:
         """Returns whether the model's loss is below a baseline's; True without that baseline."""
@@ -77,6 +86,29 @@ class Beaten:
         for rival in self.rivals:
             found.setdefault(self.against(rival.name), []).append(rival.name)
         return ", ".join(f"{where} {' and '.join(names)}" for where, names in found.items())
+
+    @property
+    def missed(self) -> str:
+        """A sentence about classes of which the model finds next to nothing; empty without any."""
+        shares = sorted(
+            (found / rows, name, found, rows)
+            for name, found, rows in zip(
+                self.classes, self.found_rows, self.class_rows, strict=False
+            )
+            if rows >= _MIN_CLASS_ROWS and found < _MIN_FOUND_SHARE * rows
+        )
+        if not shares:
+            return ""
+        told = [
+            f"{share:.1%} of {name!r} ({found:,} of {rows:,} rows)"
+            for share, name, found, rows in shares[:_SHOWN_CLASSES]
+        ]
+        more = len(shares) - len(told)
+        others = f", and next to nothing of {more:,} more classes" if more else ""
+        return (
+            f"the model finds {', '.join(told)}{others}; go by its probabilities, or train with "
+            "model.class_weights=true"
+        )
 
     def __str__(self) -> str:
         rivals = "".join(f"; {rival}" for rival in self.rivals)

@@ -25,13 +25,13 @@ def test_numbers_and_categories_are_each_enough(features, y):
     train = {name: values[:400] for name, values in features.items()}
     rest = {name: values[400:] for name, values in features.items()}
     for predicted in predict_baselines(train, y[:400], rest, QUANTITY).values():
-        assert np.square(predicted - y[400:]).mean() < 0.15 * y.var()
+        assert np.square(predicted.values - y[400:]).mean() < 0.15 * y.var()
 
 
 def test_class_without_training_rows_has_probability_0():
     colour = Target("colour", "classes", ("r", "g", "b"))
     y = (X[:, 0] > 0).astype(np.int64) * 2
-    for found in predict_baselines({"x": X}, y, {"x": X[:5]}, colour).values():
+    for found, _ in predict_baselines({"x": X}, y, {"x": X[:5]}, colour).values():
         assert found.shape == (5, 3)
         assert not found[:, 1].any()
 
@@ -56,7 +56,10 @@ def test_labels_in_order_of_a_wide_table_are_no_error(ones_of_first, names, monk
 def test_more_categories_than_bins_of_trees_are_no_error():
     y = (CODES[:, 0] % 2 == 0).astype(np.int64)
     found = predict_baselines({"codes": CODES}, y, {"codes": CODES + 1}, YES)
-    assert {name: p.shape for name, p in found.items()} == {"linear": (600, 2), "trees": (600, 2)}
+    assert {name: p.values.shape for name, p in found.items()} == {
+        "linear": (600, 2),
+        "trees": (600, 2),
+    }
 
 
 def test_labels_of_one_value_have_no_baselines():
@@ -67,5 +70,5 @@ def test_folds_cover_each_row_once():
     seen = np.zeros(600)
     for rows, predicted in cross_validated({"x": X}, X[:, 0], QUANTITY):
         seen[rows] += 1
-        assert len(predicted["linear"]) == rows.sum()
+        assert len(predicted["linear"].values) == rows.sum()
     assert (seen == 1).all()

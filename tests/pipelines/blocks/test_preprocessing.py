@@ -124,6 +124,10 @@ def test_table_inputs_without_columns_are_left_out(made):
         ("31.12.1999", "dmy", 10956),
         ("2/28/2100", "mdy", 47540),
         ("2024-13-01", "ymd", math.nan),
+        ("2024-02-29", "ymd", 19782),
+        ("2024-02-31", "ymd", math.nan),
+        ("29.2.1900", "dmy", math.nan),
+        ("0001-04-31", "ymd", math.nan),
         ("", "dmy", math.nan),
     ],
 )

@@ -27,4 +27,20 @@ def test_only_training_reads_batches_of_the_options_size(tmp_path, monkeypatch):
     }
     found = {name: [len(label) for _, label in batches] for name, batches in sizes.items()}
     assert found == {"train": [7], "fitting": [30], "eval": [30]}
-    assert data.labels["y_xf"].class_counts == (10, 10, 10)
+
+
+def test_facts_of_labels_count_rows_at_the_end_of_the_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(TableData, "_spec", {"y_xf": tf.io.FixedLenFeature([1], tf.int64)})
+    rows = []
+    for label in (0, 1):
+        value = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
+        example = tf.train.Example(features=tf.train.Features(feature={"y_xf": value}))
+        rows.append(example.SerializeToString())
+    path = str(tmp_path / "rows")
+    with tf.io.TFRecordWriter(path) as writer:
+        for row in [rows[0]] * 201_000 + [rows[1]] * 3:
+            writer.write(row)
+    args = FnArgs(train_files=[path], custom_config={"input": {"batch_size": 4096}, "pack": False})
+    facts = TableData(args, (Target("y", "binary", classes=("no", "yes")),)).labels["y_xf"]
+    assert facts.class_counts == (201_000, 3)
+    assert facts.class_weights[1] > 1000

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError
+from penstock.pipelines.blocks import training
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import (
     compare_with_baseline,
@@ -37,6 +38,44 @@ def test_good_model_beats_the_class_shares():
     assert compared.constant == "'no' with 0.750"
     assert compared.rows == 4
     require_beaten([compared], "constant")
+
+
+def test_loss_of_a_sure_model_is_that_of_its_logits_as_in_training():
+    x = keras.Input((1,), name="x")
+    logit = keras.layers.Dense(1, activation="sigmoid", kernel_initializer="ones")
+    model = keras.Model({"x": x}, logit(keras.layers.Rescaling(62.0, -31.0)(x)))
+    model.compile(loss="binary_crossentropy")
+    rows = data(np.array([[0], [0], [1], [1]]))  # the third is sure and wrong: a logit of -31
+    [compared] = compare_with_baseline(model, rows, [LEFT])
+    assert compared.model == pytest.approx(31 / 4)
+    assert compared.model == pytest.approx(model.evaluate(rows, verbose=0), rel=1e-6)
+
+
+def test_class_that_the_model_hardly_finds_is_told():
+    labels = np.array([[0], [0], [0], [1]] * 100)
+    rows = tf.data.Dataset.from_tensor_slices(({"x": np.tile(X, (100, 1))}, labels)).batch(300)
+    [compared] = compare_with_baseline(model_of(lambda x: 0.1 + 0.3 * x), rows, [LEFT])
+    assert (compared.class_rows, compared.found_rows) == ((300, 100), (300, 0))
+    assert compared.missed == (
+        "the model finds 0.0% of 'yes' (0 of 100 rows); go by its probabilities, or train with "
+        "model.class_weights=true"
+    )
+    assert replace(compared, found_rows=(290, 90)).missed == ""
+    assert replace(compared, found_rows=(), class_rows=()).missed == ""
+
+
+def test_baselines_fitted_on_a_part_of_the_rows_say_so(monkeypatch):
+    monkeypatch.setattr(training, "MAX_ROWS", 128)
+    x = np.random.default_rng(0).uniform(-1, 1, (500, 1)).astype(np.float32)
+    y = (x > 0).astype(np.int64)
+    model = keras.Sequential([keras.Input((1,), name="numbers"), keras.layers.Rescaling(0, 0.5)])
+    named = keras.Model({"numbers": model.inputs[0]}, model.outputs[0])
+    tested = rows_of(x[:100], y[:100])
+    [part] = compare_with_baseline(named, tested, [LEFT], rows_of(x[100:], y[100:]))
+    assert [rival.fitted_rows for rival in part.rivals] == [128, 128]
+    assert "(fitted on 128 rows only)" in str(part)
+    [all_] = compare_with_baseline(named, tested, [LEFT], rows_of(x[100:228], y[100:228]))
+    assert [rival.fitted_rows for rival in all_.rivals] == [None, None]
 
 
 def test_model_that_predicts_the_mean_is_refused():

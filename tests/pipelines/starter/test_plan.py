@@ -1,8 +1,10 @@
 """Looks at data in, the numbers of a first config out."""
 
-from penstock.pipelines.starter.look import look_at
+import pytest
+
+from penstock.pipelines.starter.look import ImagesLook, look_at
 from penstock.pipelines.starter.options import StarterOptions
-from penstock.pipelines.starter.plan import plan_table
+from penstock.pipelines.starter.plan import plan_images, plan_table
 
 
 def test_threshold_of_classes_is_between_the_constant_and_one_row_more(tmp_path):
@@ -16,3 +18,11 @@ def test_threshold_of_classes_is_between_the_constant_and_one_row_more(tmp_path)
     share = max(facts.class_counts) / facts.rows
     assert 0.9 < share < plan.thresholds["SparseCategoricalAccuracy"] < share + 1 / facts.rows
     assert plan.max_worsening == {"SparseCategoricalAccuracy": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("classes", "threshold"), [({"a": 15, "b": 15}, 0.516667), ({"a": 900, "b": 100}, 0.9005)]
+)
+def test_threshold_of_images_is_what_a_constant_reaches(classes, threshold):
+    look = ImagesLook(sum(classes.values()), None, None, classes, 8, 1, has_words=False)
+    assert plan_images(look, "photos").thresholds == {"SparseCategoricalAccuracy": threshold}
