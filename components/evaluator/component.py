@@ -25,9 +25,8 @@ from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import DataError
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
 from penstock.components.evaluator.inputs import NotInBatchesError
+from penstock.components.evaluator.summarize import write_evaluation
 from penstock.components.tfrecord.checked import no_rows
-from penstock.components.tfrecord.example_proto import parse_example
-from penstock.components.tfrecord.records import read_records
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +48,15 @@ class Executor(executor.Executor):
     ) -> None:
         try:
             self._evaluate(input_dict, output_dict, exec_properties)
-        except Exception as error:  # from TFMA, Beam or TensorFlow, whose messages name no record
+        except Exception as error:  # from TFMA, Beam or TensorFlow
             required = _REQUIRED.search("".join(traceback.format_exception(error)))
             if required is None:
                 raise
-            if fault := _without_value(_tasks(input_dict, exec_properties), required):
-                raise DataError(fault) from error
-            raise
+            raise DataError(
+                f"feature {required[1] or required[2]!r} has no value in some row, which "
+                "evaluation needs; fill it in, or leave such rows out by `skip_missing` of the "
+                "ingest"
+            ) from error
 
     def _evaluate(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
@@ -81,6 +82,7 @@ class Executor(executor.Executor):
         if reason is not None:
             logger.info("not evaluated in batches but by TFMA's own pipeline: %s", reason)
             super().Do(input_dict, output_dict, exec_properties)
+            write_evaluation(artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY]))
             return
         if metric_specs.metric_thresholds_from_metrics_specs(
             config.metrics_specs, eval_config=config
@@ -105,7 +107,9 @@ class Executor(executor.Executor):
 class BatchEvaluator(component.Evaluator):
     """TFX's Evaluator with the same inputs, outputs and options, in a fraction of the time.
 
-    The result equals TFMA's except for rounding, in TFMA's file formats. In these cases TFMA's own
+    The result equals TFMA's except for rounding, in TFMA's file formats, and `evaluation.json` has
+    it as plain facts (`Evaluation`): metrics and intervals by slice, thresholds with their
+    verdicts, confusion matrices and curves. In these cases TFMA's own
     pipeline runs instead, and the log says why: TFMA's BinaryCrossEntropy, the top k classes, rows
     without a label or weight, a query_key, confidence intervals, SQL and cross slices, metrics
     inside the model, a schema, a module of your own.
@@ -135,25 +139,6 @@ def _tasks(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[Shard
                 raise DataError(no_rows(examples.uri, split))
             found += tasks
     return found
-
-
-def _without_value(tasks: list[ShardTask], required: re.Match[str]) -> str | None:
-    """Names the first row that lacks the label or feature which an error message requires."""
-    # If no row has the label, the model makes it, and nothing is missing.
-    name, place, is_stored = required[1] or required[2], None, bool(required[1])
-    files = (task.file for task in tasks if "://" not in task.file)
-    records = ((file, record) for file in files for record in read_records(file))
-    for file, (number, _, payload) in records:
-        example: Any = parse_example(payload)
-        has_value = any(kind.value for _, kind in example.context.feature[name].ListFields())
-        place = place or (None if has_value else f"{file}: record {number}")
-        is_stored = is_stored or has_value
-        if place and is_stored:
-            return (
-                f"{place}: feature {name!r} has no value, which evaluation needs; fill it in, or "
-                "leave such rows out by `skip_missing` of the ingest"
-            )
-    return None
 
 
 def _models(input_dict: Artifacts, config: config_pb2.EvalConfig) -> list[EvalSharedModel]:

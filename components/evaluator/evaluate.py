@@ -20,7 +20,9 @@ from tensorflow_model_analysis.writers import metrics_plots_and_validations_writ
 
 from penstock.components.batches.shards import ShardTask
 from penstock.components.engine.tasks import Engine
+from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.evaluator.slices import SliceKey
+from penstock.components.evaluator.summarize import write_evaluation
 from penstock.components.evaluator.tallies import Tally
 from penstock.components.evaluator.tasks import EvaluateShard, Sums, sum_shards
 
@@ -76,8 +78,8 @@ def evaluate(
     eval_config: config_pb2.EvalConfig,
     models: Sequence[EvalSharedModel],
     engine: Engine = 1,
-) -> None:
-    """Evaluates as TFMA does, and writes TFMA's files and an error analysis (`ErrorAnalysis`).
+) -> Evaluation:
+    """Evaluates as TFMA does; writes TFMA's files, `evaluation.json` and an error analysis.
 
     Metrics differ from TFMA's by rounding, since rows are summed in another order; they are the
     same on any engine. If a metric or the rows raise NotInBatchesError, nothing is written.
@@ -99,6 +101,7 @@ def evaluate(
     sums.analysis.write(
         output, sums.keys, lambda records: (b.extracts for b in work.predictor.batches(records))
     )
+    return write_evaluation(output, sums.rows)
 
 
 def _outputs(tallies: Sequence[Tally], number: int) -> dict[Any, Any]:

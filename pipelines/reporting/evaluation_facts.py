@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
+from penstock.components.evaluator.intervals import Interval, binary_counts, intervals
 from penstock.components.files.spool import local_folder
 from penstock.pipelines.reporting.artifact_files import read_bytes
 from penstock.pipelines.reporting.closer_facts import CloserFacts, class_name, gather_closer
-from penstock.pipelines.reporting.intervals import Interval, binary_counts, intervals
 from penstock.pipelines.runs.baseline import Beaten
 from penstock.pipelines.runs.evaluation_result import (
     EXAMPLE_COUNT,

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from rich.console import Console
 
 from penstock.components.errors import counted
+from penstock.components.evaluator.slice_metrics import MISSING
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import Report
@@ -20,7 +21,6 @@ from penstock.pipelines.runs.evaluation_result import (
 )
 from penstock.pipelines.runs.ledger import LedgerEntry, ledger_lines, ledger_of
 from penstock.pipelines.runs.run_record import is_set, plain_properties, serving_problems
-from penstock.pipelines.runs.slices import MISSING
 from penstock.pipelines.terminal.tables import as_html, console, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"

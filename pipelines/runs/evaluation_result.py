@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.components.evaluator import slice_metrics as slices
 from penstock.components.files.spool import local_folder
 from penstock.components.tfrecord.records import read_records
-from penstock.pipelines.runs import slices
 from penstock.pipelines.runs.submodules import submodules_only
 
 OVERALL, EXAMPLE_COUNT = slices.OVERALL, slices.EXAMPLE_COUNT

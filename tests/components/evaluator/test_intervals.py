@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.pipelines.reporting.intervals import hanley_mcneil, intervals, wilson
+from penstock.components.evaluator.intervals import hanley_mcneil, intervals, wilson
 
 
 def test_shares_have_wilsons_interval():

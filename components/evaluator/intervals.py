@@ -8,7 +8,7 @@ and squared errors the interval of their standard errors.
 import math
 from collections.abc import Mapping
 
-from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT
+from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT
 
 Interval = tuple[float, float]
 

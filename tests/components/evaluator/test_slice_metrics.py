@@ -2,7 +2,7 @@ from math import nan
 
 import pytest
 
-from penstock.pipelines.runs.slices import meaningful, rows_in_no_slice
+from penstock.components.evaluator.slice_metrics import meaningful, rows_in_no_slice
 
 
 def never():

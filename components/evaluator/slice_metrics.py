@@ -31,7 +31,7 @@ Metrics = Mapping[str, Mapping[str, float]]
 def meaningful(
     metrics: Metrics, positives: Callable[[], Mapping[str, tuple[float, float]]]
 ) -> dict[str, dict[str, float]]:
-    """Returns the metrics without NaN, and without areas of slices that have one class.
+    """Returns the metrics that are finite, without areas of slices that have one class.
 
     `positives` returns positive rows and all rows of each slice with plots; it is called only if an
     area is 0, which may also be a true value.
@@ -39,7 +39,7 @@ def meaningful(
     known: Mapping[str, tuple[float, float]] | None = None
     kept: dict[str, dict[str, float]] = {}
     for where, values in metrics.items():
-        kept[where] = {name: value for name, value in values.items() if not math.isnan(value)}
+        kept[where] = {name: value for name, value in values.items() if math.isfinite(value)}
         for name in [name for name in values if _metric(name) in _AREAS and values[name] == 0]:
             known = positives() if known is None else known
             target = name[: -len(_metric(name))]
