@@ -2,11 +2,8 @@
 
 import ctypes
 import gc
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-
-_WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
 
 def release_memory() -> None:
@@ -26,15 +23,3 @@ def without_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def skip_last_collection() -> None:
-    """For the end of a command: else it collects a million objects of libraries, 1.2 to 2.3 s.
-
-    That would flush files that were never closed, such as a global one of a user's module.
-    """
-    for one in gc.get_objects():
-        if type(one) in _WRITERS:
-            with suppress(OSError, ValueError):  # ValueError: it is closed, or not for writing
-                one.flush()
-    gc.freeze()

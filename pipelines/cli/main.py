@@ -4,7 +4,6 @@ Exit codes: 0 done; 1 the data is bad or the run failed, with the reason on stde
 interrupted by Ctrl-C or SIGTERM.
 """
 
-import atexit
 import gc
 import importlib.util
 import os
@@ -19,7 +18,6 @@ import typer
 
 from penstock import __version__
 from penstock.components.errors import PenstockError, one_line
-from penstock.components.memory import skip_last_collection
 from penstock.pipelines.cli import compile as compile_
 from penstock.pipelines.cli import (
     containers,
@@ -115,7 +113,6 @@ def main() -> None:
     # NumPy's OpenBLAS reads this when it is loaded. By default each of its idle threads spins for
     # 2**26 cycles after a call, which takes 0.6 s of CPU in a short run.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
-    atexit.register(skip_last_collection)  # before others, so that it is called after them
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     spare_imports(command)
     # Google's clients print a dozen warnings about Python 3.10 when they are imported.

@@ -1,4 +1,3 @@
-import gzip
 import os
 import signal
 import time
@@ -11,6 +10,7 @@ from penstock.components import activity
 from penstock.components.engine import processes
 from penstock.components.engine.processes import kept_processes, run_in_processes
 from penstock.components.errors import DataError
+from tests import open_files
 
 
 def run(expressions, count=2):
@@ -31,13 +31,13 @@ def test_results_of_several_processes_come_in_order(tmp_path, monkeypatch):
     assert rest == list(range(40))
 
 
-def test_file_that_a_module_never_closes_is_complete_after_its_process(tmp_path, monkeypatch):
-    file = tmp_path / "log.gz"
-    code = f"import gzip\nFILE = gzip.open({str(file)!r}, 'wt')\ndef log(): FILE.write('done')\n"
-    (tmp_path / "own_log.py").write_text(code)
+def test_files_that_a_module_never_closes_are_as_plain_python_leaves_them(tmp_path, monkeypatch):
+    open_files.write_module(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    list(run(["__import__('own_log').log()"]))
-    assert gzip.decompress(file.read_bytes()) == b"done"
+    expected = open_files.left_by_plain_python(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    list(run(["__import__('leaves_open').log()"]))
+    assert open_files.left_in(tmp_path) == expected
 
 
 def test_worker_processes_see_no_gpu(monkeypatch):

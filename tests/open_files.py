@@ -1,0 +1,53 @@
+"""A user's module that leaves files open, and what they hold after plain Python has ended."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_MODULE = """
+import bz2, gzip, io, lzma, zipfile
+
+class OwnText(io.TextIOWrapper):
+    pass
+
+FILES = (
+    gzip.GzipFile("log.gz", "wb", mtime=0),
+    bz2.open("log.bz2", "wb"),
+    lzma.open("log.xz", "wb"),
+    io.BufferedWriter(io.FileIO("log.bin", "wb")),
+)
+TEXT = OwnText(open("log.txt", "wb"))
+ZIP = zipfile.ZipFile("log.zip", "w")
+
+def log():
+    for file in FILES:
+        file.write(b"done")
+    TEXT.write("done")
+    ZIP.writestr(zipfile.ZipInfo("log"), "done")
+"""
+
+
+def write_module(folder: Path) -> None:
+    """Writes `leaves_open.py`; its files are below the folder in which it is imported."""
+    (folder / "leaves_open.py").write_text(_MODULE)
+
+
+def left_by_plain_python(folder: Path) -> dict[str, bytes]:
+    """Files that `leaves_open.log()` leaves where no code of Penstock runs; made in a new folder.
+
+    CPython 3.13.5 itself loses some, so that no test can say what they hold.
+    """
+    plain = folder / "plain"
+    plain.mkdir()
+    code = "__import__('leaves_open').log()"
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    subprocess.run([sys.executable, "-c", code], cwd=plain, env=environment, check=True)
+    return left_in(plain)
+
+
+def left_in(folder: Path) -> dict[str, bytes]:
+    """Content of each log file by its name."""
+    found = {file.name: file.read_bytes() for file in folder.glob("log.*")}
+    assert len(found) == 6
+    return found
