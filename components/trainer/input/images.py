@@ -159,7 +159,7 @@ class ImageInput(Input):
         """
         if self._augment is None:
             return batches
-        change = isolated(self._augment, autograph=True)
+        change = isolated(tf.function(self._augment))
         passes = shares[0]
         share_parts = passes.step_rows // gcd(batch_size, passes.step_rows)
         batch_parts = batch_size * share_parts // passes.step_rows
