@@ -7,6 +7,7 @@ TFMA's files, for the report. Memory is bounded by the number of rows kept.
 import base64
 import json
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +33,8 @@ _MOST_WRONG = 20
 _SAMPLE_ROWS = 1_024
 _SAMPLE_BYTES = 32 << 20
 _IMPORTANCE_SECONDS = 10.0
-_MOST_CLASSES = 100
+# Stands for all labels of a single prediction but 0 and 1: a regression may have any number.
+_OTHER = math.inf
 
 # (labels [n], predictions [n, b])
 Columns = tuple[np.ndarray, np.ndarray]
@@ -84,6 +86,8 @@ class ErrorAnalysis:
             columns += [labels, predictions]
             squares = far[rows] ** 2
             self._squares[target].add(slices, np.stack([np.ones(len(rows)), squares, squares**2]))
+            if predictions.shape[1] == 1:
+                labels = np.where((labels == 0) | (labels == 1), labels, _OTHER)
             values, found = np.unique(labels, return_counts=True)
             self._count(target, zip(values.tolist(), found.tolist(), strict=True))
         self._sample.add(self._random.random(len(records)), *columns)
@@ -103,9 +107,8 @@ class ErrorAnalysis:
 
     def _count(self, target: str, found: Iterable[tuple[float, int]]) -> None:
         counts = self._classes[target]
-        if len(counts) <= _MOST_CLASSES:
-            for value, count in found:
-                counts[value] = counts.get(value, 0) + count
+        for value, count in found:
+            counts[value] = counts.get(value, 0) + count
 
     def write(self, folder: str, slices: Sequence[SliceKey], predict: Predict) -> None:
         """Writes `error_analysis.json` into an evaluation's folder; `slices` are TFMA's keys."""

@@ -36,7 +36,7 @@ def extracts(records, predict):
 def look_at(rows, predict, folder):
     look = ErrorAnalysis(CONFIG)
     records = [record(*row) for row in rows]
-    for part in (records[:2], records[2:]):
+    for part in filter(None, (records[:2], records[2:150], records[150:])):
         of_all = np.arange(len(part))
         look.add(extracts(part, predict), of_all, np.zeros_like(of_all))
     look.write(str(folder), [()], lambda shuffled: iter([extracts(shuffled, predict)]))
@@ -83,6 +83,12 @@ def test_labels_of_several_classes_are_counted(tmp_path):
         (1, [0.5]),
         (0, [0.25]),
     ]
+
+
+def test_all_labels_of_many_classes_are_counted(tmp_path):
+    rows = [(number % 150, 1, number % 150) for number in range(450)]
+    found = look_at(rows, lambda x: np.eye(150)[x.astype(int)], tmp_path)
+    assert found["labels"] == {str(number): 3 for number in range(150)}
 
 
 def test_error_of_several_classes_is_the_distance_to_the_highest(tmp_path):
