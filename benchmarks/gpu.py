@@ -1,68 +1,110 @@
 """The share of time that the device waits: inputs, networks and options, against a batch on it.
 
-penstock bench gpu
+The first day on a GPU in one command, some ten minutes. Without a GPU the networks are small and
+share the cores with their input.
 """
 
 import os
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from penstock.benchmarks import claims, packed_images, questions
-from penstock.benchmarks import packed as packed_tables
-from penstock.benchmarks.gpu_networks import (
-    IMAGE_BATCH,
-    LONG_IMAGES,
-    NETWORKS,
-    PACKED,
-    ROWS,
-    SHORT_TABLE,
-    TABLE_BATCH,
-    gpu_names,
-    image_size,
-)
-from penstock.benchmarks.outcome import Comparison, Contender, FactTable, Outcome
-from penstock.benchmarks.trained import TrainedOptions, in_turn, train_for
-from penstock.components.errors import UsageError, counted
+from penstock.benchmarks import claims, photos, table, training
+from penstock.benchmarks.harness import Check, Group, Measured, at_least, bound, measure, need
+from penstock.benchmarks.training import first_batch, gpu_names
+from penstock.components.errors import UsageError
+
+NAIVE, ROWS, PACKED, LIMIT = "naive", "row Examples", "packed", "one batch"
+SHORT_TABLE, LONG_TABLE = "a table, short steps", "a table, long steps"
+SHORT_IMAGES, LONG_IMAGES = "images, short steps", "images, long steps"
 
 
 @dataclass(frozen=True)
-class GpuOptions(TrainedOptions):
+class GpuOptions:
     """What is trained on, tables and images, and how often.
 
     Attributes:
-        images: Made JPEG photos of 375 x 500.
+        rows: Rows of the generated table of 40 columns.
+        images: Generated JPEG photos of 375 x 500.
+        seconds: How long each training lasts, in steady steps.
+        rounds: How often each runs.
         only: Comparisons whose titles have this in them; nothing takes all.
     """
 
+    rows: int = 131_072
     images: int = 512
+    seconds: float = 3.0
+    rounds: int = 1
     only: str = ""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.images < 1 or self.images % IMAGE_BATCH:
-            raise UsageError(f"images must be a multiple of {IMAGE_BATCH}, got {self.images}")
-        if not self.groups:
-            titles = "; ".join(group.title for group in GROUPS)
-            raise UsageError(f"no comparison has {self.only!r} in its title: there are {titles}")
-
-    @property
-    def groups(self) -> dict[int, "Group"]:
-        """The comparisons, by their place in `GROUPS`."""
-        return {i: group for i, group in enumerate(GROUPS) if self.only in group.title}
+        rows, images = (table.BATCH, table.BATCH), (photos.BATCH, photos.BATCH)
+        at_least(self, rows=rows, images=images, rounds=1, seconds=0)
+        titles = [group.title for group in _groups(self)]
+        if not any(self.only in title for title in titles):
+            raise UsageError(
+                f"no comparison has {self.only!r} in its title: there are {'; '.join(titles)}"
+            )
 
 
-STEP_OPTIONS: tuple[dict[str, Any], ...] = (
+def image_size() -> int:
+    """Returns the height and width that networks of images get."""
+    return 224 if gpu_names() else 96
+
+
+def _table_units(short: bool) -> int:
+    if gpu_names():
+        return 256 if short else 8192
+    return 64 if short else 512
+
+
+def _images(read: Callable[..., Any], options: GpuOptions) -> Any:
+    return read(photos.root_of(options.images), image_size()).map(training.image_and_label)
+
+
+def _table(read: Callable[..., Any], options: GpuOptions, **more: Any) -> Any:
+    return training.table_batches(read, table.root_of(options.rows), **more)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network whose steps have one length, and the readers that feed it."""
+
+    unit: str
+    batch: int
+    steps_a_call: int
+    make: Callable[[], Any]
+    inputs: Mapping[str, Callable[..., Any]]
+    batches: Callable[..., Any]
+
+
+_TABLE = {NAIVE: table.naive, ROWS: table.row_examples, PACKED: table.packed}
+_IMAGES = {NAIVE: photos.generator, ROWS: photos.jpeg_rows, PACKED: photos.packed}
+NETWORKS = {
+    SHORT_TABLE: Network("rows", table.BATCH, 20,
+                         lambda: training.table_model(_table_units(short=True)), _TABLE, _table),
+    LONG_TABLE: Network("rows", table.BATCH, 4,
+                        lambda: training.table_model(_table_units(short=False)), _TABLE, _table),
+    SHORT_IMAGES: Network("images", photos.BATCH, 4,
+                          lambda: training.image_model(image_size(), 16), _IMAGES, _images),
+    LONG_IMAGES: Network("images", photos.BATCH, 2,
+                         lambda: training.image_model(
+                             image_size(), 64, "ResNet50" if gpu_names() else None
+                         ), _IMAGES, _images),
+}  # fmt: skip
+
+STEP_OPTIONS: Sequence[Mapping[str, Any]] = (
     {},
-    {"mixed_precision": "bfloat16"},
+    {"mixed_precision": "mixed_bfloat16"},
     {"xla": True},
-    {"prefetch_to_device": False},
+    {"prefetch_to_device": True},
     {"gpu_memory_growth": False},
     {"steps_per_execution": 1},
-    {"steps_per_execution": 10},
 )
-INPUT_OPTIONS: tuple[dict[str, Any], ...] = (
+INPUT_OPTIONS: Sequence[Mapping[str, Any]] = (
     {},
     {"private_threads": 1},
     {"private_threads": len(os.sched_getaffinity(0))},
@@ -72,153 +114,145 @@ INPUT_OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Group:
-    """Trainings that are compared: a network's inputs, or options of `train` or of one input."""
+def train(
+    read: Callable[..., Any],
+    *,
+    network: str,
+    options: GpuOptions,
+    reading: Mapping[str, Any] | None = None,
+    is_limit: bool = False,
+    **step: Any,
+) -> Measured:
+    """Trains a network, then goes on with one batch that is already there, and compares the steps.
 
-    title: str
-    network: str
-    input: str | None = None
-    options: Sequence[dict[str, Any]] = ()
+    Args:
+        read: Reader of row Examples or packed records.
+        network: Name in `NETWORKS`.
+        options: Data and seconds.
+        reading: Options of `Input.rows`.
+        is_limit: Whether all steps have the same batch.
+        step: One of `STEP_OPTIONS`.
+    """
+    import keras
+    import tensorflow as tf
 
-    @property
-    def names(self) -> list[str]:
-        """The contenders."""
-        named = [",".join(f"{k}={v}" for k, v in one.items()) for one in self.options]
-        return [name or "as it comes" for name in named] or list(NETWORKS[self.network].inputs)
+    chosen, gpus = NETWORKS[network], tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, step.get("gpu_memory_growth", True))
+    keras.mixed_precision.set_global_policy(step.get("mixed_precision", "float32"))
+    batches = chosen.batches(read, options, **reading or {})
+    batches = first_batch(batches) if is_limit else batches
+    if step.get("prefetch_to_device") and gpus:
+        batches = batches.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))
+    model = chosen.make()
+    model.jit_compile = step.get("xla", False)
+    calls = step.get("steps_per_execution", chosen.steps_a_call)
+    found = training.steady(model, batches, chosen.batch, options.seconds, steps_a_call=calls)
+    alone = training.steady(
+        model, first_batch(batches), chosen.batch, options.seconds / 2, steps_a_call=calls
+    )
+    step_ms, least_ms = (
+        1000 * one.wall_seconds / one.rows * chosen.batch for one in (found, alone)
+    )
+    extra = {
+        "step, ms": step_ms,
+        "on one batch, ms": least_ms,
+        "idle, %": max(0.0, 100 * (1 - least_ms / step_ms)),
+    }
+    return replace(found, extra={**extra, **_device(batches, found.rows / found.wall_seconds)})
 
 
-GROUPS = (
-    *(Group(f"Inputs: {name}", name) for name in NETWORKS),
-    Group(f"Options of the step: {SHORT_TABLE}", SHORT_TABLE, PACKED, STEP_OPTIONS),
-    Group(f"Options of the step: {LONG_IMAGES}", LONG_IMAGES, PACKED, STEP_OPTIONS),
-    Group(f"Options of the input: {SHORT_TABLE}", SHORT_TABLE, ROWS, INPUT_OPTIONS),
-)
+def _device(batches: Any, rows_per_second: float) -> dict[str, float]:
+    """Returns the bytes copied per second, the time to copy a batch, and the GPU's peak memory."""
+    import tensorflow as tf
+
+    batch = tf.nest.flatten(next(iter(batches)))
+    size = sum(int(tf.size(one)) * one.dtype.size for one in batch)
+    copied = {"copied, GB/s": rows_per_second * size / int(batch[0].shape[0]) / 1e9}
+    if not gpu_names():
+        return copied
+    began = time.perf_counter()
+    for _ in range(20):
+        with tf.device("/GPU:0"):
+            sums = [tf.reduce_sum(tf.cast(tf.identity(one), tf.float32)) for one in batch]
+    [float(one) for one in sums]
+    peak = tf.config.experimental.get_memory_info("GPU:0")["peak"] / 2**20
+    return {**copied, "copy a batch, ms": 50 * (time.perf_counter() - began), "GPU, MiB": peak}
+
+
+def verdict(read: Callable[..., Any], *, network: str, options: GpuOptions) -> Measured:
+    """Trains by Penstock; the extra figure is the verdict that the training ends with."""
+    from penstock.components.trainer.loop import train as train_model
+    from penstock.components.trainer.options import TrainOptions
+    from penstock.components.trainer.utilisation.verdict import bottleneck
+
+    chosen = NETWORKS[network]
+    steps = 20 * chosen.steps_a_call
+    how = TrainOptions(max_steps=steps)
+    words: list[str] = []
+
+    def work() -> int:
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+            data = chosen.batches(read, options)
+            trained = train_model(chosen.make, data, options=how, model_run_dir=folder)
+        words.append(bottleneck(trained.record, trained.utilisation))
+        return steps * chosen.batch
+
+    found = measure(work)
+    return replace(found, extra={"verdict": words[0]})
 
 
 def prepare(options: GpuOptions) -> None:
-    """Make the table and the images that are read, unless they are there."""
-    units = {NETWORKS[group.network].unit for group in options.groups.values()}
+    """Makes the table and the images, unless they exist."""
+    units = {group.unit for group in groups(options)}
     if "rows" in units:
-        packed_tables.prepare(questions.data_folder(), options.rows)
+        table.prepare(options.rows)
     if "images" in units:
-        root = packed_images.prepare(questions.data_folder(), options.images)
-        packed_images.pack_images(root, image_size())
+        need("PIL")
+        photos.prepare(options.images, image_size())
 
 
-def run(options: GpuOptions) -> Outcome:
-    """Train each group in turn."""
-    began = time.perf_counter()
-    questions.need("PIL")
-    questions.prepare(__file__, options)
-    found: list[tuple[Group, Results]] = []
-    for number, group in options.groups.items():
-        job = questions.job_arguments(group=number, options=asdict(options))
-        found.append((group, in_turn(__file__, group.names, job, options.rounds)))
-    (device,) = {one["device"] for _, results in found for one in results.values()}
-    return Outcome(
-        question="gpu",
-        title="Does the device wait for its input?",
-        setting=_setting(options, device),
-        comparisons=[_comparison(*one) for one in found],
-        facts=[table for one in found for table in (_facts(*one), _sentences(*one))],
-        verdicts=[_verdict(*one) for one in found if one[0].input is None],
-        seconds=time.perf_counter() - began,
-    )
+def groups(options: GpuOptions) -> list[Group]:
+    """Inputs of each network, options of the step and options of the input."""
+    return [group for group in _groups(options) if options.only in group.title]
 
 
-Results = Mapping[str, Mapping[str, Any]]
+def _groups(options: GpuOptions) -> list[Group]:
+    found = []
+    for name, network in NETWORKS.items():
+        given = {"network": name, "options": options}
+        ways = {one: bound(train, read, **given) for one, read in network.inputs.items()}
+        ways[LIMIT] = bound(train, network.inputs[PACKED], is_limit=True, **given)
+        check = Check(claims.DEVICE_NEVER_WAITS, PACKED, [LIMIT], "per_second")
+        found.append(Group(f"Inputs: {name}", network.unit, ways, [check]))
+        says = {one: bound(verdict, read, **given) for one, read in network.inputs.items()}
+        found.append(Group(f"Verdicts: {name}", network.unit, says))
+    for name in (SHORT_TABLE, LONG_IMAGES):
+        ways = {
+            _named(one): bound(train, NETWORKS[name].inputs[PACKED], network=name, options=options,
+                               **one)
+            for one in STEP_OPTIONS
+        }  # fmt: skip
+        found.append(Group(f"Options of the step: {name}", NETWORKS[name].unit, ways))
+    ways = {
+        _named(one): partial(train, table.row_examples, network=SHORT_TABLE, options=options,
+                             reading=one)
+        for one in INPUT_OPTIONS
+    }  # fmt: skip
+    return [*found, Group(f"Options of the input: {SHORT_TABLE}", "rows", ways)]
 
 
-def _comparison(group: Group, results: Results) -> Comparison:
-    network = NETWORKS[group.network]
-    notes = {} if group.input else network.inputs
-    contenders = []
-    for name, r in results.items():
-        note = questions.first_line(notes.get(name))
-        contenders.append(
-            Contender(name, r["rows_per_second"], r["cpu_us_per_row"], r["peak_mib"], note)
-        )
-    return Comparison(group.title, network.unit, contenders)
+def _named(options: Mapping[str, Any]) -> str:
+    return ",".join(f"{key}={value}" for key, value in options.items()) or "as it comes"
 
 
-def _facts(group: Group, results: Results) -> FactTable:
-    headers = (
-        *("Contender", "Step, ms", "There, ms", "Of its speed, %"),
-        *("Idle, %", "Busy, %", "Host waits, %", "GPU, MiB", "Copied, GB/s"),
-    )
-
-    def percent(share: float | None) -> float | str:
-        return "-" if share is None else round(100 * share, 1)
-
-    rows = [
-        (
-            *(name, round(r["step_ms"], 3), round(r["limit_ms"], 3)),
-            percent(r["limit_ms"] / r["step_ms"]),
-            *(percent(r[key]) for key in ("gpu_idle_share", "gpu_busy_share", "wait_share")),
-            "-" if r["gpu_memory_mib"] is None else round(r["gpu_memory_mib"]),
-            float(f"{r['rows_per_second'] * r['row_bytes'] / 1e9:.2g}"),
-        )
-        for name, r in results.items()
-    ]
-    return FactTable(f"{group.title}, against a batch that is there", headers, rows)
-
-
-def _sentences(group: Group, results: Results) -> FactTable:
-    rows = [(name, r["verdict"]) for name, r in results.items()]
-    return FactTable(f"{group.title}, as each training says", ("Contender", "Verdict"), rows)
-
-
-def _verdict(group: Group, results: Results) -> claims.Judgement:
-    fed = results[PACKED]
-    how = f"{group.network}: a step on a batch on the device to one from packed records"
-    return claims.judge(claims.DEVICE_NEVER_WAITS, fed["limit_ms"] / fed["step_ms"], how)
-
-
-def _setting(options: GpuOptions, device: str) -> list[str]:
-    where = f"the device: {device}"
-    if device == "CPU":
-        where = (
-            "no GPU was found: the networks are small and share the cores with their input, no "
-            "profile has an idle share, and a GPU's figures will differ"
-        )
+def setting(options: GpuOptions) -> list[str]:
+    """The device and the data."""
     return [
-        where,
-        f"{options.rows:,} made rows of 40 columns in batches of {TABLE_BATCH}, {options.images:,} "
-        f"made JPEG photos of 375 x 500 in batches of {IMAGE_BATCH}",
-        f"{counted(options.rounds, 'round')} of {options.seconds:g} s of steady steps, each "
-        "training a process of its own, in turn; files are in the page cache",
-        "each training is held against its own steps on one batch that already lies on the device; "
-        "the device's idle share is by TensorFlow's profiler, its busy share by NVML",
-        "not measured: pinned staging memory, which TensorFlow takes by itself and no option sets, "
-        "and collective_timeout_seconds, which bounds a wait for other workers and costs a step "
-        "nothing",
+        "the first device: see the machine; without a GPU the networks are small, share the cores "
+        "with their input, and a GPU's figures will differ",
+        f"{options.rows:,} rows of 40 columns in batches of {table.BATCH}, {options.images:,} JPEG "
+        f"photos of 375 x 500 in batches of {photos.BATCH}; files are in the page cache",
+        f"{options.rounds} rounds of {options.seconds:g} s of steady steps, each a process "
+        "of its own, in turn; idle is the time beyond the same steps on one batch that is there",
     ]
-
-
-def _contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
-    group, options = GROUPS[job["group"]], GpuOptions(**job["options"])
-    network = NETWORKS[group.network]
-    folder = questions.data_folder()
-    roots = {
-        "rows": folder / f"packed-{options.rows}",
-        "images": packed_images.root_of(folder, options.images),
-    }
-    chosen = group.options[group.names.index(name)] if group.options else {}
-    reading, training = (chosen, {}) if group.options is INPUT_OPTIONS else ({}, chosen)
-    figures = train_for(
-        options.seconds,
-        network.make,
-        lambda: network.inputs[group.input or name](roots[network.unit], **reading),
-        batch_rows=network.batch,
-        calibration_steps=network.calibration_steps,
-        profile_seconds=0.5 if gpu_names() else 0.0,
-        **training,
-    )
-    # 32 numbers and a label as float32; or uint8 pixels and a label as int64.
-    row_bytes = image_size() ** 2 * 3 + 8 if network.unit == "images" else 33 * 4
-    return {**figures, "row_bytes": row_bytes, "device": " and ".join(gpu_names()) or "CPU"}
-
-
-if __name__ == "__main__":
-    questions.answer_child(GpuOptions, prepare, _contend)

@@ -1,49 +1,102 @@
-"""Contenders in processes of their own, in turn, several rounds; medians; a table or JSON.
+"""Contenders of a benchmark in turn, each in a process of its own; medians as Markdown and JSON.
 
-Each contender is a function of a benchmark's module that prepares (imports, opens), calls
-`measure` around what is to be measured, and returns what `measure` gave. CPU time counts
-the process and the children that it waited for; memory is the largest process's peak.
+A benchmark is a module whose first docstring line is its title, with three functions:
+`prepare(options)` makes the data, `groups(options)` returns the comparisons and `setting(options)`
+says what was measured. A contender is a function that prepares (imports, opens), and returns what
+`measure` gave. CPU time counts the process and the children that it waited for; memory is the
+largest process's peak.
 """
 
 import json
 import os
 import platform
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from penstock.components.errors import DataError
+from penstock.benchmarks.claims import Claim, outcome
+from penstock.components.errors import DataError, UsageError
 
-# Quiet is what a child's output has to be; TensorFlow reads this when it is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when TensorFlow is imported
 
+_FOLDER = Path(__file__).resolve().parent
+CHILD = str(_FOLDER / "child.py")
 
-# The checkout, for a Python in which Penstock is not installed.
-_ROOT = Path(__file__).resolve().parents[1]
+# Benchmark, a module of this folder, to the name of its options dataclass.
+BENCHMARKS = {
+    "formats": "FormatsOptions",
+    "gpu": "GpuOptions",
+    "images": "ImagesOptions",
+    "ingest": "CsvIngestOptions",
+    "ladder": "LadderOptions",
+    "tabular": "TabularOptions",
+}
+# Further columns of a contender: numbers, of which the median is shown, and words.
+Extra = dict[str, float | str]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of one contender."""
+    """One run of one contender; `rows` are those of the unit of its group."""
 
-    rows: int
+    rows: float
     wall_seconds: float
     cpu_seconds: float
     peak_mib: float
+    extra: Extra = field(default_factory=dict)
 
 
-def measure(work: Callable[[], int]) -> Measured:
-    """Run `work`, which says how many rows it did."""
+@dataclass(frozen=True)
+class Check:
+    """A claim about one contender against the best of others.
+
+    `by` is `per_second`, of which more is better, or `cpu_us` or an extra column, of which less is.
+    """
+
+    claim: Claim
+    contender: str
+    bases: Sequence[str]
+    by: str = "cpu_us"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Contenders at the same work, counted in `unit`; the first is the reference.
+
+    Attributes:
+        title: Of the table.
+        unit: `rows` or `images`.
+        contenders: By name; the first line of the docstring is the note.
+        checks: Claims that the group settles.
+        pythons: Interpreters of contenders that run in another environment.
+    """
+
+    title: str
+    unit: str
+    contenders: Mapping[str, Callable[[], Measured]]
+    checks: Sequence[Check] = ()
+    pythons: Mapping[str, str] = field(default_factory=dict)
+
+
+def measure(work: Callable[[], float]) -> Measured:
+    """Measures `work`, which returns the number of rows that it handled."""
     cpu, wall = cpu_seconds_now(), time.perf_counter()
     rows = work()
     wall, cpu = time.perf_counter() - wall, cpu_seconds_now() - cpu
-    return Measured(rows, wall, cpu, peak_mib_now())
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return Measured(rows, wall, cpu, max(own_peak_mib(), children))
 
 
 def cpu_seconds_now() -> float:
@@ -52,70 +105,118 @@ def cpu_seconds_now() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def peak_mib_now() -> float:
-    """Most memory that this process or one of these children held."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return max(own_peak_mib(), children)
-
-
 def own_peak_mib() -> float:
-    """Most memory of this process; on Linux `ru_maxrss` starts at the peak of its parent."""
+    """Peak memory of this process; on Linux `ru_maxrss` starts at the peak of its parent."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def in_turn(
-    script: str, contenders: Sequence[tuple[str, Sequence[str]]], rounds: int
-) -> dict[str, Measured]:
-    """The median of each contender, whose process prints a `Measured`; see `runs_in_turn`."""
-    runs = runs_in_turn(script, contenders, rounds)
-    return {name: median([Measured(**run) for run in found]) for name, found in runs.items()}
+def data_folder() -> Path:
+    """Folder of generated data, kept between two runs; `TMPDIR` moves it."""
+    return Path(tempfile.gettempdir()) / "penstock-bench"
 
 
-def runs_in_turn(
-    script: str,
-    contenders: Sequence[tuple[str, Sequence[str]]],
-    rounds: int,
-    *,
-    python: str = sys.executable,
-) -> dict[str, list[dict[str, Any]]]:
-    """What each contender printed, all contenders in each round.
+def make_once(path: Path, make: Callable[[Path], object]) -> Path:
+    """Returns `path`, a file or folder, which `make` writes beside it unless it exists."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            make(part)
+            part.rename(path)
+        finally:
+            if part.is_dir():
+                shutil.rmtree(part)
+            part.unlink(missing_ok=True)
+    return path
 
-    Args:
-        script: The benchmark's file; called as `script --contender NAME ARGUMENTS`. The last line
-            that it prints is JSON.
-        contenders: Names and their arguments.
-        rounds: How often.
-        python: Of another environment than this one's.
+
+def need(*packages: str) -> None:
+    """Raises UsageError if a package of the extra `bench` is missing."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"this benchmark needs {', '.join(missing)}: pip install 'penstock-tfx[bench]'"
+        )
+
+
+def at_least(options: Any, **least: float | tuple[int, int]) -> None:
+    """Raises UsageError if an option is below its least value.
+
+    A pair `(least, step)` also asks for a multiple of `step`, the rows of a batch.
+    """
+    for name, wanted in least.items():
+        value = getattr(options, name)
+        low, step = wanted if isinstance(wanted, tuple) else (wanted, None)
+        if value < low or (step and value % step):
+            multiple = f" and a multiple of {step}" if step else ""
+            raise UsageError(f"{name} must be at least {low}{multiple}, got {value}")
+
+
+def run(name: str, options: Any) -> dict[str, Any]:
+    """Prepares and runs the benchmark of a name; returns its outcome as JSON.
 
     Raises:
         DataError: A contender failed.
     """
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name, _ in contenders}
-    for number in range(rounds):
-        for name, arguments in contenders:
-            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
-            out = run_script(script, ["--contender", name, *arguments], name, python)
-            runs[name].append(json.loads(out.splitlines()[-1]))
-    return runs
+    module = load(name)
+    began = time.perf_counter()
+    run_script(CHILD, [name, json.dumps(asdict(options))], "making the data")
+    comparisons, verdicts = [], []
+    for number, group in enumerate(module.groups(options)):
+        found = _in_turn(name, options, number, group)
+        comparisons.append({"title": group.title, "unit": group.unit, "contenders": found})
+        verdicts += [verdict(group, check, found) for check in group.checks]
+    return {
+        "question": name,
+        "title": title_of(module),
+        "setting": module.setting(options),
+        "comparisons": comparisons,
+        "verdicts": verdicts,
+        "seconds": time.perf_counter() - began,
+        "machine": machine(),
+    }
+
+
+def load(name: str) -> ModuleType:
+    """Imports the benchmark of a name; TensorFlow is imported by its contenders only."""
+    from importlib import import_module
+
+    return import_module(f"penstock.benchmarks.{name}")
+
+
+def title_of(module: ModuleType) -> str:
+    """Returns the first line of a module's docstring."""
+    return str(module.__doc__).partition("\n")[0]
+
+
+def _in_turn(name: str, options: Any, number: int, group: Group) -> list[dict[str, Any]]:
+    runs: dict[str, list[Measured]] = {one: [] for one in group.contenders}
+    for turn in range(options.rounds):
+        for one in group.contenders:
+            print(f"{group.title}: {one} ({turn + 1} of {options.rounds})", file=sys.stderr)
+            arguments = [name, json.dumps(asdict(options)), f"{number}", one]
+            out = run_script(CHILD, arguments, one, group.pythons.get(one, sys.executable))
+            runs[one].append(Measured(**json.loads(out.splitlines()[-1])))
+    return [contender(one, median(runs[one]), note(group.contenders[one])) for one in runs]
 
 
 def run_script(
     script: str, arguments: Sequence[str], what: str, python: str = sys.executable
 ) -> str:
-    """What a process of its own prints.
+    """Returns what a script prints in a process of its own.
 
     Raises:
         DataError: It failed.
     """
-    environ = os.environ if python == sys.executable else {**os.environ, "PYTHONPATH": str(_ROOT)}
+    environ = {**os.environ}
+    if python != sys.executable:  # Penstock is not installed there
+        environ["PYTHONPATH"] = str(_FOLDER.parent)
     done = subprocess.run([python, script, *arguments], capture_output=True, text=True, env=environ)
     if done.returncode < 0:
-        raise DataError(
-            f"{what} was ended by signal {-done.returncode}; 9 is what lack of memory does"
-        )
+        raise DataError(f"{what} was ended by signal {-done.returncode}; 9 may be lack of memory")
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise DataError(f"{what} failed: {said[-1]}")
@@ -123,23 +224,144 @@ def run_script(
 
 
 def median(runs: Sequence[Measured]) -> Measured:
-    """Of each figure."""
-    fields = [asdict(run) for run in runs]
-    return Measured(**{key: statistics.median(f[key] for f in fields) for key in fields[0]})
+    """Returns the median of each figure, and the words of the last run."""
+    numbers = [one.name for one in fields(Measured) if one.name != "extra"]
+    extra = {
+        key: value if isinstance(value, str) else statistics.median(r.extra[key] for r in runs)  # type: ignore[type-var]
+        for key, value in runs[-1].extra.items()
+    }
+    return Measured(
+        **{n: statistics.median(getattr(r, n) for r in runs) for n in numbers}, extra=extra
+    )
 
 
-def report(title: str, results: dict[str, Measured], base: str, *, as_json: bool) -> None:
-    """Print the medians, each with its CPU rate as a multiple of the contender `base`."""
-    if as_json:
-        print(json.dumps({name: asdict(result) for name, result in results.items()}, indent=1))
-        return
-    cores = len(os.sched_getaffinity(0))
-    print(f"{title}\n{platform.machine()}, {cores} cores, Python {platform.python_version()}\n")
-    print(f"{'':28} {'rows/s':>12} {'CPU us/row':>11} {'x per CPU s':>12} {'peak MiB':>9}")
-    reference = results[base].cpu_seconds / results[base].rows
-    for name, r in results.items():
-        per_row = r.cpu_seconds / r.rows
-        print(
-            f"{name:28} {r.rows / r.wall_seconds:12,.0f} {per_row * 1e6:11.2f} "
-            f"{reference / per_row:12.1f} {r.peak_mib:9,.0f}"
+def contender(name: str, measured: Measured, text: str = "") -> dict[str, Any]:
+    """Returns the figures of a contender: its rate, and the CPU time of one row or image."""
+    return {
+        "name": name,
+        "per_second": measured.rows / measured.wall_seconds,
+        "cpu_us": 1e6 * measured.cpu_seconds / measured.rows,
+        "peak_mib": measured.peak_mib,
+        "note": text,
+        "extra": measured.extra,
+    }
+
+
+def bound(work: Callable[..., Measured], way: Callable[..., Any], **given: Any) -> Any:
+    """Returns `work` on a way to do it, as a contender with the note of that way."""
+    one = partial(work, way, **given)
+    one.__doc__ = way.__doc__
+    return one
+
+
+def note(function: Callable[..., Any]) -> str:
+    """Returns the first line of a contender's docstring without marks of code."""
+    return (function.__doc__ or "").partition("\n")[0].replace("`", "")
+
+
+def verdict(group: Group, check: Check, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Holds a claim against the measured ratio; `how` says what was divided by what."""
+
+    def ratio(base: str) -> float:
+        figures = {one["name"]: {**one["extra"], **one} for one in found}
+        ours, theirs = figures[check.contender][check.by], figures[base][check.by]
+        return ours / theirs if check.by == "per_second" else theirs / ours
+
+    base = min((one for one in check.bases if one in group.contenders), key=ratio)
+    best = ", the best of them," if len(check.bases) > 1 else ""
+    how = f"{group.title}: {group.unit}/s, {check.contender} to {base}{best}"
+    if check.by != "per_second":
+        by = "CPU time" if check.by == "cpu_us" else check.by
+        how = f"{group.title}: {by}, {base}{best} to {check.contender}"
+    return {
+        "claim": asdict(check.claim),
+        "measured": ratio(base),
+        "how": how,
+        "outcome": outcome(check.claim, ratio(base)),
+    }
+
+
+def markdown(found: Mapping[str, Any]) -> str:
+    """Returns an outcome as a Markdown page: verdicts first, then all contenders."""
+    lines = [f"# {found['title']}", "", *(f"- {text}" for text in found["setting"])]
+    lines += [f"- {'; '.join(f'{name} {value}' for name, value in found['machine'].items())}", ""]
+    if found["verdicts"]:
+        rows = [
+            (one["outcome"], times(one["measured"]), times(one["claim"]["wanted"]),
+             one["claim"]["text"], one["how"])
+            for one in found["verdicts"]
+        ]  # fmt: skip
+        lines += table(("verdict", "here", "claimed", "claim", "measured as"), rows)
+    for one in found["comparisons"]:
+        lines += ["", f"## {one['title']}", "", *_contenders(one)]
+    return "\n".join(lines) + "\n"
+
+
+def _contenders(comparison: Mapping[str, Any]) -> list[str]:
+    some = comparison["contenders"]
+    extras = list(dict.fromkeys(name for one in some for name in one["extra"]))
+    headers = ("contender", f"{comparison['unit']}/s", "CPU us", "x", "x CPU", "peak MiB")
+    rows = [
+        (
+            f"{one['name']}: {one['note']}" if one["note"] else one["name"],
+            figure(one["per_second"]),
+            figure(one["cpu_us"]),
+            times(one["per_second"] / some[0]["per_second"]),
+            times(some[0]["cpu_us"] / one["cpu_us"]),
+            f"{one['peak_mib']:,.0f}",
+            *(figure(one["extra"].get(name, "")) for name in extras),
         )
+        for one in some
+    ]
+    return table((*headers, *extras), rows)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines of a Markdown table."""
+    head, *body = (
+        f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in (headers, *rows)
+    )
+    return [head.replace("|  |", "| |"), "|" + "---|" * len(headers), *body]
+
+
+def figure(value: float | str) -> str:
+    """Returns a figure of three digits: `1,234`, `12.3`, `0.0123`."""
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def times(ratio: float) -> str:
+    """Returns a ratio of two digits: `35`, `3.5`, `0.35`, `0.035`."""
+    digits = 0 if ratio >= 20 else 1 if ratio >= 1 else 2 if ratio >= 0.1 else 3
+    return f"{ratio:,.{digits}f}"
+
+
+def machine() -> dict[str, str]:
+    """Returns what of this machine decides the figures, and the commit that was measured."""
+    import psutil
+
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = lines[0].partition(":")[2].strip() if lines else cpu
+    command = ["git", "-C", str(_FOLDER), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    return {
+        "CPU": cpu,
+        "cores": str(len(os.sched_getaffinity(0))),
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "load before": f"{os.getloadavg()[0]:.1f}",
+        "Python": platform.python_version(),
+        "TensorFlow": _version("tensorflow"),
+        "TFX": _version("tfx"),
+        "commit": commit or "unknown",
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -2,22 +2,16 @@
 
 All have the same rows; Penstock also has ten times as many. The limits do part of the work:
 TensorFlow's writer on bytes that are ready, and pyarrow from the same CSV to Parquet.
-
-penstock bench ingest
 """
 
 import os
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from penstock.benchmarks import claims, made_table, questions
-from penstock.benchmarks.harness import Measured, in_turn, measure
-from penstock.benchmarks.outcome import Comparison, Contender, FactTable, Outcome
-from penstock.components.errors import UsageError
+from penstock.benchmarks import claims, table
+from penstock.benchmarks.harness import Check, Group, Measured, at_least, bound, measure
 
 SHARDS = 16
 LOOP, LOOP_GZIP = "Python loop", "Python loop, GZIP"
@@ -34,27 +28,17 @@ class CsvIngestOptions:
 
     Attributes:
         rows: Rows of 40 columns that all ingest.
-        many_rows: Rows that Penstock ingests besides; 0 leaves that out.
-        memory_rows: Rows of one more file, ingested once to see whether memory grows; 0 leaves it
-            out.
+        many_rows: Rows that Penstock ingests besides; its peak of memory must not grow with them. 0
+            leaves that out.
         rounds: How often each contender runs.
     """
 
     rows: int = 50_000
     many_rows: int = 500_000
-    memory_rows: int = 0
     rounds: int = 3
 
     def __post_init__(self) -> None:
-        if min(self.rows, self.rounds) < 1 or min(self.many_rows, self.memory_rows) < 0:
-            raise UsageError(
-                "rows and rounds must be at least 1, many_rows and memory_rows at least 0, got "
-                f"{self.rows}, {self.rounds}, {self.many_rows} and {self.memory_rows}"
-            )
-
-    def rows_of(self, contender: str) -> int:
-        """What a contender ingests."""
-        return self.many_rows if contender in (MANY, MANY_GZIP) else self.rows
+        at_least(self, rows=1, many_rows=0, rounds=1)
 
 
 def python_loop(csv: Path, out: Path, compression: str) -> Measured:
@@ -112,33 +96,18 @@ def stock(csv: Path, out: Path, compression: str) -> Measured:
     return measure(work)
 
 
-def ingest_source(
-    source: Any,
-    inputs: str,
-    out: Path,
-    *,
-    compression: str = "",
-    partition_feature: str | None = None,
-    workers: int = 1,
-) -> Measured:
-    """What `penstock ingest` does by the options of a source, planning included."""
+def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measured:
+    """`penstock ingest` with the same splits, two to one, as CsvExampleGen's; planning included."""
     from penstock.components.example_gen.ingest import ingest
     from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
-
-    def work() -> int:
-        options = IngestOptions(compression=compression)
-        splits = SplitOptions(partition_feature=partition_feature)
-        found = ingest([IngestInput(inputs, source, splits)], out, options, engine=workers)
-        return found.account.read
-
-    return measure(work)
-
-
-def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measured:
-    """`penstock ingest` with the same splits, two to one, as CsvExampleGen's."""
     from penstock.components.sources.options import Table
 
-    return ingest_source(Table(), str(csv), out, compression=compression, workers=workers)
+    def work() -> int:
+        inputs = [IngestInput(str(csv), Table(), SplitOptions())]
+        options = IngestOptions(compression=compression)
+        return ingest(inputs, out, options, engine=workers).account.read
+
+    return measure(work)
 
 
 def penstock_workers(csv: Path, out: Path, compression: str) -> Measured:
@@ -170,9 +139,9 @@ def parquet_limit(csv: Path, out: Path, compression: str) -> Measured:
     import pyarrow.parquet as pq
 
     def work() -> int:
-        table = pc.read_csv(csv, pc.ReadOptions(use_threads=False))
-        pq.write_table(table, out)
-        return len(table)
+        rows = pc.read_csv(csv, pc.ReadOptions(use_threads=False))
+        pq.write_table(rows, out)
+        return len(rows)
 
     return measure(work)
 
@@ -197,77 +166,38 @@ def _rows(csv: Path) -> int:
 
 
 def prepare(options: CsvIngestOptions) -> None:
-    """Make the CSV files, unless they are there."""
-    for rows in {options.rows, options.many_rows, options.memory_rows} - {0}:
-        made_table.csv_file(questions.data_folder(), rows)
+    """Writes the CSV files, unless they exist."""
+    for rows in {options.rows, options.many_rows} - {0}:
+        table.csv_file(rows)
 
 
-def run(options: CsvIngestOptions) -> Outcome:
-    """Ingest by all contenders in turn."""
-    began = time.perf_counter()
-    questions.prepare(__file__, options)
-    contenders = [
-        (name, _job(options.rows_of(name))) for name in CONTENDERS if options.rows_of(name)
+def _ingest(way: Callable[..., Measured], rows: int, compression: str) -> Measured:
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        return way(table.csv_path(rows), Path(folder, "out"), compression)
+
+
+def groups(options: CsvIngestOptions) -> list[Group]:
+    """All contenders at the same work."""
+    ways = {}
+    for name, (way, compression) in CONTENDERS.items():
+        rows = options.many_rows if name in (MANY, MANY_GZIP) else options.rows
+        if rows:
+            ways[name] = bound(_ingest, way, rows=rows, compression=compression)
+    checks = [
+        Check(claims.INGEST_10, OURS, [LOOP]),
+        Check(claims.INGEST_10, OURS_GZIP, [LOOP_GZIP]),
+        Check(claims.INGEST_12, OURS_GZIP, [STOCK]),
     ]
-    results = in_turn(__file__, contenders, options.rounds)
-    found = Comparison(
-        "CSV of 40 columns to TFRecord",
-        "rows",
-        [
-            Contender.of(name, measured, questions.first_line(CONTENDERS[name][0]))
-            for name, measured in results.items()
-        ],
-    )
-    return Outcome(
-        question="ingest",
-        title="CSV to TFRecord: a loop, TFX, Penstock",
-        setting=_setting(options),
-        comparisons=[found],
-        facts=_memory(options, results[OURS]) if options.memory_rows else [],
-        verdicts=_verdicts(found),
-        seconds=time.perf_counter() - began,
-    )
+    return [Group("CSV of 40 columns to TFRecord", "rows", ways, checks)]
 
 
-def _job(rows: int) -> list[str]:
-    return questions.job_arguments(csv=str(made_table.csv_path(questions.data_folder(), rows)))
-
-
-def _memory(options: CsvIngestOptions, measured: Measured) -> list[FactTable]:
-    more = in_turn(__file__, [(OURS, _job(options.memory_rows))], 1)[OURS]
-    rows = [
-        (f"{one.rows:,.0f} rows", round(one.peak_mib), one.wall_seconds) for one in (measured, more)
-    ]
-    return [FactTable("Memory of Penstock, one worker", ("Input", "Peak MiB", "Seconds"), rows)]
-
-
-def _verdicts(found: Comparison) -> list[claims.Judgement]:
+def setting(options: CsvIngestOptions) -> list[str]:
+    """What was ingested, and how."""
     return [
-        claims.judge(claim, found.cpu_ratio(name, to=base), f"CPU time a row, {base} to {name}")
-        for claim, name, base in (
-            (claims.INGEST_10, OURS, LOOP),
-            (claims.INGEST_10, OURS_GZIP, LOOP_GZIP),
-            (claims.INGEST_12, OURS_GZIP, STOCK),
-        )
-    ]
-
-
-def _setting(options: CsvIngestOptions) -> list[str]:
-    return [
-        f"{options.rows:,} made rows of 20 floats, 12 integers and 8 texts"
-        + (f"; many rows are {options.many_rows:,}" if options.many_rows else ""),
+        f"{options.rows:,} rows of 20 floats, 12 integers and 8 texts; many rows are "
+        f"{options.many_rows:,}",
         "Penstock and CsvExampleGen split rows two to one; the loop does not. Penstock also writes "
         "a checksum of each shard and a manifest, and names a bad row",
         f"medians of {options.rounds} rounds, each contender a process of its own, in turn; "
         "imports are not counted, planning and starting workers is",
     ]
-
-
-def _contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
-    contender, compression = CONTENDERS[name]
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-        return asdict(contender(Path(job["csv"]), Path(folder, "out"), compression))
-
-
-if __name__ == "__main__":
-    questions.answer_child(CsvIngestOptions, prepare, _contend)

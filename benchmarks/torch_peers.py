@@ -9,19 +9,16 @@ They run in a Python of their own, as their packages and TFX's want other versio
     ENV/bin/pip install pyarrow pyarrow-hotfix lazy-loader psutil google-crc32c
 """
 
-import json
 import pickle
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import format_peers, questions
-from penstock.benchmarks import packed as packed_tables
-from penstock.benchmarks.format_peers import Row
-from penstock.benchmarks.harness import measure
-from penstock.benchmarks.make_once import make_once
+from penstock.benchmarks import peers, table
+from penstock.benchmarks.harness import Measured, make_once, measure
+from penstock.benchmarks.peers import Row
 from penstock.benchmarks.reading import read_in_python
 from penstock.components.errors import UsageError
 
@@ -29,15 +26,15 @@ PACKAGES = ("torch", "mosaicml-streaming", "torchdata")
 # For Penstock's own reader.
 NEEDED_TOO = ("pyarrow", "pyarrow-hotfix", "lazy-loader", "psutil", "google-crc32c")
 MDS, MAPPED, TORCH_ROWS = "MosaicML streaming", "torchdata, mapped rows", "packed, TorchRows"
-MDS_FOLDER, MAPPED_FOLDER = "mds", "mapped"
+_MDS_FOLDER, _MAPPED_FOLDER = "mds", "mapped"
 
 
 def make_mapped(root: Path, payloads: Iterator[bytes]) -> None:
-    """The made rows in one file, and where each ends, unless they are there.
+    """Writes the rows in one file, and where each ends, unless they exist.
 
     Not by the other Python: another NumPy draws other numbers from the same seed.
     """
-    make_once(root / MAPPED_FOLDER, lambda folder: _write_mapped(folder, payloads))
+    make_once(root / _MAPPED_FOLDER, lambda folder: _write_mapped(folder, payloads))
 
 
 def _write_mapped(folder: Path, payloads: Iterator[bytes]) -> None:
@@ -49,48 +46,13 @@ def _write_mapped(folder: Path, payloads: Iterator[bytes]) -> None:
     np.save(folder / "ends.npy", np.cumsum(sizes))
 
 
-def prepare(job: dict[str, Any]) -> None:
-    """Write MDS shards of the mapped rows, unless they are there."""
-    root = Path(job["root"])
-    make_once(root / MDS_FOLDER, lambda folder: _write_mds(folder, MappedRows(root)))
-
-
-def _write_mds(folder: Path, rows: "MappedRows") -> None:
-    from streaming import MDSWriter
-
-    columns = {"float32": "ndarray:float32:20", "int64": "ndarray:int64:12", "bytes": "bytes"}
-    with MDSWriter(out=str(folder), columns=columns, size_limit="16mb") as out:
-        for row in map(rows.__getitem__, range(len(rows))):
-            out.write({**row, "bytes": pickle.dumps(tuple(row["bytes"]))})
-
-
-def mds_batches(root: Path) -> Iterator[Row]:
-    """StreamingDataset, shuffled in blocks of 16,384 rows; arrays as its own ndarray columns."""
-    import streaming
-    from torch.utils.data import DataLoader
-
-    streaming.base.util.clean_stale_shared_memory()
-    rows = streaming.StreamingDataset(
-        local=str(root / MDS_FOLDER),
-        shuffle=True,
-        shuffle_seed=1,
-        shuffle_block_size=format_peers.SHUFFLED_ROWS,
-        batch_size=packed_tables.BATCH_SIZE,
-    )
-
-    def stack(some: list[Row]) -> Row:
-        return _stacked([{**row, "bytes": pickle.loads(row["bytes"])} for row in some])
-
-    return _endless(DataLoader(rows, batch_size=packed_tables.BATCH_SIZE, collate_fn=stack))
-
-
 class MappedRows:
     """Rows of a mapped file, for loaders that ask for all rows of a batch at once."""
 
     def __init__(self, root: Path) -> None:
         import numpy as np
 
-        folder = root / MAPPED_FOLDER
+        folder = root / _MAPPED_FOLDER
         self._data = np.memmap(folder / "rows.bin", np.uint8, "r")
         self._ends = np.load(folder / "ends.npy")
 
@@ -99,24 +61,50 @@ class MappedRows:
 
     def __getitem__(self, row: int) -> Row:
         begin = self._ends[row - 1] if row else 0
-        return format_peers.row_from(bytes(self._data[begin : self._ends[row]]))
+        return peers.row_from(bytes(self._data[begin : self._ends[row]]))
 
     def __getitems__(self, rows: list[int]) -> list[Row]:
         return [self[row] for row in rows]
+
+
+def mds_batches(root: Path) -> Iterator[Row]:
+    """StreamingDataset, shuffled in blocks of 16,384 rows; arrays as its own ndarray columns."""
+    import streaming
+    from torch.utils.data import DataLoader
+
+    make_once(root / _MDS_FOLDER, lambda folder: _write_mds(folder, MappedRows(root)))
+    streaming.base.util.clean_stale_shared_memory()
+    rows = streaming.StreamingDataset(
+        local=str(root / _MDS_FOLDER),
+        shuffle=True,
+        shuffle_seed=1,
+        shuffle_block_size=table.SHUFFLED_ROWS,
+        batch_size=table.BATCH,
+    )
+
+    def stack(some: list[Row]) -> Row:
+        return _stacked([{**row, "bytes": pickle.loads(row["bytes"])} for row in some])
+
+    return _endless(DataLoader(rows, batch_size=table.BATCH, collate_fn=stack))
+
+
+def _write_mds(folder: Path, rows: MappedRows) -> None:
+    from streaming import MDSWriter
+
+    columns = {"float32": "ndarray:float32:20", "int64": "ndarray:int64:12", "bytes": "bytes"}
+    with MDSWriter(out=str(folder), columns=columns, size_limit="16mb") as out:
+        for row in map(rows.__getitem__, range(len(rows))):
+            out.write({**row, "bytes": pickle.dumps(tuple(row["bytes"]))})
 
 
 def mapped_batches(root: Path) -> Iterator[Row]:
     """StatefulDataLoader of rows picked at random from all of a mapped file."""
     from torchdata.stateful_dataloader import StatefulDataLoader
 
-    return _endless(
-        StatefulDataLoader(
-            MappedRows(root),
-            batch_size=packed_tables.BATCH_SIZE,
-            shuffle=True,
-            collate_fn=_stacked,
-        )
+    loader = StatefulDataLoader(
+        MappedRows(root), batch_size=table.BATCH, shuffle=True, collate_fn=_stacked
     )
+    return _endless(loader)
 
 
 def torch_rows(root: Path) -> Iterator[Row]:
@@ -126,7 +114,7 @@ def torch_rows(root: Path) -> Iterator[Row]:
     from penstock.components.readers.rows import Rows
     from penstock.components.readers.torch_rows import TorchRows
 
-    rows = TorchRows(Rows(root / "strings"), batch_size=packed_tables.BATCH_SIZE, seed=1)
+    rows = TorchRows(Rows(root / "packed"), batch_size=table.BATCH, seed=1)
     return iter(DataLoader(rows, batch_size=None))
 
 
@@ -137,7 +125,7 @@ def _stacked(some: list[Row]) -> Row:
     numbers = {
         n: torch.from_numpy(np.stack([row[n] for row in some])) for n in ("float32", "int64")
     }
-    return {**numbers, "bytes": [row["bytes"] for row in some]}
+    return {**numbers, "bytes": np.stack([row["bytes"] for row in some])}
 
 
 def _endless(loader: Any) -> Iterator[Row]:
@@ -145,15 +133,26 @@ def _endless(loader: Any) -> Iterator[Row]:
         yield from loader
 
 
-CONTENDERS: dict[str, tuple[Callable[[Path], Iterator[Row]], str]] = {
-    MDS: (mds_batches, f"{MDS_FOLDER}/*"),
-    MAPPED: (mapped_batches, f"{MAPPED_FOLDER}/*"),
-    TORCH_ROWS: (torch_rows, "strings/Split-train/*"),
+CONTENDERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+    MDS: mds_batches,
+    MAPPED: mapped_batches,
+    TORCH_ROWS: torch_rows,
 }
 
 
+def read(way: Callable[[Path], Iterator[Row]], name: str, rows: int, seconds: float) -> Measured:
+    """Measures a reader after a pass that has every row once."""
+    root = table.root_of(rows)
+    batches = way(root)
+    table.check(batches, rows, root)
+    files = {MDS: f"{_MDS_FOLDER}/*", MAPPED: f"{_MAPPED_FOLDER}/*"}
+    peer = peers.Peer(way, files.get(name, "packed/Split-train/*"))
+    found = measure(lambda: read_in_python(batches, seconds))
+    return replace(found, extra={"bytes": peer.size(root, rows)})
+
+
 def versions(python: str) -> str:
-    """Versions of the readers' packages in that Python, in words.
+    """Returns the versions of the readers' packages in that Python, in words.
 
     Raises:
         UsageError: It is no Python, or lacks a package.
@@ -169,31 +168,3 @@ def versions(python: str) -> str:
             f"torch_python={python}: {said}; it needs: pip install {wanted}"
         ) from error
     return ", ".join(map(" ".join, zip(PACKAGES, found.stdout.split(), strict=False)))
-
-
-def contend(name: str, job: dict[str, Any]) -> dict[str, Any]:
-    """Measure one reader, after a pass that has every row once."""
-    batches_of, files = CONTENDERS[name]
-    root = Path(job["root"])
-    batches = batches_of(root)
-    found = {"integers": 0, "lengths": 0}
-    for _ in range(job["rows"] // packed_tables.BATCH_SIZE):
-        for values in next(batches).values():
-            _add(values, found)
-    format_peers.check_sums(found, json.loads((root / "sums.json").read_text()))
-    read = measure(lambda: read_in_python(batches, job["seconds"]))
-    size = sum(file.stat().st_size for file in root.glob(files) if file.is_file())
-    return {"read": asdict(read), "bytes": size}
-
-
-def _add(values: Any, found: dict[str, int]) -> None:
-    if isinstance(values, list):  # the texts of each row
-        found["lengths"] += sum(len(text) for texts in values for text in texts)
-    elif values.dtype == object:  # the texts of a column
-        found["lengths"] += sum(map(len, values))
-    elif not values.dtype.is_floating_point:
-        found["integers"] += int(values.sum())
-
-
-if __name__ == "__main__":
-    questions.answer_child(dict, prepare, contend)

@@ -81,7 +81,7 @@ if importlib.util.find_spec("penstock.benchmarks"):  # in a checkout alone
     app.add_typer(
         importlib.import_module("penstock.benchmarks.command").app,
         name="bench",
-        help="Measure Penstock against its peers on this machine; one HTML page each.",
+        help="Measure Penstock against its peers on this machine; one page each.",
     )
 app.command("worker", hidden=True)(containers.worker)
 app.command("component", hidden=True)(containers.component)

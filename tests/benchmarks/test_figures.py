@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.benchmarks import figures
+from penstock.benchmarks import figures, scale
 from penstock.components.errors import DataError
 
 
@@ -22,13 +22,54 @@ def test_a_table_is_written_where_it_is_marked(monkeypatch):
     )
 
 
-def test_an_outcome_is_kept_without_its_curves_to_four_digits(tmp_path, monkeypatch):
+def test_an_outcome_is_kept_to_four_digits(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "ROOT", tmp_path)
     (tmp_path / "docs/figures").mkdir(parents=True)
-    outcome = dict.fromkeys(figures.KEPT, 1.23456) | {"tracks": [1, 2], "question": "ladder"}
-    (tmp_path / "ladder.json").write_text(json.dumps(outcome))
+    (tmp_path / "ladder.json").write_text(json.dumps({"question": "ladder", "seconds": [1.23456]}))
     figures.keep(tmp_path / "ladder.json")
-    assert figures.kept("ladder") == dict.fromkeys(figures.KEPT, 1.235) | {"question": "ladder"}
+    assert figures.kept("ladder") == {"question": "ladder", "seconds": [1.235]}
+
+
+SMALL = {"imports": (2.0, 100.0), "Trainer": (3.0, 300.0), "ServingCheck": (1.0, 200.0)}
+LARGE = {"imports": (2.0, 100.0), "Trainer": (5.0, 310.0), "ServingCheck": (1.0, 200.0)}
+
+
+def test_kept_runs_of_one_contender_leave_those_of_the_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    (tmp_path / "docs/figures").mkdir(parents=True)
+    figures.keep_runs({"stock": {"10": SMALL}, "penstock": {"10": SMALL}})
+    figures.keep_runs({"penstock": {"10": LARGE, "900": LARGE}})
+    kept = figures.kept("scale")
+    assert kept["stock"]["10"]["Trainer"] == [3.0, 300.0]
+    head, _, _, trainer, check, total, shared = figures.stages(kept)
+    # Stock has one size alone, so no column of what a further row costs: it would be empty.
+    assert head == "| | stock, 10 | penstock, 10 | penstock, 900 | a row more, us, penstock |"
+    assert trainer == "| Trainer | 3.0 | 5.0 | 5.0 | 0.0 |"
+    assert check == "| ServingCheck | 1.0 | 1.0 | 1.0 | 0.0 |"
+    assert total == "| sum | 6.0 | 8.0 | 8.0 | 0.0 |"
+    assert shared == "| sum of what stock has too | 5.0 | 7.0 | 7.0 | 0.0 |"
+
+
+def test_peaks_of_memory_have_no_sum():
+    lines = figures.memory({"penstock": {"1000": SMALL, "2000": LARGE}})
+    assert lines[0] == "| | 1,000 | 2,000 |"
+    assert lines[2:] == [
+        "| imports | 100 | 100 |", "| Trainer | 300 | 310 |", "| ServingCheck | 200 | 200 |"
+    ]  # fmt: skip
+
+
+def test_cost_of_a_further_row_is_taken_between_the_ends():
+    lines = figures.stages({"penstock": {"1000": SMALL, "2000": SMALL, "3000": LARGE}})
+    assert lines[3] == "| Trainer | 3.0 | 3.0 | 5.0 | 1000.0 |"
+
+
+def test_peak_memory_of_a_stage_is_its_own():
+    stages = scale._Stages()
+    stages.add("large", lambda: len(b"x" * (200 << 20)))
+    stages.add("small", lambda: None)
+    large, small = (stages.found[name][1] for name in ("large", "small"))
+    if large is not None:  # the system lets a process reset its peak
+        assert large > small + 150
 
 
 def test_a_question_that_was_not_asked_is_one_line(tmp_path, monkeypatch):

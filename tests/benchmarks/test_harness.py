@@ -4,57 +4,154 @@ import sys
 
 import pytest
 
-from penstock.benchmarks.harness import Measured, in_turn, median, runs_in_turn
-from penstock.components.errors import DataError
+from penstock.benchmarks import harness
+from penstock.benchmarks.claims import Claim, outcome
+from penstock.benchmarks.formats import FormatsOptions
+from penstock.benchmarks.gpu import GpuOptions
+from penstock.benchmarks.harness import Check, Group, Measured, contender, markdown, times, verdict
+from penstock.benchmarks.images import ImagesOptions
+from penstock.benchmarks.ingest import CsvIngestOptions
+from penstock.benchmarks.ladder import LadderOptions
+from penstock.components.errors import DataError, UsageError
 
-SCRIPT = """
-import json, os, pathlib, sys
-_, name, said = sys.argv[1:]
-with (pathlib.Path(__file__).parent / "order").open("a") as out:
-    out.write(name + " ")
-if name == "broken":
-    sys.exit("no such shard")
-if name == "killed":
-    os.kill(os.getpid(), 9)
-print("noise")
-print(said)
-"""
-
-
-@pytest.fixture
-def script(tmp_path):
-    path = tmp_path / "contenders.py"
-    path.write_text(SCRIPT)
-    return path
+CLAIM = Claim("Three times", "someone", wanted=3.0, partly=1.2)
+SLOW = Measured(1000, wall_seconds=2.0, cpu_seconds=4.0, peak_mib=10, extra={"bytes": 50.0})
+FAST = Measured(1000, wall_seconds=0.5, cpu_seconds=0.4, peak_mib=20, extra={"bytes": 20.0})
+GROUP = Group("Reading", "rows", {"slow": None, "slower": None, "fast": None})
 
 
-def test_contenders_run_in_turn_in_every_round(script):
-    found = runs_in_turn(str(script), [("a", ['{"x": 1}']), ("b", ['{"x": 2}'])], rounds=3)
-    assert found == {"a": [{"x": 1}] * 3, "b": [{"x": 2}] * 3}
-    assert (script.parent / "order").read_text() == "a b a b a b "
+def found():
+    return [contender("slow", SLOW), contender("slower", SLOW), contender("fast", FAST, "a note")]
 
 
-def test_a_contender_that_fails_is_one_line(script):
+@pytest.mark.parametrize(
+    ("ratio", "said"), [(3.0, "holds"), (2.99, "holds in part"), (1.19, "does not hold")]
+)
+def test_claim_holds_in_part_or_does_not(ratio, said):
+    assert outcome(CLAIM, ratio) == said
+
+
+@pytest.mark.parametrize(
+    ("by", "ratio", "how"),
+    [
+        ("cpu_us", 10.0, "Reading: CPU time, slow to fast"),
+        ("per_second", 4.0, "Reading: rows/s, fast to slow"),
+        ("bytes", 2.5, "Reading: bytes, slow to fast"),
+    ],
+)
+def test_contenders_are_compared_by_rate_cpu_time_and_extra_figures(by, ratio, how):
+    judged = verdict(GROUP, Check(CLAIM, "fast", ["slow"], by), found())
+    assert (judged["measured"], judged["how"]) == (ratio, how)
+
+
+def test_claim_against_several_is_held_against_the_best_that_ran():
+    check = Check(CLAIM, "fast", ["slow", "slower", "not there"])
+    assert verdict(GROUP, check, found())["how"] == (
+        "Reading: CPU time, slow, the best of them, to fast"
+    )
+
+
+def test_page_has_verdicts_before_contenders():
+    judged = verdict(GROUP, Check(CLAIM, "fast", ["slow"]), found())
+    one = {"title": "Reading", "unit": "rows", "contenders": found()}
+    page = markdown(
+        {"title": "Fast?", "setting": ["on rows"], "machine": {"cores": "2"}, "verdicts": [judged],
+         "comparisons": [one]}
+    )  # fmt: skip
+    lines = page.splitlines()
+    assert lines[:4] == ["# Fast?", "", "- on rows", "- cores 2"]
+    assert "| holds | 10.0 | 3.0 | Three times | Reading: CPU time, slow to fast |" in lines
+    assert lines[-1] == "| fast: a note | 2,000 | 400 | 4.0 | 10.0 | 20 | 20 |"
+
+
+def test_ratio_has_as_many_digits_as_say_something():
+    shown = [times(ratio) for ratio in (1234.5, 35.2, 19.94, 1.0, 0.95, 0.034)]
+    assert shown == ["1,234", "35", "19.9", "1.0", "0.95", "0.034"]
+
+
+def test_median_is_of_each_figure():
+    runs = [
+        Measured(10, 1.0, 5.0, 7.0, {"ms": 3.0, "says": "a"}),
+        Measured(10, 3.0, 4.0, 9.0, {"ms": 1.0, "says": "b"}),
+        Measured(10, 2.0, 6.0, 8.0, {"ms": 2.0, "says": "c"}),
+    ]
+    assert harness.median(runs) == Measured(10, 2.0, 5.0, 8.0, {"ms": 2.0, "says": "c"})
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise SystemExit('no such shard')", "it failed: no such shard"),
+        ("import os; os.kill(os.getpid(), 9)", "it was ended by signal 9; 9 may be lack of memory"),
+    ],
+)
+def test_contender_that_fails_is_one_line(code, said, tmp_path):
+    script = tmp_path / "child.py"
+    script.write_text(code)
     with pytest.raises(DataError) as caught:
-        runs_in_turn(str(script), [("broken", ["{}"])], rounds=1)
-    assert str(caught.value) == "broken failed: no such shard"
+        harness.run_script(str(script), [], "it")
+    assert str(caught.value) == said
 
 
-def test_a_contender_that_is_killed_is_one_line(script):
-    with pytest.raises(DataError) as caught:
-        runs_in_turn(str(script), [("killed", ["{}"])], rounds=1)
-    assert str(caught.value) == "killed was ended by signal 9; 9 is what lack of memory does"
+def test_contenders_run_in_turn_in_every_round(monkeypatch):
+    asked = []
+
+    def run_script(_, arguments, what, python=""):
+        asked.append(what)
+        return "noise\n" + json.dumps(
+            {"rows": 1, "wall_seconds": 1, "cpu_seconds": 1, "peak_mib": 1}
+        )
+
+    monkeypatch.setattr(harness, "run_script", run_script)
+    harness.run("ladder", LadderOptions(images=0, rounds=2))
+    assert asked[:4] == ["making the data", "naive", "prefetch", "interleave"]
+    assert len(asked) == 1 + 2 * 9
+    assert asked[10] == "naive"
 
 
-def test_the_median_is_of_each_figure(script):
-    runs = [Measured(10, 1.0, 5.0, 7.0), Measured(10, 3.0, 4.0, 9.0), Measured(10, 2.0, 6.0, 8.0)]
-    assert median(runs) == Measured(10, 2.0, 5.0, 8.0)
-    one = json.dumps({"rows": 10, "wall_seconds": 1.0, "cpu_seconds": 0.5, "peak_mib": 3.0})
-    assert in_turn(str(script), [("a", [one])], 1) == {"a": Measured(10, 1.0, 0.5, 3.0)}
-
-
-def test_the_peak_of_a_process_is_not_that_of_its_parent():
+def test_peak_of_a_process_is_not_that_of_its_parent():
     held = bytearray(300 << 20)
-    code = "from penstock.benchmarks.harness import peak_mib_now as peak; print(peak())"
+    code = "from penstock.benchmarks.harness import own_peak_mib as peak; print(peak())"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert float(child.stdout) < len(held) >> 20
+
+
+def test_data_is_made_once_and_whole(tmp_path):
+    made = []
+
+    def make(path):
+        made.append(path)
+        path.mkdir()
+        (path / "half").touch()
+        if len(made) == 1:
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        harness.make_once(tmp_path / "data", make)
+    assert list(tmp_path.iterdir()) == []
+    assert harness.make_once(tmp_path / "data", make) == tmp_path / "data"
+    assert harness.make_once(tmp_path / "data", make) == tmp_path / "data"
+    assert len(made) == 2
+
+
+def test_missing_extra_is_one_line():
+    harness.need("json", "PIL")
+    with pytest.raises(UsageError, match=r"needs penstock_no_such, .*'penstock-tfx\[bench\]'"):
+        harness.need("json", "penstock_no_such", "penstock_nor_this")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: FormatsOptions(rows=1000), "rows .* a multiple of 16384, got 1000"),
+        (lambda: FormatsOptions(rows=0, images=0, users=0), "nothing to measure"),
+        (lambda: LadderOptions(rows=0, images=0), "nothing to measure"),
+        (lambda: ImagesOptions(images=31), "images must be at least 32 and a multiple of 32"),
+        (lambda: ImagesOptions(size=8), "size must be at least 16, got 8"),
+        (lambda: GpuOptions(only="tabels"), "no comparison has 'tabels' .* Inputs: a table, short"),
+        (lambda: CsvIngestOptions(rounds=0), "rounds must be at least 1, got 0"),
+    ],
+)
+def test_options_that_make_no_sense(make, said):
+    with pytest.raises(UsageError, match=said):
+        make()

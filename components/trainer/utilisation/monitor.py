@@ -1,7 +1,7 @@
 """A thread that samples the machine five times a second while training runs.
 
 A sample takes about 0.3 ms of CPU on Linux, 1 ms more with a GPU, and holds no lock that training
-needs; `benchmarks/monitor.py` measures the cost to a training.
+needs.
 """
 
 import logging

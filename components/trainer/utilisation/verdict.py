@@ -26,7 +26,7 @@ COMPUTE_BOUND_BELOW = 0.05
 INPUT_BOUND_ABOVE = 0.25
 # A part of the run outside the steps is named if it takes at least this share.
 _WORTH_A_WORD = 0.2
-# By so much, two equal trainings differ on a quiet machine (`penstock bench verdict`).
+# By so much, two equal trainings differ on a quiet machine.
 _LEAST_NOISE = 0.02
 # Student's t for the 95 % interval of a mean of at least so many samples.
 _T = {11: 2.2, 6: 2.6, 4: 3.2, 3: 4.3, 2: 12.7}

@@ -1,20 +1,26 @@
 """Users with a post of 280 characters as JSON, as a protobuf message, as tf.train.Example.
 
-Each contender writes a file and reads every field of it again; the length of all posts is checked.
+Each format writes a file and reads every field of it again; the length of all posts is checked.
 """
 
 import json
 import random
 import struct
+import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from penstock.benchmarks.harness import Measured, data_folder, make_once, measure
+from penstock.components.errors import DataError
+
 POST_CHARACTERS = 280
-# Made once and written over and over: what is measured is writing, not making them up.
+# Made once and written over and over, so that making them is not measured.
 DISTINCT = 20_000
 BATCH_ROWS = 1024
+BYTES = "bytes a user"
 JSON, PROTOBUF = "JSON lines", "protobuf"
 EXAMPLE, PENSTOCK = "tf.train.Example in Python", "row Examples, Penstock"
 
@@ -28,7 +34,7 @@ _WORDS = (
 
 
 def made_users(count: int = DISTINCT, *, seed: int = 7) -> list[User]:
-    """Users of six fields, fixed by seed; posts of plain ASCII, which is JSON's best case."""
+    """Returns users of six fields; posts are plain ASCII, which is JSON's best case."""
     chance = random.Random(seed)
     text = " ".join(chance.choices(_WORDS, k=50_000))
     users = []
@@ -60,7 +66,7 @@ def write_json(users: list[User], count: int, path: Path) -> None:
 
 
 def read_json(path: Path) -> int:
-    """The length of all posts."""
+    """Returns the length of all posts."""
     with path.open(encoding="utf-8") as lines:
         return sum(len(json.loads(line)["post"]) for line in lines)
 
@@ -75,7 +81,7 @@ def write_protobuf(users: list[User], count: int, path: Path) -> None:
 
 
 def read_protobuf(path: Path) -> int:
-    """The length of all posts."""
+    """Returns the length of all posts."""
     message_class, characters = user_message(), 0
     with path.open("rb") as file:
         while head := file.read(4):
@@ -87,7 +93,7 @@ def read_protobuf(path: Path) -> int:
 
 
 def user_message() -> Any:
-    """The class of `message User`, made without a compiler."""
+    """Returns the class of `message User`, made without a compiler."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     field = descriptor_pb2.FieldDescriptorProto
@@ -132,7 +138,7 @@ def write_example(users: list[User], count: int, path: Path) -> None:
 
 
 def read_example(path: Path) -> int:
-    """The length of all posts."""
+    """Returns the length of all posts."""
     import tensorflow as tf
 
     characters = 0
@@ -166,7 +172,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_penstock(path: Path) -> int:
-    """The length of all posts."""
+    """Returns the length of all posts."""
     import tensorflow as tf
 
     spec = {
@@ -184,24 +190,71 @@ def read_penstock(path: Path) -> int:
     return int(lengths.reduce(tf.constant(0, tf.int64), lambda total, some: total + some))
 
 
-@dataclass(frozen=True)
-class Format:
-    """How users are written and read.
-
-    Attributes:
-        write: Users, how many, where to.
-        read: Gives the length of all posts.
-        share: Of the users that are written: what takes long is told by fewer.
-    """
-
-    write: Callable[[list[User], int, Path], None]
-    read: Callable[[Path], int]
-    share: float = 1.0
-
-
-FORMATS = {
-    JSON: Format(write_json, read_json),
-    PROTOBUF: Format(write_protobuf, read_protobuf),
-    EXAMPLE: Format(write_example, read_example, 0.1),
-    PENSTOCK: Format(write_penstock, read_penstock),
+Write = Callable[[list[User], int, Path], None]
+FORMATS: dict[str, tuple[Write, Callable[[Path], int]]] = {
+    JSON: (write_json, read_json),
+    PROTOBUF: (write_protobuf, read_protobuf),
+    EXAMPLE: (write_example, read_example),
+    PENSTOCK: (write_penstock, read_penstock),
 }
+
+
+def users_of(name: str, users: int) -> int:
+    """Returns the number of users that a format writes: a tenth as Examples, which take long."""
+    return max(1, users // 10) if name == EXAMPLE else users
+
+
+def path_of(name: str, users: int) -> Path:
+    """Returns the file of the users in a format."""
+    return data_folder() / f"users-{users}" / name.replace(" ", "-")
+
+
+def prepare(users: int) -> None:
+    """Writes the users in all formats, unless they exist."""
+    for name, (write, _) in FORMATS.items():
+        count = users_of(name, users)
+        made = made_users(min(count, DISTINCT))
+        make_once(path_of(name, users), partial(write, made, count))
+
+
+def write_users(way: Write, name: str, users: int) -> Measured:
+    """Measures writing; the extra figure is the size."""
+    count = users_of(name, users)
+    made = made_users(min(count, DISTINCT))
+    _import_for(name)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        path = Path(folder, "users")
+
+        def work() -> int:
+            way(made, count, path)
+            return count
+
+        found = measure(work)
+        return replace(found, extra={BYTES: path.stat().st_size / count})
+
+
+def read_users(way: Callable[[Path], int], name: str, users: int) -> Measured:
+    """Measures reading, and checks the length of all posts."""
+    count = users_of(name, users)
+    _import_for(name)
+
+    def work() -> int:
+        characters = way(path_of(name, users))
+        if characters != count * POST_CHARACTERS:
+            raise DataError(f"{characters:,} characters of posts were read of {count:,} users")
+        return count
+
+    return measure(work)
+
+
+def _import_for(name: str) -> None:
+    """Imports what a format needs, so that it is not measured."""
+    if name == PROTOBUF:
+        user_message()
+    elif name != JSON:
+        import pyarrow  # noqa: F401
+        import tensorflow as tf
+
+        from penstock.components.tfrecord import encoder, writer  # noqa: F401
+
+        tf.constant(0)

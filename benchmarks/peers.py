@@ -1,0 +1,323 @@
+"""The same rows and the same pixels in the files of peers, a row a record or in blocks of rows.
+
+A row a record, as their documents show: webdataset's tar files, and ArrayRecord files that grain
+reads; numbers as raw bytes, which is the fastest that Python can unpack, texts as a tuple. They
+shuffle as they recommend: webdataset the shards and a buffer of rows, grain all rows.
+
+Blocks of 4,096 rows, for tables, as Penstock's packed records have them: ArrayRecord and grain,
+TensorFlow's saved dataset, and row groups of Parquet. Four blocks picked at random are a window,
+whose rows are permuted: so packed records shuffle, too.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from penstock.benchmarks import photos, table
+from penstock.benchmarks.harness import Measured, make_once, measure
+from penstock.benchmarks.reading import read_in_python, reader
+
+PACKAGES = ("webdataset", "grain", "array_record")
+FOLDER, BLOCKS = "peers", "blocks"
+SHARDS = 8
+BLOCK_ROWS = 4096
+WINDOW_BLOCKS = table.SHUFFLED_ROWS // BLOCK_ROWS
+PACKED, ROWS = "packed", "row Examples"
+WEBDATASET, GRAIN = "webdataset", "grain, ArrayRecord"
+GRAIN_BLOCKS, SAVED, PARQUET = "grain, blocks", "saved dataset, blocks", "Parquet, row groups"
+
+Row = dict[str, Any]
+
+
+def rows_of_table(rows: int) -> Iterator[bytes]:
+    """Yields each row as a peer stores it."""
+    import numpy as np
+
+    for batch in table.record_batches(rows):
+        floats = np.stack([batch[name].to_numpy() for name in table.FLOATS], axis=1)
+        integers = np.stack([batch[name].to_numpy() for name in table.INTS], axis=1)
+        texts = zip(*(batch[name].to_pylist() for name in table.STRINGS), strict=True)
+        for some, more, words in zip(floats, integers, texts, strict=True):
+            encoded = tuple(word.encode() for word in words)
+            yield pickle.dumps((some.tobytes(), more.tobytes(), encoded))
+
+
+def row_from(payload: bytes) -> Row:
+    """Returns float32[20], int64[12] and 8 texts."""
+    import numpy as np
+
+    floats, integers, texts = pickle.loads(payload)
+    return {
+        "float32": np.frombuffer(floats, np.float32),
+        "int64": np.frombuffer(integers, np.int64),
+        "bytes": np.array(texts, object),
+    }
+
+
+def rows_of_images(root: Path) -> Iterator[bytes]:
+    """Yields each image, decoded, as a peer stores it."""
+    import numpy as np
+
+    pixels = np.load(root / "pixels.npy", mmap_mode="r")
+    for image, label in zip(pixels, np.load(root / "labels.npy"), strict=True):
+        yield int(label).to_bytes(8, "little") + image.tobytes()
+
+
+def image_from(payload: bytes) -> Row:
+    """Returns uint8[299, 299, 3] and its label."""
+    import numpy as np
+
+    size = photos.SIZE
+    return {
+        "image": np.frombuffer(payload, np.uint8, offset=8).reshape(size, size, 3),
+        "label": np.frombuffer(payload, np.int64, 1)[0],
+    }
+
+
+def make_peers(root: Path, payloads: Iterator[bytes]) -> None:
+    """Writes the records as tar and as ArrayRecord files, unless they exist."""
+    make_once(root / FOLDER, lambda folder: _write(folder, payloads))
+
+
+def _write(folder: Path, payloads: Iterator[bytes]) -> None:
+    import webdataset
+    from array_record.python import array_record_module as array_record
+
+    folder.mkdir(parents=True)
+    tars = [webdataset.TarWriter(str(folder / f"{i:05d}.tar")) for i in range(SHARDS)]
+    # A record a group: what picks rows at random should be written so, its documents say.
+    arrays = [
+        array_record.ArrayRecordWriter(str(folder / f"{i:05d}.array_record"), "group_size:1")
+        for i in range(SHARDS)
+    ]
+    for number, payload in enumerate(payloads):
+        tars[number % SHARDS].write({"__key__": f"{number:09d}", "row": payload})
+        arrays[number % SHARDS].write(payload)
+    for writer in (*tars, *arrays):
+        writer.close()
+
+
+def make_blocks(root: Path, rows: int) -> None:
+    """Writes the table in blocks, unless they exist: ArrayRecord, a saved dataset and Parquet."""
+    make_once(root / BLOCKS, lambda folder: _write_blocks(folder, rows))
+
+
+def _write_blocks(folder: Path, rows: int) -> None:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import tensorflow as tf
+    from array_record.python import array_record_module as array_record
+
+    def stacked(part: Any, names: tuple[str, ...], dtype: Any) -> Any:
+        columns = [part[name].to_numpy(zero_copy_only=False) for name in names]
+        return np.stack(columns, axis=1).astype(dtype)
+
+    folder.mkdir(parents=True)
+    arrays = [
+        array_record.ArrayRecordWriter(str(folder / f"{i:05d}.array_record"), "group_size:1")
+        for i in range(SHARDS)
+    ]
+    blocks = []
+    whole = pa.Table.from_batches(table.record_batches(rows)).combine_chunks()
+    for number, start in enumerate(range(0, rows, BLOCK_ROWS)):
+        (part,) = whole.slice(start, BLOCK_ROWS).to_batches()
+        texts = stacked(part, table.STRINGS, object)
+        block = {
+            "float32": stacked(part, table.FLOATS, np.float32),
+            "int64": stacked(part, table.INTS, np.int64),
+            "bytes": np.vectorize(str.encode, [object])(texts),
+        }
+        arrays[number % SHARDS].write(pickle.dumps(block))
+        blocks.append(block)
+    for writer in arrays:
+        writer.close()
+    pq.write_table(whole, folder / "table.parquet", row_group_size=BLOCK_ROWS)
+
+    def each() -> Iterator[dict[str, Any]]:
+        yield from blocks
+
+    kinds = (("float32", tf.float32), ("int64", tf.int64), ("bytes", tf.string))
+    signature = {
+        name: tf.TensorSpec([None, blocks[0][name].shape[1]], dtype) for name, dtype in kinds
+    }
+    tf.data.Dataset.from_generator(each, output_signature=signature).save(
+        str(folder / "saved"),
+        shard_func=lambda block: tf.cast(block["int64"][0, 0] % SHARDS, tf.int64),
+    )
+
+
+def _windows(blocks: Iterator[Row], shuffle: Any) -> Iterator[Row]:
+    """Batches of windows of so many blocks as packed records have, rows permuted."""
+    import numpy as np
+
+    while True:
+        some = [next(blocks) for _ in range(WINDOW_BLOCKS)]
+        window = {name: np.concatenate([block[name] for block in some]) for name in some[0]}
+        order = shuffle.permutation(len(window["int64"]))
+        for start in range(0, len(order), table.BATCH):
+            rows = order[start : start + table.BATCH]
+            yield {name: values[rows] for name, values in window.items()}
+
+
+def grain_blocks(root: Path) -> Iterator[Row]:
+    """ArrayRecord of 4,096 rows a record, picked at random by grain; rows permuted by NumPy."""
+    import grain
+    import numpy as np
+    from grain.python import ArrayRecordDataSource
+
+    files = sorted(str(file) for file in (root / BLOCKS).glob("*.array_record"))
+    blocks = grain.MapDataset.source(ArrayRecordDataSource(files)).shuffle(seed=1)
+    options = grain.ReadOptions(num_threads=4, prefetch_buffer_size=8)
+    found = iter(blocks.repeat().map(pickle.loads).to_iter_dataset(options))
+    return _windows(found, np.random.default_rng(1))
+
+
+def saved_blocks(root: Path) -> Any:
+    """`tf.data.Dataset.load` of blocks of 4,096 rows, rows permuted by TensorFlow."""
+    import tensorflow as tf
+
+    def permuted(*blocks: Any) -> Any:
+        window = tf.nest.map_structure(lambda some: tf.concat(tf.unstack(some), 0), *blocks)
+        order = tf.random.shuffle(tf.range(table.SHUFFLED_ROWS))
+        return {name: tf.gather(values, order) for name, values in window.items()}
+
+    blocks = tf.data.Dataset.load(str(root / BLOCKS / "saved")).shuffle(4 * WINDOW_BLOCKS)
+    windows = blocks.batch(WINDOW_BLOCKS, drop_remainder=True).map(
+        permuted, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    return windows.rebatch(table.BATCH).repeat().prefetch(tf.data.AUTOTUNE)
+
+
+def parquet_blocks(root: Path) -> Iterator[Row]:
+    """Row groups of 4,096 rows, picked at random and read by pyarrow; rows permuted by NumPy."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    shuffle = np.random.default_rng(1)
+
+    def blocks() -> Iterator[Row]:
+        with pq.ParquetFile(root / BLOCKS / "table.parquet") as file:
+            while True:
+                for group in shuffle.permutation(file.num_row_groups):
+                    part = file.read_row_group(group, use_threads=False)
+
+                    def stacked(names: tuple[str, ...], part: Any = part) -> Any:
+                        return np.stack([part[name].to_numpy() for name in names], axis=1)
+
+                    yield {
+                        "float32": stacked(table.FLOATS),
+                        "int64": stacked(table.INTS),
+                        "bytes": stacked(table.STRINGS),
+                    }
+
+    return _windows(blocks(), shuffle)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a payload becomes a row, and batch and shuffle buffer."""
+
+    row: Callable[[bytes], Row]
+    batch: int
+    buffer: int
+
+
+TABLE = Kind(row_from, table.BATCH, table.SHUFFLED_ROWS)
+IMAGES = Kind(image_from, photos.BATCH, photos.WINDOW)
+
+
+def webdataset_batches(root: Path, kind: Kind = TABLE) -> Iterator[Row]:
+    """Tar files in random order, a buffer of rows shuffled."""
+    import numpy as np
+    import webdataset
+
+    files = sorted(str(file) for file in (root / FOLDER).glob("*.tar"))
+    rows = webdataset.WebDataset(files, shardshuffle=SHARDS)
+    rows = rows.shuffle(kind.buffer, initial=kind.buffer)
+    rows = rows.map(lambda sample: kind.row(sample["row"]))
+
+    def stack(some: list[Row]) -> Row:
+        return {name: np.stack([one[name] for one in some]) for name in some[0]}
+
+    found: Iterator[Row] = iter(rows.batched(kind.batch, collation_fn=stack).repeat())
+    return found
+
+
+def grain_batches(root: Path, kind: Kind = TABLE) -> Iterator[Row]:
+    """Rows picked at random from all, by 16 threads."""
+    import grain
+    from grain.python import ArrayRecordDataSource
+
+    files = sorted(str(file) for file in (root / FOLDER).glob("*.array_record"))
+    rows = grain.MapDataset.source(ArrayRecordDataSource(files)).shuffle(seed=1)
+    batches = rows.repeat().map(kind.row).batch(kind.batch, drop_remainder=True)
+    # What is fetched ahead is a batch here: 500 of them, its default, are gigabytes of images.
+    options = grain.ReadOptions(num_threads=16, prefetch_buffer_size=16)
+    found: Iterator[Row] = iter(batches.to_iter_dataset(options))
+    return found
+
+
+def webdataset_images(root: Path) -> Iterator[Row]:
+    """Tar files in random order, a buffer of images shuffled."""
+    return webdataset_batches(root, IMAGES)
+
+
+def grain_images(root: Path) -> Iterator[Row]:
+    """Images picked at random from all, by 16 threads."""
+    return grain_batches(root, IMAGES)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A way to read the rows: endless batches of a root, and the pattern of its files."""
+
+    batches: Callable[[Path], Any]
+    files: str
+
+    def size(self, root: Path, rows: int) -> float:
+        """Returns the bytes of a row in its files."""
+        return sum(f.stat().st_size for f in root.glob(self.files) if f.is_file()) / rows
+
+
+OF_TABLE = {
+    WEBDATASET: Peer(webdataset_batches, f"{FOLDER}/*.tar"),
+    GRAIN: Peer(grain_batches, f"{FOLDER}/*.array_record"),
+    GRAIN_BLOCKS: Peer(grain_blocks, f"{BLOCKS}/*.array_record"),
+    SAVED: Peer(saved_blocks, f"{BLOCKS}/saved/**/*"),
+    PARQUET: Peer(parquet_blocks, f"{BLOCKS}/table.parquet"),
+    ROWS: Peer(table.row_examples, "rows/Split-train/*"),
+    PACKED: Peer(table.packed, "packed/Split-train/*"),
+}
+OF_IMAGES = {
+    WEBDATASET: Peer(webdataset_images, f"{FOLDER}/*.tar"),
+    GRAIN: Peer(grain_images, f"{FOLDER}/*.array_record"),
+    PACKED: Peer(photos.packed, f"packed-{photos.SIZE}/Split-train/*"),
+}
+
+
+def read_table(_: Any, peer: Peer, rows: int, seconds: float) -> Measured:
+    """Measures a peer's reader of the table after a pass that has every row once."""
+    root = table.root_of(rows)
+    batches = iter(peer.batches(root))
+    table.check(batches, rows, root)
+    return _measured(peer, batches, root, rows, seconds)
+
+
+def read_images(_: Any, peer: Peer, rows: int, seconds: float) -> Measured:
+    """Measures a peer's reader of images after a pass that has every image once."""
+    root = photos.root_of(rows)
+    batches = iter(peer.batches(root))
+    photos.check(batches, rows, root, pixels=True)
+    return _measured(peer, batches, root, rows, seconds)
+
+
+def _measured(peer: Peer, batches: Any, root: Path, rows: int, seconds: float) -> Measured:
+    # An iterator of tf.data is read in the graph, as a training does.
+    in_graph = hasattr(batches, "element_spec")
+    read = reader(batches) if in_graph else partial(read_in_python, batches)
+    found = measure(lambda: read(seconds))
+    return replace(found, extra={"bytes": peer.size(root, rows)})

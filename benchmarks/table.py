@@ -1,0 +1,186 @@
+"""The generated table of 40 columns and the ways to read it; 20 floats, 12 integers, 8 texts.
+
+`prepare` writes it as row Examples and packed, with the sums of all rows, which the first pass of
+each reader is held against.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.benchmarks.harness import data_folder, make_once
+from penstock.components.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FLOATS = tuple(f"f{i}" for i in range(20))
+INTS = tuple(f"i{i}" for i in range(12))
+STRINGS = tuple(f"s{i}" for i in range(8))
+COLUMNS = FLOATS + INTS + STRINGS
+NUMBERS = FLOATS + INTS
+BATCH = 1024
+SHARDS = 16
+# A window of packed records, and the shuffle buffer of the peers.
+SHUFFLED_ROWS = 16_384
+# Drawn a block at a time, so that a part of the table does not depend on how much of it is made.
+_BLOCK_ROWS = 100_000
+
+
+def record_batches(rows: int, *, seed: int = 7) -> Iterator["pa.RecordBatch"]:
+    """Yields the table in blocks of at most 100,000 rows."""
+    import numpy as np
+    import pyarrow as pa
+
+    words = np.array([f"category {i} of many" for i in range(1000)], dtype=object)
+    for start in range(0, rows, _BLOCK_ROWS):
+        rng = np.random.default_rng((seed, start))
+        n = min(_BLOCK_ROWS, rows - start)
+        floats = [pa.array(rng.normal(0, 100, n).astype(np.float32)) for _ in FLOATS]
+        ints = [pa.array(rng.integers(0, 10 ** (1 + i % 6), n)) for i in range(len(INTS))]
+        strings = [pa.array(words[rng.zipf(1.3, n) % 1000], pa.string()) for _ in STRINGS]
+        yield pa.RecordBatch.from_arrays(floats + ints + strings, list(COLUMNS))
+
+
+def csv_path(rows: int) -> Path:
+    """Returns the path at which `csv_file` writes the table."""
+    return data_folder() / f"table-{rows}.csv"
+
+
+def csv_file(rows: int) -> Path:
+    """Writes the table as one CSV file, unless it exists."""
+    import pyarrow.csv as pc
+
+    def make(path: Path) -> None:
+        with pc.CSVWriter(path, next(record_batches(1)).schema) as out:
+            for batch in record_batches(rows):
+                out.write_batch(batch)
+
+    return make_once(csv_path(rows), make)
+
+
+def root_of(rows: int) -> Path:
+    """Returns the folder in which `prepare` writes the table."""
+    return data_folder() / f"table-{rows}"
+
+
+def prepare(rows: int) -> Path:
+    """Writes the table as row Examples, packed, and its sums, unless they exist."""
+    from penstock.components.packing.options import PackOptions
+    from penstock.components.packing.pack import pack
+
+    def make(part: Path) -> None:
+        _write_rows(part / "rows" / "Split-train", rows)
+        pack(str(part / "rows"), part / "packed", PackOptions())
+        (part / "sums.json").write_text(json.dumps(_sums(rows)))
+
+    return make_once(root_of(rows), make)
+
+
+def _write_rows(folder: Path, rows: int) -> None:
+    import pyarrow as pa
+
+    from penstock.components.tfrecord.encoder import encode_examples
+    from penstock.components.tfrecord.sharding import shard_name
+    from penstock.components.tfrecord.writer import ShardWriter, frame_records
+
+    folder.mkdir(parents=True)
+    writers = [ShardWriter(folder, shard_name(i, SHARDS)) for i in range(SHARDS)]
+    for batch in record_batches(rows):
+        binary = [c.cast(pa.binary()) if pa.types.is_string(c.type) else c for c in batch]
+        whole = pa.RecordBatch.from_arrays(binary, batch.schema.names)
+        part = -(-len(whole) // SHARDS)
+        for i, writer in enumerate(writers):
+            if i * part < len(whole):
+                writer.write(frame_records(encode_examples(whole.slice(i * part, part))))
+    for writer in writers:
+        writer.finish()
+
+
+def _sums(rows: int) -> dict[str, int]:
+    import pyarrow.compute as pc
+
+    sums = {"integers": 0, "lengths": 0}
+    for batch in record_batches(rows):
+        sums["integers"] += sum(pc.sum(batch[name]).as_py() for name in INTS)
+        sums["lengths"] += sum(pc.sum(pc.binary_length(batch[n])).as_py() for n in STRINGS)
+    return sums
+
+
+def row_files(root: Path) -> list[str]:
+    """Returns the shards of row Examples that `prepare` wrote."""
+    return sorted(str(path) for path in (root / "rows" / "Split-train").iterdir())
+
+
+def specs(columns: Sequence[str] = COLUMNS) -> dict[str, Any]:
+    """Returns the columns as dense features with a default."""
+    import tensorflow as tf
+
+    kinds = {"f": (tf.float32, [0.0]), "i": (tf.int64, [0]), "s": (tf.string, [""])}
+    return {n: tf.io.FixedLenFeature([1], *kinds[n[0]]) for n in columns}
+
+
+def naive(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
+    """One `parse_single_example` after another, nothing ahead, not shuffled."""
+    import tensorflow as tf
+
+    spec = specs(columns)
+    records = tf.data.TFRecordDataset(row_files(root))
+    return records.map(lambda r: tf.io.parse_single_example(r, spec)).batch(BATCH).repeat()
+
+
+def stock(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
+    """What `fn_args.data_accessor.tf_dataset_factory` gives: shuffled, endless."""
+    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.public import tfxio
+    from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
+
+    schema = schema_pb2.Schema()
+    kinds = {"f": schema_pb2.FLOAT, "i": schema_pb2.INT, "s": schema_pb2.BYTES}
+    for name in columns:
+        feature = schema.feature.add(name=name, type=kinds[name[0]])
+        feature.shape.dim.add(size=1)
+        feature.presence.min_fraction = 1
+    files = row_files(root)
+    source = TFExampleRecord(files, telemetry_descriptors=["benchmark"], schema=schema)
+    return source.TensorFlowDataset(tfxio.TensorFlowDatasetOptions(batch_size=BATCH))
+
+
+def row_examples(root: Path, columns: Sequence[str] = COLUMNS, **options: Any) -> Any:
+    """`Input.rows` as it comes."""
+    from penstock.components.trainer.input.input import Input
+    from penstock.components.trainer.input.options import InputOptions
+
+    how = InputOptions(batch_size=BATCH, **options)
+    return Input.rows(row_files(root), specs(columns), options=how).train()
+
+
+def packed(root: Path, columns: Sequence[str] = COLUMNS, *, stacked: bool = False) -> Any:
+    """`Input.packed` as it comes."""
+    from penstock.components.trainer.input.input import Input
+    from penstock.components.trainer.input.options import InputOptions
+
+    how = InputOptions(batch_size=BATCH, shuffle_window_rows=SHUFFLED_ROWS)
+    folder = str(root / "packed")
+    return Input.packed(folder, options=how, columns=columns, stacked=stacked).train()
+
+
+def check(batches: Iterator[Any], rows: int, root: Path) -> None:
+    """Raises DataError if the first pass does not have every row once.
+
+    Batches map names to tensors or arrays of numbers, or of texts as bytes.
+    """
+    import numpy as np
+
+    found = {"integers": 0, "lengths": 0}
+    for _ in range(rows // BATCH):
+        for value in next(batches).values():
+            values = np.asarray(value)
+            if values.dtype == object:
+                found["lengths"] += sum(map(len, values.ravel()))
+            elif values.dtype.kind == "i":
+                found["integers"] += int(values.sum())
+    sums = json.loads((root / "sums.json").read_text())
+    if found != sums:
+        raise DataError(f"a pass sums to {found}, the table to {sums}")

@@ -1,0 +1,113 @@
+"""Networks that a benchmark trains, and their steady steps by Keras' own training function.
+
+What differs between two contenders is the input alone: the steps are those that `fit` runs, a call
+of many steps at a time, without tracing, evaluation and checkpoints.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from penstock.benchmarks import photos, table
+from penstock.benchmarks.harness import Measured, measure
+
+STEPS_A_CALL = 20
+
+
+def gpu_names() -> list[str]:
+    """Returns the GPUs that TensorFlow trains on here."""
+    import tensorflow as tf
+
+    details = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices("GPU"))
+    return [one["device_name"] for one in details]
+
+
+def table_model(units: int) -> Any:
+    """Two layers over the 32 numbers of a row."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    hidden = [keras.layers.Dense(units, activation="relu") for _ in range(2)]
+    model = keras.Sequential([*hidden, keras.layers.Dense(1, "sigmoid", dtype="float32")])
+    model.build((None, len(table.NUMBERS)))
+    model.compile("adam", "binary_crossentropy")
+    return model
+
+
+def image_model(size: int, filters: int, network: str | None = None) -> Any:
+    """Three convolutions of stride 2 over uint8 pixels, or a network of `keras.applications`."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    image = keras.Input((size, size, 3), dtype="uint8")
+    hidden = keras.layers.Rescaling(1 / 127.5, offset=-1)(image)
+    if network is not None:
+        build = getattr(keras.applications, network)
+        hidden = build(weights=None, include_top=False, pooling="avg")(hidden)
+    else:
+        for widths in (1, 2, 4):
+            hidden = keras.layers.Conv2D(widths * filters, 3, strides=2, activation="relu")(hidden)
+        hidden = keras.layers.GlobalAveragePooling2D()(hidden)
+    model = keras.Model(image, keras.layers.Dense(photos.CLASSES, dtype="float32")(hidden))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(1e-3), loss)
+    return model
+
+
+def numbers_and_label(features: dict[str, Any]) -> tuple[Any, Any]:
+    """Returns float32[batch, 32] in a small range, and whether the first number is positive."""
+    import tensorflow as tf
+
+    numbers = tf.concat([tf.cast(features[n], tf.float32) for n in table.NUMBERS], axis=1)
+    return tf.math.asinh(numbers), tf.cast(numbers[:, :1] > 0, tf.float32)
+
+
+def image_and_label(batch: dict[str, Any]) -> tuple[Any, Any]:
+    """Returns pixels and label as a network takes them."""
+    import tensorflow as tf
+
+    return batch["image"], tf.reshape(batch["label"], [-1])
+
+
+def table_batches(read: Callable[..., Any], *given: Any, **more: Any) -> Any:
+    """Returns the batches of a reader of the table, for a network."""
+    import tensorflow as tf
+
+    batches = read(*given, **more)
+    return batches.map(numbers_and_label, num_parallel_calls=tf.data.AUTOTUNE).prefetch(8)
+
+
+def first_batch(batches: Any) -> Any:
+    """The first batch for ever: an input that costs nothing, the limit."""
+    return batches.take(1).cache().repeat().prefetch(2)
+
+
+def trainer(
+    model: Any, batches: Any, *, steps_a_call: int = STEPS_A_CALL
+) -> Callable[[float], int]:
+    """Returns a function that trains for so many seconds and returns the number of steps.
+
+    The first call of all, with tracing and compilation, is done when this returns.
+    """
+    for batch in batches.take(1):
+        model.train_on_batch(*batch)  # makes the optimizer's variables
+    model.steps_per_execution = steps_a_call
+    model.make_train_function(force=True)
+    iterator = iter(batches)
+
+    def train(seconds: float) -> int:
+        steps, end = 0, time.perf_counter() + seconds
+        while not steps or time.perf_counter() < end:
+            logs = model.train_function(iterator)
+            float(logs["loss"])  # a GPU works on until somebody asks for a result
+            steps += steps_a_call
+        return steps
+
+    train(0)
+    return train
+
+
+def steady(model: Any, batches: Any, rows: int, seconds: float, **more: Any) -> Measured:
+    """Measures steps of `rows` rows or images."""
+    train = trainer(model, batches, **more)
+    return measure(lambda: rows * train(seconds))
