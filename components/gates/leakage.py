@@ -1,12 +1,10 @@
-"""Finds signs of leakage in a table: features that give a label away, rows or ids in two splits.
+"""Finds signs of leakage in a table: a feature that gives a label away, rows or ids in two splits.
 
 Input: a sample of each split's rows. Output: one sign per finding, with figures. Each feature is
 cut into bins; in one half of the first split, each bin's mean or most frequent class is computed,
-and it predicts the other half. Sums, differences, products and ratios of two numbers are found by
-correlation, in matrices.
+and it predicts the other half.
 """
 
-import itertools
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,8 +22,7 @@ _SAMPLE_ROWS = 20_000
 _MIN_ROWS = 50
 _ROWS_PER_BIN, _MOST_BINS = 5, 200
 # A feature that explains this share of the label is hardly ever known before the label.
-_MIN_SHARE, _MIN_RANK_SHARE, _MIN_PAIR_SHARE = 0.95, 0.98, 0.999
-_MOST_PAIRED = 60
+_MIN_SHARE = 0.95
 # Whole numbers with at most this many distinct values are classes, otherwise quantities.
 MAX_NUMBERED_CLASSES = 20
 # A column with fewer values, or more rows per value, holds codes (of shops, say) that splits share.
@@ -54,7 +51,6 @@ def find_leaks(
     *,
     left_out: Collection[str] = (),
     group: str | None = None,
-    time: str | None = None,
 ) -> list[Leak]:
     """Returns the signs of leakage in samples of splits, over the columns that all samples have.
 
@@ -63,31 +59,24 @@ def find_leaks(
         labels: Columns to predict. Texts, and whole numbers with few distinct values, are classes.
         left_out: Columns that the model does not get.
         group: Column by which the split is grouped: equal values are all in one split.
-        time: Column with the time at which a row's label is predicted.
     """
     # The sample of a split has no features that have several values in one of its rows.
     common = set.intersection(*(set(table.column_names) for table in splits.values()))
     kinds = next(iter(splits.values())).schema
     names = [n for n in kinds.names if n in common and not pa.types.is_nested(kinds.field(n).type)]
     splits = {split: table.select(names) for split, table in splits.items()}
-    labels = [n for n in labels if n in common]
-    time = time if time in common else None
+    labels = [n for n in labels if n in names]
     first = next(iter(splits.values()))
     step = max(1, first.num_rows // _SAMPLE_ROWS)
     sample = first.take(pa.array(np.arange(0, first.num_rows, step)))
-    features = [n for n in names if n not in {*labels, *left_out, group, time}]
+    features = [n for n in names if n not in {*labels, *left_out, group}]
     found: list[Leak] = []
     for label in labels:
         known = sample.filter(sample[label].is_valid())
         if known.num_rows >= _MIN_ROWS:
             found += _label_leaks(known, label, features)
-    found += _later_dates(sample, features, time) if time else []
     found += _repeated_ids(splits, [n for n in names if n not in {*labels, group}])
-    if len(splits) > 1:
-        found += _shared_rows(splits, [*features, *labels])
-    elif not (group or time):
-        found += _equal_rows(first)
-    return found
+    return [*found, *_shared_rows(splits, [*features, *labels])]
 
 
 def leak_lines(folder: str, splits: Sequence[str], options: GateOptions) -> list[str]:
@@ -98,7 +87,6 @@ def leak_lines(folder: str, splits: Sequence[str], options: GateOptions) -> list
         options.labels,
         left_out=options.left_out,
         group=options.group,
-        time=options.time,
     )
     return [
         leak.text + (f" by group={leak.column}" if leak.remedy == GROUP else "") for leak in found
@@ -113,63 +101,17 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
     column = table[label]
     is_class = not _is_number(column) or _is_few_whole_numbers(column)
     y = _codes(column) if is_class else _numbers(column)
-    measures = [("errors of a constant avoided" if is_class else "variance explained", y)]
-    if not is_class:  # in bins of y, the long tail of exp(y) would dominate
-        measures.append(("variance of ranks explained", np.unique(y, return_inverse=True)[1]))
+    what = "errors of a constant avoided" if is_class else "variance explained"
     for name in features:
         bins = _binned(_numbers(table[name])) if _is_number(table[name]) else _codes(table[name])
-        for (what, values), least in zip(measures, (_MIN_SHARE, _MIN_RANK_SHARE), strict=False):
-            share = _explained(bins, values, is_class=is_class)
-            if share >= least:
-                yield Leak(
-                    f"{name} alone gives {label} away ({share:.1%} of the {what}); if it is known "
-                    "only afterwards, leave it out",
-                    DROP,
-                    name,
-                )
-                break
-    if is_class:
-        return
-    names = [n for n in features if _is_number(table[n])][:_MOST_PAIRED]
-    # Sorted so that of each pair of columns, the operation that explains most comes last and is
-    # kept.
-    pairs = sorted(_pairs(table, names, y), key=lambda one: one[2])
-    found = {pair: (sign, share) for pair, sign, share in pairs}
-    for (a, b), (sign, share) in found.items():
-        yield Leak(
-            f"{a} {sign} {b} gives {label} away ({share:.1%} of the variance explained); leave "
-            "one out",
-            DROP,
-            b,
-        )
-
-
-def _later_dates(table: pa.Table, features: Sequence[str], time: str) -> Iterator[Leak]:
-    """Yields columns that look like the time, but are later than it in most rows."""
-    for name in features:
-        if table[name].type != table[time].type or not _is_date_like(table[name], table[time]):
-            continue
-        later = pc.greater(table[name], table[time]).drop_null()
-        share = pc.mean(later).as_py() if len(later) else 0.0
-        if share > 0.5:
+        share = _explained(bins, y, is_class=is_class)
+        if share >= _MIN_SHARE:
             yield Leak(
-                f"{name} lies behind {time} in {share:.0%} of the rows that have both; if it is "
-                "known only afterwards, leave it out",
+                f"{name} alone gives {label} away ({share:.1%} of the {what}); if it is known "
+                "only afterwards, leave it out",
                 DROP,
                 name,
             )
-
-
-def _is_date_like(column: pa.ChunkedArray, time: pa.ChunkedArray) -> bool:
-    """Returns whether most values are within the range of the times, extended by a tenth."""
-    if not _is_number(column):
-        return bool(pc.all(pc.match_substring_regex(column.drop_null(), r"^\d{4}-\d\d")).as_py())
-    low, high = (float(end.as_py() or 0) for end in pc.min_max(time).values())
-    values = _numbers(column.drop_null())
-    margin = 0.1 * (high - low)
-    return len(values) > 0 and bool(
-        ((values >= low - margin) & (values <= high + margin)).mean() > 0.9 and high > low
-    )
 
 
 def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
@@ -198,24 +140,13 @@ def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Itera
                 )
 
 
-def _equal_rows(table: pa.Table) -> Iterator[Leak]:
-    """Yields a sign if data have few distinct rows: a split by content then divides them badly."""
-    columns = [_codes(column) for column in table.columns]
-    distinct = len(np.unique(_digests(columns))) if columns else 0
-    if table.num_rows >= _MIN_ROWS and distinct < table.num_rows / 2:
-        yield Leak(
-            f"only {distinct:,} of {table.num_rows:,} rows differ, and equal rows share a split, "
-            "so train and eval may differ much; add a column that tells rows apart, such as an id"
-        )
-
-
 def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
     """Yields splits that share more rows with the first than independent columns would."""
     first, *others = splits
     sizes = [table.num_rows for table in splits.values()]
     bounds = np.cumsum([0, *sizes])
     columns = []
-    for name in names:
+    for name in names if others else ():
         codes = _codes(_joined([table[name] for table in splits.values()]))
         if codes.max(initial=0) + 1 < len(codes):  # otherwise the column numbers the rows
             columns.append(codes)
@@ -299,30 +230,3 @@ def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
         before = ((y[test] - mean) ** 2).sum()
         after = ((y[test] - guess[bins[test]]) ** 2).sum()
     return 1 - float(after) / float(before) if before else 0.0
-
-
-def _pairs(
-    table: pa.Table, names: Sequence[str], y: np.ndarray
-) -> Iterator[tuple[tuple[str, str], str, float]]:
-    """Yields pairs of columns whose sum, difference, product or ratio is linear in `y`."""
-    columns = [_numbers(table[name]) for name in names]
-    whole = [i for i, column in enumerate(columns) if np.isfinite(column).all()]
-    positive = [i for i in whole if (columns[i] > 0).all()] if (y > 0).all() else []
-    logs = {i: np.log(columns[i]) for i in positive}
-    for chosen, values, label, signs in (
-        (whole, columns, y, "+-"),
-        (positive, logs, np.log(y) if positive else y, "*/"),
-    ):
-        if len(chosen) < 2:
-            continue
-        cov = np.cov(np.stack([values[i] for i in chosen] + [label]))
-        for (m, i), (n, j) in itertools.combinations(enumerate(chosen), 2):
-            for sign, weight in zip(signs, (1, -1), strict=True):
-                spread = cov[m, m] + cov[n, n] + 2 * weight * cov[m, n]
-                joint = cov[m, -1] + weight * cov[n, -1]
-                if spread <= 1e-9 * (cov[m, m] + cov[n, n]) or not cov[-1, -1]:
-                    continue
-                share = joint**2 / (spread * cov[-1, -1])
-                single = max(cov[k, -1] ** 2 / (cov[k, k] * cov[-1, -1] or 1) for k in (m, n))
-                if share >= _MIN_PAIR_SHARE > single:
-                    yield (names[i], names[j]), sign, share

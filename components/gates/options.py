@@ -29,8 +29,6 @@ class GateOptions:
             rows or ids in two splits): report them, stop the run, or not look for them.
         left_out: Raw features that the model does not get, so that they cannot leak.
         group: Raw feature by which the splits are grouped.
-        time: Raw feature with the time of a row's prediction; features with later times are
-            reported.
 
     Raises:
         UsageError: A share or a distance is not within 0..1.
@@ -44,7 +42,6 @@ class GateOptions:
     leakage: Literal["tell", "stop", "off"] = "tell"
     left_out: tuple[str, ...] = ()
     group: str | None = None
-    time: str | None = None
 
     def __post_init__(self) -> None:
         shares = ("max_quarantined_share", "max_label_share", "max_drift", "max_skew")

@@ -198,13 +198,13 @@ def _gate_options(
     config: PipelineConfig, labels: Sequence[str], left_out: Collection[str], *, is_table: bool
 ) -> GateOptions:
     limits = config.gate
+    time = filter(None, [getattr(config, "time", None)])
     return replace(
         limits,
         labels=tuple(dict.fromkeys([*labels, *limits.labels])),
         leakage=limits.leakage if is_table else "off",
-        left_out=tuple(dict.fromkeys([*left_out, *limits.left_out])),
+        left_out=tuple(dict.fromkeys([*left_out, *time, *limits.left_out])),
         group=limits.group or getattr(config, "group", None),
-        time=limits.time or getattr(config, "time", None),
         # The ingest has a limit of its own; a lower one here would stop a run that the ingest let
         # pass.
         max_quarantined_share=max(

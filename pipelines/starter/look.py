@@ -122,9 +122,8 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
             find_leaks(
                 {"": table},
                 options.targets,
-                left_out=roles.left_out,
+                left_out=[*roles.left_out, *([options.time] if options.time else [])],
                 group=options.group,
-                time=options.time,
             )
         ),
         at,
