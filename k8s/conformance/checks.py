@@ -15,6 +15,23 @@ _PLACEMENT = (REPOSITORY / "k8s/overlays/single-node/placement.yaml").read_text(
 )
 _AS_USER = json.dumps({"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 65532}}})
 _HOME = {"name": "HOME", "value": "/tmp"}
+# The cron fields of kfp begin with the seconds.
+_SCHEDULE = """\
+import sys, kfp
+
+file, host = sys.argv[1:]
+client = kfp.Client(host=host, existing_token=open("/token/token").read())
+made = client.create_recurring_run(
+    client.create_experiment("penstock").experiment_id,
+    job_name="conformance",
+    pipeline_package_path=file,
+    cron_expression="0 * * * * *",
+    max_concurrency=1,
+    no_catchup=True,
+    service_account="penstock-runner",
+)
+print(made.recurring_run_id)
+"""
 _TENANT = "penstock"  # the namespace that the overlays bring
 
 
@@ -220,12 +237,8 @@ def _termination_messages(cluster: Cluster, run: str) -> str:
 def schedule_starts_its_own_run(cluster: Cluster) -> str:
     """A schedule with one run per minute starts a run, which succeeds."""
     file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
-    cluster.in_pod(
-        *("penstock", "submit", file, "--host", cluster.kfp, "--run-name", "conformance"),
-        *("--schedule", "* * * * *", "--service-account", "penstock-runner"),
-    )
-    listed = cluster.ask_kfp("/apis/v2beta1/recurringruns?page_size=100")["recurringRuns"]
-    schedule = listed[-1]["recurring_run_id"]
+    made = cluster.in_pod("python", "-", file, cluster.kfp, stdin=_SCHEDULE)
+    schedule = made.splitlines()[-1]
 
     def state() -> str:
         return cluster.ask_kfp(f"/apis/v2beta1/runs/{runs[0]['run_id']}").get("state", "")
