@@ -455,7 +455,8 @@ def test_standalone_kfp_keeps_its_namespace(overlays):
     for one in overlays["single-node"]:
         assert one["metadata"]["namespace"] == "kubeflow"
         if one["kind"] == "NetworkPolicy":
-            assert one["spec"]["podSelector"] == {"matchLabels": RUNS}
+            # KFP labels every user's runs with v2_component.
+            assert one["spec"]["podSelector"] == {"matchLabels": RUN_LABELS}
 
 
 def test_only_runs_and_clients_reach_mysql(overlays):
