@@ -29,7 +29,7 @@ from penstock.components.plain import from_plain
 from penstock.components.sources.files import map_files
 from penstock.components.sources.kinds import find_kind, options_from_json, options_to_json
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import KindOptions, Table
+from penstock.components.sources.options import TABLE_KINDS, KindOptions, Table
 
 _FIELD = "penstock"
 # TFX's pattern for an input without patterns.
@@ -129,15 +129,19 @@ class ContentDriver(driver.FileBasedDriver):
 
 
 def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
-    """Returns the sha256 (hex) of names and contents of all files that decide the output."""
+    """Returns the sha256 (hex) of names and contents of all files that decide the output.
+
+    Files of tables are hashed, not parsed; the other kinds compute a fingerprint when they open.
+    """
     schema_file = getattr(inputs[0].source, "schema_file", None)
     digest = hashlib.sha256()
     if schema_file:
         digest.update(_line(schema_file))
     for one in inputs:
         assert isinstance(one.data, str)
-        if isinstance(one.source, Table):
-            for line in map_files(_line, list_files(one.data, one.source.kind).files):
+        kind = one.source.kind if one.source else None
+        if kind is None or kind in TABLE_KINDS:
+            for line in map_files(_line, list_files(one.data, kind).files):
                 digest.update(line)
         else:
             digest.update(open_source(one.data, one.source).fingerprint.encode())

@@ -77,7 +77,7 @@ class Csv(ColumnOptions):
 
     Attributes:
         delimiter: One ASCII character between the fields of a CSV row; `tab` for a tab.
-            None takes a comma, or for a first row without one the most frequent of `;`, tab, `|`.
+            None takes the one of comma, `;`, tab and `|` that gives the first rows equal widths.
         column_names: Names of a CSV's columns if its files have no header; None takes the first
             row as the header.
         comment: Lines above the header that begin with this text, such as `#`, are skipped.

@@ -37,16 +37,29 @@ Folders = Mapping[str, Mapping[str, str | None]]
 def find_folders(files: Sequence[str], inputs: Sequence[str]) -> Folders:
     """Returns the columns of the folders below the deepest folder that all inputs share."""
     root = _shared_root(inputs, {identity(path) for path in files})
-    return {path: _texts(identity(path).split("/")[len(root) : -1]) for path in files}
+    return {path: _texts(path, identity(path).split("/")[len(root) : -1]) for path in files}
 
 
-def _texts(folders: Sequence[str]) -> dict[str, str | None]:
-    pairs = [folder.partition("=") for folder in folders]
-    return {
-        unquote(name): None if value in _NULLS else unquote(value)
-        for name, equals, value in pairs
-        if equals
-    }
+def _texts(path: str, folders: Sequence[str]) -> dict[str, str | None]:
+    texts: dict[str, str | None] = {}
+    for folder in folders:
+        name, equals, value = folder.partition("=")
+        if not equals:
+            continue
+        try:
+            name, value = unquote(name, errors="strict"), unquote(value, errors="strict")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}: its folder {folder!r} is not UTF-8 once its %-escapes are decoded; "
+                "rename it"
+            ) from error
+        if name in texts:
+            raise DataError(
+                f"{path}: two of its folders give {name!r} a value; leave one, or name the inner "
+                "folder itself as the input"
+            )
+        texts[name] = None if value in _NULLS else value
+    return texts
 
 
 def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:

@@ -21,6 +21,11 @@ BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 2**20
 _TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
 _DELIMITERS = ",;\t|"
+# Beginning of a file from which an unnamed delimiter is guessed.
+_GUESS_BYTES, _GUESS_ROWS = 64 * 1024, 100
+# A field that another delimiter than the guessed one would divide, or a word that a comma cut off.
+_ODD_FIELD = re.compile(rb"^ |[;\t|]|,(?! )")
+_DECIMAL = re.compile(rb"[+-]?\d+,\d+").fullmatch
 
 
 def read_header(
@@ -84,15 +89,42 @@ def _after_comments(head: bytes, start: int, comment: bytes) -> int:
 
 
 def find_delimiter(path: str, comment: str | None) -> str:
-    """Returns the likely delimiter: a comma unless the first row has more tabs or no comma."""
-    head, _ = read_head(path, _HEAD_BYTES)
+    """Returns the likely delimiter of a file: a comma if nothing in its first rows tells.
+
+    A delimiter gives most of the first rows the width of the header. Several may: `price (EUR,
+    net);qty` over `1,50;3` has two columns by comma, too. Then the one with the fewest odd fields
+    wins (a space in front, or another delimiter inside), and then the one with most columns.
+    """
+    head, _ = read_head(path, _GUESS_BYTES)
     head = head.removeprefix(BOM)
     if comment:
         head = head[_after_comments(head, 0, comment.encode()) :]
-    row = head.lstrip(b"\r\n").split(b"\n", 1)[0]
-    if row.count(b",") > 0 and row.count(b",") >= row.count(b"\t"):
-        return ","
-    return max(_DELIMITERS, key=lambda one: row.count(one.encode()))
+    is_whole = len(head) < _GUESS_BYTES - len(BOM)
+
+    def likelihood(delimiter: str) -> tuple[float, float, int]:
+        rows = _first_rows(head, delimiter, is_whole=is_whole)
+        width = len(rows[0]) if rows else 0
+        if width < 2:
+            return (0, 0, 0)
+        fields = [field for row in rows for field in row]
+        odd = sum(1 for field in fields if _ODD_FIELD.search(field) and not _DECIMAL(field))
+        even = sum(1 for row in rows if len(row) == width)
+        return even / len(rows), -odd / len(fields), width
+
+    return max(_DELIMITERS, key=likelihood)
+
+
+def _first_rows(head: bytes, delimiter: str, *, is_whole: bool) -> list[list[bytes]]:
+    """Returns the fields of the first rows; none of a row with an unbalanced quote."""
+    splitter = CsvSplitter(delimiter, block_bytes=len(head), max_row_bytes=len(head) + 1)
+    rows: list[list[bytes]] = []
+    while head and len(rows) < _GUESS_ROWS and (row := splitter.first_row(head, last=is_whole)):
+        head = head[len(row.data) :]
+        if row.broken_at is not None:
+            rows.append([])
+        elif row.data.strip(b"\r\n"):
+            rows.append(splitter.fields(row.data))
+    return rows
 
 
 def _check_names(

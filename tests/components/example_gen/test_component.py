@@ -12,8 +12,13 @@ from tfx.proto import example_gen_pb2, range_config_pb2
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
-from penstock.components.example_gen.options import IngestOptions
-from penstock.components.sources.options import Table
+from penstock.components.example_gen.driver import input_fingerprint
+from penstock.components.example_gen.options import IngestInput, IngestOptions
+from penstock.components.sources.arrow import Arrow
+from penstock.components.sources.avro import Avro
+from penstock.components.sources.jsonl import JsonLines
+from penstock.components.sources.options import Csv, Parquet, Table
+from penstock.components.sources.orc import Orc
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -149,6 +154,16 @@ def test_a_byte_that_keeps_size_and_time_is_seen(tmp_path, write):
     file.write_text(file.read_text().replace("105", "905"))
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert len(run(tmp_path, node())) == 2
+
+
+def test_tables_are_hashed_for_the_cache_key_and_not_scanned(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    monkeypatch.setattr("penstock.components.example_gen.driver.open_source", None)
+    keys = {
+        input_fingerprint([IngestInput(str(tmp_path / "a.csv"), source)])
+        for source in (Table(), Csv(), Parquet(), JsonLines(), Avro(), Arrow(), Orc())
+    }
+    assert len(keys) == 1
 
 
 def test_a_changed_option_and_a_changed_schema_run_again(tmp_path, write):

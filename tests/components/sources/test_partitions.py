@@ -120,6 +120,20 @@ def test_folder_without_a_value_is_no_value(tmp_path, folder):
     assert {row["id"] for row in rows} == {None, 7}
 
 
+@pytest.mark.parametrize(
+    ("folders", "message"),
+    [
+        (["y=1/y=2"], r"y=1/y=2/a.parquet: two of its folders give 'y' a value"),
+        (["y=%ff", "y=%fe"], r"a.parquet: its folder 'y=%f[ef]' is not UTF-8"),
+    ],
+)
+def test_folders_whose_values_would_be_lost_are_refused(tmp_path, folders, message):
+    for folder in folders:
+        write_table(tmp_path / folder / "a.parquet")
+    with pytest.raises(DataError, match=message):
+        open_source(str(tmp_path))
+
+
 def write_table(path, **columns):
     path.parent.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame({"fare": [1.5], **columns})

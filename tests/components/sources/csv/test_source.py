@@ -402,6 +402,27 @@ def test_a_delimiter_is_found_in_a_header_without_commas(write, read_out, delimi
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("price (EUR, net);qty\n1,50;3\n", ["price (EUR, net)", "qty"]),
+        ('"last, first";age\n"Doe, A.";4\n', ["last, first", "age"]),
+        ("a (x, y);b (z, w)\n1,50;2,50\n", ["a (x, y)", "b (z, w)"]),
+        ("a|b, c\tx, y\n1\t2\n3\t4\n", ["a|b, c", "x, y"]),
+        ("id,tags\n1,a|b;c\n2,c|d;e\n", ["id", "tags"]),
+        ("a, b, c\n1, 2, 3\n", ["a", " b", " c"]),
+        ("a;b,c\n1,2\n1;2,3,4\n", ["a;b", "c"]),
+    ],
+)
+def test_the_delimiter_gives_the_first_rows_equal_widths(write, text, columns):
+    path = write(text)
+    try:
+        found = [column.name for column in open_source(path).columns]
+    except DataError as error:
+        found = str(error)
+    assert found == columns
+
+
 def test_names_that_begin_like_other_formats_are_names(write):
     source = open_source(write("ORCID,PK,Object\n1,2,3\n"))
     assert [column.name for column in source.columns] == ["ORCID", "PK", "Object"]
