@@ -139,12 +139,11 @@ def check_regular(path: str) -> None:
 
 def _as_listed(file: ParquetFile, listed: DataFile, snapshot: Snapshot) -> ParquetFile:
     """Returns a file with the table's columns; a column that it lacks has one value in all rows."""
-    by_id = {_field_id(one): one.name for one in file.schema}
+    by_id: dict[str | int | None, str] = {_field_id(one): one.name for one in file.schema}
     stored, constants, fields = {}, {}, []
     for column in snapshot.columns:
-        is_id = isinstance(column.stored, int)
-        name = by_id.get(column.stored) if is_id else column.stored
-        if is_id and set(by_id) == {None}:
+        name = by_id.get(column.stored) if isinstance(column.stored, int) else column.stored
+        if isinstance(column.stored, int) and set(by_id) == {None}:
             raise DataError(
                 f"{file.path}: has no field ids, as a file that another tool wrote and that was "
                 "added to the table; write it again, in Spark by CALL system.rewrite_data_files"
