@@ -33,6 +33,7 @@ from penstock.pipelines.cli import (
     report,
     run,
     runs,
+    sample,
     submit,
     verify,
 )
@@ -72,7 +73,21 @@ app = typer.Typer(
     add_completion=True,
 )
 for _one in (
-    *(init, run, predict, report, ingest, pack, export, inspect, verify, compile_, image, submit),
+    *(
+        sample,
+        init,
+        run,
+        predict,
+        report,
+        ingest,
+        pack,
+        export,
+        inspect,
+        verify,
+        compile_,
+        image,
+        submit,
+    ),
     *(doctor, node),
 ):
     app.command(_one.__name__.rpartition(".")[2], cls=getattr(_one, "Command", None))(_one.command)
