@@ -35,16 +35,8 @@ _DATE_TEXTS = {
     "dmy": (rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){_CLOCK}\s*$", (3, 2, 1)),
     "mdy": (rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){_CLOCK}\s*$", (3, 1, 2)),
 }
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = r"([A-Za-z]{3})[A-Za-z]*\.?"
-# Dates with the name of the month.
-_NAMED_DATES = {
-    "bdy": (rf"^\s*{_MONTH} +(\d{{1,2}}),? +(\d{{4}}){_CLOCK}\s*$", (3, 1, 2)),
-    "dby": (rf"^\s*(\d{{1,2}})[ .-]+{_MONTH}[ -]+(\d{{4}}){_CLOCK}\s*$", (3, 2, 1)),
-}
-_READABLE = {"ymd": "1970-01-01", "bdy": "Jan 1 1970", "dby": "1 Jan 1970"}
 _TICKS_A_DAY = {"days": 1, "seconds": 86_400, "microseconds": 86_400_000_000}
-DATE_FORMATS = (*_DATE_TEXTS, *_NAMED_DATES, *_TICKS_A_DAY)
+DATE_FORMATS = (*_DATE_TEXTS, *_TICKS_A_DAY)
 """Order of year, month and day in a text; or the unit of whole numbers since 1970-01-01."""
 
 
@@ -80,22 +72,6 @@ def scaled_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
     if not names:
         return _nothing(inputs, tf.float32)
     return _scaled(tf.concat([_number(inputs[name]) for name in names], axis=1))
-
-
-def comma_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
-    """Parses texts of numbers with a decimal comma, such as `1.234,5`; scales as `scaled_numbers`.
-
-    Returns:
-        float32 [batch, 2 * len(names)]; a text that is no number counts as missing.
-    """
-    if not names:
-        return _nothing(inputs, tf.float32)
-    texts = tf.concat([dense_column(inputs[name]) for name in names], axis=1)
-    digits = tf.strings.regex_replace(texts, r"[^0-9,eE-]", "")
-    points = tf.strings.regex_replace(digits, ",", ".")
-    readable = tf.strings.regex_full_match(points, r"-?[0-9]+(\.[0-9]*)?")
-    numbers = tf.strings.to_number(tf.where(readable, points, tf.constant("0")))
-    return _scaled(tf.where(readable, numbers, tf.constant(math.nan)))
 
 
 def word_counts(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
@@ -276,19 +252,13 @@ def _days(column: Column, format_: str) -> tf.Tensor:
         ticks = dense_column(column, least)
         days = tf.cast(ticks, tf.float64) / _TICKS_A_DAY[format_]
         return tf.where(ticks == least, tf.constant(math.nan, tf.float64), days)
-    pattern, order = {**_DATE_TEXTS, **_NAMED_DATES}[format_]
+    pattern, order = _DATE_TEXTS[format_]
     texts = dense_column(column)
     readable = tf.strings.regex_full_match(texts, pattern)
     # Unreadable texts are replaced by a readable date, so that parsing works; they become NaN
     # below.
-    texts = tf.where(readable, texts, tf.constant(_READABLE.get(format_, "01-01-1970")))
-    if format_ in _NAMED_DATES:
-        name = tf.strings.lower(tf.strings.regex_replace(texts, pattern, rf"\{order[1]}"))
-        numbers = tf.lookup.KeyValueTensorInitializer(_MONTHS, range(1, 13), tf.string, tf.int64)
-        month = tf.lookup.StaticHashTable(numbers, 0).lookup(name)
-        year, day = _group(texts, pattern, order[0]), _group(texts, pattern, order[2])
-    else:
-        year, month, day = (_group(texts, pattern, group) for group in order)
+    texts = tf.where(readable, texts, tf.constant("1970-01-01" if order[0] == 1 else "01-01-1970"))
+    year, month, day = (_group(texts, pattern, group) for group in order)
     clock = tf.cast(_group(texts, pattern, 4) * 60 + _group(texts, pattern, 5), tf.float64)
     date = _days_from_civil(year, month, day)
     # 31 February would be 2 March.

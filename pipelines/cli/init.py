@@ -124,7 +124,7 @@ def show_starter(starter: Starter, out: "Console | None" = None) -> None:
         for target in roles.targets:
             out.print(f"target      {target.name}: {_task(target)}")
         groups = {
-            "numbers": [*roles.numbers, *roles.comma_numbers],
+            "numbers": roles.numbers,
             "booleans": roles.booleans,
             "dates": list(roles.dates),
             "categories": list(roles.categories),

@@ -1,5 +1,6 @@
 """Samples rows from all parts of a table, and computes properties of its columns."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import Source
+from penstock.components.sources.base import RejectedRow, Source
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Most rows of the sample, and number of places in the data from which they are taken.
@@ -18,15 +20,11 @@ _PLACES = 20
 # Number of values of a text column that are tested for dates, and share that must be dates.
 _DATE_VALUES = 1000
 _MIN_DATE_SHARE = 0.95
-_MONTHS = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_YEAR_FIRST = re.compile(r"^\s*\d{4}[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+\d{1,2}:\d{2}.*)?\s*$")
-_YEAR_LAST = re.compile(r"^\s*(\d{1,2})[-/.](\d{1,2})[-/.]\d{4}(?:[T ]+\d{1,2}:\d{2}.*)?\s*$")
-_MONTH_FIRST = re.compile(
-    rf"^\s*(?:{_MONTHS})\.? +\d{{1,2}},? +\d{{4}}(?:[T ]+\d{{1,2}}:\d{{2}}.*)?\s*$"
-)
-_MONTH_SECOND = re.compile(
-    rf"^\s*\d{{1,2}}[ .-]+(?:{_MONTHS})\.?[ -]+\d{{4}}(?:[T ]+\d{{1,2}}:\d{{2}}.*)?\s*$"
-)
+_CLOCK = r"(?:[T ]+\d{1,2}:\d{2}.*)?"
+_YEAR_FIRST = re.compile(rf"^\s*\d{{4}}[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}\s*$")
+_YEAR_LAST = re.compile(rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.]\d{{4}}{_CLOCK}\s*$")
+# A cell without digits in a column of numbers, in the reason of a rejected row.
+_NO_NUMBER = re.compile(r"^'([^\d']{1,20})' is not an? (?:integer|number)")
 _BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 
 
@@ -101,18 +99,24 @@ def look_at_columns(source: Source, table: pa.Table) -> list[ColumnLook]:
     return looks
 
 
-def sample_rows(source: Source) -> pa.Table:
-    """Reads up to `MAX_ROWS` rows from all parts of the data."""
-    tables = []
+def sample_rows(source: Source, null_tokens: Sequence[str] = Table.null_tokens) -> pa.Table:
+    """Reads up to `MAX_ROWS` rows from all parts of the data.
+
+    Raises:
+        DataError: A row is rejected; names `null_tokens` and texts that may belong to them.
+    """
+    tables: list[pa.RecordBatch] = []
+    rejected: list[RejectedRow] = []
     for pieces in source.cut(_PLACES):
         rows = 0
         for batch in source.read(pieces):
-            if batch.rejected:
-                raise DataError(f"{batch.rejected[0]}; a run would stop here, too")
+            rejected += batch.rejected
             tables.append(batch.table.slice(0, MAX_ROWS // _PLACES - rows))
             rows += batch.table.num_rows
             if rows >= MAX_ROWS // _PLACES:
                 break
+    if rejected:
+        raise DataError(_refusal(rejected, null_tokens))
     table = pa.Table.from_batches(
         tables, pa.schema([(column.name, column.arrow_type) for column in source.columns])
     )
@@ -120,6 +124,23 @@ def sample_rows(source: Source) -> pa.Table:
         first = next(iter(source.rejected_by_scan), None)
         raise DataError(f"{source.files[0]}: no row can be read{f'; {first}' if first else ''}")
     return table
+
+
+def _refusal(rejected: Sequence[RejectedRow], null_tokens: Sequence[str]) -> str:
+    found = (_NO_NUMBER.search(row.reason) for row in rejected)
+    tokens = list(dict.fromkeys(match[1] for match in found if match))
+    remedy = f"; {missing_tokens_remedy(tokens, null_tokens)}" if tokens else ""
+    return f"{rejected[0]}; a run would stop here, too{remedy}"
+
+
+def missing_tokens_remedy(
+    tokens: Sequence[str], null_tokens: Sequence[str] = Table.null_tokens
+) -> str:
+    """Returns the option by which texts in a column of numbers become missing values."""
+    those = " and ".join(map(repr, tokens))
+    every = json.dumps([*null_tokens, *tokens], ensure_ascii=False)
+    means = "means" if len(tokens) == 1 else "mean"
+    return f"if {those} {means} that there is no value: --source 'null_tokens={every}'"
 
 
 def _parquet_dates(source: Source) -> dict[str, str]:
@@ -139,9 +160,6 @@ def _date_format(texts: Sequence[str]) -> str | None:
         return None
     if _share(_YEAR_FIRST, texts) >= _MIN_DATE_SHARE:
         return "ymd"
-    for pattern, named in ((_MONTH_FIRST, "bdy"), (_MONTH_SECOND, "dby")):
-        if _share(pattern, texts) >= _MIN_DATE_SHARE:
-            return named
     if _share(_YEAR_LAST, texts) < _MIN_DATE_SHARE:
         return None
     first = [int(match[1]) for match in map(_YEAR_LAST.match, texts) if match]

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.options import SplitOptions
 from penstock.components.example_gen.splits import assign_splits
 from penstock.components.files.remote import is_remote
-from penstock.components.gates.leakage import Leak, find_leaks
+from penstock.components.gates.leakage import GROUP, Leak, find_leaks
 from penstock.components.plain import from_plain
 from penstock.components.sources.images.looks import format_by_extension
 from penstock.components.sources.images.options import Images
@@ -28,6 +28,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook, as_text, look_at_columns, sample_rows
+from penstock.pipelines.starter.entities import find_entities, together
 from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.roles import Roles, find_roles, split_at
 
@@ -106,10 +107,12 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
         raise UsageError("a table needs --target, the column to predict")
     if "schema_file" in options.source:
         raise UsageError("`schema_file`: the package gets a schema of its own; leave it out")
-    source = open_source(data, from_plain(Table, {**_NO_NAN, **options.source}))
-    table = sample_rows(source)
+    reading = from_plain(Table, {**_NO_NAN, **options.source})
+    source = open_source(data, reading)
+    table = sample_rows(source, reading.null_tokens)
     columns = look_at_columns(source, table)
-    roles = find_roles(columns, options)
+    entities = find_entities(table, columns)
+    roles = find_roles(columns, options, entities)
     at = next((split_at(column) for column in columns if column.name == options.time), None)
     splits = SplitOptions(partition_feature=options.group or options.time, split_at=at)
     return TableLook(
@@ -118,16 +121,28 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
         tuple(columns),
         roles,
         _evaluated(table, roles, splits),
-        tuple(
-            find_leaks(
-                {"": table},
-                options.targets,
-                left_out=[*roles.left_out, *([options.time] if options.time else [])],
-                group=options.group,
-            )
-        ),
+        tuple(_leaks(table, columns, roles, entities - set(options.targets), options)),
         at,
     )
+
+
+def _leaks(
+    table: pa.Table,
+    columns: Sequence[ColumnLook],
+    roles: Roles,
+    entities: set[str],
+    options: StarterOptions,
+) -> Iterator[Leak]:
+    found = find_leaks(
+        {"": table},
+        options.targets,
+        left_out=[*roles.left_out, *([options.time] if options.time else [])],
+        group=options.group,
+    )
+    yield from found
+    if not options.time:
+        told = {leak.column for leak in found if leak.remedy == GROUP}
+        yield from together(columns, entities - told, options.group)
 
 
 def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Tables in, what each column is for out."""
 
+import json
+
 import pytest
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -170,7 +172,85 @@ def test_ids_that_repeat_are_codes_or_left_out(tmp_path):
         "patient_id": "looks like an id that repeats: 60 different values in 100 rows"
     }
     assert found.categories == {"store_id": 5}
-    assert found.repeated_ids == {"patient_id", "store_id"}
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("pidnum", lambda i: 10_000 + 9_973 * i),  # sparse, but a number that the name tells
+        ("x1", lambda i: 62_000 + 2 * i + (i * 7) % 2),  # dense: a quantity would repeat
+        ("seqn", lambda i: 62_000 + 7 * i),
+        ("x2", lambda i: (i * 37) % 101 + 5_000),
+    ],
+)
+def test_whole_numbers_that_number_the_rows_are_no_features(tmp_path, name, of):
+    found = roles(tmp_path, y=lambda i: i % 2, **{name: of})
+    assert found.left_out == {name: "looks like an id: 100 different values in 100 rows"}
+
+
+def test_spread_whole_numbers_without_equal_ones_are_a_quantity(tmp_path):
+    found = roles(tmp_path, y=lambda i: i % 2, people=lambda i: 900 * i + i * i * 7)
+    assert found.numbers == ["x", "people"]
+
+
+def look_at_rows_of_things(tmp_path, options=None, **columns):
+    """The look at a hundred rows of 40 things, most with two or three rows."""
+    data = table(tmp_path, **{"x": lambda i: i / 3, "y": lambda i: i * 7 % 11 % 2, **columns})
+    return look_at(data, options or StarterOptions(targets=("y",)))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"patient": lambda i: i * 7 % 40},
+        {"k": lambda i: i * 7 % 40, "sex": lambda i: "mf"[i * 7 % 40 * 13 % 3 % 2]},
+        {"k": lambda i: f"{i * 7 % 40}.0", "born": lambda i: 1950 + i * 7 % 40 * 11 % 17},
+    ],
+)
+def test_rows_that_belong_together_are_told(tmp_path, columns):
+    look = look_at_rows_of_things(tmp_path, **columns)
+    name = next(iter(columns))
+    assert look.roles.left_out == {
+        name: "looks like an id that repeats: 40 different values in 100 rows"
+    }
+    [leak] = [leak for leak in look.leaks if leak.column == name]
+    assert (leak.remedy, "40 values in 100 rows" in leak.text) == ("group", True)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"age": lambda i: i * 7 % 40},
+        {"age": lambda i: i * 7 % 40, "stage": lambda i: "abcd"[i * 7 % 40 // 10]},  # by its size
+        {"kg": lambda i: i * 7 % 40, "lb": lambda i: i * 7 % 40 * 2.2},
+        {"patients": lambda i: i * 7 % 40},
+    ],
+)
+def test_quantities_that_repeat_are_no_things(tmp_path, columns):
+    look = look_at_rows_of_things(tmp_path, **columns)
+    assert next(iter(columns)) in look.roles.numbers
+    assert [leak for leak in look.leaks if leak.remedy == "group"] == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "tokens"),
+    [
+        ({"age": lambda i: i % 50 if i % 9 else "."}, "'.' means"),
+        ({"age": lambda i: i / 3 if i % 9 else "-" if i % 2 else "unknown"}, "'-' and 'unknown'"),
+    ],
+)
+def test_texts_for_missing_numbers_are_told_with_the_option(tmp_path, columns, tokens):
+    with pytest.raises(DataError, match=r"a run would stop here, too; if .*--source") as caught:
+        roles(tmp_path, y=lambda i: i % 2, **columns)
+    option = str(caught.value).partition("null_tokens=")[2].rstrip("'")
+    data = table(tmp_path, x=lambda i: i % 7, y=lambda i: i % 2, **columns)
+    options = StarterOptions(targets=("y",), source={"null_tokens": json.loads(option)})
+    assert look_at(data, options).roles.numbers == ["x", "age"]
+
+
+def test_mostly_missing_numbers_are_told_with_the_option(tmp_path):
+    found = roles(tmp_path, y=lambda i: i % 2, dose=lambda i: "." if i % 3 else i / 4)
+    assert found.left_out["dose"].startswith("numbers and other texts; if '.' means that there is")
 
 
 def test_time_divides_the_rows_where_a_third_is_left(tmp_path):
@@ -191,15 +271,15 @@ def test_time_that_does_not_sort_as_text_is_refused(tmp_path):
         look_at(data, StarterOptions(targets=("y",), time="day"))
 
 
-def test_texts_decimal_commas_and_named_months_are_features(tmp_path):
+def test_free_texts_are_features_and_written_numbers_are_told(tmp_path):
     words = ("red", "old", "small", "car", "house", "tree", "quickly")
     found = roles(
         tmp_path,
         y=lambda i: i % 2,
         price=lambda i: f'"1.{i:03d},{i % 90}"',
         note=lambda i: " ".join(words[(i * k + k) % 7] for k in range(1, 5)) + f" {i}",
-        sold=lambda i: f"Jan {1 + i % 28} 2000",
-        paid=lambda i: f"{1 + i % 28} January 2000",
     )
-    assert (found.comma_numbers, list(found.texts)) == (["price"], ["note"])
-    assert found.dates == {"sold": "bdy", "paid": "dby"}
+    assert list(found.texts) == ["note"]
+    assert found.left_out == {
+        "price": "numbers that are not read, as '1.000,0'; write them as 1234.5"
+    }
