@@ -25,16 +25,10 @@ def command(
     ir: Annotated[
         str, typer.Option(help="IR of the pipeline: a path or an address, proto or JSON.")
     ],
-    inline_ir: Annotated[
-        str | None,
-        typer.Option(
-            hidden=True, help="The compressed IR itself; the command writes it to --ir first."
-        ),
-    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
-            hidden=True, help="Recipe that builds the IR again if --option changes a value, JSON."
+            hidden=True, help="Recipe that builds the IR, which is first written to --ir; JSON."
         ),
     ] = None,
     option: Annotated[
@@ -75,13 +69,13 @@ def command(
     from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow
 
     with without_tensorflow():
-        from penstock.pipelines.kubeflow.ir import find_node, read_ir, write_ir
+        from penstock.pipelines.kubeflow.ir import find_node, read_ir
         from penstock.pipelines.kubeflow.node import launch_node
 
     if "://" in ir:
         load_tensorflow()
-    if inline_ir is not None:
-        write_ir(_with_options(inline_ir, recipe, option or []), ir)
+    if recipe is not None:
+        _build(recipe, option or [], ir)
     pipeline = read_ir(ir)
     if span_from:
         from penstock.pipelines.kubeflow.spans import read_spans_from
@@ -110,21 +104,14 @@ def command(
         write_kubeflow_outputs(kfp_executor_input, made)
 
 
-def _with_options(inline_ir: str, recipe: str | None, options: Sequence[str]) -> str:
-    if recipe is None:
-        return inline_ir
-    from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow
+def _build(recipe: str, options: Sequence[str], address: str) -> None:
+    from penstock.pipelines.kubeflow.light_launcher import load_tensorflow
 
-    with without_tensorflow():
-        from penstock.pipelines.kubeflow.ir import decode, encode
-        from penstock.pipelines.kubeflow.recipe import Recipe, check_same_graph
-
-    made = Recipe.from_text(recipe)
-    changed = made.changed(options)
-    if not changed:
-        return inline_ir
     load_tensorflow()
-    built = made.build(changed)
-    check_same_graph(built, decode(inline_ir), list(changed))
-    typer.echo("options of this run: " + ", ".join(f"{n}={v}" for n, v in changed.items()))
-    return encode(built)
+    from penstock.pipelines.kubeflow.ir import write_ir
+    from penstock.pipelines.kubeflow.recipe import Recipe
+
+    built, changed = Recipe.from_text(recipe).build(options)
+    if changed:
+        typer.echo("options of this run: " + ", ".join(f"{n}={v}" for n, v in changed.items()))
+    write_ir(built, address)

@@ -1,11 +1,5 @@
-"""The intermediate representation (IR) of a TFX pipeline: compiled, read, and sent as text.
+"""The intermediate representation (IR) of a TFX pipeline: compiled, written, and read."""
 
-Paths of files in installed packages become `python-package://NAME/PATH`, see `package_paths`, so
-that a container finds its own copy of these files.
-"""
-
-import base64
-import lzma
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from posixpath import dirname
@@ -20,15 +14,10 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import DataError, UsageError, short_error
-from penstock.pipelines.kubeflow.package_paths import find_packages, mark_packages
 
 # Parameters that TFX sets in each run; all others are the user's.
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
 ROOT = constants.PIPELINE_ROOT_PARAMETER_NAME
-_IN_ARGUMENTS = "the pipeline in the arguments"
-_XZ_MAGIC = b"\xfd7zXZ"
-# The default dictionary takes at least 64 MiB of memory; a pipeline has a few MB at most.
-_XZ = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 4 * 2**20}]
 
 
 def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
@@ -68,67 +57,44 @@ def deployment_config(ir: pipeline_pb2.Pipeline) -> pipeline_pb2.IntermediateDep
     return config
 
 
-def encode(ir: pipeline_pb2.Pipeline) -> str:
-    """Returns the IR as base64 of xz, without the metadata store; equal IRs give equal text."""
+def write_ir(ir: pipeline_pb2.Pipeline, address: str) -> None:
+    """Writes an IR, without the metadata store, to a path or address for `read_ir`, by one rename.
+
+    Equal IRs make equal files.
+    """
     portable = pipeline_pb2.Pipeline()
     portable.CopyFrom(ir)
     deployment = deployment_config(ir)
     deployment.ClearField("metadata_connection_config")
     portable.deployment_config.Pack(deployment, deterministic=True)
-    change_texts(portable, mark_packages)
-    proto = portable.SerializeToString(deterministic=True)
-    return base64.urlsafe_b64encode(lzma.compress(proto, filters=_XZ)).decode()
-
-
-def decode(text: str) -> pipeline_pb2.Pipeline:
-    """Returns the IR that `encode` wrote, with the package paths of this machine."""
-    return _parse(_packed(text), _IN_ARGUMENTS)
-
-
-def write_ir(text: str, address: str) -> None:
-    """Writes the text of `encode` to a path or address for `read_ir`, by one rename."""
-    content = _packed(text)
     fileio.makedirs(dirname(address))
     temporary = f"{address}.{uuid.uuid4().hex}"
     with fileio.open(temporary, "wb") as file:
-        file.write(content)
+        file.write(portable.SerializeToString(deterministic=True))
     fileio.rename(temporary, address, overwrite=True)
 
 
 def read_ir(address: str) -> pipeline_pb2.Pipeline:
-    """Reads an IR from a file, proto or JSON, compressed by xz or not."""
+    """Reads an IR from a file, proto or JSON."""
     if not fileio.exists(address):
         raise DataError(
-            f"{address}: no such file; on Kubeflow the run's first nodes write it: start a new run"
+            f"{address}: no such file; on Kubeflow the run's first node writes it: start a new run"
         )
     with fileio.open(address, "rb") as file:
-        return _parse(file.read(), address)
-
-
-def _packed(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, altchars=b"-_", validate=True)
-    except ValueError as error:
-        raise DataError(f"{_IN_ARGUMENTS}: damaged ({error}); compile it again") from error
-
-
-def _parse(content: bytes, name: str) -> pipeline_pb2.Pipeline:
+        content = file.read()
     ir = pipeline_pb2.Pipeline()
     try:
-        if content.startswith(_XZ_MAGIC):
-            content = lzma.decompress(content)
         if content.lstrip().startswith(b"{"):
             json_format.Parse(content, ir)
         else:
             ir.ParseFromString(content)
-    except (EOFError, lzma.LZMAError, DecodeError, json_format.ParseError) as error:
+    except (DecodeError, json_format.ParseError) as error:
         raise DataError(
-            f"{name}: damaged, or not the IR of a TFX pipeline as proto or JSON "
+            f"{address}: damaged, or not the IR of a TFX pipeline as proto or JSON "
             f"({short_error(error)})"
         ) from error
     if not ir.nodes:
-        raise DataError(f"{name}: damaged, an IR without nodes")
-    change_texts(ir, find_packages)
+        raise DataError(f"{address}: damaged, an IR without nodes")
     return ir
 
 

@@ -8,6 +8,7 @@ input fails the node; `LocalDagRunner` ignores it.
 
 import os
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
@@ -78,6 +79,7 @@ def launch_node(
             return NodeResult(State.DONE_BEFORE, outputs)
         attempts.close_attempts(handle, earlier, node, ir.runtime_spec)
     attempts.set_apart(node, run_id, len(earlier) + 1)
+    _import_beside(node)
     try:
         execution_id = _launch(ir, node, connection, worker_job)
         if execution_id is None:
@@ -88,6 +90,21 @@ def launch_node(
         with store_errors(store), connection as handle:
             attempts.note_failure(handle, node, str(error))
         raise
+
+
+def _import_beside(node: pipeline_pb2.PipelineNode) -> None:
+    """Lets a `module_file` import the modules beside it, as the wheel does that TFX makes of them.
+
+    TFX's compiler leaves the path of the file in the IR, and its executors load the file by the
+    path, without pip; its content is part of TFX's cache key.
+    """
+    parameters = node.parameters.parameters
+    file = parameters["module_file"].field_value.string_value if "module_file" in parameters else ""
+    if file and "://" not in file:
+        folder = os.path.dirname(os.path.abspath(file))
+        sys.path.append(folder)
+        paths = [os.environ.get("PYTHONPATH", ""), folder]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 def _bound(

@@ -17,7 +17,6 @@ import yaml
 from google.protobuf import json_format
 from kfp import components, dsl
 
-from penstock.components.errors import UsageError
 from penstock.components.files.commit import attempt_file
 from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.names import NOTIFY
@@ -27,9 +26,6 @@ from penstock.pipelines.kubeflow.plan import SPAN_FROM, Parameter, Plan, Task
 from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets, worker_job
 from penstock.pipelines.kubeflow.resources import Notify
 
-# Argo fails a run whose workflow is larger than 1 MiB. The workflow repeats each argument seven to
-# nine times (measured with KFP 2.17); this limit leaves room for 140 small nodes.
-_MAX_IR_CHARS = 64_000
 # KFP's launcher replaces this placeholder by JSON with the task's inputs and output files.
 EXECUTOR_INPUT = "{{$}}"
 _VIEW_TYPES = {METRICS: dsl.Output[dsl.Metrics], HTML: dsl.Output[dsl.HTML]}
@@ -42,12 +38,6 @@ def write_kubeflow(
     check_image(image, allow_mutable_tag)
     check_yaml(out)
     placement.check_nodes(node_id for task in plan.tasks for node_id in task.node_ids)
-    if len(plan.ir) > _MAX_IR_CHARS:
-        raise UsageError(
-            f"the definition of {plan.name} takes {len(plan.ir):,} characters compressed, and a "
-            f"run has room for {_MAX_IR_CHARS:,}: move large options into files of your package, "
-            "or split the pipeline"
-        )
     made = _pipeline(plan, image, placement)
     spec = json_format.MessageToDict(made.pipeline_spec)
     set_retry_budgets(spec, placement.retry)
@@ -64,7 +54,7 @@ def _write(documents: Sequence[Mapping[str, Any]], out: Path) -> None:
 
 
 def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
-    writers = _definition_writers(plan)
+    writer = plan.tasks[0].name
     every = (*plan.parameters, *plan.options)
 
     def build(*channels: Any) -> None:
@@ -78,7 +68,7 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
     def add_tasks(values: Mapping[str, Any]) -> None:
         made: dict[str, dsl.PipelineTask] = {}
         for task in plan.tasks:
-            writes = task.name in writers
+            writes = task.name == writer
             step = _component(task, plan, image, placement, writes=writes)(
                 run_id=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
                 **{p.kfp_name: values[p.kfp_name] for p in _parameters(task, plan, writes)},
@@ -89,7 +79,7 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
             # model.
             step.set_caching_options(False)
             place(step, task, placement)
-            waits_for = task.upstream or (() if writes else writers)
+            waits_for = task.upstream or (() if writes else (writer,))
             made[task.name] = step.after(*(made[name] for name in waits_for))
 
     _set_signature(
@@ -116,12 +106,6 @@ def _notify_task(plan: Plan, image: str, placement: Placement, notify: Notify) -
     step.set_caching_options(False)
     place(step, Task(("notify",), "notify", NOTIFY, (), (), (HTML,), (), ()), placement)
     return step
-
-
-def _definition_writers(plan: Plan) -> Sequence[str]:
-    """Returns the tasks that write the IR: all first tasks, or only one if the IR is large."""
-    first = [task.name for task in plan.tasks if not task.upstream]
-    return first if len(first) * len(plan.ir) <= _MAX_IR_CHARS else first[:1]
 
 
 def _parameters(task: Task, plan: Plan, writes: bool) -> tuple[Parameter, ...]:
@@ -164,11 +148,9 @@ def _component(task: Task, plan: Plan, image: str, placement: Placement, *, writ
                 flag = "--option" if parameter in plan.options else "--parameter"
                 given += [flag, f"{parameter.name}={value}"]
         outputs = ["--kfp-executor-input", EXECUTOR_INPUT] if task.views or task.outputs else []
-        # The IR comes last, because it is long and unreadable.
-        definition = ["--ir", f"{placement.root_of(plan.name)}/definitions/{run_id}.xz"]
+        definition = ["--ir", f"{placement.root_of(plan.name)}/definitions/{run_id}.pb"]
         if writes:
-            definition += [*(("--recipe", plan.recipe) if plan.options else ())]
-            definition += ["--inline-ir", plan.ir]
+            definition += ["--recipe", plan.recipe]
         args = [*_arguments(task, plan, image, placement), *given, *outputs, *definition]
         return dsl.ContainerSpec(image=image, command=_command(task, placement), args=args)
 

@@ -21,7 +21,6 @@ from penstock.components.errors import UsageError
 from penstock.components.limits import check_numbers
 from penstock.components.plain import from_plain, override
 from penstock.pipelines.config.overrides import load_overrides
-from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.resources import (
     Affinity,
     Gpu,
@@ -34,6 +33,7 @@ from penstock.pipelines.kubeflow.resources import (
     check_secret,
     check_texts,
 )
+from penstock.pipelines.kubeflow.user_packages import is_installed
 from penstock.pipelines.runs.metadata_store import MySqlStore
 
 
@@ -145,6 +145,11 @@ class Placement:
     def root_of(self, pipeline: str) -> str:
         return f"{self.pipeline_root.rstrip('/')}/{pipeline}"
 
+    def sees(self, path: str) -> bool:
+        """Returns whether pods have a path: on the volume, or named in `image_paths`."""
+        shared = [*self.image_paths, *([self.volume.mount_path] if self.volume else [])]
+        return any(is_below(path, folder) for folder in shared)
+
     def check_on_volume(self, name: str, path: str) -> None:
         """Rejects a local path outside of the volume: what containers write there would be lost."""
         if "://" in path:
@@ -172,8 +177,7 @@ def check_config(config: Any, placement: Placement) -> None:
     if not isinstance(data, str) or "://" in data or not os.path.exists(data):
         return
     path = os.path.abspath(data)
-    seen = [*placement.image_paths, *([placement.volume.mount_path] if placement.volume else ())]
-    if mark_packages(path) == path and not any(is_below(path, folder) for folder in seen):
+    if not is_installed(path) and not placement.sees(path):
         raise UsageError(
             f"data: {path} is a path of this machine, which pods do not see: put it on the volume "
             "or into a bucket, and add --set data=/penstock/... or --set data=gs://...; or name it "

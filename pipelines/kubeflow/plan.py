@@ -89,14 +89,13 @@ class Task:
 class Plan:
     """Tasks in topological order, and the user's own packages that the image must have.
 
-    `recipe` builds the IR again in a run whose `options` differ from the compiled ones.
+    `recipe` builds the IR in the first pod of a run, with the run's `options`.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
     tasks: tuple[Task, ...]
     packages: tuple[str, ...]
-    ir: str
     options: tuple[Parameter, ...] = ()
     recipe: str = ""
 
@@ -112,8 +111,9 @@ def plan_ir(
     fuse: bool = False,
     alone: Collection[str] = (),
     recipe: Recipe | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Plans the tasks of a pipeline's IR.
+    """Plans the tasks of a pipeline's IR; `options` are those that a run may change.
 
     With `fuse`, connected light nodes share a task, except those in `alone`.
     """
@@ -125,7 +125,7 @@ def plan_ir(
     titles = [_title(group) for group in ordered]
     names = task_names(titles)
     artifacts = [artifact_names(outputs_of(group)) for group in ordered]
-    options = recipe.options if recipe else {}
+    options = options or {}
     kfp_names = parameter_names(
         [*irs.runtime_parameters(ir), *options],
         {name for found in artifacts for name in found.values()},
@@ -152,8 +152,7 @@ def plan_ir(
         name=pipeline_name(ir.pipeline_info.id),
         parameters=every,
         tasks=tuple(tasks),
-        packages=tuple(needed_packages(ir)),
-        ir=irs.encode(ir),
+        packages=tuple(needed_packages(ir, recipe.pipeline if recipe else "")),
         options=tuple(
             Parameter(name, kfp_names[name], option_kind(value), value)
             for name, value in options.items()

@@ -1,10 +1,10 @@
 """Recipe of a pipeline: the dotted path and the options from which its IR is built.
 
-The IR is built when the pipeline is compiled, and again in the first pods of a run whose parameters
-change options of the config; the graph must then be the compiled one.
+A compiled file carries the recipe. The first pod of a run builds the IR from the code in the image,
+with the run's parameters, and writes it for the other pods; its graph must be the compiled one.
 """
 
-import dataclasses
+import hashlib
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,6 @@ from penstock.components.plain import override
 from penstock.pipelines.config.overrides import load_overrides
 from penstock.pipelines.config.registry import PipelineFactory, find_pipeline
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.package_paths import find_packages, mark_packages
 
 ROOT = "root"
 # Options that a run may change if the config has them and its `parameters` is empty.
@@ -31,48 +30,43 @@ _KINDS = (bool, int, float, str, dict, list)
 
 @dataclass(frozen=True)
 class Recipe:
-    """Dotted path of a pipeline, changes of its config, and values of options that runs may change.
+    """Dotted path of a pipeline, changes of its config, and the compiled graph, see `graph_of`.
 
     `root` is the root of the config inside pods; None if the config has no root.
     """
 
     pipeline: str
     changes: Mapping[str, Any]
+    graph: Mapping[str, str]
     root: str | None = None
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_text(self) -> str:
-        """Returns the recipe as JSON with portable paths; equal recipes have equal texts."""
-        return mark_packages(json.dumps(asdict(self), sort_keys=True, default=str))
+        """Returns the recipe as JSON; equal recipes have equal texts."""
+        return json.dumps(asdict(self), sort_keys=True, default=str)
 
     @classmethod
     def from_text(cls, text: str) -> "Recipe":
-        """Returns the recipe that `to_text` wrote, with the package paths of this machine."""
-        return cls(**json.loads(find_packages(text)))
+        """Returns the recipe that `to_text` wrote."""
+        return cls(**json.loads(text))
 
-    def changed(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Returns the options in `NAME=VALUE` texts whose values differ from the compiled ones."""
-        given = {}
+    def build(self, texts: Sequence[str]) -> tuple[pipeline_pb2.Pipeline, dict[str, Any]]:
+        """Builds the IR; returns it with the options of `NAME=VALUE` texts that changed it.
+
+        An empty text leaves an option as it is.
+        """
+        factory = find_pipeline(self.pipeline, self.changes)
+        options = run_options(factory.config)
+        changed = {}
         for text in texts:
             name, _, value = text.partition("=")
-            given[name] = _parse(name, find_packages(value), self.options[name])
-        return {name: value for name, value in given.items() if value != self.options[name]}
-
-    def build(self, values: Mapping[str, Any]) -> pipeline_pb2.Pipeline:
-        """Builds the IR with other values of options."""
-        ir, stand_in = build_ir(find_pipeline(self.pipeline, self.changes), self._tree(values))
+            if value and (parsed := _parse(name, value, options[name])) != options[name]:
+                changed[name] = parsed
+        ir, stand_in = build_ir(factory, _tree(changed, options))
         if self.root is not None:
             root = self.root
             irs.change_texts(ir, lambda text: text.replace(stand_in, root))
-        return ir
-
-    def _tree(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        texts = []
-        for name, value in values.items():
-            if isinstance(value, dict):
-                value = {**dict.fromkeys(self.options[name]), **value}
-            texts.append(f"{name}={json.dumps(value)}")
-        return load_overrides(None, texts)
+        _check_same_graph(graph_of(ir), self.graph, changed)
+        return ir, changed
 
 
 def build_ir(
@@ -98,7 +92,7 @@ def run_options(config: Any) -> dict[str, Any]:
         if not isinstance(found[name], _KINDS):
             raise UsageError(f"parameters: {name} has no value that a run's form could show")
     return {
-        name: json.loads(mark_packages(json.dumps(value)))
+        name: json.loads(json.dumps(value))
         for name, value in found.items()
         if isinstance(value, _KINDS)
     }
@@ -109,31 +103,49 @@ def option_kind(value: Any) -> type:
     return next(kind for kind in _KINDS if isinstance(value, kind))
 
 
-def check_same_graph(
-    built: pipeline_pb2.Pipeline, compiled: pipeline_pb2.Pipeline, options: Sequence[str]
-) -> None:
-    """Raises UsageError if the graph of an IR built in a run differs from the compiled graph."""
-    before, after = _graph(compiled), _graph(built)
-    for node_id in before | after:
-        if before.get(node_id) != after.get(node_id):
-            how = "adds" if node_id not in before else "changes"
-            how = how if node_id in after else "removes"
-            raise UsageError(
-                f"{', '.join(options)}: {how} node {node_id!r}, and a run cannot change the graph; "
-                "compile the pipeline with --set, in the image that runs it"
-            )
-
-
-def _graph(ir: pipeline_pb2.Pipeline) -> dict[str, Any]:
-    return {
-        node.node_info.id: (
+def graph_of(ir: pipeline_pb2.Pipeline) -> dict[str, str]:
+    """Returns a digest of each node's type, inputs, outputs and runtime parameters by its id."""
+    found = {
+        node.node_info.id: [
             node.node_info.type.name,
             sorted(node.upstream_nodes),
             sorted(node.outputs.outputs),
             sorted(irs.runtime_parameters(node)),
-        )
+        ]
         for node in irs.nodes(ir)
     }
+    return {
+        name: hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:8]
+        for name, facts in found.items()
+    }
+
+
+def _check_same_graph(
+    built: Mapping[str, str], compiled: Mapping[str, str], changed: Mapping[str, Any]
+) -> None:
+    for node_id in {**compiled, **built}:
+        if compiled.get(node_id) == built.get(node_id):
+            continue
+        how = "adds" if node_id not in compiled else "changes"
+        how = how if node_id in built else "removes"
+        if changed:
+            raise UsageError(
+                f"{', '.join(changed)}: {how} node {node_id!r}, and a run cannot change the graph; "
+                "compile the pipeline with --set"
+            )
+        raise UsageError(
+            f"the code in the image {how} node {node_id!r} of the compiled pipeline: compile it "
+            "with the code that the image has"
+        )
+
+
+def _tree(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    texts = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = {**dict.fromkeys(options[name]), **value}
+        texts.append(f"{name}={json.dumps(value)}")
+    return load_overrides(None, texts)
 
 
 def _value(config: Any, name: str) -> Any:

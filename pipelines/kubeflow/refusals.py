@@ -8,7 +8,7 @@ are texts, protos, or texts that hold protos or JSON; all are unpacked.
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -20,12 +20,16 @@ from tfx.proto.orchestration import pipeline_pb2
 from penstock.components.errors import UsageError
 from penstock.components.files.secrets import secret_kind
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement, is_below
+from penstock.pipelines.kubeflow.user_packages import find_package, is_installed
 
 # An absolute path at the start of a text, or as a value inside a text.
 _PATH = re.compile(r"(?:^|file://|[\s=,@'\"])(/[^\s,'\"@]+)")
 _GLOB = re.compile(r"[*?\[{]")
+_SECRET = (
+    "{}: looks like {} in clear text; take it from an environment variable, which a Kubernetes "
+    "secret fills on Kubeflow"
+)
 # Paths that every container has.
 _EVERYWHERE = ("/", "/tmp", "/dev/null", "/dev/shm")
 # Fields of the IR that messages leave out of a path, because the author does not know them.
@@ -48,25 +52,39 @@ def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
     """Rejects a pipeline with a secret in an option of a node, such as a query or an address."""
     for text in node_texts(ir):
         if kind := secret_kind(text.field, text.value):
-            raise UsageError(
-                f"node {text.node_id!r}, {text.field}: looks like {kind} in clear text; "
-                "take it from an environment variable, which a Kubernetes secret fills on Kubeflow"
-            )
+            raise UsageError(_SECRET.format(f"node {text.node_id!r}, {text.field}", kind))
 
 
-def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement) -> None:
-    """Rejects local paths that are not on the volume, in a package or in `image_paths`."""
-    shared = [*placement.image_paths]
-    if placement.volume:
-        shared.append(placement.volume.mount_path)
+def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement, pipeline: str) -> None:
+    """Rejects local paths that are not on the volume, in a package or in `image_paths`.
+
+    The image has the installed packages, the package of the `pipeline` (a dotted path) and the
+    Python modules beside it, such as a `module_file`.
+    """
+    own = find_package(pipeline)
     for text in node_texts(ir):
-        for path in _paths(mark_packages(text.value)):
-            if os.path.exists(path) and not any(is_below(path, folder) for folder in shared):
-                raise UsageError(
-                    f"node {text.node_id!r}, {text.field}: {path} is a path of this machine, which "
-                    "containers do not see; put it on the volume, into a bucket or a package, or "
-                    "name it in the placement's image_paths if the image has it too"
-                )
+        for path in _paths(text.value):
+            is_module = path.endswith(".py") and is_below(path, str(own.parent))
+            if not (is_module or is_installed(path) or is_below(path, str(own))):
+                _check_path(path, f"node {text.node_id!r}, {text.field}", placement)
+
+
+def check_changes(changes: Mapping[str, Any], placement: Placement) -> None:
+    """Rejects secrets and local paths in changed options, which the compiled file carries."""
+    for field, value in _of_value(changes, ""):
+        if kind := secret_kind(field, value):
+            raise UsageError(_SECRET.format(field, kind))
+        for path in _paths(value):
+            _check_path(path, field, placement)
+
+
+def _check_path(path: str, where: str, placement: Placement) -> None:
+    if os.path.exists(path) and not placement.sees(path):
+        raise UsageError(
+            f"{where}: {path} is a path of this machine, which containers do not see; put it on "
+            "the volume, into a bucket or into the pipeline's package, or name it in the "
+            "placement's image_paths if the image has it too"
+        )
 
 
 def _paths(text: str) -> Iterator[str]:

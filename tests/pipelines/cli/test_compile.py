@@ -15,8 +15,8 @@ from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.compile import compile_pipeline
 from penstock.pipelines.kubeflow.ir import change_texts
-from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement, check_config
+from penstock.pipelines.kubeflow.recipe import Recipe
 from penstock.pipelines.kubeflow.resources import Volume
 from penstock.pipelines.runs.metadata_store import MySqlStore
 from penstock.schemas import schema_file
@@ -30,7 +30,8 @@ def compiled(out, changes=None, placement=Placement()):  # noqa: B008  # frozen
     plan = compile_pipeline(
         "taxi", changes or {}, out, image=IMAGE, placement=placement, allow_mutable_tag=False
     )
-    return {node.node_info.id: node for node in irs.nodes(irs.decode(plan.ir))}
+    ir, _ = Recipe.from_text(plan.recipe).build([])
+    return {node.node_info.id: node for node in irs.nodes(ir)}
 
 
 def texts(message):
@@ -54,16 +55,19 @@ ROOT_EXISTED = Path("/penstock").exists()
 
 
 @pytest.fixture(scope="module")
-def taxi(tmp_path_factory):
-    return compiled(tmp_path_factory.mktemp("compiled") / "taxi.yaml")
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("compiled") / "taxi.yaml"
 
 
-def test_no_path_of_the_compiling_machine_is_in_the_definition(taxi):
+@pytest.fixture(scope="module")
+def taxi(file):
+    return compiled(file)
+
+
+def test_no_path_of_the_compiling_machine_is_in_the_file(taxi, file):
     assert len(taxi) == 11
-    for node in taxi.values():
-        for text in map(mark_packages, texts(node)):
-            for place in (str(ROOT), sysconfig.get_path("purelib"), "/tmp"):
-                assert place not in text
+    for place in (str(ROOT), sysconfig.get_path("purelib"), "/tmp"):
+        assert place not in file.read_text()
 
 
 def test_a_container_finds_schema_and_data_in_its_own_packages(taxi, taxi_csv):
@@ -96,8 +100,9 @@ def test_root_outside_of_the_volume_is_refused(tmp_path):
 
 
 def test_data_of_this_machine_is_refused(tmp_path, taxi_csv):
-    with pytest.raises(UsageError, match=r"'ShardedExampleGen', input_base: .* of this machine"):
-        compiled(tmp_path / "taxi.yaml", {"data": str(tmp_path)})
+    for data in (tmp_path, taxi_csv.parent):  # pods have the package at another place
+        with pytest.raises(UsageError, match=r"^data: .* is a path of this machine"):
+            compiled(tmp_path / "taxi.yaml", {"data": str(data)})
     placement = Placement(
         volume=Volume(mount_path=str(tmp_path)),
         pipeline_root=f"{tmp_path}/runs",
@@ -182,7 +187,10 @@ def test_data_that_pods_see_passes_the_early_check(tmp_path, changes, image_path
     check_config(None, placement)
 
 
-def test_cache_of_one_worker_is_refused_before_tfx_loads_for_two():
+def test_cache_of_one_worker_is_refused_before_tfx_loads_for_two(tmp_path):
+    with pytest.raises(UsageError, match=r"'memory' is for one worker"):  # of penstock.compile too
+        compiled(tmp_path / "taxi.yaml", {"input": {"cache": "memory"}}, Placement(workers=2))
+
     @dataclass(frozen=True)
     class Config:
         input: InputOptions

@@ -1,15 +1,11 @@
 """`penstock image`, but for Docker itself: tests/containers build and run such an image."""
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.cli.image import build_image, write_context
-from penstock.pipelines.kubeflow.compile import compile_pipeline
-from penstock.pipelines.kubeflow.placement import Placement
 
 BASE = "registry.example/penstock@sha256:" + "0" * 64
 PIPELINE = """\
@@ -70,35 +66,6 @@ def test_image_context_takes_a_single_module(project, tmp_path):
 
     copied = "COPY --chown=65532 single_of_test.py /opt/user/single_of_test.py"
     assert copied in (tmp_path / "image/Dockerfile").read_text()
-
-
-def test_compiled_pipeline_finds_its_files_in_the_image(project, tmp_path):
-    """KFP's pods have /opt/user in place of the working folder."""
-    out = tmp_path / "p.yaml"
-    plan = compile_pipeline(
-        "mine_of_test.pipeline:create_pipeline",
-        {},
-        out,
-        image=BASE,
-        placement=Placement(),
-        allow_mutable_tag=False,
-    )
-    assert plan.packages == ("mine_of_test",)
-    write_context("mine_of_test", BASE, tmp_path / "image")
-    code = (
-        "import sys; from penstock.pipelines.kubeflow import ir\n"
-        "(node,) = ir.nodes(ir.decode(sys.argv[1]))\n"
-        "print(node.parameters.parameters['path'].field_value.string_value)"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", code, plan.ir],
-        env={"PYTHONPATH": f"{tmp_path}/image:{Path(__file__).parents[3]}"},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.strip() == f"{tmp_path}/image/mine_of_test/words.txt"
 
 
 def test_docker_builds_the_context(project, tmp_path, monkeypatch):

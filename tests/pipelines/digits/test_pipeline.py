@@ -130,8 +130,8 @@ def _save(pixels, file):
 def test_container_writes_the_digits_itself(tmp_path, penstock):
     import yaml
 
-    from penstock.pipelines.kubeflow import ir as irs
     from penstock.pipelines.kubeflow.node import launch_node
+    from penstock.pipelines.kubeflow.recipe import Recipe
     from penstock.pipelines.runs.metadata_store import SqliteStore
 
     volume = tmp_path / "volume"
@@ -147,7 +147,7 @@ def test_container_writes_the_digits_itself(tmp_path, penstock):
     assert not volume.exists()  # nothing is written where it is compiled
     compiled, _ = yaml.safe_load_all((tmp_path / "digits.yaml").read_text())
     executors = compiled["deploymentSpec"]["executors"]
-    ir = irs.decode(executors["exec-digitsexamplegen"]["container"]["args"][-1])
+    ir, _ = Recipe.from_text(executors["exec-digitsexamplegen"]["container"]["args"][-1]).build([])
     volume.mkdir()
     result = launch_node(
         ir, "DigitsExampleGen", run_id="one", store=SqliteStore(str(volume / "metadata.sqlite"))

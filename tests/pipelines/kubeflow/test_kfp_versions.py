@@ -94,10 +94,10 @@ def compiled(tmp_path_factory):
         tell(text=RuntimeParameter("text", str)).with_id("tell"),
     ]
     options = {"a": 1, "b": 0.5, "c": True, "d": "x", "e": {"f": 1.0}, "g": [1]}
-    recipe = Recipe("mine:create_pipeline", {}, options=options)
+    recipe = Recipe("mine:create_pipeline", {}, {})
     ir = irs.compile_ir(Pipeline("all", "/r", components=nodes))
     out = tmp_path_factory.mktemp("compiled") / "all.yaml"
-    plan = plan_ir(ir, fuse=True, alone=PLACEMENT.alone(), recipe=recipe)
+    plan = plan_ir(ir, fuse=True, alone=PLACEMENT.alone(), recipe=recipe, options=options)
     write_kubeflow(plan, out, image=IMAGE, placement=PLACEMENT)
     return list(yaml.safe_load_all(out.read_text()))
 

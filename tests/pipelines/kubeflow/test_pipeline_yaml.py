@@ -1,5 +1,5 @@
 import json
-import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from tfx.proto import trainer_pb2
 from tfx.types.standard_artifacts import Examples
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
 from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
@@ -99,57 +98,25 @@ def test_task_runs_its_node_with_kfps_run_id(small_plan, tmp_path):
         "--ir",
     ]
     run_id = "{{$.inputs.parameters['run_id']}}"
-    assert definition == f"/penstock/runs/small-pipeline/definitions/{run_id}.xz"
+    assert definition == f"/penstock/runs/small-pipeline/definitions/{run_id}.pb"
     inputs = spec["root"]["dag"]["tasks"]["make-numbers"]["inputs"]["parameters"]
     assert inputs["run_id"] == {"runtimeValue": {"constant": "{{$.pipeline_job_uuid}}"}}
     assert inputs["how_many"] == {"componentInputParameter": "how_many"}
 
 
-def _definitions(plan, folder):
-    """Returns the arguments of each task that say where the definition is, and the tasks."""
-    spec, _ = _compiled(plan, folder)
-    args = {
-        name.removeprefix("exec-"): executor["container"]["args"]
-        for name, executor in spec["deploymentSpec"]["executors"].items()
-    }
-    found = {name: given[given.index("--ir") + 2 :] for name, given in args.items()}
-    assert len({given[given.index("--ir") + 1] for given in args.values()}) == 1
-    return found, spec["root"]["dag"]["tasks"]
-
-
-def test_first_tasks_carry_the_definition_and_others_none(small_plan, tmp_path):
-    found, _ = _definitions(small_plan, tmp_path)
-
-    carried = found.pop("import-schema-v1")
-    assert carried == ["--inline-ir", small_plan.ir]
-    ids = [node.node_info.id for node in irs.nodes(irs.decode(carried[1]))]
-    assert ids == ["import_schema.v1", "last_schema", "make.numbers", "Trainer", "make_numbers"]
-    assert set(map(tuple, found.values())) == {()}
-
-
-@pytest.mark.parametrize(("chars", "writers"), [(10, ["a", "b"]), (50_000, ["a"])])
-def test_large_definition_is_carried_by_one_task_that_others_wait_for(tmp_path, chars, writers):
-    text = "".join(random.Random(0).choices("01234567", k=chars * 2))
-    nodes = [tell(text=text).with_id("a"), tell().with_id("b"), tell().with_id("c")]
+def test_first_task_builds_the_definition_and_all_others_wait_for_it(tmp_path):
+    nodes = [tell().with_id("a"), tell().with_id("b"), tell().with_id("c")]
     nodes[2].add_upstream_node(nodes[1])
-    plan = plan_pipeline(Pipeline("large", "/r", components=nodes))
-    found, tasks = _definitions(plan, tmp_path)
+    plan = replace(plan_pipeline(Pipeline("two", "/r", components=nodes)), recipe="{}")
+    spec, _ = _compiled(plan, tmp_path)
+    tasks = spec["root"]["dag"]["tasks"]
+    executors = spec["deploymentSpec"]["executors"]
 
-    assert [name for name, arguments in found.items() if arguments] == writers
-    assert tasks["b"].get("dependentTasks") == (None if "b" in writers else ["a"])
+    carried = {n.removeprefix("exec-"): e["container"]["args"] for n, e in executors.items()}
+    assert carried["a"][-2:] == ["--recipe", "{}"]
+    assert "--recipe" not in (*carried["b"], *carried["c"])
+    assert tasks["b"]["dependentTasks"] == ["a"]
     assert tasks["c"]["dependentTasks"] == ["b"]
-
-
-def test_definition_too_large_for_a_run_is_refused_and_leaves_no_file(tmp_path):
-    text = "".join(random.Random(0).choices("01234567", k=200_000))
-    plan = plan_pipeline(Pipeline("large", "/r", components=[tell(text=text)]))
-    with pytest.raises(UsageError) as error:
-        _compiled(plan, tmp_path)
-    assert str(error.value) == (
-        f"the definition of large takes {len(plan.ir):,} characters compressed, and a run has room "
-        "for 64,000: move large options into files of your package, or split the pipeline"
-    )
-    assert not list(tmp_path.iterdir())
 
 
 def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(small_plan, tmp_path):

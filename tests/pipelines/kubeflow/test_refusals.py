@@ -171,11 +171,11 @@ def data(tmp_path):
 def test_a_folder_of_this_machine_is_refused(data):
     expected = (
         rf"^node 'CsvExampleGen', input_base: {data} is a path of this machine, which containers "
-        r"do not see; put it on the volume, into a bucket or a package, or name it in the "
-        r"placement's image_paths if the image has it too$"
+        r"do not see; put it on the volume, into a bucket or into the pipeline's package, or name "
+        r"it in the placement's image_paths if the image has it too$"
     )
     with pytest.raises(UsageError, match=expected):
-        check_paths(compiled(CsvExampleGen(input_base=str(data))), Placement())
+        check_paths(compiled(CsvExampleGen(input_base=str(data))), Placement(), "penstock")
 
 
 @pytest.mark.parametrize(
@@ -191,25 +191,25 @@ def test_a_folder_of_this_machine_is_refused(data):
 )
 def test_path_within_a_text_is_refused(data, text):
     with pytest.raises(UsageError, match=r"node 'read', path"):
-        check_paths(compiled(read(path=text.format(data=data))), Placement())
+        check_paths(compiled(read(path=text.format(data=data))), Placement(), "penstock")
 
 
 def test_path_on_the_volume_or_in_the_image_is_accepted(data):
     ir = compiled(read(path=f"{data}/span-1"))
 
-    check_paths(ir, on(data))
-    check_paths(ir, on(data.parent))
-    check_paths(ir, Placement(image_paths=(str(data),)))
+    check_paths(ir, on(data), "penstock")
+    check_paths(ir, on(data.parent), "penstock")
+    check_paths(ir, Placement(image_paths=(str(data),)), "penstock")
     with pytest.raises(UsageError):
-        check_paths(ir, on(f"{data}/span"))
+        check_paths(ir, on(f"{data}/span"), "penstock")
 
 
 @pytest.mark.parametrize(
     "text", ["/no/such/folder", "gs://bucket/data", "/", "/tmp", "SELECT a /* b */ FROM c", "a/usr"]
 )
 def test_path_missing_here_or_common_to_all_is_accepted(text):
-    check_paths(compiled(read(path=text)), Placement())
+    check_paths(compiled(read(path=text)), Placement(), "penstock")
 
 
 def test_path_in_a_package_is_accepted(taxi_csv):
-    check_paths(compiled(read(path=str(taxi_csv))), Placement())
+    check_paths(compiled(read(path=str(taxi_csv))), Placement(), "penstock")

@@ -12,7 +12,7 @@ from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.node import State, launch_node
 from penstock.pipelines.kubeflow.notify import notify
-from penstock.pipelines.kubeflow.plan import SPAN_FROM, plan_pipeline
+from penstock.pipelines.kubeflow.plan import SPAN_FROM, plan_ir, plan_pipeline
 from penstock.pipelines.kubeflow.spans import read_spans_from
 from penstock.pipelines.runs.metadata_store import SqliteStore
 from penstock.pipelines.terminal.failures import NodeFailedError
@@ -43,8 +43,7 @@ def test_run_reads_newest_day_or_is_served_from_cache(tmp_path):
     node = ShardedExampleGen(
         str(tmp_path / "data"), input_config=example_gen_pb2.Input(splits=[split])
     ).with_beam_pipeline_args(local_beam_args(1))
-    plan = plan_pipeline(Pipeline("p", str(tmp_path / "x"), components=[node], enable_cache=True))
-    ir = irs.decode(plan.ir)
+    ir = irs.compile_ir(Pipeline("p", str(tmp_path / "x"), components=[node], enable_cache=True))
     first = 20777  # days from 1970-01-01 to 2026-11-20
     assert run("night-1") == (State.DONE, first)
     assert run("night-2") == (State.CACHED, first)
@@ -56,9 +55,9 @@ def test_run_reads_newest_day_or_is_served_from_cache(tmp_path):
 def test_node_whose_driver_fails_is_failed_and_its_message_says_why(tmp_path):
     store = SqliteStore(str(tmp_path / "metadata.sqlite"))
     node = ShardedExampleGen(str(tmp_path / "none")).with_beam_pipeline_args(local_beam_args(1))
-    plan = plan_pipeline(Pipeline("p", str(tmp_path / "x"), components=[node]))
+    ir = irs.compile_ir(Pipeline("p", str(tmp_path / "x"), components=[node]))
     with pytest.raises(NodeFailedError, match="no data file matches"):
-        launch_node(irs.decode(plan.ir), "ShardedExampleGen", run_id="r1", store=store)
+        launch_node(ir, "ShardedExampleGen", run_id="r1", store=store)
 
     asked = {"pipeline": "p", "nodes": [], "link": "", "command": (), "executor_input": None}
     line = notify(store, "r1", **asked)
@@ -70,10 +69,10 @@ def test_span_from_replaces_the_address_of_the_data(tmp_path):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "trips.csv").write_text("day\n1\n")
     node = ShardedExampleGen("/elsewhere").with_beam_pipeline_args(local_beam_args(1))
-    plan = plan_pipeline(Pipeline("p", str(tmp_path / "x"), components=[node]))
+    ir = irs.compile_ir(Pipeline("p", str(tmp_path / "x"), components=[node]))
+    plan = plan_ir(ir)
     assert plan.parameters == (SPAN_FROM,)
     assert plan.tasks[0].parameters == (SPAN_FROM,)
-    ir = irs.decode(plan.ir)
     read_spans_from(ir, "ShardedExampleGen", f"{tmp_path}/{{SPAN}}/*.csv")
     options = irs.find_node(ir, "ShardedExampleGen").parameters.parameters
     assert options["input_base"].field_value.string_value == str(tmp_path)

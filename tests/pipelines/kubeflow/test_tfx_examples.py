@@ -10,8 +10,8 @@ from kfp import components
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.compile import compile_pipeline
-from penstock.pipelines.kubeflow.package_paths import mark_packages
 from penstock.pipelines.kubeflow.placement import Placement
+from penstock.pipelines.kubeflow.recipe import Recipe
 from penstock.pipelines.kubeflow.resources import Gpu, Volume
 
 pytestmark = pytest.mark.slow  # importing tfx.v1 takes most of it
@@ -61,11 +61,11 @@ def test_taxi(volume, tmp_path):
         "trainer": ("schemagen-to-examplevalidator", "transform"),
         "latest-blessed-model-resolver-to-pusher": ("csvexamplegen", "trainer"),
     }
-    trainer = irs.find_node(irs.decode(plan.ir), "Trainer")
-    module_file = trainer.parameters.parameters["module_file"].field_value.string_value
-    assert mark_packages(module_file) == (
-        "python-package://tfx/examples/chicago_taxi_pipeline/taxi_utils_native_keras.py"
-    )
+    assert "site-packages" not in (tmp_path / "taxi.yaml").read_text()
+    ir, _ = Recipe.from_text(plan.recipe).build([])
+    trainer = irs.find_node(ir, "Trainer").parameters.parameters
+    module_file = trainer["module_file"].field_value.string_value
+    assert module_file.endswith("/tfx/examples/chicago_taxi_pipeline/taxi_utils_native_keras.py")
 
 
 def test_penguin_with_spans_a_window_of_them_and_a_condition(volume, tmp_path):
