@@ -33,7 +33,7 @@ def is_installed(path: str) -> bool:
     """Returns whether a file is in an installed package, which the image has too."""
     # In an editable install Penstock's rooms are outside of site-packages.
     rooms = [find_package("penstock").parent / r for r in ("components", "pipelines", "schemas")]
-    sites = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
+    sites = [Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")]
     return any(Path(path).is_relative_to(folder) for folder in (*sites, *rooms))
 
 
