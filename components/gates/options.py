@@ -10,6 +10,9 @@ from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 
 _KUBERNETES_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
+# Signature of an exported model from transformed features to predictions, for ServingCheck.
+PREDICT_FEATURES = "predict_features"
+
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions:
@@ -85,6 +88,8 @@ class ServingOptions:
         signature: Signature to query.
         requests: Maximum number of rows to send, one per request.
         max_p99_ms: Maximum latency of 99 of 100 requests, in milliseconds; 0 sets no limit.
+        max_skew: Maximum difference, relative to values above 1, between an answer and what the
+            model says of the row as it is transformed for training.
 
     Raises:
         UsageError: A number is outside its range.
@@ -94,9 +99,10 @@ class ServingOptions:
     signature: str = "serving_default"
     requests: int = 200
     max_p99_ms: float = 0.0
+    max_skew: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_numbers(self, requests=1, max_p99_ms=0.0)
+        check_numbers(self, requests=1, max_p99_ms=0.0, max_skew=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ Input: a Model and Examples. Output: an InfraBlessing for the stock Pusher
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
 InfraValidator does the same but needs Docker or the right to create pods. The model runs in a
 session of its own, as in TensorFlow Serving; a model that works only with its training code fails
-there.
+there, and one that serves other predictions than it was trained for.
 """
 
 import json
@@ -19,12 +19,13 @@ import tensorflow as tf
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
-from tfx.types.standard_artifacts import Examples, InfraBlessing, Model
+from tfx.types.standard_artifacts import Examples, InfraBlessing, Model, TransformGraph
 from tfx.utils import path_utils
 
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.gates.options import ServingOptions
 from penstock.components.gates.options_component import options_component
+from penstock.components.gates.serving_skew import find_skew
 from penstock.components.plain import from_json
 
 _TAG = "serve"
@@ -47,10 +48,15 @@ class ServingReport:
     p99_ms: float | None = None
 
 
-def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) -> ServingReport:
-    """Loads a SavedModel from its folder and sends it serialized Examples, one per request."""
+def check_serving(
+    model: str, rows: Sequence[bytes], options: ServingOptions, *, graph: str | None = None
+) -> ServingReport:
+    """Loads a SavedModel from its folder and sends it serialized Examples, one per request.
+
+    Its answers must be those of the model on rows that the TransformGraph in `graph` transformed.
+    """
     began = time.perf_counter()
-    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+    with tf.Graph().as_default() as own, tf.compat.v1.Session(graph=own) as session:
         try:
             loaded = tf.compat.v1.saved_model.load(session, [_TAG], model)
         except (tf.errors.OpError, RuntimeError, OSError, ValueError) as error:
@@ -67,7 +73,13 @@ def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) ->
             return ServingReport((problem,), names, load_seconds=seconds)
         signature = signatures[options.signature]
         outputs = {name: _type(info) for name, info in sorted(signature.outputs.items())}
-        problems, times = _ask(session, signature, rows, options)
+        problems, times, answers = _ask(session, signature, rows, options)
+    if not problems:
+        asked = rows[: len(answers)]
+        skew = find_skew(
+            model, options.signature, asked, answers, graph=graph, tolerance=options.max_skew
+        )
+        problems += [skew] if skew else []
     times = times[WARM_UP_REQUESTS:] or times
     p50, p99 = np.percentile(times, (50, 99)).tolist() if times else (None, None)
     if p99 is not None and 0 < options.max_p99_ms < p99:
@@ -77,30 +89,40 @@ def check_serving(model: str, rows: Sequence[bytes], options: ServingOptions) ->
 
 def _ask(
     session: Any, signature: Any, rows: Sequence[bytes], options: ServingOptions
-) -> tuple[list[str], list[float]]:
-    """Returns problems, and the latency of each request in ms; stops at the first problem."""
+) -> tuple[list[str], list[float], list[dict[str, Any]]]:
+    """Returns problems, the latency of each request in ms, and the answers.
+
+    Stops at the first problem.
+    """
     inputs = list(signature.inputs.items())
     if len(inputs) != 1 or inputs[0][1].dtype != tf.string.as_datatype_enum:
         taken = ", ".join(f"{name} {_type(info)}" for name, info in inputs)
-        return [
-            f"signature {options.signature!r} takes {taken}; expected one input of serialized "
-            "Examples, string (batch)"
-        ], []
+        return (
+            [
+                f"signature {options.signature!r} takes {taken}; expected one input of serialized "
+                "Examples, string (batch)"
+            ],
+            [],
+            [],
+        )
     fetches = {name: info.name for name, info in signature.outputs.items()}
     times: list[float] = []
+    answers: list[dict[str, Any]] = []
     for number, row in enumerate(rows[: options.requests + WARM_UP_REQUESTS]):
         began = time.perf_counter()
         try:
             answer = session.run(fetches, {inputs[0][1].name: [row]})
         except tf.errors.OpError as error:
-            return [f"row {number} fails: {_brief(error)}"], times
+            return [f"row {number} fails: {_brief(error)}"], times, answers
         times.append((time.perf_counter() - began) * 1000)
+        answers.append(answer)
         for name, value in answer.items():
             if np.shape(value)[:1] != (1,):
-                return [f"output {name!r} has shape {np.shape(value)} for one row"], times
+                return [f"output {name!r} has shape {np.shape(value)} for one row"], times, answers
             if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
-                return [f"output {name!r} of row {number} is not finite: {value.tolist()}"], times
-    return ([] if times else ["no rows to send"]), times
+                problem = f"output {name!r} of row {number} is not finite: {value.tolist()}"
+                return [problem], times, answers
+    return ([] if times else ["no rows to send"]), times, answers
 
 
 def _ops(graph: Any) -> set[str]:
@@ -129,14 +151,20 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
     examples: InputArtifact[Examples],
     blessing: OutputArtifact[InfraBlessing],
     options: Parameter[str],
+    transform_graph: InputArtifact[TransformGraph] = None,
 ) -> None:
     """Loads a model as TensorFlow Serving does, sends it rows of a split, and may bless it.
+
+    The answers must be the model's predictions for the rows as they are transformed for training:
+    a test of training-serving skew.
 
     Args:
         model: Output of a Trainer.
         examples: Examples that the model's signature can parse.
         blessing: Says whether the model may be pushed; `serving_check.json` in it has the reasons.
         options: A `ServingOptions`.
+        transform_graph: Graph that the training rows were transformed by. Without it, answers are
+            compared with those without TensorFlow's graph optimiser.
 
     Raises:
         UsageError: An option does not fit the Examples.
@@ -144,7 +172,8 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
     """
     asked = from_json(ServingOptions, options)
     rows = _rows(examples, asked.split, asked.requests + WARM_UP_REQUESTS)
-    report = check_serving(path_utils.serving_model_path(model.uri), rows, asked)
+    graph = transform_graph.uri if transform_graph is not None else None
+    report = check_serving(path_utils.serving_model_path(model.uri), rows, asked, graph=graph)
     with fileio.open(os.path.join(blessing.uri, REPORT_NAME), "w") as file:
         file.write(json.dumps(asdict(report), indent=1) + "\n")
     blessed = not report.problems

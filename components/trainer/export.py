@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.gates.options import PREDICT_FEATURES
 from penstock.components.isolation import isolated
 from penstock.components.packing.transformed import load_transform
 from penstock.components.trainer.input.common import Label, names_of
@@ -19,6 +20,8 @@ from penstock.components.trainer.model_setup import input_names
 
 Signature = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 Prepare = Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
+
+_DEFAULT = "serving_default"
 
 # AutoGraph would convert all of Keras and TensorFlow Transform: 4 s for nothing.
 _on_examples = tf.function(
@@ -44,6 +47,8 @@ def export_model(
     | `serving_default` | `examples`: string[N], without the label if you like | the predictions |
     | `transform_features` | `examples`: string[N] | the features that the model trains on, \
     and the label if the records have it; only with `transform` |
+    | `predict_features` | the features by name | the predictions: what ServingCheck compares \
+    `serving_default` with; only with `transform`, and if all features are dense |
 
     A model with one output returns it as `outputs`; a dict of outputs keeps its names.
     Outputs of 16 bits (mixed precision) are served as float32.
@@ -80,19 +85,17 @@ def export_model(
         graph = module.transform = transform_graph(transform)
         raw_spec = transform.raw_feature_spec()
         labels = names_of(label, raw_spec)
+        features_of = _transformed(_without(raw_spec, labels), graph)
         saved = {
-            "serving_default": _serve(
-                model, _transformed(_without(raw_spec, labels), graph), before_model
-            ),
+            **_serve(model, features_of, before_model),
             "transform_features": _on_examples(_transformed(raw_spec, graph)),
         }
     else:
         assert spec is not None
         labels = names_of(label, {**spec, **(feature_lists or {})})
         steps = None if feature_lists is None else _without(feature_lists, labels)
-        saved = {
-            "serving_default": _serve(model, parser(_without(spec, labels), steps), before_model)
-        }
+        served = _serve(model, parser(_without(spec, labels), steps), before_model)
+        saved = {_DEFAULT: served[_DEFAULT]}
     _save(module, {**saved, **(signatures or {})}, serving_dir)
 
 
@@ -170,10 +173,13 @@ def _tracked(model: keras.Model) -> tf.Module:
     return module
 
 
-def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> Signature:
+def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> dict[str, Signature]:
+    """Returns the signature of serialized Examples, and one of dense features."""
     names = input_names(model)
+    specs: dict[str, tf.TypeSpec] = {}
 
-    @isolated
+    # A function of its own, so that both signatures share one trace of the model.
+    @tf.function(autograph=False)
     def predict(parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
         features = prepare(parsed)
         if names is not None:
@@ -185,9 +191,19 @@ def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> Signatu
 
     @_on_examples
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return predict(features_of(examples))
+        parsed = features_of(examples)
+        specs.update({name: tf.type_spec_from_value(value) for name, value in parsed.items()})
+        return isolated(predict)(parsed)
 
-    return serving_default
+    serving_default.get_concrete_function()
+    if not all(isinstance(spec, tf.TensorSpec) for spec in specs.values()):
+        return {_DEFAULT: serving_default}
+    taken = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in specs.items()}
+    predict_features = tf.function(lambda **features: predict(features), autograph=False)
+    return {
+        _DEFAULT: serving_default,
+        PREDICT_FEATURES: predict_features.get_concrete_function(**taken),
+    }
 
 
 def _as_served(value: tf.Tensor) -> tf.Tensor:

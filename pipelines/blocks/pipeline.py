@@ -153,7 +153,12 @@ def training_pipeline(
     ).with_id("Evaluator")
 
     # InfraBlessing with serving_check.json
-    serving_check = ServingCheck(model=model, examples=examples, options=config.serving)
+    serving_check = ServingCheck(
+        model=model,
+        examples=examples,
+        transform_graph=transform.outputs["transform_graph"],
+        options=config.serving,
+    )
 
     # PushedModel
     pusher = Pusher(

@@ -171,7 +171,7 @@ def test_train_images_on_pairs_of_file_and_float_pixels(tmp_path):
         build_model,
         {"image": ["left", "right"], "label": "brighter"},
     )
-    assert set(model.signatures) == {"serving_default", "transform_features"}
+    assert set(model.signatures) == {"predict_features", "serving_default", "transform_features"}
     bright, dark = np.full((8, 8, 3), 0.9, np.float32), np.full((8, 8, 3), 0.1, np.float32)
     half = tf.io.encode_png(np.full((8, 8, 3), 128, np.uint8)).numpy()
     rows = [example(left=half, right=bright), example(left=half, right=dark)]

@@ -1,0 +1,185 @@
+"""Compares what an exported model answers to raw Examples with what it should, row by row.
+
+Input: raw rows and the answers of a session, as TensorFlow Serving gives them. The reference is the
+model without TensorFlow's graph optimiser and, if it has the signature `predict_features`, the
+model on the row as it is transformed for training. Output: the first difference as one sentence,
+with its reason.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from penstock.components.gates.options import PREDICT_FEATURES
+from penstock.components.isolation import isolated
+from penstock.components.packing.transformed import load_transform
+
+Values = Mapping[str, np.ndarray]
+_TAG = "serve"
+_FEATURES = "transform_features"
+_FAULT = "docs/upstream.md describes its fault: pass the parsed features through tf.ensure_shape"
+
+
+def find_skew(
+    model: str,
+    signature: str,
+    rows: Sequence[bytes],
+    answers: Sequence[Values],
+    *,
+    graph: str | None,
+    tolerance: float,
+) -> str | None:
+    """Returns a sentence on the first row whose answer differs from the reference, or None.
+
+    Args:
+        model: Folder of the SavedModel.
+        signature: Name of the signature that answered; it takes serialized Examples.
+        rows: Serialized Examples.
+        answers: Outputs of the signature, one row each.
+        graph: Folder of the TransformGraph that the training rows were transformed by.
+        tolerance: Greatest difference, relative to values above 1.
+    """
+    with _no_optimiser():
+        plain = _loaded_answers(model, signature, rows)
+    ways = {"": answers, " where Python loads it": _loaded_answers(model, signature, rows)}
+    for where, answered in ways.items():
+        if found := _first_difference(answered, plain, tolerance):
+            number, text = found
+            return f"row {number}: {text} without TensorFlow's graph optimiser{where}; {_FAULT}"
+    if graph is None:
+        return None
+    with _opened(model) as session:
+        features = list(_training_features(graph, rows))
+        wanted = _of_features(session, features)
+        found = _first_difference(answers, wanted, tolerance) if wanted else None
+        if found is None:
+            return None
+        number, text = found
+        reason = _feature_skew(session, rows[number], features[number], tolerance)
+    return (
+        f"row {number}: {text} of the model on the row as it is transformed for training; "
+        f"{reason or 'the signature computes something else than the model'}"
+    )
+
+
+def _first_difference(
+    answers: Sequence[Values], wanted: Sequence[Values], tolerance: float
+) -> tuple[int, str] | None:
+    for number, pair in enumerate(zip(answers, wanted, strict=True)):
+        if found := _difference(*pair, tolerance):
+            return number, found
+    return None
+
+
+class _opened:  # noqa: N801 - a context, as `open`
+    """A session with a model, as TensorFlow Serving has it."""
+
+    def __init__(self, model: str) -> None:
+        graph = tf.Graph()
+        self._session = tf.compat.v1.Session(graph=graph)
+        with graph.as_default():
+            loaded = tf.compat.v1.saved_model.load(self._session, [_TAG], model)
+        self.signatures = loaded.signature_def
+
+    def __enter__(self) -> "_opened":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.close()
+
+    def run(self, signature: str, values: Mapping[str, Any]) -> Values:
+        found = self.signatures[signature]
+        fetches = {name: info.name for name, info in found.outputs.items()}
+        return self._session.run(fetches, {found.inputs[n].name: v for n, v in values.items()})
+
+    def run_rows(self, signature: str, rows: Sequence[bytes]) -> Iterator[Values]:
+        [name] = self.signatures[signature].inputs
+        return (self.run(signature, {name: [row]}) for row in rows)
+
+
+def _training_features(graph: str, rows: Sequence[bytes]) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the transformed features of each row, as Pack and the training input have them."""
+    from tensorflow_transform import TFTransformOutput
+
+    output = TFTransformOutput(graph)
+    loader = load_transform(output.transform_savedmodel_dir)
+    for row in rows:
+        parsed = tf.io.parse_example([row], output.raw_feature_spec())
+        found = isolated(loader.apply_transform_model)(parsed)
+        yield {name: _dense(value) for name, value in found.items()}
+
+
+def _dense(value: Any) -> np.ndarray:
+    if isinstance(value, tf.RaggedTensor):
+        dense = value.to_tensor().numpy()
+        return dense if dense.size else np.zeros([1] * dense.ndim, dense.dtype)
+    return np.asarray(tf.sparse.to_dense(value) if isinstance(value, tf.SparseTensor) else value)
+
+
+def _of_features(session: _opened, features: Sequence[Values]) -> list[Values] | None:
+    """Returns the model's predictions for transformed rows; None if it has no signature of them."""
+    if PREDICT_FEATURES not in session.signatures:
+        return None
+    taken = set(session.signatures[PREDICT_FEATURES].inputs)
+    if not taken <= features[0].keys():
+        return None
+    return [session.run(PREDICT_FEATURES, {name: row[name] for name in taken}) for row in features]
+
+
+@contextmanager
+def _no_optimiser() -> Iterator[None]:
+    """Loads and runs models unoptimised; in a session, functions keep options of their own."""
+    name = "disable_meta_optimizer"
+    before = tf.config.optimizer.get_experimental_options().get(name, False)
+    tf.config.optimizer.set_experimental_options({name: True})
+    try:
+        yield
+    finally:
+        tf.config.optimizer.set_experimental_options({name: before})
+
+
+def _loaded_answers(model: str, signature: str, rows: Sequence[bytes]) -> list[Values]:
+    answer_to = tf.saved_model.load(model).signatures[signature]
+    return [
+        {name: value.numpy() for name, value in answer_to(tf.constant([row])).items()}
+        for row in rows
+    ]
+
+
+def _feature_skew(session: _opened, row: bytes, features: Values, tolerance: float) -> str | None:
+    if _FEATURES not in session.signatures:
+        return None
+    [served] = session.run_rows(_FEATURES, [row])
+    common = {name: value for name, value in features.items() if name in served}
+    found = _difference({name: served[name] for name in common}, common, tolerance, "feature")
+    return found and f"{found} in training: export the model with the TransformGraph of this run"
+
+
+def _difference(
+    answer: Values, wanted: Values, tolerance: float, what: str = "output"
+) -> str | None:
+    """Says which value differs from the expected one, or returns None."""
+    for name in sorted(wanted):
+        got, expected = np.asarray(answer.get(name)), np.asarray(wanted[name])
+        if got.shape == expected.shape:
+            if expected.dtype.kind not in "fiu":
+                apart = got != expected
+            else:
+                least = tolerance * np.maximum(1, np.abs(expected.astype(np.float64)))
+                apart = ~(np.abs(got.astype(np.float64) - expected) <= least)
+                apart &= ~(np.isnan(got) & np.isnan(expected))
+            if not apart.any():
+                continue
+            got, expected = got[apart][0], expected[apart][0]
+        return f"{what} {name!r} is {_brief(got)}, and {_brief(expected)}"
+    return None
+
+
+def _brief(value: Any) -> str:
+    array = np.asarray(value)
+    if array.ndim:
+        return f"of shape {array.shape}"
+    return f"{value:.6g}" if array.dtype.kind == "f" else str(value)
