@@ -184,7 +184,6 @@ def verdict(read: Callable[..., Any], *, network: str, options: GpuOptions) -> M
     """Trains by Penstock; the extra figure is the verdict that the training ends with."""
     from penstock.components.trainer.loop import train as train_model
     from penstock.components.trainer.options import TrainOptions
-    from penstock.components.trainer.utilisation.verdict import bottleneck
 
     chosen = NETWORKS[network]
     steps = 20 * chosen.steps_a_call
@@ -195,7 +194,7 @@ def verdict(read: Callable[..., Any], *, network: str, options: GpuOptions) -> M
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
             data = chosen.batches(read, options)
             trained = train_model(chosen.make, data, options=how, model_run_dir=folder)
-        words.append(bottleneck(trained.record, trained.utilisation))
+        words.append(trained.record.verdict)
         return steps * chosen.batch
 
     found = measure(work)

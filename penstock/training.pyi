@@ -18,8 +18,6 @@ from .components.trainer.interrupt import TrainingInterruptedError, WorkerLostEr
 from .components.trainer.loop import train
 from .components.trainer.options import EarlyStop, TrainOptions
 from .components.trainer.serving import Served, serve_columns
-from .components.trainer.trackers.options import TrackOptions
-from .components.trainer.utilisation.record import InputFacts
 from .components.trainer.workers import join_workers
 
 __all__ = [
@@ -30,13 +28,11 @@ __all__ = [
     "EarlyStop",
     "ImageInputOptions",
     "Input",
-    "InputFacts",
     "InputOptions",
     "InputStart",
     "LabelFn",
     "Served",
     "TorchRows",
-    "TrackOptions",
     "TrainOptions",
     "TrainingInterruptedError",
     "TransformGraph",

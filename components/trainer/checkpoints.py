@@ -23,7 +23,6 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.plain import from_record
 from penstock.components.trainer.input.start import InputStart
-from penstock.components.trainer.optimizing import averages
 from penstock.components.trainer.record import EpochRecord
 
 logger = logging.getLogger(__name__)
@@ -31,8 +30,18 @@ logger = logging.getLogger(__name__)
 _STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
 _VARIABLES = "variables"
 _STATE = "state.json"
+_NO_SPACE = "No space left on device"
+# Number of newest checkpoints to keep, so that a training resumes if the newest is damaged.
+_KEPT = 2
 # What TensorFlow's and JSON's readers raise for truncated, altered or missing files.
 _DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
+# What a full disk or a missing permission raises; a lost worker raises others.
+_UNWRITABLE = (
+    tf.errors.NotFoundError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.ResourceExhaustedError,
+    OSError,
+)
 
 
 def resume_dir(model_run_dir: str, key: Any) -> str:
@@ -69,13 +78,12 @@ class Saved:
 class Checkpoints:
     """Saves and restores a model, its optimizer and metrics, and the position in its training.
 
-    The `keep` newest checkpoints are kept. A worker that is not the chief must write, too: it uses
-    the folder `scratch`, which is never read.
+    A worker that is not the chief must write, too: it uses the folder `scratch`, which is never
+    read.
     """
 
-    def __init__(self, directory: str, *, keep: int, scratch: str | None = None) -> None:
+    def __init__(self, directory: str, *, scratch: str | None = None) -> None:
         self.directory = directory
-        self._keep = keep
         self._scratch = scratch
 
     def track(self, model: keras.Model) -> None:
@@ -85,12 +93,9 @@ class Checkpoints:
             optimizer=[variable.value for variable in model.optimizer.variables],
             metrics=[variable.value for variable in model.metrics_variables],
         )
-        # Variables to export: of each weight its moving average, if there is one.
-        kept, places = averages(model), {id(v): i for i, v in enumerate(model.optimizer.variables)}
-        self._exported = [
-            f"optimizer/{places[id(kept[id(v)])]}" if id(v) in kept else f"model/{i}"
-            for i, v in enumerate(model.variables)
-        ]
+        names = {id(v): f"optimizer/{i}" for i, v in enumerate(model.optimizer.variables)}
+        names |= {id(v): f"model/{i}" for i, v in enumerate(model.variables)}
+        self._exported = [names[id(v)] for v in exported_variables(model)]
 
     def save(
         self, start: InputStart, epochs: Sequence[EpochRecord], *, best_step: int | None
@@ -99,6 +104,19 @@ class Checkpoints:
         if self._scratch is not None:
             self._tracked.write(posixpath.join(self._scratch, _VARIABLES))
             return
+        try:
+            self._write(start, epochs, best_step)
+        except _UNWRITABLE as error:
+            # The path before the reason may be long.
+            why = _NO_SPACE if _NO_SPACE in str(error) else short_error(error)
+            raise DataError(
+                f"{self.directory}: no checkpoint can be written ({why}); the training goes on "
+                "from the one before when it is run again"
+            ) from error
+
+    def _write(
+        self, start: InputStart, epochs: Sequence[EpochRecord], best_step: int | None
+    ) -> None:
         final = self._path(start.step)
         temporary = posixpath.join(self.directory, f".{posixpath.basename(final)}.tmp")
         _remove(temporary)
@@ -109,7 +127,7 @@ class Checkpoints:
             file.write(json.dumps(state))
         _remove(final)
         tf.io.gfile.rename(temporary, final)
-        kept = {*self._steps()[-self._keep :], best_step}
+        kept = {*self._steps()[-_KEPT:], best_step}
         for old in self._steps():
             if old not in kept:
                 _remove(self._path(old))
@@ -166,6 +184,19 @@ class Checkpoints:
             return []
         names = [_STEP_DIR.match(name) for name in tf.io.gfile.listdir(self.directory)]
         return sorted(int(match[1]) for match in names if match)
+
+
+def exported_variables(model: keras.Model) -> list[Any]:
+    """Returns for each of the model's variables its moving average, or itself without one."""
+    # The optimizer inside the one that scales the loss of float16, if there is one.
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    if not optimizer.use_ema:
+        return list(model.variables)
+    pairs = zip(
+        optimizer._trainable_variables, optimizer._model_variables_moving_average, strict=True
+    )
+    averages = {id(variable): average for variable, average in pairs}
+    return [averages.get(id(variable), variable) for variable in model.variables]
 
 
 def _read_whole(path: str) -> Saved:

@@ -1,65 +1,48 @@
-"""Trains a model, given a function that builds it and the data.
+"""Trains a model by Keras' `fit`, given a function that builds it and the data.
 
-Does what Keras' `fit` does. It also resumes after a kill, stops at a loss that is not finite,
-measures waits for input, and runs small models three times as fast.
+Beyond `fit`, a training resumes at any step after a kill, stops at a loss that is not finite, runs
+on several workers, and measures whether the input limits its speed.
 """
 
 import logging
-import posixpath
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from penstock.components import activity
 from penstock.components.errors import DataError, UsageError, graph_cause
+from penstock.components.trainer.backup import Backup
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
-from penstock.components.trainer.epoch_loop import EpochLoop, OnEpoch
-from penstock.components.trainer.input.input import damage_in
+from penstock.components.trainer.input.input import damage_in, rows_in
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import interrupts
-from penstock.components.trainer.limit import LimitSampler
 from penstock.components.trainer.model_setup import (
     BuildModel,
     check_features,
-    check_numbers,
     default_strategy,
+    is_numbers,
     make_model,
-    prefetches_to_device,
-    set_memory_growth,
 )
-from penstock.components.trainer.optimizing import set_up_optimizer
 from penstock.components.trainer.options import TrainOptions
-from penstock.components.trainer.record import (
-    RECORD_NAME,
-    EpochRecord,
-    TrainingRecord,
-    write_training_record,
-)
-from penstock.components.trainer.steps import Steps
-from penstock.components.trainer.trackers.options import TrackOptions
-from penstock.components.trainer.trackers.tracking import Tracking
-from penstock.components.trainer.utilisation.meter import Meter
-from penstock.components.trainer.utilisation.monitor import Monitor
-from penstock.components.trainer.utilisation.record import (
-    UTILISATION_NAME,
-    InputFacts,
-    Utilisation,
-    write_utilisation,
-)
-from penstock.components.trainer.utilisation.verdict import bottleneck
+from penstock.components.trainer.record import TrainingRecord, write_training_record
+from penstock.components.trainer.steps import Steps, batches_to_trace, fitted_data, shared_data
+from penstock.components.trainer.utilisation.speed import Meter
 from penstock.components.trainer.workers import Workers, join_workers
 
 logger = logging.getLogger(__name__)
 
 # Training batches, or a function that returns batches from `start` on.
 TrainData: TypeAlias = tf.data.Dataset | Callable[..., tf.data.Dataset]
+
+# Most steps that `fit` runs at once if no callback of the user could look at each.
+_STEPS_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
@@ -71,7 +54,6 @@ class Trained:
 
     model: keras.Model
     record: TrainingRecord
-    utilisation: Utilisation
     is_chief: bool = True
     _checkpoints: Checkpoints | None = None
 
@@ -90,16 +72,14 @@ def train(
     model_run_dir: str,
     resume_dir: str | None = None,
     strategy: tf.distribute.Strategy | None = None,
-    on_epoch: OnEpoch | None = None,
-    input_facts: InputFacts | None = None,
-    track: TrackOptions | None = None,
-    params: Mapping[str, Any] | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> Trained:
     """Trains a model, on all workers if TF_CONFIG names several; see `join_workers`.
 
     Args:
-        build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope
-            and the precision policy.
+        build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope.
+            What `compile` sets applies: schedule, moving averages and accumulation of the
+            optimizer, precision, `jit_compile`, `steps_per_execution`.
         train_data: Function from `start`, an `InputStart`, to endless batches of
             `(features, label)`, each for all replicas together: `Input.rows(...).train`. It lets a
             training resume after the rows that were read. With several workers it also takes
@@ -108,58 +88,42 @@ def train(
             each epoch.
         options: Length, early stop and checkpoints.
         model_run_dir: Folder in which the chief writes TensorBoard logs and, at the end,
-            `training.json`, `utilisation.json` and, with a tracker, `tracker.json`.
+            `training.json`.
         resume_dir: Folder of checkpoints, kept until `discard_checkpoints`. A run that finds one
             resumes from the newest complete one, with the same result as an uninterrupted run. See
             `resume_dir()`. None saves no checkpoints. All workers need the same folder.
         strategy: Distribution strategy; None uses all GPUs, or the only device. Several workers
             always have their own strategy.
-        on_epoch: Called by the chief with the record of each epoch that this run finishes.
-        input_facts: Facts about the data that `train_data` reads, for advice; see `Input.facts`.
-        track: Experiment tracker in addition to TensorBoard; None uses TensorBoard only. If it
-            fails once open, training continues; the failure is logged and kept in `tracker.json`.
-        params: Further parameters for the trackers, as values or mappings.
+        callbacks: Further callbacks of Keras, which the chief calls. Those with a state of their
+            own begin afresh in a resumed training. Without any, up to 50 steps run at once; with
+            some, as many as `compile(steps_per_execution=...)` says.
 
     Raises:
-        DataError: The loss is not finite, the input cannot be read, or the tracker does not open.
+        DataError: The loss is not finite, the input cannot be read, or a checkpoint not written.
         UsageError: The model is not compiled or takes other features, a metric does not exist,
-            XLA is requested on several devices, `train_data` ends or does not support several
-            workers, or the input is not the one that the checkpoint was saved with.
+            `train_data` ends or does not support several workers, or the input is not the one that
+            the checkpoint was saved with.
         TrainingInterruptedError: Any worker received SIGTERM or Ctrl-C; the state is saved in
             `resume_dir`.
         WorkerLostError: A worker was lost; all resume from the last checkpoint when they run again.
     """
     begin = time.perf_counter()
-    if options.gpu_memory_growth:
-        set_memory_growth()
     workers = join_workers()
     if workers is not None:
         strategy = workers.strategy
-    with (
-        _place_of(workers) as scratch,
-        interrupts() as flag,
-        Monitor(begin=begin) as monitor,
-        Tracking(
-            track if track and not scratch else TrackOptions(), scratch or model_run_dir, resume_dir
-        ) as tracking,
-    ):
-        model_run_dir = scratch or model_run_dir
-        keep = options.keep_checkpoints
-        checkpoints = Checkpoints(resume_dir, keep=keep, scratch=scratch) if resume_dir else None
+    with _place_of(workers) as scratch, interrupts() as flag:
+        checkpoints = Checkpoints(resume_dir, scratch=scratch) if resume_dir else None
         with _watched(workers, options.collective_timeout_seconds):
             saved, start = _start(checkpoints, workers)
             data = _begun(train_data, start, workers)
-            ahead = prefetches_to_device(options.prefetch_to_device, (data, eval_data))
-            strategy = strategy or default_strategy(prefetch_to_device=ahead)
-            model, steps = _steps(build_model, data, eval_data, options, strategy, workers)
-            names = steps.build()
-            _check_metric(options, names, has_eval=steps.has_eval)
-            meter, batch_rows = Meter(monitor, input_facts), _batch_rows(data, strategy, workers)
-            sampler = LimitSampler(
-                model, steps, total_steps=options.total_steps, has_workers=workers is not None
-            )
-            loop = EpochLoop(
-                model,
+            strategy = strategy or default_strategy(prefetch_to_device=_on_gpu(data, eval_data))
+            model = _model(build_model, data, eval_data, strategy)
+            fitted = fitted_data(data, strategy, workers)
+            steps = Steps(model, strategy)
+            names = steps.build(batches_to_trace(fitted, strategy))
+            _check_metric(options, names, has_eval=eval_data is not None)
+            batch_rows, meter = _batch_rows(data, strategy, workers), Meter()
+            backup = Backup(
                 steps,
                 options,
                 checkpoints,
@@ -167,37 +131,90 @@ def train(
                 flag,
                 workers,
                 meter,
-                sampler,
                 batch_rows=batch_rows,
+                has_eval=eval_data is not None,
             )
             if checkpoints:
                 checkpoints.track(model)
             if saved:
-                loop.resume(saved)
-            tracking.begin({**(params or {}), "train": asdict(options)}, loop.epochs)
-            stopped = _run(loop, tracking, None if scratch else on_epoch, (data, eval_data))
-            exported_epoch = loop.restore_best()
-            loop.stop_if_interrupted()
-            profile_dir = posixpath.join(model_run_dir, "train")
-            idle_share = sampler.idle_share(options.profile_steps, profile_dir)
-            limit = sampler.limit()
+                backup.resume(saved, model)
+                logger.info("resumed at step %d of %d", backup.step, options.total_steps)
+            boards = () if scratch else (_TensorBoard(model_run_dir, backup), *callbacks)
+            if not callbacks and model.steps_per_execution == 1:
+                model.steps_per_execution = _STEPS_AT_ONCE
+            if backup.stop_reason is None:
+                with _input_errors_named(backup, data, eval_data):
+                    _fit(model, fitted, eval_data, options, backup, boards)
+            backup.set_model(model)
+            meter.stop()
+            speed = meter.speed(backup.calls.groups, backup.kept_seconds())
+            model.optimizer.finalize_variable_values(model.trainable_weights)
+            exported_epoch = backup.restore_best()
+            backup.stop_if_interrupted()
         record = TrainingRecord(
-            epochs=tuple(loop.epochs),
-            steps=loop.step,
-            stopped=stopped,
-            best_epoch=loop.best.epoch if loop.best else None,
-            best_metric=loop.rule.metric,
+            epochs=tuple(backup.epochs),
+            steps=backup.step,
+            stopped=backup.stop_reason or "a callback stopped it",
+            best_epoch=backup.best.epoch if backup.best else None,
+            best_metric=backup.rule.metric,
             exported_epoch=exported_epoch,
-            resumed_from=loop.resumed_from,
+            resumed_from=backup.resumed_from,
             replicas=strategy.num_replicas_in_sync,
+            input_rows=rows_in(data),
             seconds=time.perf_counter() - begin,
-            first_step_seconds=loop.first_step_seconds,
+            first_step_seconds=backup.first_step_seconds,
+            batch_rows=batch_rows,
+            speed=speed,
         )
-        used = meter.record(limit, idle_share)
-        _write(record, used, model_run_dir, tracking)
-        loop.stop_if_interrupted()  # for a signal received since the last step
-    logger.info("%s", bottleneck(record, used))
-    return Trained(model, record, used, scratch is None, checkpoints)
+        write_training_record(scratch or model_run_dir, record)
+        backup.stop_if_interrupted()  # for a signal received since the last step
+    logger.info("%s", record.verdict)
+    return Trained(model, record, scratch is None, checkpoints)
+
+
+def _fit(
+    model: keras.Model,
+    data: Any,
+    eval_data: tf.data.Dataset | None,
+    options: TrainOptions,
+    backup: Backup,
+    callbacks: Sequence[keras.callbacks.Callback],
+) -> None:
+    if eval_data is not None:
+        eval_data = shared_data(eval_data.take(options.eval_steps or -1))
+    done = backup.epochs[-1].epoch if backup.epochs else 0
+    model.train_function, model.test_function = backup.run_train, backup.run_test
+    # The model is built. Keras would read a batch to build it, and fails with several workers.
+    model._maybe_symbolic_build = lambda **_: None
+    try:
+        with warnings.catch_warnings():
+            # Keras warns at the end of any evaluation data of unknown length.
+            warnings.filterwarnings("ignore", "Your input ran out of data")
+            model.fit(
+                data,
+                initial_epoch=done,
+                epochs=done + backup.epochs_left,
+                steps_per_epoch=options.epoch_steps,
+                validation_data=eval_data,
+                callbacks=[backup, *callbacks],
+                verbose=0,
+            )
+    finally:
+        model.train_function = model.test_function = None
+        del model._maybe_symbolic_build
+
+
+class _TensorBoard(keras.callbacks.TensorBoard):
+    """Keras' writer of TensorBoard logs, which also gets the epochs before a resumption."""
+
+    def __init__(self, log_dir: str, backup: Backup) -> None:
+        super().__init__(log_dir, write_graph=False)
+        self._backup = backup
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        super().on_train_begin(logs)
+        for epoch in self._backup.epochs:
+            self.on_epoch_end(epoch.epoch - 1, dict(epoch.metrics))
 
 
 def _watched(workers: Workers | None, timeout_seconds: float) -> AbstractContextManager[None]:
@@ -252,59 +269,34 @@ def _begun(train_data: TrainData, start: InputStart, workers: Workers | None) ->
     return train_data
 
 
-def _steps(
+def _on_gpu(*data: tf.data.Dataset | None) -> bool:
+    """Returns whether to copy batches to a GPU ahead, which works for numbers only."""
+    has_gpu = bool(tf.config.list_logical_devices("GPU"))
+    return has_gpu and all(is_numbers(one) for one in data if one is not None)
+
+
+def _model(
     build_model: BuildModel,
     train_data: tf.data.Dataset,
     eval_data: tf.data.Dataset | None,
-    options: TrainOptions,
     strategy: tf.distribute.Strategy,
-    workers: Workers | None,
-) -> tuple[keras.Model, Steps]:
-    model = make_model(build_model, strategy=strategy, mixed_precision=options.mixed_precision)
-    set_up_optimizer(model, options, replicas=strategy.num_replicas_in_sync)
-    if options.xla and strategy.num_replicas_in_sync > 1:
-        raise UsageError(
-            f"xla compiles for one device, there are {strategy.num_replicas_in_sync} replicas: "
-            "train without it, or on one device"
-        )
+) -> keras.Model:
+    model = make_model(build_model, strategy=strategy)
     for data in (train_data, eval_data):
         if data is not None:
             check_features(model, data)
-            for option in ("xla", "prefetch_to_device"):
-                if getattr(options, option):
-                    check_numbers(data, option)
-    return model, Steps(
-        model, train_data, eval_data, strategy=strategy, workers=workers, xla=options.xla
-    )
+    # XLA compiles anew for each length of a batch, and knows neither texts nor other devices.
+    specs = tf.nest.flatten(train_data.element_spec)
+    is_dense = all(isinstance(s, tf.TensorSpec) and s.shape.is_fully_defined() for s in specs)
+    if not is_dense or not is_numbers(train_data) or strategy.num_replicas_in_sync > 1:
+        model.jit_compile = False
+    return model
 
 
-def _write(
-    record: TrainingRecord, used: Utilisation, model_run_dir: str, tracking: Tracking
-) -> None:
-    write_utilisation(model_run_dir, used)
-    write_training_record(model_run_dir, record)
-    tracking.file(UTILISATION_NAME, used.to_json())
-    tracking.file(RECORD_NAME, record.to_json())
-
-
-def _run(
-    loop: EpochLoop,
-    tracking: Tracking,
-    on_epoch: OnEpoch | None,
-    data: tuple[tf.data.Dataset | None, ...],
-) -> str:
-    def tell(record: EpochRecord) -> None:
-        activity.tell(str(record), is_milestone=True)
-        tracking.epoch(record)
-        if on_epoch:
-            on_epoch(record)
-
+@contextmanager
+def _input_errors_named(backup: Backup, *data: tf.data.Dataset | None) -> Iterator[None]:
     try:
-        return loop.run(tell, tracking.metrics)
-    except tf.errors.OutOfRangeError as error:
-        raise UsageError(
-            f"train_data ended after step {loop.step}: it must be endless, as Input.train's is"
-        ) from error
+        yield
     except (
         tf.errors.DataLossError,
         tf.errors.InvalidArgumentError,
@@ -312,8 +304,9 @@ def _run(
     ) as error:
         if "IteratorGetNext" not in str(error):
             raise
-        cause = _data_error(error.message) or damage_in(*data) or graph_cause(error.message)
-        raise DataError(f"the input cannot be read after step {loop.step}: {cause}") from error
+        found = re.search(r"\bDataError: (.+)", error.message)
+        cause = (found and found[1]) or damage_in(*data) or graph_cause(error.message)
+        raise DataError(f"the input cannot be read after step {backup.step}: {cause}") from error
 
 
 def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) -> None:
@@ -333,8 +326,3 @@ def _batch_rows(
     first = tf.nest.flatten(data.element_spec)[0]
     shares = strategy.num_replicas_in_sync if workers else 1
     return first.shape[0] and first.shape[0] * shares if first.shape.rank else None
-
-
-def _data_error(message: str) -> str | None:
-    found = re.search(r"\bDataError: (.+)", message)
-    return found and found[1]

@@ -11,9 +11,10 @@ from penstock.components.errors import DataError
 from penstock.components.files.spool import local_path
 from penstock.components.plain import from_record
 from penstock.components.trainer.options import EarlyStop
+from penstock.components.trainer.utilisation.verdict import Speed, verdict
 
 RECORD_NAME = "training.json"
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -26,20 +27,15 @@ class EpochRecord:
     # Wall time of steady steps with their input, in the run that ended the epoch. The first step
     # (which is compiled) and evaluation are not included.
     seconds: float
-    seconds_per_step: float | None  # median over the epoch's steady steps
-    # Share of `seconds`, 0..1; None on a GPU: its host waits while the GPU works.
-    input_wait_share: float | None
+    seconds_per_step: float | None  # mean over the epoch's steady steps
     examples_per_second: float | None
 
     def __str__(self) -> str:
         metrics = "  ".join(f"{name} {value:.4f}" for name, value in self.metrics.items())
         line = f"epoch {self.epoch}  step {self.step}  {metrics}"
-        if self.seconds_per_step is None or self.input_wait_share is None:
+        if self.seconds_per_step is None:
             return line
-        return (
-            f"{line}  {1000 * self.seconds_per_step:.2f} ms/step"
-            f"  {100 * self.input_wait_share:.0f}% waiting for input"
-        )
+        return f"{line}  {1000 * self.seconds_per_step:.2f} ms/step"
 
 
 @dataclass(frozen=True)
@@ -56,11 +52,14 @@ class TrainingRecord:
     replicas: int  # number of devices that share a batch
     seconds: float  # of this run, with compilation, evaluation and checkpoints
     first_step_seconds: float | None  # None if no step was left to run
+    input_rows: int | None = None  # rows in the files that were trained on; None if unknown
+    batch_rows: int | None = None  # None if batches differ in size
+    speed: Speed | None = None  # None if too few steps ran to time them
 
     @property
-    def input_wait_share(self) -> float | None:
-        """Share of the time of all steady steps spent waiting for input, 0..1; None on a GPU."""
-        return _weighted([(e.input_wait_share, e.seconds) for e in self.epochs])
+    def verdict(self) -> str:
+        """Returns one sentence on whether the input limits the speed of this run."""
+        return verdict(self.speed, self.batch_rows)
 
     @property
     def examples_per_second(self) -> float | None:
@@ -68,13 +67,12 @@ class TrainingRecord:
 
     @property
     def seconds_per_step(self) -> float | None:
-        """Mean of the epochs' medians, weighted by their steps."""
+        """Mean over the epochs, weighted by their steps."""
         return _weighted([(e.seconds_per_step, e.steps) for e in self.epochs])
 
     def to_json(self) -> str:
         summary = {
             "seconds_per_step": self.seconds_per_step,
-            "input_wait_share": self.input_wait_share,
             "examples_per_second": self.examples_per_second,
         }
         return json.dumps({"version": RECORD_VERSION, **asdict(self), **summary}, indent=1) + "\n"
@@ -85,7 +83,7 @@ class TrainingRecord:
             raw = json.loads(text)
             if raw.pop("version") != RECORD_VERSION:
                 raise DataError(f"{path}: a training record of another version; train again")
-            for name in ("seconds_per_step", "input_wait_share", "examples_per_second"):
+            for name in ("seconds_per_step", "examples_per_second"):
                 raw.pop(name)
             return from_record(cls, raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:

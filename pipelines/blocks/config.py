@@ -25,7 +25,6 @@ from penstock.components.sources.options import Table
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.options import TrainOptions
-from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.pipelines.reporting.model_card import ModelCard
 
 
@@ -125,7 +124,8 @@ class PipelineConfig:
             rows is at least that of `ingest`.
         engine: Beam runner of all nodes.
         train: Length of the training.
-        track: Experiment tracker beside TensorBoard.
+        callbacks: Dotted path of a function without arguments that returns further Keras callbacks,
+            such as an experiment tracker's; None has TensorBoard only.
         last_spans: Number of newest spans to train on; the older ones of these were ingested by
             earlier runs.
         start_from: Initial weights: `blessed` takes those with equal shapes from the latest blessed
@@ -147,7 +147,7 @@ class PipelineConfig:
     gate: GateOptions = field(default_factory=GateOptions)
     engine: EngineOptions = field(default_factory=EngineOptions)
     train: TrainOptions = field(default_factory=lambda: TrainOptions(max_steps=1000))
-    track: TrackOptions = field(default_factory=TrackOptions)
+    callbacks: str | None = None
     last_spans: int = 1
     start_from: str | None = None
     serving: ServingOptions = field(default_factory=ServingOptions)

@@ -126,6 +126,7 @@ def _compiled(
         optimizer=keras.optimizers.Adam(options.learning_rate),
         loss=losses if len(targets) > 1 else losses[only],
         metrics=metrics if len(targets) > 1 else metrics[only],
+        jit_compile=False,  # on a CPU, XLA costs seconds at the start
     )
     return model
 

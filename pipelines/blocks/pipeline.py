@@ -238,8 +238,9 @@ def _in_full(place: str) -> str:
 
 
 def _training_options(config: PipelineConfig) -> dict[str, Any]:
-    names = ("train", "track", "input", "augment", "model")
+    names = ("train", "input", "augment", "model")
     options: dict[str, Any] = {n: asdict(getattr(config, n)) for n in names if hasattr(config, n)}
+    options["callbacks"] = config.callbacks
     options["must_beat"] = config.must_beat
     base = None if config.start_from == _BLESSED else config.start_from
     # With the digest, new weights at the same path are another training: no resume, no cache.

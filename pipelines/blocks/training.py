@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from tfx.components.trainer.fn_args_utils import FnArgs
+from tfx.utils import import_utils
 
 from penstock.components import activity
 from penstock.components.errors import DataError
@@ -25,7 +26,6 @@ from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.loop import Trained, train
 from penstock.components.trainer.options import TrainOptions
-from penstock.components.trainer.trackers.options import TrackOptions
 from penstock.pipelines.blocks.baselines import MAX_ROWS, cross_validated, predict_baselines
 from penstock.pipelines.blocks.label_facts import label_facts
 from penstock.pipelines.blocks.target import Target
@@ -64,8 +64,9 @@ def train_and_compare(
     config = fn_args.custom_config
     if seed is not None:
         keras.utils.set_random_seed(seed)
-    # The tracker has no influence on the training, so a resumed training may use another tracker.
-    training = {name: value for name, value in config.items() if name != "track"}
+    # A resumed training may have other callbacks, such as another tracker.
+    training = {name: value for name, value in config.items() if name != "callbacks"}
+    more = config["callbacks"]
     eval_rows = eval_input.eval()
     trained = train(
         warm_started(
@@ -81,9 +82,7 @@ def train_and_compare(
         resume_dir=resume_dir(
             fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
         ),
-        input_facts=train_input.facts(),
-        track=from_plain(TrackOptions, config["track"]),
-        params=training,
+        callbacks=import_utils.import_func_by_path(more)() if more else (),
     )
     if not trained.is_chief:
         return None

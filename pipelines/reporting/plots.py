@@ -16,7 +16,6 @@ from markupsafe import Markup
 
 from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, CalibrationPoint
 from penstock.pipelines.reporting.numbers import compact
-from penstock.pipelines.reporting.training_facts import Track
 
 # Placeholder colours and their CSS variables.
 _INK, _MUTED, _GRID, _ONE, _TWO = "#010101", "#010102", "#010103", "#010104", "#010105"
@@ -95,19 +94,6 @@ def line_plot(
             f"{line.name}: from {compact(line.y[0])} to {compact(line.y[-1])}" for line in lines
         )
         return _svg(figure, key, title, described)
-
-
-def track_plot(key: str, track: Track) -> Markup:
-    with _axes("seconds") as (figure, axes):
-        axes.plot(track.seconds, track.values, color=_MUTED, linewidth=0.7, alpha=0.55)
-        axes.plot(track.seconds, track.smooth, color=_ONE, linewidth=1.8)
-        top = max(track.values)
-        if track.limit is not None and track.limit < 4 * top:
-            axes.axhline(track.limit, color=_TWO, linewidth=1, linestyle=(0, (4, 3)))
-            top = max(top, track.limit)
-        axes.set_ylim(0, 1.08 * top or 1)
-        described = f"mean {compact(track.mean)} {track.unit}, most {compact(max(track.values))}"
-        return _svg(figure, key, f"{track.name} over time", described)
 
 
 def slice_plot(

@@ -39,7 +39,7 @@ from penstock.components.tfrecord.manifest import (
 from penstock.components.tfrecord.records import RecordReader
 from penstock.components.tfrecord.sharding import split_of
 from penstock.components.tfrecord.unlisted import NO_SHARDS
-from penstock.components.trainer.utilisation.record import UTILISATION_NAME, read_utilisation
+from penstock.components.trainer.record import RECORD_NAME, read_training_record
 from penstock.pipelines.runs.evaluation_result import read_example_count
 from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
 
@@ -238,10 +238,10 @@ def _statistics_rows(uri: str) -> dict[str, int]:
 
 
 def _pass_rows(uri: str) -> dict[str, int]:
-    if not fileio.exists(posixpath.join(uri, UTILISATION_NAME)):
+    if not fileio.exists(posixpath.join(uri, RECORD_NAME)):
         return {}
-    used = read_utilisation(uri)
-    return {"": used.input.rows} if used.input and used.input.rows is not None else {}
+    rows = read_training_record(uri).input_rows
+    return {"": rows} if rows is not None else {}
 
 
 def _evaluated_rows(uri: str) -> dict[str, int]:

@@ -85,10 +85,10 @@ def watch_renames():
 def watch_nodes():
     from tfx.orchestration.portable.launcher import Launcher
 
-    from penstock.components.trainer.epoch_loop import EpochLoop
+    from penstock.components.trainer.backup import Backup
 
     watch(Launcher, "_run_executor", lambda node, *_: node._pipeline_node.node_info.id)
-    watch(EpochLoop, "_run_epoch", lambda loop, number, *_: f"epoch {number}")
+    watch(Backup, "on_epoch_begin", lambda backup, number, *_: f"epoch {number + 1}")
 
 
 if __name__ == "__main__":

@@ -112,12 +112,13 @@ TRAINING = """
     inputs = keras.Input((50,), name="x")
     model = keras.Model({"x": inputs}, keras.layers.Dense(1)(inputs))
     model.compile("sgd", "mse")
-    def told(epoch):
+    def told(epoch, logs):
         ctypes.CDLL(None).malloc_trim(0)  # what is only kept for later does not count
-        print("epoch", epoch.epoch, psutil.Process().memory_info().rss >> 20, flush=True)
+        print("epoch", epoch + 1, psutil.Process().memory_info().rss >> 20, flush=True)
     options = TrainOptions(max_steps=1000, steps_per_epoch=100, checkpoint_every_steps=50)
     train(lambda: model, data, data().take(20), options=options, model_run_dir=f"{folder}/run",
-          resume_dir=f"{folder}/resume", on_epoch=told)
+          resume_dir=f"{folder}/resume",
+          callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=told)])
 """
 
 

@@ -102,7 +102,11 @@ def test_training_on_replaced_rows_is_one_line_that_names_the_shard(output, tmp_
             data,
             options=TrainOptions(max_steps=20_000, steps_per_epoch=10),
             model_run_dir=str(tmp_path / "run"),
-            on_epoch=lambda epoch: output.replace() if epoch.epoch == 1 else None,
+            callbacks=[
+                keras.callbacks.LambdaCallback(
+                    on_epoch_end=lambda epoch, logs: output.replace() if epoch == 0 else None
+                )
+            ],
         )
     text = str(caught.value)
     assert text.startswith("the input cannot be read after step ")

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 
 from penstock.components import image_features as names
-from penstock.components.tfrecord.sharding import MIB, split_dir
+from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import find_damage
 from penstock.components.trainer.input.common import Label
 from penstock.components.trainer.input.files import InputFiles, InputSource
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.input.parsing import Spec
 from penstock.components.trainer.input.start import InputStart
-from penstock.components.trainer.utilisation.record import InputFacts
 
 if TYPE_CHECKING:
     from penstock.components.trainer.input.images import BatchFn, ImageInput, LabelFn
@@ -28,8 +27,8 @@ class Input(ABC):
 
     Create one by `Input.rows`, `Input.packed` or `Input.images`. Their `source` is a folder with a
     manifest, or file paths and patterns as in TFX's `fn_args.train_files`; files whose names end in
-    `.gz` are decompressed. Nothing is read until `train`, `eval`, `facts` or `steps_per_epoch` is
-    called. These raise:
+    `.gz` are decompressed. Nothing is read until `train`, `eval` or `steps_per_epoch` is called.
+    These raise:
 
         DataError: There are no rows, the shards differ from their manifest, or the first record
             does not fit.
@@ -165,24 +164,6 @@ class Input(ABC):
         """
         return self._built(split, lambda: self._eval(split, input_context))
 
-    def facts(self, *, split: str = "train") -> InputFacts:
-        """Returns facts about the files and options of training, for the advice of a verdict."""
-        files, columns, fixed_length = self._columns(split)
-        return InputFacts(
-            kind=self.kind,
-            files=len(files.files),
-            rows=files.rows,
-            stored_mib=sum(files.sizes) / MIB,
-            compressed=any(files.compressions),
-            columns=columns,
-            fixed_length=fixed_length,
-            batch_rows=self.options.batch_size,
-            interleave_files=self.options.interleave_files,
-            prefetch_batches=self.options.prefetch_batches,
-            cache=self.options.cache,
-            private_threads=self.options.private_threads,
-        )
-
     def steps_per_epoch(self, *, split: str = "train") -> int:
         """Returns the number of training steps after which every row was seen at least once."""
         rows = sum(self._columns(split)[0].counted())
@@ -219,6 +200,12 @@ class Input(ABC):
         dataset = build()
         setattr(dataset, _ORIGIN, (self, split))
         return dataset
+
+
+def rows_in(dataset: tf.data.Dataset) -> int | None:
+    """Returns the number of rows in the files of an `Input`'s dataset; None if it is not known."""
+    data, split = getattr(dataset, _ORIGIN, (None, ""))
+    return data and data._columns(split)[0].rows
 
 
 def damage_in(*datasets: tf.data.Dataset | None) -> str | None:

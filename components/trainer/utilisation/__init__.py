@@ -1,1 +1,1 @@
-"""Measures where a training's time and hardware went, and draws a verdict from it."""
+"""Measures after a training whether its input limits its speed, and says so in one sentence."""

@@ -17,13 +17,12 @@ def make_model(units=1):
 
 def epochs(count):
     return [
-        EpochRecord(n, 4 * n, 4, {"loss": 1 / n}, 0.1, 2.0, 0.5, 0.25, 100.0)
-        for n in range(1, count + 1)
+        EpochRecord(n, 4 * n, 4, {"loss": 1 / n}, 0.1, 2.0, 0.5, 100.0) for n in range(1, count + 1)
     ]
 
 
 def opened(directory, model=None):
-    checkpoints = Checkpoints(str(directory), keep=2)
+    checkpoints = Checkpoints(str(directory))
     checkpoints.track(model or make_model())
     return checkpoints
 
@@ -83,7 +82,7 @@ def test_a_damaged_one_falls_back_to_the_one_before(saved, caplog, damage):
 def test_without_a_whole_one_there_is_none(saved):
     for data in saved.glob("*/variables.data*"):
         data.write_bytes(b"x")
-    assert Checkpoints(str(saved), keep=2).newest() is None
+    assert Checkpoints(str(saved)).newest() is None
 
 
 def test_one_of_another_model_is_refused(saved):

@@ -12,8 +12,6 @@ from penstock.components.gates.options import ServingOptions
 from penstock.components.gates.serving_check import check_serving
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.export import TransformGraph, export_model
-from penstock.components.trainer.optimizing import set_up_optimizer
-from penstock.components.trainer.options import TrainOptions
 
 RAW = {
     "size": tf.io.FixedLenFeature([1], tf.float32),
@@ -132,9 +130,8 @@ def test_a_model_of_mixed_precision_serves_float32(transform, tmp_path, policy):
 
 def test_a_model_whose_optimizer_was_given_a_schedule_is_exported(tmp_path):
     model = make_model()
-    model.compile("adam", "mse")
-    options = TrainOptions(max_steps=9, learning_rate_schedule="cosine")
-    set_up_optimizer(model, options, replicas=1)
+    rate = keras.optimizers.schedules.CosineDecay(0.01, 9)
+    model.compile(keras.optimizers.Adam(rate), "mse")
     model.optimizer.build(model.trainable_variables)
     spec = {name: tf.io.FixedLenFeature([1], model.input[name].dtype) for name in model.input}
     export_model(model, str(tmp_path / "model"), label=None, spec=spec)

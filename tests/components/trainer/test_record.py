@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from penstock.components.errors import DataError
@@ -11,15 +10,11 @@ from penstock.components.trainer.record import (
     should_stop,
     write_training_record,
 )
-from penstock.components.trainer.utilisation.step_clock import (
-    StepClock,
-    call_times,
-    next_call_steps,
-)
+from penstock.components.trainer.utilisation.verdict import Speed
 
 
-def epoch(number, share=0.5, rate=100.0, seconds=2.0, **metrics):
-    return EpochRecord(number, 4 * number, 4, metrics, 0.1, seconds, 0.25, share, rate)
+def epoch(number, per_step=0.25, rate=100.0, seconds=2.0, **metrics):
+    return EpochRecord(number, 4 * number, 4, metrics, 0.1, seconds, per_step, rate)
 
 
 def record(*epochs):
@@ -34,6 +29,9 @@ def record(*epochs):
         replicas=1,
         seconds=9.0,
         first_step_seconds=1.5,
+        input_rows=103,
+        batch_rows=10,
+        speed=Speed((0.25, 0.5), (0.25, 0.25), 2.0, 0.5, 0.0, None),
     )
 
 
@@ -45,8 +43,7 @@ def test_a_record_is_read_back_as_it_was_written(tmp_path):
 
 
 def test_figures_over_all_epochs_are_weighted_by_their_time():
-    whole = record(epoch(1, 0.0, 100.0, 3.0), epoch(2, 1.0, 300.0, 1.0), epoch(3, None, None, 0.0))
-    assert whole.input_wait_share == 0.25
+    whole = record(epoch(1, 0.2, 100.0, 3.0), epoch(2, 0.3, 300.0, 1.0), epoch(3, None, None, 0.0))
     assert whole.examples_per_second == 150.0
     assert whole.seconds_per_step == 0.25
 
@@ -63,7 +60,7 @@ def test_what_is_no_record_is_named(tmp_path):
 
 
 def test_the_log_line_of_an_epoch():
-    line = "epoch 2  step 8  loss 0.5000  val_loss 0.2500  250.00 ms/step  50% waiting for input"
+    line = "epoch 2  step 8  loss 0.5000  val_loss 0.2500  250.00 ms/step"
     assert str(epoch(2, loss=0.5, val_loss=0.25)) == line
     assert str(epoch(2, None, loss=0.5)) == "epoch 2  step 8  loss 0.5000"
 
@@ -82,40 +79,3 @@ def test_patience_counts_epochs_since_the_best():
     rule = EarlyStop(metric="loss", patience_epochs=2)
     epochs = [epoch(n, loss=loss) for n, loss in enumerate([3, 2, 2.5, 2], start=1)]
     assert [should_stop(epochs[:n], rule) for n in (1, 2, 3, 4)] == [False, False, False, True]
-
-
-def test_the_clock_adds_up_all_waits_where_the_device_is_the_host():
-    clock = StepClock()
-    assert (clock.seconds_per_step, clock.input_wait_share) == (None, None)
-    marks = np.array([100.0, 101.0, 103.0])
-    clock.add(call_times(1.0, 0.5, marks[:2], np.array([0.25]), runs_ahead=False))
-    call = call_times(3.0, 2.0, marks, np.array([0.25, 0.5]), runs_ahead=False)
-    assert call.step_seconds.tolist() == [1.0, 2.0]
-    clock.add(call)
-    assert (clock.steps, clock.seconds, clock.wait_seconds, clock.cpu_seconds) == (3, 4, 1, 2.5)
-    assert clock.seconds_per_step == 1.5
-    assert clock.input_wait_share == 0.25
-
-
-def test_no_wait_of_a_host_that_runs_ahead_says_how_long_the_device_stands_still():
-    marks, waits = np.array([0.0, 0.1, 0.2, 0.3, 4.0]), np.array([0.25, 0.9, 0.9, 0.9])
-    call = call_times(4.0, 1.0, marks, waits, runs_ahead=True)
-    assert call.step_seconds.tolist() == [1.0] * 4
-    assert call.wait_seconds is None
-    clock = StepClock()
-    clock.add(call)
-    assert (clock.seconds_per_step, clock.wait_seconds, clock.input_wait_share) == (1.0, None, None)
-
-
-def test_a_clock_that_is_set_back_makes_no_negative_times():
-    marks, waits = np.array([100.0, 40.0, 40.5]), np.array([-60.0, 0.25])
-    call = call_times(1.0, 1.0, marks, waits, runs_ahead=False)
-    assert call.step_seconds.tolist() == [0.0, 0.5]
-    assert call.wait_seconds.tolist() == [0.0, 0.25]
-
-
-def test_calls_grow_to_their_time():
-    assert next_call_steps(1, 0.001, target_seconds=0.2) == 2
-    assert next_call_steps(64, 0.1, target_seconds=0.2) == 128
-    assert next_call_steps(64, 0.4, target_seconds=0.2) == 32
-    assert next_call_steps(1, 9.0, target_seconds=0.2) == 1

@@ -56,7 +56,6 @@ def _trained(path):
         learning_rate=0.1,
         seconds=2.0,
         seconds_per_step=0.2,
-        input_wait_share=0.1,
         examples_per_second=100.0,
     )
     record = TrainingRecord([epoch], 10, "done", 1, "loss", 1, None, 1, 2.0, 0.5)

@@ -349,10 +349,10 @@ def test_examples_in_parquet_are_not_counted(tmp_path):
 def test_a_training_pass_of_fewer_rows_stops_the_run(
     ingested, split_rows, tmp_path, monkeypatch, lost
 ):
-    (tmp_path / "utilisation.json").touch()
+    (tmp_path / "training.json").touch()
     rows = split_rows["train"] - lost
-    used = SimpleNamespace(input=SimpleNamespace(rows=rows))
-    monkeypatch.setattr(row_check, "read_utilisation", lambda uri: used)
+    record = SimpleNamespace(input_rows=rows)
+    monkeypatch.setattr(row_check, "read_training_record", lambda uri: record)
     if not lost:
         stated = info_of(ingested, standard_artifacts.ModelRun, tmp_path)
         assert stated["read"] == stated["written"] == {"train": rows}

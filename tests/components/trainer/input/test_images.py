@@ -204,12 +204,6 @@ def test_several_labels_are_a_mapping_by_name(source):
     assert found["image/height"].numpy().tolist() == [4] * 5
 
 
-def test_the_facts_of_an_input(source):
-    facts = Input.images(source, options=options(cache="memory")).facts()
-    assert (facts.kind, facts.files, facts.rows, facts.columns) == ("images", 3, 23, 2)
-    assert (facts.batch_rows, facts.cache, facts.compressed) == (5, "memory", False)
-
-
 # What is decoded, pixel by pixel.
 
 ROWS = np.array([[0, 100, 200, 250], [50, 150, 250, 0]], np.uint8)[..., None]

@@ -1,0 +1,357 @@
+"""Keras callback that saves a training, resumes it, and stops it on a signal or a bad loss.
+
+It also gives `fit` its train and test functions. Both split what `fit` runs at once
+(`steps_per_execution`) into calls of about 0.2 s, after each of which a training can stop. In an
+epoch that a resumed training enters in the middle, `fit` counts the steps from the epoch's begin,
+and the train function skips those that were done before.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from penstock.components.activity import tell
+from penstock.components.errors import DataError, UsageError, counted, short_error
+from penstock.components.trainer.checkpoints import Checkpoints, Saved, exported_variables
+from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
+from penstock.components.trainer.options import EarlyStop, TrainOptions
+from penstock.components.trainer.record import EpochRecord, best_epoch, should_stop
+from penstock.components.trainer.steps import Logs, Steps
+from penstock.components.trainer.utilisation.speed import Meter, kept_seconds
+from penstock.components.trainer.workers import Workers
+
+logger = logging.getLogger(__name__)
+
+# Target duration of a call into TensorFlow in seconds. A call itself costs a millisecond; signals
+# are noticed only at its end.
+_CALL_SECONDS = 0.2
+
+
+class Backup(keras.callbacks.Callback):
+    """The state of a training; `step` and `epochs` include those before a resumption.
+
+    It must come first among the callbacks: later ones may swap the weights.
+    """
+
+    def __init__(
+        self,
+        steps: Steps,
+        options: TrainOptions,
+        checkpoints: Checkpoints | None,
+        start: InputStart,
+        flag: InterruptFlag,
+        workers: Workers | None,
+        meter: Meter,
+        *,
+        batch_rows: int | None,
+        has_eval: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._steps, self._options, self._checkpoints = steps, options, checkpoints
+        self._start, self._flag, self._workers, self._meter = start, flag, workers, meter
+        self._batch_rows, self._clock = batch_rows, clock
+        self._has_signal = False  # of any worker; all agree
+        self._call_steps = 1
+        self._begin = self._end = self._passed = 0
+        self._saved_at: tuple[int, int] | None = None
+        self._saved_seconds = clock()
+        self._logs: Logs = {}
+        self._restored_metrics: list[np.ndarray] = []
+        self._best_values: list[np.ndarray] = []  # used without checkpoints
+        self._evaluated = 0
+        self._timer = CallTimer()
+        self.calls = CallTimer()
+        self.batches: Any = None
+        self.step = 0
+        self.epochs: list[EpochRecord] = []
+        self.resumed_from: int | None = None
+        self.first_step_seconds: float | None = None
+        self.rule = options.early_stop or EarlyStop(metric="val_loss" if has_eval else "loss")
+
+    @property
+    def best(self) -> EpochRecord | None:
+        return best_epoch(self.epochs, self.rule)
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Returns why the training is over; None if it is not."""
+        early = self._options.early_stop
+        if early and self.epochs and should_stop(self.epochs, early):
+            return f"{early.metric} no better for {counted(early.patience_epochs, 'epoch')}"
+        total = self._options.total_steps
+        return f"all {total} steps done" if self._epochs_end >= total else None
+
+    @property
+    def epochs_left(self) -> int:
+        """Returns the number of epochs, with a begun one, until all steps are done."""
+        left = self._options.total_steps - self._end_of_epoch()
+        return 1 + max(0, -(-left // self._options.epoch_steps))
+
+    def resume(self, saved: Saved, model: keras.Model) -> None:
+        assert self._checkpoints is not None
+        total = self._options.total_steps
+        if saved.start.step > total:
+            raise UsageError(
+                f"{saved.path}: the checkpoint has {saved.start.step} steps, more than the "
+                f"{total} that this training is to have in all: ask for more steps, or remove the "
+                "checkpoints"
+            )
+        self._checkpoints.restore(saved)
+        self.step = self.resumed_from = saved.start.step
+        self.epochs = list(saved.epochs)
+        self._saved_at = (self.step, len(self.epochs))
+        if self.step > self._epochs_end:
+            self._restored_metrics = [value.numpy() for value in model.metrics_variables]
+
+    def run_train(self, batches: Any) -> Logs:
+        """Runs the steps of one execution of `fit`; returns the metrics since their reset."""
+        self.batches = batches
+        self._passed += self.model.steps_per_execution
+        end = min(self._begin + self._passed, self._end)
+        while self.step < end:
+            self.stop_if_interrupted()
+            self._call(batches, min(end, self._next_save()))
+        return self._logs or self.model.get_metrics_result()
+
+    def run_test(self, batches: Any) -> Logs:
+        """Runs the test steps of one execution of `fit`."""
+        done, wanted = 0, self.model.steps_per_execution
+        while done < wanted:
+            count = min(self._call_steps, wanted - done)
+            ran = self._steps.evaluate(batches, count)
+            self._agree(0.0)
+            self.stop_if_interrupted()
+            done += ran
+            if ran < count:
+                break
+        self._evaluated += done
+        if not done:
+            raise StopIteration
+        return self.model.get_metrics_result()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._begin, self._passed, self._end = self._epochs_end, 0, self._end_of_epoch()
+        self._timer, self._logs = CallTimer(), {}
+        assign(self.model.metrics_variables, self._restored_metrics)
+        self._restored_metrics = []
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        self.stop_if_interrupted()
+        self.save()  # an error in the evaluation loses no step of the epoch
+        self._evaluated = 0
+
+    def on_test_end(self, logs: Any = None) -> None:
+        if not self._evaluated:
+            raise DataError("eval_data is empty")
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        metrics = _flat(logs or {})
+        if not math.isfinite(metrics.get("val_loss", 0.0)):
+            self._fail(f"the evaluation loss is {metrics['val_loss']} after step {self.step}")
+        timer = self._timer
+        per_step = timer.seconds_per_step
+        record = EpochRecord(
+            epoch=epoch + 1,
+            step=self.step,
+            steps=self.step - self._begin,
+            metrics=metrics,
+            learning_rate=float(tf.convert_to_tensor(self.model.optimizer.learning_rate)),
+            seconds=timer.seconds,
+            seconds_per_step=per_step,
+            examples_per_second=self._batch_rows / per_step
+            if per_step and self._batch_rows
+            else None,
+        )
+        self.epochs.append(record)
+        self.save()
+        if self._options.early_stop and self.best is record and not self._checkpoints:
+            self._best_values = [value.numpy() for value in exported_variables(self.model)]
+        tell(str(record), is_milestone=True)
+        if self.stop_reason:
+            self.model.stop_training = True
+
+    def stop_if_interrupted(self) -> None:
+        name = self._flag.name if self._workers is None or self._has_signal else None
+        if self._has_signal and name is None:
+            name = "another worker was told to stop"
+        if name is None:
+            return
+        place = f"{name} at step {self.step} of {self._options.total_steps}"
+        if self._checkpoints is None:
+            raise TrainingInterruptedError(f"{place}: nothing is saved, train() has no resume_dir")
+        self.save()
+        raise TrainingInterruptedError(
+            f"{place}: saved in {self._checkpoints.directory}; run again to go on from there"
+        )
+
+    def kept_seconds(self) -> list[float]:
+        """Returns seconds per step of further steps on one batch; the model stays as it is."""
+        if self.batches is None or not self.calls.groups:
+            return []
+        batches, self.batches = self.batches, None  # ends the reading ahead
+        try:
+            batch = self._steps.resident(next(batches))
+        except (StopIteration, tf.errors.OpError) as error:
+            logger.warning("steps without an input cannot be timed: %s", short_error(error))
+            return []
+        del batches
+        return kept_seconds(
+            self.model,
+            lambda steps: self._steps.repeat(batch, steps),
+            call_steps=self._call_steps,
+            steps=self.calls.steps,
+        )
+
+    def save(self) -> None:
+        """Saves the state, unless the last checkpoint has it."""
+        at = (self.step, len(self.epochs))
+        if self._checkpoints is None or at == self._saved_at:
+            return
+        best = self.best if self._options.early_stop else None
+        start = replace(self._start, step=self.step)
+        self._checkpoints.save(start, self.epochs, best_step=best.step if best else None)
+        self._saved_at, self._saved_seconds = at, self._clock()
+
+    def restore_best(self) -> int:
+        """Restores the weights of the best epoch if options say so; returns the model's epoch."""
+        best, last = self.best, self.epochs[-1]
+        if self._options.early_stop is None or best is None or best is last:
+            return last.epoch
+        values = self._best_values
+        if self._checkpoints:
+            values = self._checkpoints.model_values(best.step)
+        assign(self.model.variables, values)
+        return best.epoch
+
+    @property
+    def _epochs_end(self) -> int:
+        """Returns the last step of the last recorded epoch, whose options may have been others."""
+        return self.epochs[-1].step if self.epochs else 0
+
+    def _end_of_epoch(self) -> int:
+        # A resumed run may have shorter epochs than the epoch in which it resumes.
+        options = self._options
+        return max(self.step, min(self._epochs_end + options.epoch_steps, options.total_steps))
+
+    def _next_save(self) -> int:
+        every = self._options.checkpoint_every_steps
+        return (self.step // every + 1) * every if every else self._options.total_steps
+
+    def _call(self, batches: Any, end: int) -> None:
+        count = min(self._call_steps, end - self.step)
+        begin = time.perf_counter()
+        try:
+            done, self._logs = self._steps.train(batches, count)
+        except tf.errors.OutOfRangeError as error:
+            raise UsageError(
+                f"train_data ended after step {self.step}: it must be endless, as Input.train's is"
+            ) from error
+        seconds = time.perf_counter() - begin
+        self.step += done
+        loss = float(self._logs["loss"])
+        if not math.isfinite(loss):
+            self._fail(f"the loss became {loss} at step {self.step}")
+        if self.first_step_seconds is None:
+            self.first_step_seconds = seconds  # is compiled, so not timed with the others
+            self._meter.start()
+        else:
+            self._timer.add(done, seconds)
+            self.calls.add(done, seconds)
+            self._meter.sample()
+        mean, is_due = self._agree(seconds)
+        if self.calls.groups:
+            self._call_steps = max(1, min(int(done * _CALL_SECONDS / mean), 2 * done))
+        every = self._options.checkpoint_every_steps
+        if is_due or (every and self.step % every == 0 and self.step < self._options.total_steps):
+            self.save()
+        self._tell(loss)
+
+    def _agree(self, seconds: float) -> tuple[float, bool]:
+        """Returns the mean duration of a call over all workers, and whether a save is due.
+
+        All workers must run the same number of steps in the next call, and save and stop at the
+        same step.
+        """
+        every = self._options.checkpoint_every_seconds
+        is_due = self._clock() - self._saved_seconds >= every
+        if self._workers is None:
+            return max(seconds, 1e-9), is_due
+        values = [int(1e6 * seconds), self._flag.name is not None, is_due]
+        micros, signals, due = self._workers.total(values)
+        self._has_signal = signals > 0
+        return max(micros, 1) / 1e6 / len(self._workers.addresses), due > 0
+
+    def _tell(self, loss: float) -> None:
+        total = self._options.total_steps
+        text = f"step {self.step:,} of {total:,}, loss {loss:.4g}"
+        if per_step := self._timer.seconds_per_step:
+            if self._batch_rows:
+                text += f", {self._batch_rows / per_step:,.0f} rows/s"
+            text += f", {(total - self.step) * per_step:,.0f} s left"
+        tell(text)
+
+    def _fail(self, what: str) -> None:
+        kept = ""
+        if self._checkpoints and (saved := self._checkpoints.newest()):
+            kept = f"; the state of step {saved.start.step} is kept in {saved.path}"
+        raise DataError(
+            f"{what}; nothing is exported{kept}. Look for NaN, inf or wrong scales in the features "
+            "(penstock inspect, the statistics), lower the learning rate or clip gradients"
+        )
+
+
+class CallTimer:
+    """Steps and seconds of calls, in at most 512 groups of neighbouring calls."""
+
+    _MOST = 512
+
+    def __init__(self) -> None:
+        self.groups: list[tuple[int, float]] = []
+        self._group_calls = 1
+        self._calls = 0
+
+    def add(self, steps: int, seconds: float) -> None:
+        if self._calls % self._group_calls:
+            steps, seconds = steps + self.groups[-1][0], seconds + self.groups.pop()[1]
+        self.groups.append((steps, seconds))
+        self._calls += 1
+        if self._calls == self._MOST * self._group_calls:
+            pairs = zip(self.groups[::2], self.groups[1::2], strict=True)
+            self.groups = [(a + b, s + t) for (a, s), (b, t) in pairs]
+            self._group_calls *= 2
+
+    @property
+    def steps(self) -> int:
+        return sum(steps for steps, _ in self.groups)
+
+    @property
+    def seconds(self) -> float:
+        return sum(seconds for _, seconds in self.groups)
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        return self.seconds / self.steps if self.groups else None
+
+
+def _flat(logs: dict[str, Any]) -> dict[str, float]:
+    """Returns the logs as numbers; several values of one as `name_0`, ..."""
+    values: dict[str, float] = {}
+    for name, result in logs.items():
+        parts = np.ravel(keras.ops.convert_to_numpy(result)).tolist()
+        names = [name] if len(parts) == 1 else [f"{name}_{i}" for i in range(len(parts))]
+        values.update(zip(names, map(float, parts), strict=True))
+    return values
+
+
+def assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray]) -> None:
+    for variable, value in zip(variables, values, strict=False):
+        variable.assign(value)

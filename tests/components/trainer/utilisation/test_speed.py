@@ -1,0 +1,93 @@
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import psutil
+import pytest
+
+from penstock.components.trainer.utilisation import speed
+from penstock.components.trainer.utilisation.speed import Meter, cgroup_cpu_seconds, kept_seconds
+
+
+def test_cpu_seconds_are_the_cgroups_and_only_without_one_the_machines(tmp_path):
+    machine = psutil.cpu_times()
+    assert cgroup_cpu_seconds(tmp_path) >= sum(machine) - machine.idle - 1
+    (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 2000000\n")
+    assert cgroup_cpu_seconds(tmp_path) == 2.5
+    (tmp_path / "cpuacct").mkdir()
+    (tmp_path / "cpuacct/cpuacct.usage").write_text("1500000000\n")
+    assert cgroup_cpu_seconds(tmp_path) == 1.5
+
+
+@pytest.fixture
+def clocks(monkeypatch):
+    """Wall, own and cgroup CPU seconds of the start and the end, on two of 64 cores."""
+    values = iter(
+        [SimpleNamespace(wall=0, own=1, cgroup=5), SimpleNamespace(wall=10, own=9, cgroup=25)]
+    )
+    monkeypatch.setattr(speed, "_CpuSeconds", lambda: next(values))
+    monkeypatch.setattr(speed, "available_cores", lambda: 2.0)
+
+
+def test_cpu_shares_are_of_the_cores_of_the_cgroup(clocks):
+    meter = Meter()
+    meter.start()
+    meter.stop()
+    found = meter.speed([(4, 2.0), (4, 1.0)], [0.1, 0.2])
+    assert (found.run_seconds, found.kept_seconds) == ((0.5, 0.25), (0.1, 0.2))
+    assert (found.cores, found.own_share, found.others_share) == (2.0, 0.4, pytest.approx(0.6))
+    assert found.gpu_idle_share is None
+
+
+def test_calls_become_ten_parts_and_one_call_is_too_few(clocks):
+    meter = Meter()
+    meter.start()
+    meter.stop()
+    assert len(meter.speed([(1, 1.0)] * 100, [1.0, 1.0]).run_seconds) == 10
+    assert meter.speed([(1, 1.0)], [1.0, 1.0]) is None
+    assert meter.speed([(1, 1.0)] * 100, []) is None
+
+
+class Nvml:
+    """Stands for NVML on a machine with two GPUs, busy for 20 and 60 %."""
+
+    class NVMLError(Exception):
+        pass
+
+    def nvmlInit(self):  # noqa: N802
+        pass
+
+    def nvmlDeviceGetCount(self):  # noqa: N802
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
+        return index
+
+    def nvmlDeviceGetHandleByUUID(self, name):  # noqa: N802
+        return {"GPU-b": 1}[name]
+
+    def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
+        return SimpleNamespace(gpu=(20, 60)[handle])
+
+
+@pytest.mark.parametrize(
+    ("visible", "busy"), [("0,1", 0.4), ("1", 0.6), ("GPU-b", 0.6), ("", None), ("-1", None)]
+)
+def test_gpus_are_those_that_the_process_sees(visible, busy):
+    assert speed._Gpus(Nvml(), visible).busy_share() == busy
+
+
+def test_steps_on_a_kept_batch_leave_the_model_as_it_is():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    before = [weight.numpy() for weight in model.weights]
+    counts = []
+
+    def run(steps):
+        counts.append(steps)
+        model.weights[0].assign_add(np.ones((2, 1)))
+
+    assert len(kept_seconds(model, run, call_steps=100, steps=1000)) == 5
+    assert counts == [1, 20, 20, 20, 20, 20]  # at most a tenth of the run's steps in all
+    for weight, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), value)
