@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument(
         "--s3-image", default="", help="image whose s3.sh starts an S3 server, for other-store"
     )
-    parser.add_argument("--own-image", default="", help="made by penstock image")
+    parser.add_argument("--own-image", default="", help="image with a package of your own")
     parser.add_argument("--own-pipeline", default="mine.pipeline:create_pipeline")
     parser.add_argument(
         "--only", nargs="*", default=[], metavar="CHECK", help="checks to run; by default all"

@@ -268,7 +268,7 @@ def _until(true: Callable[[], object], *, minutes: int) -> None:
 
 
 def users_image_runs(cluster: Cluster, image: str, pipeline: str) -> str:
-    """A pipeline of a user's package, from the image that `penstock image` made."""
+    """A pipeline of a user's package, from an image of their own."""
     if not image:
         raise NotThereError("no --own-image given")
     by_tag = "" if "@" in image else "--allow-mutable-tag"

@@ -73,8 +73,5 @@ def command(
         after = f" after {', '.join(task.upstream)}" if task.upstream else ""
         typer.echo(f"{task.name}{after}")
     for package in plan.packages:
-        typer.echo(
-            f"the image must have your package {package}: penstock image {package} makes one",
-            err=True,
-        )
+        typer.echo(f"the image must have your package {package}, on its Python path", err=True)
     typer.echo(f"{out}: {len(plan.tasks)} tasks; next: penstock submit {quote(str(out))}")

@@ -23,7 +23,6 @@ from penstock.pipelines.cli import (
     containers,
     doctor,
     export,
-    image,
     ingest,
     init,
     inspect,
@@ -46,7 +45,7 @@ from penstock.pipelines.terminal.output import ForgivingStream, plain
 
 # Commands whose result is more than what they print.
 _WORKING = (
-    *("init", "run", "predict", "report", "ingest", "pack", "export", "compile", "image"),
+    *("init", "run", "predict", "report", "ingest", "pack", "export", "compile"),
     *("submit", "node", "bench", "worker", "component", "notify"),
 )
 _REWORDED = (
@@ -85,7 +84,6 @@ for _one in (
         inspect,
         verify,
         compile_,
-        image,
         submit,
     ),
     *(doctor, node),

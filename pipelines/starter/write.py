@@ -25,6 +25,7 @@ _AROUND = {
     "README.md": "README.md",
     "gitignore": ".gitignore",
     "pytest.ini": "pytest.ini",
+    "Dockerfile": "Dockerfile",
     "ci.yml": ".github/workflows/test.yml",
     "test_pipeline.py": "tests/test_pipeline.py",
 }

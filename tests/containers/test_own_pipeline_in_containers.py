@@ -1,14 +1,14 @@
-"""A pipeline from outside the repository, in a package of its own: `penstock image` to a run."""
+"""A user's pipeline: the Dockerfile of `penstock init`, a package of its own, to a run."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from docker_cli import docker
 
 pytestmark = [pytest.mark.image, pytest.mark.timeout(1200)]
 
 OWN = "penstock-own:test"
+TEMPLATES = Path(__file__).parents[2] / "pipelines/starter/templates/shared"
 PIPELINE = """\
 from pathlib import Path
 
@@ -35,14 +35,9 @@ def test_user_package_runs_from_its_own_image(cluster, tmp_path):
     (package / "__init__.py").touch()
     (package / "pipeline.py").write_text(PIPELINE)
     (package / "words.txt").write_text("hello")
-    subprocess.run(
-        [
-            *(Path(sys.executable).parent / "penstock", "image", "mine.pipeline"),
-            *("--base", cluster.image, "--allow-mutable-tag", "--tag", OWN),
-        ],
-        cwd=tmp_path,
-        check=True,
-    )
+    dockerfile = (TEMPLATES / "Dockerfile.j2").read_text().replace("{{ package }}", "mine")
+    (tmp_path / "Dockerfile").write_text(dockerfile)
+    docker("build", "--build-arg", f"BASE={cluster.image}", "--tag", OWN, str(tmp_path))
     run = cluster.run_well(cluster.compile("mine.pipeline:create_pipeline", "own", image=OWN))
 
     assert run.states == {"copy_words": "COMPLETE"}

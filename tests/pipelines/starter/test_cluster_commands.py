@@ -6,6 +6,7 @@ image is built and run by tests/containers.
 
 import os
 import shlex
+import subprocess
 
 import pytest
 
@@ -42,10 +43,20 @@ def test_commands_of_the_readme_build_compile_and_submit(penstock, tmp_path, ser
         readme = readme.replace(placeholder, value)
     lines = [shlex.split(line) for line in readme.splitlines() if "registry.example" in line]
     lines += [shlex.split(line) for line in readme.splitlines() if "penstock submit" in line]
-    assert [line[1] for line in lines] == ["image", "compile", "submit"]
+    assert [line[1] for line in lines] == ["build", "compile", "submit"]
 
-    run(*lines[0][1:], folder=folder)
-    assert "build --tag registry.example/churn" in (tmp_path / "docker.log").read_text()
+    subprocess.run(
+        shlex.join(lines[0]).replace("'&&'", "&&"),
+        shell=True,
+        cwd=folder,
+        env=environment,
+        check=True,
+    )
+    assert (tmp_path / "docker.log").read_text().splitlines() == [
+        f"build --build-arg BASE=registry.example/penstock@{DIGEST} --tag registry.example/churn .",
+        "push registry.example/churn",
+    ]
+    assert 'RUN python -c "import churn.pipeline"' in (folder / "Dockerfile").read_text()
     run(*lines[1][1:], folder=folder)
     run(*lines[2][1:], folder=folder)
     [body] = [body for _, path, _, body, _ in server.requests if path.endswith("/runs")]
