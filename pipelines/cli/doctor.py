@@ -22,12 +22,12 @@ def command(
     placement: Annotated[
         Path | None, typer.Option(help="Placement that pipelines are compiled with.")
     ] = None,
-    image: Annotated[str | None, typer.Option(help="Image that all tasks run.")] = None,
 ) -> None:
     """Check a Kubeflow Pipelines server and a namespace; print one line per check, with the remedy.
 
-    Checks the server over HTTP, and the rest through Kubernetes with your kubeconfig; a check whose
-    objects it may not read is "unseen". Changes nothing. Exit 1: a fault would stop a run.
+    Checks version and login of the server, then, with your kubeconfig, the account, the claim and
+    the secrets of runs; what it may not read is "unseen". Changes nothing. Exit 1: a fault would
+    stop a run.
 
     Example: penstock doctor --kubeflow http://localhost:8080 --namespace team-a
     """
@@ -36,7 +36,7 @@ def command(
     from penstock.pipelines.kubeflow.placement import read_placement
 
     faults = 0
-    checks = examine(kubeflow, namespace, service_account, read_placement(placement), image)
+    checks = examine(kubeflow, namespace, service_account, read_placement(placement))
     for subject, (state, text) in checks:
         faults += state == "fault"
         typer.echo(f"{state:<8} {subject}: {text}")

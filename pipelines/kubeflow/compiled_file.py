@@ -72,7 +72,6 @@ class CompiledFile:
     name: str
     parameters: Mapping[str, Mapping[str, Any]]
     tasks: Mapping[str, str]
-    retries: bool
 
     def arguments(self, texts: Sequence[str]) -> dict[str, Any]:
         """Parses `NAME=VALUE` texts by the types in the file."""
@@ -122,7 +121,6 @@ def read_compiled_file(path: Path) -> CompiledFile:
             name=spec["pipelineInfo"]["name"],
             parameters=spec["root"].get("inputDefinitions", {}).get("parameters", {}),
             tasks={name: task["taskInfo"]["name"] for name, task in tasks.items()},
-            retries=any("retryPolicy" in task for task in tasks.values()),
         )
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
         raise DataError(

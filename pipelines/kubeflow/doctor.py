@@ -1,135 +1,137 @@
 """Checks of a Kubeflow Pipelines server and of a namespace, before the first run.
 
-In: the server's address, a namespace, a placement, an image. Out: one finding per check. Reaches
-the server and the registry over HTTP, and the Kubernetes API with the caller's kubeconfig; a check
-whose objects the caller may not read is "unseen".
+In: the server's address, a namespace, an account, a placement. Out: one finding per check. Reaches
+the server over HTTP, and the Kubernetes API with the caller's kubeconfig; changes nothing.
 """
 
 import re
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 from kubernetes import client, config
 from urllib3.exceptions import HTTPError
 
 from penstock.components.errors import PenstockError, one_line
-from penstock.pipelines.kubeflow.namespace_checks import (
-    Result,
-    Target,
-    check_cluster,
-    fault,
-    ok,
-    unseen,
-    warning,
-)
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.server import check_login, connect, health, server_errors
+from penstock.pipelines.kubeflow.server import connect, health, server_errors
 
 # KFP releases whose protos the tests use to parse compiled files.
-OLDEST, NEWEST = (2, 5), (2, 17)
+_OLDEST, _NEWEST = (2, 5), (2, 17)
 _TIMEOUT_SECONDS = 10
-_MANIFESTS = (
-    "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
-    "application/vnd.docker.distribution.manifest.list.v2+json, "
-    "application/vnd.docker.distribution.manifest.v2+json"
-)
-_IMAGE = re.compile(
-    r"(?P<host>[^/]+[.:][^/]*)/(?P<name>[^@]+?)(:(?P<tag>[\w.-]+))?(@(?P<digest>.+))?"
-)
+
+
+class Result(NamedTuple):
+    """State and sentence of a check; the sentence of a fault names the remedy."""
+
+    state: Literal["ok", "warning", "fault", "unseen"]
+    text: str
 
 
 def examine(
-    host: str, namespace: str | None, account: str | None, placement: Placement, image: str | None
+    host: str, namespace: str | None, account: str | None, placement: Placement
 ) -> Iterator[tuple[str, Result]]:
     """Yields subject and result of all checks, the checks of the server first."""
-    answer: dict[str, Any] = {}
+    several = False
     try:
         answer = health(host)
+        several = bool(answer.get("multi_user"))
+        yield "server", _version(str(answer.get("tag_name") or ""), several)
+        yield "login", _login(host, namespace)
     except PenstockError as error:
-        yield "server", fault(str(error))
-    several = bool(answer.get("multi_user"))
-    version = _version(str(answer.get("tag_name") or ""))
-    if answer:
-        yield "server", _check_version(version, several)
-        yield "login", _check_login(host, namespace, several)
-    if image:
-        yield "image", _check_image(image, placement)
+        yield "server", Result("fault", str(error))
+    space = namespace or "kubeflow"
+    account = account or ("default-editor" if several else "pipeline-runner")
     try:
-        api = _kubernetes()
+        core = _kubernetes()
     except (config.ConfigException, client.ApiException, HTTPError) as error:
         why = f"{type(error).__name__}: {one_line(error)}"
-        yield "cluster", unseen(f"no Kubernetes API to ask ({why}), so all else was not looked at")
+        yield "cluster", Result("unseen", f"no Kubernetes API to ask ({why})")
         return
-    account = account or ("default-editor" if several else "pipeline-runner")
-    yield from check_cluster(Target(api, namespace or "kubeflow", account, placement, version))
+    yield "account", _account(core, space, account)
+    if placement.volume:
+        yield "claim", _claim(core, space, placement.volume.claim)
+    for name, keys in _secrets(placement).items():
+        yield "secret", _secret(core, space, name, keys)
 
 
-def _kubernetes() -> client.ApiClient:
+def _kubernetes() -> client.CoreV1Api:
     try:
         config.load_kube_config()
     except config.ConfigException:
         config.load_incluster_config()
-    api = client.ApiClient()
-    client.VersionApi(api).get_code(_request_timeout=_TIMEOUT_SECONDS)
-    return api
+    client.VersionApi().get_code(_request_timeout=_TIMEOUT_SECONDS)
+    return client.CoreV1Api()
 
 
-def _check_version(version: tuple[int, ...], several: bool) -> Result:
+def _version(tag: str, several: bool) -> Result:
     users = "several users" if several else "one user"
-    if not version:
-        return warning(f"Kubeflow Pipelines of an unknown version, {users}")
-    text = f"Kubeflow Pipelines {'.'.join(map(str, version))}, {users}"
-    tested = f"compiled files are tested for {_dotted(OLDEST)} to {_dotted(NEWEST)}"
-    if version[:2] < OLDEST:
-        return fault(f"{text}; {tested}: upgrade the server")
-    return warning(f"{text}; {tested}") if version[:2] > NEWEST else ok(text)
+    found = re.match(r"v?(\d+)\.(\d+)", tag)
+    text = f"Kubeflow Pipelines {tag or 'of an unknown version'}, {users}"
+    version = tuple(map(int, found.groups())) if found else ()
+    tested = f"{text}; compiled files are tested for 2.{_OLDEST[1]} to 2.{_NEWEST[1]}"
+    if version and version < _OLDEST:
+        return Result("fault", f"{tested}: upgrade the server")
+    return Result("ok", text) if version and version <= _NEWEST else Result("warning", tested)
 
 
-def _check_login(host: str, namespace: str | None, several: bool) -> Result:
-    if several and not namespace:
-        return fault("the server has several users: name yours with --namespace")
+def _login(host: str, namespace: str | None) -> Result:
     try:
-        text = check_login()
         server = connect(host, namespace)
         with server_errors(host):
             server.list_runs(page_size=1, namespace=namespace)
     except PenstockError as error:
-        return fault(str(error))
-    return ok(f"{text}; it may list runs{f' of {namespace}' if namespace else ''}")
+        return Result("fault", str(error))
+    return Result("ok", f"it may list runs{f' of {namespace}' if namespace else ''}")
 
 
-def _check_image(image: str, placement: Placement) -> Result:
-    found = _IMAGE.fullmatch(image)
-    if not found:
-        return unseen(f"{image} names no registry: each node of the cluster must have it")
-    reference = found["digest"] or found["tag"] or "latest"
-    address = f"https://{found['host']}/v2/{found['name']}/manifests/{reference}"
-    request = urllib.request.Request(address, method="HEAD", headers={"Accept": _MANIFESTS})
+def _account(core: client.CoreV1Api, space: str, account: str) -> Result:
+    remedy = "apply an overlay of k8s/, or name another with --service-account"
+    found = _look(core.read_namespaced_service_account, account, space, remedy)
+    return found if isinstance(found, Result) else Result("ok", f"{account} in {space}")
+
+
+def _claim(core: client.CoreV1Api, space: str, name: str) -> Result:
+    read = core.read_namespaced_persistent_volume_claim
+    found = _look(read, name, space, "apply an overlay of k8s/")
+    if isinstance(found, Result):
+        return found
+    # Some storage classes bind a claim only when a pod uses it.
+    state: Any = "ok" if found.status.phase == "Bound" else "warning"
+    return Result(state, f"{name} is {found.status.phase}, {', '.join(found.spec.access_modes)}")
+
+
+def _secrets(placement: Placement) -> dict[str, Sequence[str]]:
+    wanted: dict[str, Sequence[str]] = dict.fromkeys(placement.image_pull_secrets, ())
+    wanted |= {name: [*keys] for name, keys in placement.secret_env.items()}
+    if placement.metadata_mysql:
+        login = placement.mysql_secret
+        wanted[login.name] = [login.user_key, login.password_key]
+        if login.tls_name:
+            wanted[login.tls_name] = ["ca.crt"]
+    if placement.notify and placement.notify.webhook_secret:
+        wanted[placement.notify.webhook_secret] = [placement.notify.webhook_key]
+    return wanted
+
+
+def _secret(core: client.CoreV1Api, space: str, name: str, keys: Sequence[str]) -> Result:
+    literals = "".join(f" --from-literal={key}=..." for key in keys)
+    remedy = f"kubectl -n {space} create secret generic {name}{literals}"
+    found = _look(core.read_namespaced_secret, name, space, remedy)
+    if isinstance(found, Result):
+        return found
+    lacking = [key for key in keys if key not in (found.data or {})]
+    if lacking:
+        return Result("fault", f"{name} lacks {', '.join(lacking)}: {remedy}")
+    return Result("ok", f"{name} in {space}")
+
+
+def _look(read: Callable[..., Any], name: str, space: str, remedy: str) -> Any:
+    """Returns an object, or the result that says why there is none."""
     try:
-        urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS).close()
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 404:
-            return fault(f"{found['host']} has no {found['name']} {reference}: push it")
-        if error.code not in (401, 403):
-            return unseen(f"{found['host']} answers {error.code}")
-        if placement.image_pull_secrets:
-            return unseen(f"{found['host']} asks for a login; pods have image_pull_secrets")
-        return warning(
-            f"{found['host']} asks for a login: unless the cluster's nodes have one, name a secret "
-            "in the placement's image_pull_secrets"
-        )
-    except OSError as error:
-        return unseen(f"{found['host']} cannot be reached from here ({one_line(error)})")
-    return ok(f"{found['host']} has it, without a login")
-
-
-def _version(tag: str) -> tuple[int, ...]:
-    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", tag)
-    return tuple(int(part) for part in found.groups() if part) if found else ()
-
-
-def _dotted(version: Sequence[int]) -> str:
-    return ".".join(map(str, version))
+        return read(name, space, _request_timeout=_TIMEOUT_SECONDS)
+    except client.ApiException as error:
+        if error.status == 404:
+            return Result("fault", f"no {name} in {space}: {remedy}")
+        return Result("unseen", f"{name}: Kubernetes answers {error.status} {error.reason}")
+    except HTTPError as error:
+        return Result("unseen", f"{name}: {one_line(error)}")

@@ -4,16 +4,14 @@ kfp's own client waits 25 seconds for a server that does not answer, and then pr
 Penstock first sends one plain request for the server's health.
 """
 
-import base64
 import io
 import json
 import os
-import time
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,6 @@ TOKEN, TOKEN_FILE = "PENSTOCK_KFP_TOKEN", "PENSTOCK_KFP_TOKEN_FILE"
 # KFP's variable with the path of the token that Kubernetes mounts into a pod and renews.
 _MOUNTED_TOKEN = "KF_PIPELINES_SA_TOKEN_PATH"
 _AUDIENCE = "pipelines.kubeflow.org"
-_REMEDY = f"kubectl create token ACCOUNT --audience {_AUDIENCE} makes one"
 _HEALTH = "/apis/v2beta1/healthz"
 _TIMEOUT_SECONDS = 10
 _REFUSED = (401, 403)
@@ -83,18 +80,6 @@ def server_errors(host: str) -> Iterator[None]:
         raise DataError(f"{host} does not answer any more ({type(error).__name__})") from error
 
 
-def check_login() -> str:
-    """Returns when the token expires, by its text (a JWT); DataError if it cannot be valid."""
-    token = read_token()
-    if token is None:
-        return "no token, and the server asks for none"
-    claims = _claims(token)
-    if fault := _claims_fault(claims):
-        raise DataError(fault)
-    left = claims.get("exp", 0) - time.time()
-    return f"the token expires in {left / 60:,.0f} minutes" if left > 0 else "a token"
-
-
 def health(host: str) -> dict[str, Any]:
     """Returns the server's answer about itself, with `multi_user` and `tag_name`."""
     if not host.startswith(("http://", "https://")):
@@ -130,32 +115,12 @@ def health(host: str) -> dict[str, Any]:
 
 
 def _refused(host: str, status: int) -> DataError:
-    return DataError(f"{host} refuses the login ({status}); {_token_fault(read_token())}")
-
-
-def _token_fault(token: str | None) -> str:
-    if token is None:
-        return f"set {TOKEN} or {TOKEN_FILE} to a token: {_REMEDY}"
-    return _claims_fault(_claims(token)) or (
-        "the token is not accepted; has its account rights in the namespace?"
+    remedy = f"kubectl create token ACCOUNT --audience {_AUDIENCE} makes one"
+    return DataError(
+        f"{host} refuses the login ({status}): set {TOKEN} or {TOKEN_FILE} to a token that has not "
+        f"expired, for the audience {_AUDIENCE}, of an account with rights in the namespace; "
+        f"{remedy}"
     )
-
-
-def _claims(token: str) -> dict[str, Any]:
-    claims: dict[str, Any] = {}
-    with suppress(IndexError, ValueError):
-        payload = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    return claims
-
-
-def _claims_fault(claims: Mapping[str, Any]) -> str | None:
-    expiry, audience = claims.get("exp"), claims.get("aud", [])
-    if isinstance(expiry, int | float) and expiry < time.time():
-        return f"the token expired {(time.time() - expiry) / 60:,.0f} minutes ago: {_REMEDY}"
-    if claims and _AUDIENCE not in audience:
-        return f"the token is for {audience or 'no audience'}, not for {_AUDIENCE}: {_REMEDY}"
-    return None
 
 
 def _wrong_version(host: str) -> DataError:

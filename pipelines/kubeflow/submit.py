@@ -1,26 +1,33 @@
-"""Runs and schedules of compiled pipelines on a Kubeflow Pipelines server."""
+"""Runs of compiled pipelines on a Kubeflow Pipelines server, by kfp's own client.
 
-import re
+In: a compiled file and values of its parameters. Out: the run's id; with `wait`, the state of each
+node on stderr, what its pod waits for, and why it failed.
+"""
+
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import kfp
+from kubernetes import client, config
+from urllib3.exceptions import HTTPError
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.pipelines.kubeflow.compiled_file import CompiledFile, read_compiled_file
-from penstock.pipelines.kubeflow.names import SPAN_FROM_NAME
 from penstock.pipelines.kubeflow.server import connect, server_errors
 from penstock.pipelines.terminal.tables import console
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 # During a run of hours the server may restart.
 _MAX_FAILED_POLLS = 10
-# Argo's names for the attempts of a node with a retry strategy.
-_FIRST_TRY, _SECOND_TRY = "executor(0)", "executor(1)"
-_CRON_FIELDS = re.compile(r"[\w*/,?-]+( [\w*/,?-]+){4}")
+# Pods that start as they should are ready within a minute.
+_PATIENCE_SECONDS = 60.0
+_KUBERNETES_SECONDS = 10
+# Argo's reasons of a pod that starts as it should.
+_STARTING = ("PodInitializing", "ContainerCreating")
 
 
 def submit(
@@ -32,86 +39,45 @@ def submit(
     parameters: Sequence[str],
     namespace: str | None,
     service_account: str | None,
-    schedule: str | None = None,
     wait: bool = False,
     seconds_between_polls: float = 5.0,
 ) -> str:
-    """Starts a run of a compiled pipeline, or makes a schedule of runs, and returns its id.
-
-    Runs of a schedule never overlap. After a pause or a long run KFP starts only the last of the
-    missed runs: it takes the newest span in any case.
-    """
-    cron = None if schedule is None else check_cron(schedule)
+    """Starts a run of a compiled pipeline and returns its id."""
     file = read_compiled_file(path)
     arguments = file.arguments(parameters)
-    client = connect(host, namespace)
+    server = connect(host, namespace)
     with server_errors(host):
-        asked: dict[str, Any] = {
-            "experiment_id": client.create_experiment(
-                experiment, namespace=namespace
-            ).experiment_id,
-            "pipeline_package_path": str(path),
-            "params": arguments,
-            "service_account": service_account,
-        }
-        if cron:
-            made = client.create_recurring_run(
-                **asked,
-                job_name=name or file.name,
-                cron_expression=cron,
-                max_concurrency=1,
-                no_catchup=True,
-            )
-            return str(made.recurring_run_id)
-        now = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
-        run = client.run_pipeline(**asked, job_name=name or f"{file.name} {now}")
-    console(stderr=True).print(f"run {run.run_id}: {host.rstrip('/')}/#/runs/details/{run.run_id}")
+        made = server.create_run_from_pipeline_package(
+            str(path),
+            arguments,
+            run_name=name or f"{file.name} {datetime.now():%Y-%m-%d %H:%M:%S}",
+            experiment_name=experiment,
+            namespace=namespace,
+            service_account=service_account,
+        )
+    run_id = str(made.run_id)
+    console(stderr=True).print(f"run {run_id}: {host.rstrip('/')}/#/runs/details/{run_id}")
     if wait:
-        _follow(client, host, str(run.run_id), file, seconds_between_polls)
-    return str(run.run_id)
-
-
-def check_cron(text: str) -> str:
-    """Returns five cron fields in KFP's form, which begins with the seconds."""
-    fields = " ".join(text.split())
-    if not _CRON_FIELDS.fullmatch(fields):
-        raise UsageError(
-            f'--schedule takes the five fields of cron, as "0 3 * * *" (minute, hour, day, month, '
-            f"weekday), got {text!r}"
-        )
-    return f"0 {fields}"
-
-
-def span_parameter(path: Path, address: str) -> str:
-    """Returns `--span-from` as `NAME=VALUE` for a parameter of a compiled pipeline."""
-    from penstock.components.example_gen.spans import split_span_address
-
-    folder, _ = split_span_address(address)
-    if "://" not in folder and not folder.startswith("/"):
-        raise UsageError(f"--span-from must be an address or an absolute path, got {address!r}")
-    name = SPAN_FROM_NAME
-    if name not in read_compiled_file(path).parameters:
-        raise UsageError(
-            f"{path}: --span-from needs a pipeline with one ExampleGen that reads files, compiled "
-            "by this version of Penstock"
-        )
-    return f"{name}={address}"
+        _follow(server, host, namespace or "kubeflow", run_id, file, seconds_between_polls)
+    return run_id
 
 
 def _follow(
-    client: kfp.Client,
+    server: kfp.Client,
     host: str,
+    namespace: str,
     run_id: str,
     file: CompiledFile,
     seconds_between_polls: float,
 ) -> None:
-    output = console(stderr=True)
+    say = console(stderr=True).print
     shown: dict[str, str] = {}
-    failed_polls = 0
+    told: set[str] = set()
+    failed_polls, changed = 0, time.monotonic()
     while True:
         try:
             with server_errors(host):
-                run = client.get_run(run_id)
+                run = server.get_run(run_id)
             failed_polls = 0
         except DataError:
             failed_polls += 1
@@ -119,43 +85,89 @@ def _follow(
                 raise
             time.sleep(seconds_between_polls)
             continue
-        details = _details(run, file.tasks)
-        states = {file.tasks[d.display_name]: str(d.state) for d in details if d.state}
+        states = {file.tasks[d.display_name]: str(d.state) for d in _details(run, file) if d.state}
         for node, state in states.items():
             if shown.get(node) != state:
-                output.print(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
+                say(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
+                changed = time.monotonic()
         shown = states
         if run.state in _FINAL:
             break
+        if time.monotonic() - changed > _PATIENCE_SECONDS:
+            _tell(waits_of_pods(namespace, run_id, file.tasks), told, say)
+            changed = time.monotonic()
         time.sleep(seconds_between_polls)
     if run.state != "SUCCEEDED":
-        raise DataError(f"run {run_id} {str(run.state).lower()}{_why(run, file)}")
-    output.print(f"run {run_id} succeeded")
+        why = _why(run, file, failures_of_pods(namespace, run_id, file.tasks))
+        raise DataError(f"run {run_id} {str(run.state).lower()}{why}")
+    say(f"run {run_id} succeeded")
 
 
-def _why(run: Any, file: CompiledFile) -> str:
+def _tell(waits: Mapping[str, str], told: set[str], say: Callable[[str], None]) -> None:
+    for node, reason in waits.items():
+        # ErrImagePull and ImagePullBackOff take turns.
+        if (line := f"{node} waits: {reason}") not in told:
+            told.add(line)
+            say(f"{datetime.now():%H:%M:%S} {line}")
+
+
+def _why(run: Any, file: CompiledFile, messages: Mapping[str, str]) -> str:
     reasons = []
-    for detail in _details(run, file.tasks):
+    for detail in _details(run, file):
         if detail.state == "FAILED":
-            message = getattr(detail.error, "message", None)
-            reasons.append(file.tasks[detail.display_name] + (f" ({message})" if message else ""))
+            node = file.tasks[detail.display_name]
+            message = messages.get(node) or getattr(detail.error, "message", None)
+            reasons.append(node + (f" ({message})" if message else ""))
     if reasons:
-        return f": {', '.join(reasons)}; the log of its pod says why{_not_retried(run, file)}"
+        return f": {', '.join(reasons)}; the log of its pod says why"
     message = getattr(run.error, "message", None)
     return f": {' '.join(str(message).split())}" if message else ""
 
 
-def _not_retried(run: Any, file: CompiledFile) -> str:
-    """Returns a hint if Argo's attempts show that the server does not retry failed nodes."""
-    names = {str(detail.display_name) for detail in run.run_details.task_details}
-    if not file.retries or _FIRST_TRY not in names or _SECOND_TRY in names:
-        return ""
-    return (
-        ". It was not retried, though the file asks for it: this server's retryPolicy is OnError, "
-        "as KFP 2.17 installs it; docs/kubeflow/operations.md, Retries, has the patch"
-    )
-
-
-def _details(run: Any, tasks: Mapping[str, str]) -> list[Any]:
+def _details(run: Any, file: CompiledFile) -> list[Any]:
     details = getattr(run.run_details, "task_details", None) or []
-    return [detail for detail in details if detail.display_name in tasks]
+    return [detail for detail in details if detail.display_name in file.tasks]
+
+
+def waits_of_pods(namespace: str, run_id: str, tasks: Mapping[str, str]) -> dict[str, str]:
+    """Returns what the pods of a run wait for by node: an image, a Kubernetes node, the quota.
+
+    Empty if the caller's kubeconfig may not list workflows of the namespace.
+    """
+    found = _messages(namespace, run_id, tasks, "Pending")
+    return {node: text for node, text in found if not text.startswith(_STARTING)}
+
+
+def failures_of_pods(namespace: str, run_id: str, tasks: Mapping[str, str]) -> dict[str, str]:
+    """Returns the last words of failed pods of a run by node; see `waits_of_pods`."""
+    return dict(_messages(namespace, run_id, tasks, "Failed", "Error"))
+
+
+def _messages(
+    namespace: str, run_id: str, tasks: Mapping[str, str], *phases: str
+) -> Iterator[tuple[str, str]]:
+    """Yields node and message of Argo's pods in these phases: Argo copies the pods' own reasons."""
+    workflows: list[Any] = []
+    with suppress(config.ConfigException, client.ApiException, HTTPError):
+        try:
+            config.load_kube_config()
+        except config.ConfigException:
+            config.load_incluster_config()
+        workflows = client.CustomObjectsApi().list_namespaced_custom_object(
+            *("argoproj.io", "v1alpha1", namespace, "workflows"),
+            label_selector=f"pipeline/runid={run_id}",
+            _request_timeout=_KUBERNETES_SECONDS,
+        )["items"]
+    for workflow in workflows:
+        nodes = workflow.get("status", {}).get("nodes", {})
+        for pod in (one for one in nodes.values() if one.get("type") == "Pod"):
+            if pod.get("phase") in phases and pod.get("message"):
+                owner = _task_of(pod, tasks)
+                yield tasks.get(owner, owner), " ".join(pod["message"].split())
+
+
+def _task_of(pod: Mapping[str, Any], tasks: Mapping[str, str]) -> str:
+    """Returns KFP's task of a pod: Argo's names are paths, `RUN.root.trainer.executor(0)`."""
+    parts = str(pod.get("name", "")).split(".")
+    known = [part for part in parts if part.removesuffix("-driver") in tasks]
+    return known[-1].removesuffix("-driver") if known else str(pod.get("displayName", parts[-1]))

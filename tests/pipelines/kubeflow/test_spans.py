@@ -65,7 +65,7 @@ def test_node_whose_driver_fails_is_failed_and_its_message_says_why(tmp_path):
 
 
 def test_span_from_replaces_the_address_of_the_data(tmp_path):
-    """`penstock submit --span-from`: a parameter of the compiled pipeline."""
+    """`penstock submit --parameter span_from=...`: a parameter of the compiled pipeline."""
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "trips.csv").write_text("day\n1\n")
     node = ShardedExampleGen("/elsewhere").with_beam_pipeline_args(local_beam_args(1))
