@@ -1,5 +1,11 @@
-"""Training from TFRecord shards: input, loop, utilisation, export.
+"""Training from TFRecord shards: input, Keras' fit, verdict, export.
 
 `pipelines/taxi/run_fn.py` is a whole `run_fn` for TFX's Trainer; docs/training.md has a training
 without TFX.
 """
+
+import os
+
+# GPU memory is taken as needed, which leaves the rest to other processes on the GPU. TensorFlow
+# reads this when its first operation opens the GPU, so it is set before any part is imported.
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")

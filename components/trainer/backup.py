@@ -60,7 +60,7 @@ class Backup(keras.callbacks.Callback):
         self._start, self._flag, self._workers, self._meter = start, flag, workers, meter
         self._batch_rows, self._clock = batch_rows, clock
         self._has_signal = False  # of any worker; all agree
-        self._call_steps = 1
+        self._call_steps = self._test_steps = 1
         self._begin = self._end = self._passed = 0
         self._saved_at: tuple[int, int] | None = None
         self._saved_seconds = clock()
@@ -126,9 +126,11 @@ class Backup(keras.callbacks.Callback):
         """Runs the test steps of one execution of `fit`."""
         done, wanted = 0, self.model.steps_per_execution
         while done < wanted:
-            count = min(self._call_steps, wanted - done)
+            count = min(self._test_steps, wanted - done)
+            begin = time.perf_counter()
             ran = self._steps.evaluate(batches, count)
-            self._agree(0.0)
+            seconds, _ = self._agree(time.perf_counter() - begin)
+            self._test_steps = _next_count(count, seconds)
             self.stop_if_interrupted()
             done += ran
             if ran < count:
@@ -147,7 +149,7 @@ class Backup(keras.callbacks.Callback):
     def on_test_begin(self, logs: Any = None) -> None:
         self.stop_if_interrupted()
         self.save()  # an error in the evaluation loses no step of the epoch
-        self._evaluated = 0
+        self._evaluated, self._test_steps = 0, 1
 
     def on_test_end(self, logs: Any = None) -> None:
         if not self._evaluated:
@@ -269,7 +271,7 @@ class Backup(keras.callbacks.Callback):
             self._meter.sample()
         mean, is_due = self._agree(seconds)
         if self.calls.groups:
-            self._call_steps = max(1, min(int(done * _CALL_SECONDS / mean), 2 * done))
+            self._call_steps = _next_count(done, mean)
         every = self._options.checkpoint_every_steps
         if is_due or (every and self.step % every == 0 and self.step < self._options.total_steps):
             self.save()
@@ -340,6 +342,11 @@ class CallTimer:
     @property
     def seconds_per_step(self) -> float | None:
         return self.seconds / self.steps if self.groups else None
+
+
+def _next_count(steps: int, seconds: float) -> int:
+    """Returns how many steps take about `_CALL_SECONDS`, at most twice `steps`."""
+    return max(1, min(int(steps * _CALL_SECONDS / seconds), 2 * steps))
 
 
 def _flat(logs: dict[str, Any]) -> dict[str, float]:

@@ -12,6 +12,7 @@ import logging
 import os
 import posixpath
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,6 +29,9 @@ from penstock.components.trainer.record import EpochRecord
 logger = logging.getLogger(__name__)
 
 _STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
+_RESUME_DIR = re.compile(r"^resume-[0-9a-f]{16}$")
+# A training saves every few minutes while steps run; a week also covers a long evaluation.
+_ABANDONED_SECONDS = 7 * 24 * 3600.0
 _VARIABLES = "variables"
 _STATE = "state.json"
 _NO_SPACE = "No space left on device"
@@ -173,8 +177,16 @@ class Checkpoints:
             ) from error
 
     def clear(self) -> None:
-        if self._scratch is None:
-            _remove(self.directory)
+        """Removes the checkpoints, and those that trainings with other options left long ago."""
+        if self._scratch is not None:
+            return
+        _remove(self.directory)
+        parent, name = posixpath.split(self.directory.rstrip("/"))
+        if _RESUME_DIR.match(name):
+            for other in tf.io.gfile.listdir(parent):
+                folder = posixpath.join(parent, other.rstrip("/"))
+                if _RESUME_DIR.match(other.rstrip("/")) and _is_abandoned(folder):
+                    _remove(folder)
 
     def _path(self, step: int) -> str:
         return posixpath.join(self.directory, f"step-{step:08d}")
@@ -211,6 +223,13 @@ def _read_whole(path: str) -> Saved:
         state = json.loads(file.read())
     epochs = tuple(from_record(EpochRecord, epoch) for epoch in state["epochs"])
     return Saved(path, epochs, from_record(InputStart, state["start"]))
+
+
+def _is_abandoned(folder: str) -> bool:
+    """Returns whether no checkpoint was saved for so long that no training can still run."""
+    states = tf.io.gfile.glob(posixpath.join(folder, "step-*", _STATE))
+    saved = [tf.io.gfile.stat(state).mtime_nsec / 1e9 for state in states]
+    return bool(saved) and time.time() - max(saved) > _ABANDONED_SECONDS
 
 
 def _remove(path: str | os.PathLike[str]) -> None:

@@ -75,6 +75,8 @@ def python_op(function: Callable[..., Any], inputs: list[Any], kinds: Any) -> An
 
 def names_of(label: Label, features: Collection[str]) -> tuple[str, ...]:
     names = () if label is None else (label,) if isinstance(label, str) else tuple(label)
+    if len(set(names)) < len(names):
+        raise UsageError(f"label must name each feature once, got {', '.join(names)}")
     for name in names:
         if name not in features:
             raise UsageError(f"label {name!r} is not a feature; there are {', '.join(features)}")

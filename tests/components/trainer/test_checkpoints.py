@@ -1,3 +1,6 @@
+import os
+import time
+
 import keras
 import numpy as np
 import pytest
@@ -125,3 +128,19 @@ def test_the_folder_is_beside_the_execution_and_depends_on_the_key():
     assert first != resume_dir("/root/Trainer/model_run/7", {"files": ["b"], "steps": 3})
     with pytest.raises(UsageError, match="the key of a resume_dir must be JSON values only"):
         resume_dir("/root/1", {"model": object()})
+
+
+def test_checkpoints_of_other_options_are_removed_once_they_are_old(tmp_path):
+    def saved(number, age_seconds):
+        folder = tmp_path / f"resume-{number:016x}"
+        checkpoints = opened(folder)
+        checkpoints.save(at(2), [], best_step=None)
+        when = time.time() - age_seconds
+        os.utime(folder / "step-00000002/state.json", (when, when))
+        return checkpoints
+
+    saved(1, age_seconds=8 * 24 * 3600)
+    saved(2, age_seconds=0)
+    (tmp_path / "resume-mine").mkdir()
+    saved(3, age_seconds=0).clear()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"resume-{2:016x}", "resume-mine"]

@@ -13,6 +13,7 @@ from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.record import read_training_record
+from penstock.components.trainer.steps import Steps
 
 
 class Run:
@@ -212,6 +213,33 @@ def test_an_interruption_in_evaluation_goes_on_with_it(run, toy):
     assert record.epochs[0].metrics == run(epochs=1, resume=False).record.epochs[0].metrics
 
 
+def test_an_evaluation_stops_at_the_end_of_a_call_of_its_own_length(run, monkeypatch):
+    # Its batches may take far longer than those of training.
+    counts, evaluate = [], Steps.evaluate
+
+    def told(self, batches, count):
+        counts.append(count)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(self, batches, count)
+
+    monkeypatch.setattr(Steps, "evaluate", told)
+    with pytest.raises(TrainingInterruptedError, match="SIGTERM at step 100 of 200"):
+        run(epochs=2, steps_per_epoch=100)
+    assert counts == [1]
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(1e-9, [5, 6]), (300, [])])
+def test_steps_are_saved_by_time(run, seconds, kept):
+    class Fail(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 5:
+                raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        run(epochs=1, steps_per_epoch=9, checkpoint_every_seconds=seconds, callbacks=[Fail()])
+    assert run.checkpoints == [f"step-{step:08d}" for step in kept]
+
+
 def test_an_early_stop_keeps_the_best_weights(run, toy):
     # Labels of the evaluation are turned round: learning makes it worse from the start.
     worse = toy.dataset().map(lambda x, y: (x, 1 - y))
@@ -344,6 +372,29 @@ def test_what_is_no_compiled_model_is_refused(run, build_model, message):
 def test_a_cluster_of_one_trains(run, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["a:1"]}}')
     assert run(epochs=1).record.steps == 4
+
+
+def test_averages_schedule_and_accumulation_are_the_optimizers(run, toy):
+    def build_model():
+        model = toy.build_model()
+        rate = keras.optimizers.schedules.CosineDecay(0.1, 12)
+        more = {"use_ema": True, "ema_momentum": 0.5, "gradient_accumulation_steps": 2}
+        model.compile(keras.optimizers.SGD(rate, **more), "binary_crossentropy", jit_compile=False)
+        return model
+
+    rule = EarlyStop(metric="val_loss", mode="max", patience_epochs=9)  # the first is the best
+    swap = keras.callbacks.SwapEMAWeights
+    options = {"early_stop": rule, "resume": True}
+    whole = run(build_model, **options, callbacks=[swap()])
+    rates = [epoch.learning_rate for epoch in whole.record.epochs]
+    assert rates == pytest.approx([0.075, 0.025, 0], abs=1e-8)
+    with pytest.raises(TrainingInterruptedError):
+        run(build_model, **options, callbacks=[swap(), *stop_after(2)])
+    resumed = run(build_model, **options, callbacks=[swap()])
+    assert (resumed.record.resumed_from, resumed.record.exported_epoch) == (8, 1)
+    for one in (whole, resumed):
+        loss = one.model.evaluate(toy.dataset(), verbose=0)
+        assert whole.record.epochs[0].metrics["val_loss"] == pytest.approx(loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])

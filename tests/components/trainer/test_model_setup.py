@@ -39,3 +39,18 @@ def test_statistics_of_a_replica_alone_are_told(our_messages, replicas, synchron
     layers = [norm(name=name, synchronized=synchronized) for name in ("one", "two")]
     make_model(model_of(*layers, frozen), strategy=strategy)
     assert our_messages() == warnings
+
+
+@pytest.mark.parametrize("before", [None, "false"])
+def test_memory_growth_is_set_before_tensorflow_opens_a_gpu(penstock, before):
+    code = """
+        import os, sys
+        if sys.argv[1:]: os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = sys.argv[1]
+        else: os.environ.pop("TF_FORCE_GPU_ALLOW_GROWTH", None)
+        [sys.modules.pop(name) for name in list(sys.modules) if "penstock.components.tr" in name]
+        import penstock
+        penstock.training.Input
+        print(os.environ["TF_FORCE_GPU_ALLOW_GROWTH"])
+    """
+    done = penstock.run_code(code, *([before] if before else []))
+    assert done.stdout.split() == [before or "true"]

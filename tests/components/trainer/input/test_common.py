@@ -31,6 +31,12 @@ def test_a_batch_that_replicas_cannot_share_is_refused(make_input, kind):
         make_input(kind, batch_size=5, input_context=context)
 
 
+def test_a_label_that_is_named_twice_is_refused(shards, data):
+    reading = Input.rows(shards, data.spec, options=InputOptions(batch_size=5), label=["y", "y"])
+    with pytest.raises(UsageError, match="label must name each feature once, got y, y"):
+        reading.train()
+
+
 def rows_of(batches, count):
     return [batch[1].numpy().ravel().tolist() for batch in itertools.islice(batches, count)]
 
