@@ -6,7 +6,6 @@ in one phase after the other; all other operations are functions of small lists.
 and the writer of the SavedModel are TFT's own.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +26,6 @@ from tensorflow_transform import (
     graph_tools,
     impl_helper,
     nodes,
-    tf_utils,
 )
 from tensorflow_transform.beam import analysis_graph_builder, analyzer_impls, beam_nodes
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
@@ -92,7 +90,7 @@ class _Analysis:
         annotators.clear_asset_annotations(graph)
         fingerprint = graph_tools.get_analyzers_fingerprint(graph, inputs)
         future, _, leaves = analysis_graph_builder.build(graph, inputs, outputs, {}.keys(), None)
-        traverser = nodes.Traverser(_Calls(graph, traced.temporary, self._run_phase))
+        traverser = nodes.Traverser(_Calls(traced.temporary, self._run_phase))
         # This finds all accumulating operations before any row is read.
         model = traverser.visit_value_node(future)
         for leaf in leaves:
@@ -264,13 +262,10 @@ class _Column:
 class _Calls(nodes.Visitor):
     """Turns TFT's operations into calls; raises NotInBatchesError at the first unknown one."""
 
-    def __init__(
-        self, graph: tf.Graph, temporary: str, run_phase: Callable[[_Phase], list[Any]]
-    ) -> None:
+    def __init__(self, temporary: str, run_phase: Callable[[_Phase], list[Any]]) -> None:
         self._run_phase = run_phase
         self._small: dict[type, Callable[..., list[Any]]] = {
             **_SMALL,
-            analyzer_nodes.ExtractVocabularyReservedTokens: partial(_reserved_tokens, graph),
             analyzer_nodes.VocabularyOrderAndWrite: partial(_write_vocabulary, temporary),
         }
 
@@ -314,6 +309,10 @@ def _check_supported(operation: Any) -> None:
         operation.key_fn or operation.informativeness_threshold != float("-inf")
     ):
         raise NotInBatchesError("a vocabulary by keys or by informativeness")
+    if isinstance(operation, analyzer_nodes.VocabularyOrderAndWrite) and (
+        operation.fingerprint_shuffle or operation.file_format != "text"
+    ):
+        raise NotInBatchesError("a vocabulary that is shuffled or no text file")
 
 
 # Functions of operations on short lists: they take the operation and the elements of each input,
@@ -331,24 +330,6 @@ def _packed_merge(operation: Any, given: list[Any]) -> list[Any]:
 
 def _merged(combiner: Any, accumulators: list[Any]) -> Any:
     return combiner.extract_output(combiner.merge_accumulators(accumulators))
-
-
-def _merge_per_key(operation: Any, given: list[Any]) -> list[Any]:
-    by_key: dict[Any, list[Any]] = {}
-    for key, accumulator in given:
-        by_key.setdefault(key, []).append(accumulator)
-    return [(key, _merged(operation.combiner, several)) for key, several in by_key.items()]
-
-
-def _format_keys(operation: Any, given: list[Any]) -> list[Any]:
-    dtypes = [info.dtype for info in operation.combiner.output_tensor_infos()]
-    tagged = {o.tag: o.value for o in analyzer_impls._merge_outputs_by_key(given, dtypes)}
-    return [tagged[tag] for tag in ("key", *map(str, range(len(dtypes))))]
-
-
-def _format_large(operation: Any, given: list[Any]) -> list[Any]:
-    text = tf.compat.as_str_any
-    return [(text(",".join(map(text, values))), key) for key, values in given]
 
 
 def _merge_vocabulary(operation: Any, given: list[pa.Table]) -> list[pa.Table]:
@@ -379,34 +360,15 @@ def _prune_vocabulary(operation: Any, given: list[pa.Table]) -> list[tuple[Any, 
     return analyzer_impls.maybe_add_empty_vocabulary_dummy(pairs, operation.input_dtype)
 
 
-def _reserved_tokens(graph: tf.Graph, operation: Any) -> list[Any]:
-    return [[tf_utils.fetch_vocabulary_reserved_tokens(graph, operation.name)]]
-
-
-def _write_vocabulary(
-    temporary: str, operation: Any, given: list[Any], reserved: list[Any] | None = None
-) -> list[Any]:
+def _write_vocabulary(temporary: str, operation: Any, given: list[Any]) -> list[Any]:
     pairs = list(given)
-    tokens: list[bytes] = reserved[0][0] if reserved is not None else []
-    if len(tokens):
-        taken = set(tokens)
-        pairs = [pair for pair in pairs if pair[1] not in taken]
-    if operation.fingerprint_shuffle:
-        pairs.sort(key=lambda pair: hashlib.sha1(pair[1]).digest())
-    elif reserved is not None or not operation.input_is_sorted:
+    if not operation.input_is_sorted:
         pairs.sort(reverse=True)
-    pairs[:0] = [(-1, token) for token in tokens]
     pairs = analyzer_impls.maybe_add_empty_vocabulary_dummy(pairs, operation.input_dtype)
     line = analyzer_impls._count_and_token_to_bytes if operation.store_frequency else _token
     path = os.path.join(temporary, operation.vocab_filename)
-    if operation.file_format == "text":
-        with tf.io.gfile.GFile(path, "wb") as file:
-            file.write(b"".join(line(*pair) + b"\n" for pair in pairs))
-    else:
-        path += ".tfrecord.gz"
-        with tf.io.TFRecordWriter(path, "GZIP") as records:
-            for pair in pairs:
-                records.write(line(*pair))
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(b"".join(line(*pair) + b"\n" for pair in pairs))
     return [np.array(path)]
 
 
@@ -426,12 +388,6 @@ _SMALL: Mapping[type, Callable[..., list[Any]]] = {
     analyzer_nodes.PackedCombineMerge: _packed_merge,
     analyzer_nodes.ExtractCombineMergeOutputs: lambda op, given: list(given[0]),
     analyzer_nodes.ExtractPackedCombineMergeOutputs: lambda op, given: list(given[0]),
-    analyzer_nodes.CacheableCombinePerKeyMerge: _merge_per_key,
-    analyzer_nodes.CacheableCombinePerKeyFormatKeys: _format_keys,
-    analyzer_nodes.CacheableCombinePerKeyFormatLarge: _format_large,
-    analyzer_nodes.ScaleAndFlattenPerKeyBucketBouandaries: lambda op, given: list(
-        analyzer_impls._join_boundary_rows(given[0])
-    ),
     analyzer_nodes.VocabularyMerge: _merge_vocabulary,
     analyzer_nodes.VocabularyCount: _count_vocabulary,
     analyzer_nodes.VocabularyPrune: _prune_vocabulary,

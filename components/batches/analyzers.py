@@ -97,49 +97,21 @@ class _PackedCombine(Accumulating):
         return [{one.label: one.combiner.compact(own) for one, own in pairs}]
 
 
-class _CombinePerKey(Accumulating):
-    """One combiner per key: calls it once per row, as TFT does."""
-
-    def create(self) -> dict[Any, Any]:
-        return {}
-
-    def add(self, accumulator: dict[Any, Any], batch: Batch) -> dict[Any, Any]:
-        combiner = self._combiner
-        keys, *values = extracted(batch, self.keys)
-        for row, key in enumerate(keys):
-            own = accumulator.get(key)
-            own = combiner.create_accumulator() if own is None else own
-            accumulator[key] = combiner.add_input(own, [value[row] for value in values])
-        return accumulator
-
-    def merge(self, accumulators: Sequence[dict[Any, Any]]) -> dict[Any, Any]:
-        by_key: dict[Any, list[Any]] = {}
-        for accumulator in accumulators:
-            for key, own in accumulator.items():
-                by_key.setdefault(key, []).append(own)
-        merged = self._combiner.merge_accumulators
-        return {key: merged(several) for key, several in by_key.items()}
-
-    def output(self, accumulator: dict[Any, Any]) -> list[Any]:
-        return list(accumulator.items())
-
-
 class _Vocabulary(Accumulating):
-    """Distinct tokens with counts or summed weights, as tables with columns `token, count`."""
+    """Distinct tokens with counts, as tables with columns `token, count`."""
 
     def __init__(self, operation: Any, keys: Any) -> None:
         super().__init__(operation, keys)
-        known = (_VocabOrderingType.FREQUENCY, _VocabOrderingType.WEIGHTED_FREQUENCY)
-        if operation.vocab_ordering_type not in known:
-            raise NotInBatchesError("a vocabulary by mutual information")
+        if operation.vocab_ordering_type != _VocabOrderingType.FREQUENCY:
+            raise NotInBatchesError("a vocabulary by weights or mutual information")
 
     def create(self) -> list[pa.Table]:
         return []
 
     def add(self, accumulator: list[pa.Table], batch: Batch) -> list[pa.Table]:
-        tokens, *weights = extracted(batch, self.keys)
+        [tokens] = extracted(batch, self.keys)
         if len(tokens):
-            accumulator.append(_counted(tokens, weights[0] if weights else None))
+            accumulator.append(_counted(tokens))
         return [summed(accumulator)] if len(accumulator) >= _MAX_UNMERGED else accumulator
 
     def merge(self, accumulators: Sequence[list[pa.Table]]) -> list[pa.Table]:
@@ -153,7 +125,6 @@ class _Vocabulary(Accumulating):
 ACCUMULATING: Mapping[type, type[Accumulating]] = {
     analyzer_nodes.CacheableCombineAccumulate: _Combine,
     analyzer_nodes.PackedCombineAccumulate: _PackedCombine,
-    analyzer_nodes.CacheableCombinePerKeyAccumulate: _CombinePerKey,
     analyzer_nodes.VocabularyAccumulate: _Vocabulary,
 }
 
@@ -171,12 +142,7 @@ def summed(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.table([sums["token"], sums["count_sum"]], ["token", "count"])
 
 
-def _counted(tokens: np.ndarray, weights: np.ndarray | None) -> pa.Table:
+def _counted(tokens: np.ndarray) -> pa.Table:
     values = pa.array(tokens, pa.large_binary() if tokens.dtype == object else None)
-    if weights is None:
-        counts = values.value_counts()
-        return pa.table([counts.field("values"), counts.field("counts")], ["token", "count"])
-    codes = values.dictionary_encode()
-    size = len(codes.dictionary)
-    sums = np.bincount(codes.indices.to_numpy(), weights=weights, minlength=size)
-    return pa.table([codes.dictionary, sums], ["token", "count"])
+    counts = values.value_counts()
+    return pa.table([counts.field("values"), counts.field("counts")], ["token", "count"])

@@ -96,7 +96,8 @@ class BatchTransform(component.Transform):
     sums of float32 differ by rounding. Transformed Examples have a manifest, and one shard per raw
     shard.
 
-    TFT's own pipeline does all of it for vocabularies by mutual information or by keys,
+    TFT's own pipeline does all of it for analyzers per key (and histograms), vocabularies by
+    weights, mutual information or keys, shuffled, with reserved tokens or no text files,
     `ptransform_analyzer`, statistics, an analyzer cache, `force_tf_compat_v1`, and records that are
     not tf.train.Examples. The log and the graph's property `not_in_batches` say why.
 

@@ -42,9 +42,11 @@ def find_skew(
         graph: Folder of the TransformGraph that the training rows were transformed by.
         tolerance: Greatest difference, relative to values above 1.
     """
+    answer_to = tf.saved_model.load(model).signatures[signature]
     with _no_optimiser():
-        plain = _loaded_answers(model, signature, rows)
-    ways = {"": answers, " where Python loads it": _loaded_answers(model, signature, rows)}
+        plain = [_as_arrays(answer_to(tf.constant([row]))) for row in rows]
+    loaded = [_as_arrays(answer_to(tf.constant([row]))) for row in rows]
+    ways = {"": answers, " where Python loads it": loaded}
     for where, answered in ways.items():
         if found := _first_difference(answered, plain, tolerance):
             number, text = found
@@ -106,9 +108,14 @@ def _training_features(graph: str, rows: Sequence[bytes]) -> Iterator[dict[str, 
 
     output = TFTransformOutput(graph)
     loader = load_transform(output.transform_savedmodel_dir)
+    spec = output.raw_feature_spec()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def transform(records: tf.Tensor) -> dict[str, Any]:
+        return isolated(loader.apply_transform_model)(tf.io.parse_example(records, spec))
+
     for row in rows:
-        parsed = tf.io.parse_example([row], output.raw_feature_spec())
-        found = isolated(loader.apply_transform_model)(parsed)
+        found = transform(tf.constant([row]))
         yield {name: _dense(value) for name, value in found.items()}
 
 
@@ -131,7 +138,7 @@ def _of_features(session: _opened, features: Sequence[Values]) -> list[Values] |
 
 @contextmanager
 def _no_optimiser() -> Iterator[None]:
-    """Loads and runs models unoptimised; in a session, functions keep options of their own."""
+    """Runs functions unoptimised; in a session they would keep options of their own."""
     name = "disable_meta_optimizer"
     before = tf.config.optimizer.get_experimental_options().get(name, False)
     tf.config.optimizer.set_experimental_options({name: True})
@@ -141,12 +148,8 @@ def _no_optimiser() -> Iterator[None]:
         tf.config.optimizer.set_experimental_options({name: before})
 
 
-def _loaded_answers(model: str, signature: str, rows: Sequence[bytes]) -> list[Values]:
-    answer_to = tf.saved_model.load(model).signatures[signature]
-    return [
-        {name: value.numpy() for name, value in answer_to(tf.constant([row])).items()}
-        for row in rows
-    ]
+def _as_arrays(values: Mapping[str, tf.Tensor]) -> Values:
+    return {name: value.numpy() for name, value in values.items()}
 
 
 def _feature_skew(session: _opened, row: bytes, features: Values, tolerance: float) -> str | None:

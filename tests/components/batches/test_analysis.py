@@ -23,6 +23,7 @@ from tfx_bsl.public import tfxio
 from penstock.components.batches.analysis import analyze
 from penstock.components.batches.analyzers import NotInBatchesError
 from penstock.components.batches.shards import shard_tasks
+from penstock.components.packing.transformed import TransformedRows
 from penstock.recipes import category_ids, image_classes, scaled_numbers, word_counts
 
 FIXED = "presence { min_fraction: 1 } shape { dim { size: %d } }"
@@ -84,7 +85,6 @@ def quantiles(i):
         "b": tft.bucketize(i["x"], 10),
         "q": of_three[:1, 0] + i["x"][:, 0],
         "by": tft.bucketize(i["y"], 5),
-        "h": i["x"] + tf.cast(tft.histogram(i["x"], boundaries=5)[0][0], tf.float32),
         "p": tf.matmul(i["v"], tft.pca(i["v"], 2, tf.float32)),
         "c": i["v"] + tft.covariance(i["v"], tf.float32)[0],
     }
@@ -92,15 +92,11 @@ def quantiles(i):
 
 def vocabularies(i):
     tft.vocabulary(i["words"], store_frequency=True, vocab_filename="stored")
-    reserved = tft.vocabulary(i["k"], vocab_filename="res", reserved_tokens=[b"[PAD]", b"key3"])
     return {
         "k": vocabulary(i["k"], "all"),
         "w": tft.compute_and_apply_vocabulary(i["words"], top_k=50, num_oov_buckets=3),
         "f": vocabulary(i["words"], "often", frequency_threshold=9),
         "n": vocabulary(i["n"], "top", top_k=20),
-        "fs": vocabulary(i["words"], "shuffled", fingerprint_shuffle=True),
-        "wk": vocabulary(i["k"], "weighted", weights=tf.abs(i["x"])),
-        "res": tft.apply_vocabulary(i["k"], reserved),
     }
 
 
@@ -111,17 +107,6 @@ def two_phases(i):
         "t": tft.scale_to_z_score(i["x"] - tft.mean(i["x"])),
         "tf": tft.tfidf(words, 31)[1],
         "own": tf.lookup.StaticHashTable(table, -1).lookup(i["k"]),
-    }
-
-
-def per_key(i):
-    x, k = i["x"][:, 0], i["k"][:, 0]
-    return {
-        "z": tft.scale_to_z_score_per_key(x, k),
-        "m": tft.scale_by_min_max_per_key(x, k),
-        "b": tft.bucketize_per_key(x, k, 4),
-        "file": tft.scale_to_z_score_per_key(x, k, key_vocabulary_filename="keys"),
-        "count": x + tf.cast(tft.count_per_key(k)[1][0], tf.float32),
     }
 
 
@@ -190,22 +175,6 @@ def files_of(graph):
     return found
 
 
-def assert_equal_files(ours, theirs):
-    assert ours.keys() == theirs.keys()
-    for name, data in theirs.items():
-        if name != "keys":
-            assert ours[name] == data, name
-            continue
-        # Mean and variance of each key, in float32.
-        mine, other = (
-            {line.split()[1]: line.split()[0].split(b",") for line in found.splitlines()}
-            for found in (ours[name], data)
-        )
-        assert mine.keys() == other.keys()
-        for key, numbers in other.items():
-            assert [*map(float, mine[key])] == pytest.approx([*map(float, numbers)], rel=1e-5)
-
-
 def assert_equal_values(ours, theirs, name):
     if isinstance(theirs, tf.SparseTensor):
         np.testing.assert_array_equal(ours.indices, theirs.indices, name)
@@ -222,7 +191,7 @@ def approximate(i):
     return {"a": tft.apply_vocabulary(i["k"], found)}
 
 
-FUNCTIONS = [moments, quantiles, vocabularies, two_phases, per_key, penguins, images, tables]
+FUNCTIONS = [moments, quantiles, vocabularies, two_phases, penguins, images, tables]
 
 
 def analyzed(i):
@@ -244,7 +213,7 @@ def graphs(request, folder, tmp_path_factory):
 def test_files_of_a_graph_equal_those_of_tft(graphs):
     ours, theirs = graphs
     assert sorted(os.listdir(ours)) == ["metadata", *sorted(os.listdir(theirs))]
-    assert_equal_files(files_of(ours), files_of(theirs))
+    assert files_of(ours) == files_of(theirs)
     named = sorted(os.listdir(f"{theirs}/transformed_metadata"))
     assert sorted(os.listdir(f"{ours}/transformed_metadata")) == named
     for name in named:
@@ -277,27 +246,55 @@ SEVERAL = text_format.Parse(
     ),
     schema_pb2.Schema(),
 )
+
+
+def plus(x, value):
+    """Adds a number to each value of a column, so that an analyzer's result is in the rows."""
+    if isinstance(x, tf.SparseTensor):
+        return tf.SparseTensor(x.indices, plus(x.values, value), x.dense_shape)
+    return tf.cast(x, tf.float32) + tf.cast(value, tf.float32)
+
+
+def twice_scaled(x):
+    """Needs two phases."""
+    return tft.scale_to_z_score(tft.scale_to_0_1(x))
+
+
+# Analyzers that BatchTransform takes, by what they take.
 NUMBERS = {
     "scale_to_0_1": tft.scale_to_0_1,
     "scale_by_min_max": lambda x: tft.scale_by_min_max(x, -1, 3),
-    "z_score": tft.scale_to_z_score,
-    "z_score of 0_1": lambda x: tft.scale_to_z_score(tft.scale_to_0_1(x)),
+    "scale_to_z_score": tft.scale_to_z_score,
+    "scale_to_gaussian": tft.scale_to_gaussian,
+    "of two phases": twice_scaled,
+    "min": lambda x: plus(x, tft.min(x)),
+    "max": lambda x: plus(x, tft.max(x)),
+    "sum": lambda x: plus(x, tft.sum(x)),
+    "mean": lambda x: plus(x, tft.mean(x)),
+    "var": lambda x: plus(x, tft.var(x)),
+    "size": lambda x: plus(x, tft.size(x)),
+    "bucketize": lambda x: tft.bucketize(x, 4),
 }
 DENSE = {
-    "0_1 by element": lambda x: tft.scale_to_0_1(x, elementwise=True),
-    "z_score by element": lambda x: tft.scale_to_z_score(x, elementwise=True),
-    "min": lambda x: tf.cast(x, tf.float32) + tf.cast(tft.min(x), tf.float32),
-    "max": lambda x: tf.cast(x, tf.float32) + tf.cast(tft.max(x), tf.float32),
-    "sum": lambda x: tf.cast(x, tf.float32) + tf.cast(tft.sum(x), tf.float32),
-    "mean": lambda x: tf.cast(x, tf.float32) - tf.cast(tft.mean(x), tf.float32),
-    "var": lambda x: tf.cast(x, tf.float32) - tf.cast(tft.var(x), tf.float32),
-    "bucketize": lambda x: tft.bucketize(x, 4),
+    "scale_to_0_1 by element": lambda x: tft.scale_to_0_1(x, elementwise=True),
+    "scale_by_min_max by element": lambda x: tft.scale_by_min_max(x, -1, 3, elementwise=True),
+    "scale_to_z_score by element": lambda x: tft.scale_to_z_score(x, elementwise=True),
+    "bucketize by element": lambda x: tft.bucketize(x, 4, elementwise=True),
+    "min by element": lambda x: plus(x, tft.min(x, reduce_instance_dims=False)),
+    "var by element": lambda x: plus(x, tft.var(x, reduce_instance_dims=False)),
+    "quantiles": lambda x: plus(x, tft.quantiles(x, 4, 0.01)[0, 1]),
+    "covariance": lambda x: plus(x, tft.covariance(tf.cast(x, tf.float32), tf.float32)[0, 0]),
     # Nothing is analyzed here: the rows themselves meet the fault of docs/upstream.md.
     "max of a row": lambda x: tf.reduce_max(tf.sqrt(tf.abs(tf.cast(x, tf.float32))), axis=1),
 }
 TEXTS = {
-    "ids": lambda x: tft.compute_and_apply_vocabulary(x),
-    "top": lambda x: tft.compute_and_apply_vocabulary(x, top_k=3, num_oov_buckets=2),
+    "compute_and_apply_vocabulary": lambda x: tft.compute_and_apply_vocabulary(x),
+    "top of a vocabulary": lambda x: tft.compute_and_apply_vocabulary(
+        x, top_k=3, num_oov_buckets=2
+    ),
+    "frequent of a vocabulary": lambda x: tft.compute_and_apply_vocabulary(
+        x, frequency_threshold=30
+    ),
 }
 USES = [
     *((name, column) for name in NUMBERS for column in "abcdmn"),
@@ -335,8 +332,22 @@ def assert_equals_tft(uses, folder, path):
     by_beam(preprocessing_fn, folder, theirs, SEVERAL)
     mine, other = (outputs(graph, folder, SEVERAL) for graph in (ours, theirs))
     assert mine.keys() == other.keys()
+    written = applied(ours, folder)
     for name, values in other.items():
         assert_equal_values(mine[name], values, name)
+        flat = values.values if isinstance(values, tf.SparseTensor) else tf.reshape(values, [-1])
+        assert_equal_values(tf.constant(written[name], flat.dtype), flat, name)
+
+
+def applied(graph, folder):
+    """Values of all rows by feature, as Pack and transformed Examples have them."""
+    rows = TransformedRows(graph)
+    batches = [b for task in shard_tasks(str(folder), "train") for b in rows(task.file, task.shard)]
+    names = batches[0].schema.names
+    return {
+        name: np.concatenate([batch.column(name).flatten().to_numpy() for batch in batches])
+        for name in names
+    }
 
 
 def test_two_columns_that_are_scaled_alone_have_their_own_minimum(tmp_path):
@@ -356,15 +367,22 @@ def test_two_columns_that_are_scaled_alone_have_their_own_minimum(tmp_path):
     assert scaled == [(0.0, 1.0)] * 2
 
 
+@pytest.mark.slow
 def test_all_analyzers_of_all_columns_together_equal_tft(several, tmp_path):
     assert_equals_tft(USES, several, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "examples", [3, pytest.param(20, marks=pytest.mark.slow)], ids=lambda n: f"{n} draws"
+    "examples", [2, pytest.param(20, marks=pytest.mark.slow)], ids=lambda n: f"{n} draws"
 )
 def test_any_analyzers_of_any_columns_equal_tft(examples, several, tmp_path_factory):
-    @hypothesis.settings(max_examples=examples, deadline=None, phases=[hypothesis.Phase.generate])
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=[*hypothesis.HealthCheck],
+    )
     @hypothesis.given(st.lists(st.sampled_from(USES), min_size=2, max_size=6, unique=True))
     def check(uses):
         assert_equals_tft(uses, several, tmp_path_factory.mktemp("drawn"))
@@ -414,9 +432,38 @@ def by_information(i):
     return {"k": vocabulary(i["k"], "mi", labels=i["label"])}
 
 
+def by_weights(i):
+    return {"k": vocabulary(i["k"], "w", weights=tf.abs(i["x"]))}
+
+
 def by_coverage(i):
     key = lambda token: token[:4]  # noqa: E731
     return {"k": vocabulary(i["k"], "c", coverage_top_k=1, top_k=2, key_fn=key)}
+
+
+def reserved(i):
+    return {"k": tft.apply_vocabulary(i["k"], tft.vocabulary(i["k"], reserved_tokens=[b"[PAD]"]))}
+
+
+def shuffled(i):
+    return {"k": vocabulary(i["k"], "s", fingerprint_shuffle=True)}
+
+
+def records(i):
+    return {"k": vocabulary(i["k"], "r", file_format="tfrecord_gzip")}
+
+
+def per_key(i):
+    return {"z": tft.scale_to_z_score_per_key(i["x"][:, 0], i["k"][:, 0])}
+
+
+def histogram(i):
+    """Counts values per bucket, as keys."""
+    return {"h": i["x"] + tf.cast(tft.histogram(i["x"], boundaries=5)[0][0], tf.float32)}
+
+
+def bucketized_per_key(i):
+    return {"z": tft.bucketize_per_key(i["x"][:, 0], i["k"][:, 0], 4)}
 
 
 def by_ptransform(i):
@@ -431,7 +478,14 @@ def by_ptransform(i):
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (by_information, "by mutual information"),
+        (by_information, "by weights or mutual information"),
+        (by_weights, "by weights or mutual information"),
+        (reserved, "operation ExtractVocabularyReservedTokens"),
+        (shuffled, "shuffled or no text file"),
+        (records, "shuffled or no text file"),
+        (per_key, "operation CacheableCombinePerKeyAccumulate"),
+        (histogram, "operation CacheableCombinePerKeyAccumulate"),
+        (bucketized_per_key, "operation CacheableCombinePerKeyAccumulate"),
         (by_coverage, "by keys"),
         (by_ptransform, "operation PTransform"),
     ],

@@ -194,7 +194,10 @@ def test_several_spans_are_analyzed_together_and_transformed_apart(do, taxi_rows
     [
         ({"disable_statistics": 0}, "statistics"),
         ({"force_tf_compat_v1": 1}, "force_tf_compat_v1"),
-        ({"function": f"{__name__}.by_information"}, "a vocabulary by mutual information"),
+        (
+            {"function": f"{__name__}.by_information"},
+            "a vocabulary by weights or mutual information",
+        ),
     ],
 )
 def test_what_only_tft_supports_is_done_by_tfx_with_the_reason(
