@@ -30,7 +30,9 @@ def command(
     data: Annotated[
         str, typer.Argument(help="The table: a file, a glob or a folder; or a folder of images.")
     ],
-    out: Annotated[Path, typer.Option(help="Parquet file to make.")] = Path("predictions.parquet"),
+    out: Annotated[Path, typer.Option(help="File to make: .parquet, or .csv.")] = Path(
+        "predictions.parquet"
+    ),
     overwrite: Overwrite = False,
     source: SourceOptions = None,
 ) -> None:

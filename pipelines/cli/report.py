@@ -58,7 +58,7 @@ class ReportPage:
 
 
 def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overwrite: bool) -> Path:
-    """Writes a page; `overwrite` applies to `out` and to the model card beside it."""
+    """Writes a page; `overwrite` applies to `out`."""
     if len(runs) > MOST_RUNS:
         raise UsageError(f"at most {MOST_RUNS} runs fit beside each other, got {len(runs)}")
     if out is not None:
@@ -72,13 +72,10 @@ def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overw
         from penstock.pipelines.reporting.gather import gather
 
         if len(places) == 1:
-            from penstock.pipelines.reporting.write import card_file, write_report
+            from penstock.pipelines.reporting.write import write_report
 
             if out is None:
                 out = last.folder / last.report_name
-            else:
-                for suffix in (".html", ".json"):
-                    check_file(card_file(out, suffix), overwrite=overwrite)
             write_report(gather(last.run, last.earlier), out)
             return out
         from penstock.pipelines.reporting.compare import compare

@@ -160,9 +160,13 @@ def list_runs(where: str) -> list[RunLine]:
     from penstock.pipelines.runs.stores import find_stores, newest_first
 
     found = []
-    for store, run in newest_first(find_stores(where)):
+    ordered = list(newest_first(find_stores(where)))
+    for at, (store, run) in enumerate(ordered):
         note = read_note(run)
-        pipeline = gather_pipeline(run, note, ())
+        # Without a note, earlier runs tell which nodes this one did not reach.
+        older = [] if note.upstream else [r for s, r in ordered[at + 1 :] if str(s) == str(store)]
+        earlier = [one for one in older if one.pipeline == run.pipeline]
+        pipeline = gather_pipeline(run, note, earlier)
         verdict = judge(run, pipeline, note, None)
         states = [node.state for node in pipeline.nodes if node.tries]
         found.append(

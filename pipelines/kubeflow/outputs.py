@@ -120,13 +120,12 @@ def _metrics_of(artifact: Any) -> Mapping[str, float]:
 
 
 def _page(artifacts: Iterable[Any]) -> str:
-    from penstock.components.gates.anomalies import read_anomalies
+    from penstock.components.gates.anomalies import list_anomalies, read_anomalies
     from penstock.pipelines.reporting.feature_facts import gather_statistics
     from penstock.pipelines.reporting.page import render_parts, render_section
-    from penstock.pipelines.reporting.schema_facts import gather_anomalies
 
     def anomalies(uri: str) -> str:
-        found = gather_anomalies(read_anomalies(uri), None, None)
+        found = list_anomalies(read_anomalies(uri))
         return render_section("anomalies.html", anomalies=found)
 
     def statistics(uri: str) -> str:

@@ -1,6 +1,6 @@
-"""Predicts rows or images: reads them with the checks of an ingest, writes Parquet.
+"""Predicts rows or images: reads them with the checks of an ingest, writes Parquet or CSV.
 
-In: files of a table with the model's columns, or a folder of images. Out: a Parquet file with the
+In: files of a table with the model's columns, or a folder of images. Out: a file with the
 columns of the input (for images, the file names) and the predictions, in the order of the input.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -37,6 +38,12 @@ _MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), Featu
 _BATCH_ROWS, _BATCH_IMAGES = 4096, 64
 
 
+_WRITERS: dict[str, Callable[..., Any]] = {
+    ".parquet": pq.ParquetWriter,
+    ".csv": pyarrow.csv.CSVWriter,
+}
+
+
 def predict(
     model: str,
     data: str,
@@ -51,7 +58,7 @@ def predict(
     Args:
         model: A pushed model, a folder of model versions, or the root of the runs that pushed it.
         data: A table, as a file, a glob or a folder; or a folder of images.
-        output: The Parquet file to write; appears complete, by rename.
+        output: File to write, `.parquet` or `.csv`; appears complete, by rename.
         source: Options of the table; by default NaN counts as missing.
         overwrite: Replace a file at `output`, even one that appears while this runs.
         on_rows: Called with the number of predicted rows and the total, or None if unknown.
@@ -66,10 +73,8 @@ def predict(
     """
     target = Path(output)
     check_file(target, overwrite=overwrite)
-    if target.suffix != ".parquet":
-        raise UsageError(
-            f"{target}: predictions are written as Parquet; name a file that ends in .parquet"
-        )
+    if target.suffix not in _WRITERS:
+        raise UsageError(f"{target}: name a file that ends in {' or '.join(_WRITERS)}")
     opened = open_model(model)
     if opened.is_of_images and source:
         raise UsageError("the model takes images; the options of a table do not fit them")
@@ -80,8 +85,8 @@ def predict(
     done = 0
     writer = None
     with attempt_file(target, overwrite=overwrite) as file:
-        for table in tables:
-            writer = writer or pq.ParquetWriter(file, table.schema)
+        for table in map(_flat, tables) if target.suffix == ".csv" else tables:
+            writer = writer or _WRITERS[target.suffix](file, table.schema)
             writer.write_table(table)
             done += table.num_rows
             if on_rows:
@@ -90,6 +95,22 @@ def predict(
             raise DataError(f"{data}: no row to predict")
         writer.close()
     return done
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Returns a table for CSV: a struct becomes a column for each of its fields.
+
+    Raises:
+        UsageError: A column holds lists or bytes, which CSV cannot hold.
+    """
+    table = table.flatten()
+    for field in table.schema:
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            raise UsageError(
+                f"column {field.name!r} is {field.type}, which CSV cannot hold; name a file that "
+                "ends in .parquet"
+            )
+    return table
 
 
 def _table(model: PushedModel, data: str, options: Table) -> tuple[Iterator[pa.Table], int]:

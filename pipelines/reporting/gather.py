@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.components.errors import one_line
-from penstock.components.gates.anomalies import read_anomalies
+from penstock.components.gates.anomalies import Anomaly, list_anomalies, read_anomalies
 from penstock.pipelines.reporting.data_facts import DataFacts, gather_data
 from penstock.pipelines.reporting.evaluation_facts import EvaluationFacts, gather_evaluation
 from penstock.pipelines.reporting.feature_facts import StatisticsFacts, gather_statistics
 from penstock.pipelines.reporting.image_facts import ImageFacts, gather_images
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
-from penstock.pipelines.reporting.model_facts import ModelFacts, Request, gather_model, make_request
+from penstock.pipelines.reporting.model_facts import ModelFacts, gather_model
 from penstock.pipelines.reporting.run_facts import (
     GATE,
     LineageFacts,
@@ -22,13 +22,7 @@ from penstock.pipelines.reporting.run_facts import (
     gather_pipeline,
     judge,
 )
-from penstock.pipelines.reporting.schema_facts import (
-    AnomalyFacts,
-    SchemaRow,
-    gather_anomalies,
-    schema_of,
-    schema_rows,
-)
+from penstock.pipelines.reporting.schema_facts import SchemaRow, schema_of, schema_rows
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
 from penstock.pipelines.runs.baseline import Beaten, read_baseline
 from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
@@ -53,13 +47,12 @@ class Report:
     data: DataFacts | None
     statistics: StatisticsFacts | None
     schema: Sequence[SchemaRow] | None
-    anomalies: Sequence[AnomalyFacts] | None
+    anomalies: Sequence[Anomaly] | None
     images: ImageFacts | None
     training: TrainingFacts | None
     baseline: Sequence[Beaten]
     evaluation: EvaluationFacts | None
     model: ModelFacts | None
-    request: Request | None
     card: ModelCard | None
     lineage: LineageFacts
     ledger: Sequence[str]
@@ -84,13 +77,11 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         "ExampleStatistics", "statistics", lambda uri: gather_statistics(uri, previous=previous)
     )
     schema = reader.read("Schema", "the schema", schema_of)
-    found = reader.read("ExampleAnomalies", "anomalies", read_anomalies)
     baseline = reader.read("ModelRun", "the baseline", read_baseline) or ()
     evaluation = reader.read(
         "ModelEvaluation", "the evaluation", lambda uri: gather_evaluation(uri, baseline)
     )
     model = reader.read("Model", "the model", gather_model)
-    examples = run.uri("Examples") if data else None
     return Report(
         run=run,
         verdict=judge(run, pipeline, note, evaluation.result if evaluation else None),
@@ -98,17 +89,12 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         data=data,
         statistics=statistics,
         schema=schema_rows(schema) if schema is not None else None,
-        anomalies=None
-        if found is None
-        else reader.attempt(
-            "rows with anomalies", lambda: gather_anomalies(found, schema, examples)
-        ),
+        anomalies=reader.read("ExampleAnomalies", "anomalies", _anomalies),
         images=reader.read("Examples", "images", gather_images) if data else None,
         training=reader.read("ModelRun", "the training", gather_training),
         baseline=baseline,
         evaluation=evaluation,
         model=model,
-        request=reader.attempt("a request", lambda: _request(model, examples)),
         card=read_model_card(note.config),
         lineage=gather_lineage(run, note, pipeline, manifest),
         ledger=ledger_lines(ledger_of(run)),
@@ -154,10 +140,8 @@ def _previous_statistics(run: RunRecord, earlier: Sequence[RunRecord]) -> tuple[
     return None
 
 
-def _request(model: ModelFacts | None, examples: str | None) -> Request | None:
-    if model is None or not model.signatures or examples is None:
-        return None
-    return make_request(model.signatures[0], model.folder, examples)
+def _anomalies(uri: str) -> list[Anomaly]:
+    return list(list_anomalies(read_anomalies(uri)))
 
 
 def _labels(run: RunRecord) -> frozenset[str]:

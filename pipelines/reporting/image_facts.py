@@ -1,10 +1,9 @@
-"""Samples, sizes, classes and duplicates of the images in an Examples artifact.
+"""Samples, sizes and classes of the images in an Examples artifact.
 
 Reads the first records of each shard only.
 """
 
 import base64
-import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -43,28 +42,17 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Duplicate:
-    label: str
-    places: Sequence[str]
-
-
-@dataclass(frozen=True)
 class ImageFacts:
     """Images of a run.
 
     Attributes:
         sizes: Number of images by format and size, the most frequent first.
         classes: Number of images by label and split.
-        duplicated: Number of images that are a copy of another.
-        across_splits: Number of distinct images in more than one split.
     """
 
     samples: Sequence[Sample]
     sizes: Sequence[Bar]
     classes: dict[str, Sequence[Bar]]
-    duplicates: Sequence[Duplicate]
-    duplicated: int
-    across_splits: int
 
     @property
     def looked_at(self) -> dict[str, float]:
@@ -73,7 +61,6 @@ class ImageFacts:
 
 @dataclass(frozen=True)
 class _Image:
-    split: str
     place: str
     label: str
     data: bytes
@@ -83,15 +70,12 @@ def gather_images(examples: str) -> ImageFacts | None:
     """Gathers the facts of the images in an `Examples` artifact; None without images."""
     if is_remote(examples):
         return None
-    seen: dict[bytes, list[tuple[str, str, str]]] = {}
     sizes: Counter[str] = Counter()
     classes: dict[str, Counter[str]] = {}
     by_label: dict[str, list[_Image]] = {}
     kept = 0
     for split in splits_in(examples):
         for image in _images(split_folder(examples, split), split):
-            digest = hashlib.blake2b(image.data, digest_size=16).digest()
-            seen.setdefault(digest, []).append((image.split, image.label, image.place))
             header = image_header(image.data)
             sizes[str(header) if header else "no image that is known here"] += 1
             classes.setdefault(split, Counter())[image.label] += 1
@@ -101,15 +85,11 @@ def gather_images(examples: str) -> ImageFacts | None:
                 kept += 1
     if not classes:
         return None
-    copies = [same for same in seen.values() if len(same) > 1]
     labels = sorted({label for counts in classes.values() for label in counts}, key=_natural)
     return ImageFacts(
         [_sample(image) for image in _in_turn([by_label[label] for label in labels])],
         [Bar(size, count) for size, count in sizes.most_common(8)],
         {s: [Bar(label, c[label]) for label in labels] for s, c in classes.items()},
-        [Duplicate(same[0][1], [place for _, _, place in same[:4]]) for same in copies[:10]],
-        sum(len(same) - 1 for same in copies),
-        sum(1 for same in copies if len({split for split, _, _ in same}) > 1),
     )
 
 
@@ -120,7 +100,7 @@ def _images(folder: str, split: str) -> Iterator[_Image]:
             return  # the data has no images
         for data in values_of(features, image_features.ENCODED)[:1]:
             place = f"{split_dir(split)}/{shard}, record {number}"
-            yield _Image(split, place, image_label(features), data)
+            yield _Image(place, image_label(features), data)
 
 
 def image_label(features: Features) -> str:

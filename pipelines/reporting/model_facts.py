@@ -1,7 +1,5 @@
-"""Signatures of a SavedModel and a sample request, read without loading the model."""
+"""Size and signatures of a SavedModel, read without loading the model."""
 
-import base64
-import json
 import math
 import posixpath
 from collections.abc import Sequence
@@ -11,24 +9,8 @@ from typing import Any
 
 from penstock.components.errors import DataError
 from penstock.components.files.remote import find_below, is_remote
-from penstock.components.files.spool import local_path
-from penstock.components.tfrecord.records import read_records
-from penstock.pipelines.reporting.artifact_files import (
-    names_in,
-    read_bytes,
-    split_folder,
-    splits_in,
-)
+from penstock.pipelines.reporting.artifact_files import read_bytes
 from penstock.pipelines.runs.prune import folder_bytes
-
-# Longer requests are not worth copying as text.
-_LONGEST_RECORD_BYTES = 4096
-_PROGRAM = """\
-import tensorflow as tf
-
-record = next(iter(tf.data.TFRecordDataset({shard!r}, {compression!r})))
-model = tf.saved_model.load({model!r})
-print(model.signatures[{signature!r}](record[tf.newaxis]))"""
 
 _FILE = "saved_model.pb"
 
@@ -111,42 +93,3 @@ def _parameters(meta: Any) -> int | None:
     variables = [node.variable for node in nodes if node.WhichOneof("kind") == "variable"]
     shapes = [[dim.size for dim in v.shape.dim] for v in variables if v.trainable]
     return sum(math.prod(shape) for shape in shapes) if shapes else None
-
-
-@dataclass(frozen=True)
-class Request:
-    """A sample request as texts to copy."""
-
-    python: str
-    rest: str | None
-
-
-def make_request(signature: Signature, model: str, examples: str) -> Request | None:
-    """Returns a request with the first row of the last split of an `Examples` artifact.
-
-    Returns None if there is no row, or the signature does not take serialized Examples.
-    """
-    takes_examples = len(signature.inputs) == 1 and signature.inputs[0].dtype == "string"
-    sample = _sample(examples) if takes_examples else None
-    if sample is None:
-        return None
-    shard, record = sample
-    compression = "GZIP" if shard.endswith(".gz") else ""
-    python = _PROGRAM.format(
-        shard=shard, compression=compression, model=model, signature=signature.name
-    )
-    if len(record) > _LONGEST_RECORD_BYTES:
-        return Request(python, None)
-    instance = {signature.inputs[0].name: {"b64": base64.b64encode(record).decode()}}
-    body = {"signature_name": signature.name, "instances": [instance]}
-    return Request(python, json.dumps(body))
-
-
-def _sample(examples: str) -> tuple[str, bytes] | None:
-    for split in reversed(splits_in(examples)):
-        folder = split_folder(examples, split)
-        for name in names_in(folder):
-            path = posixpath.join(folder, name)
-            for record in read_records(local_path(path)):
-                return path, record.payload
-    return None

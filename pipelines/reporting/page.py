@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,6 @@ def render_report(report: Report) -> str:
         EXAMPLE_COUNT=EXAMPLE_COUNT,
         MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
     )
-
-
-def render_card(report: Report, card: Mapping[str, Any]) -> str:
-    return _render("card_page.html", r=report, c=card)
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -184,7 +180,7 @@ def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
     curve = plots.decision_plot(
         "pr",
         "Precision and recall",
-        [(one.recall, one.precision or 0.0) for one in found],
+        [(one.recall, one.precision) for one in found if one.precision is not None],
         (at.recall, at.precision or 0.0),
         x_label="recall",
         y_label="precision",

@@ -210,6 +210,10 @@ def judge(
         return Verdict(GOOD, "Pushed", f"The model is at {where}: {reached}.")
     if blessing is not None:
         return Verdict(GOOD, "Blessed", "Every threshold is reached; nothing pushes the model.")
+    if missing := [node.node for node in pipeline.nodes if not node.tries]:
+        more = f" and {len(missing) - 1} more" if missing[1:] else ""
+        why = "a condition skipped them, or the run was ended from outside"
+        return Verdict(NEUTRAL, "Not complete", f"{missing[0]}{more} did not run: {why}.")
     if run.artifact("Model") is not None:
         return Verdict(NEUTRAL, "Trained", "The model was neither evaluated nor pushed.")
     return Verdict(NEUTRAL, "Done", "All nodes ran; no model was trained.")

@@ -1,28 +1,13 @@
-"""Tables of Schema and ExampleAnomalies artifacts, with rows that caused anomalies."""
+"""Table of a Schema artifact."""
 
 import posixpath
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.files.remote import is_remote
-from penstock.components.gates.anomalies import Anomaly, list_anomalies
 from penstock.components.tfrecord.schema_features import parse_schema
-from penstock.pipelines.reporting.artifact_files import (
-    as_text,
-    read_bytes,
-    rows_in,
-    split_folder,
-    values_of,
-)
+from penstock.pipelines.reporting.artifact_files import read_bytes
 from penstock.pipelines.reporting.numbers import compact, percent
-
-_ROWS_OF_EACH = 3
-# Most rows that are searched, to limit the time; `penstock inspect --all` reads all rows.
-_SECONDS = 0.5
-
-IsWrong = Callable[[Sequence[Any]], bool]
 
 _SHOWN_VALUES = 8
 
@@ -98,73 +83,3 @@ def _texts(values: Sequence[str]) -> str:
     shown = ", ".join(values[:_SHOWN_VALUES])
     more = len(values) - _SHOWN_VALUES
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-@dataclass(frozen=True)
-class BadRow:
-    shard: str
-    record: int
-    value: str
-
-
-@dataclass(frozen=True)
-class AnomalyFacts:
-    anomaly: Anomaly
-    rows: Sequence[BadRow] = ()
-
-
-def gather_anomalies(
-    by_split: Mapping[str, Any], schema: Any | None, examples: str | None
-) -> list[AnomalyFacts]:
-    """Gathers the anomalies by split; rows are searched if a schema and Examples are given."""
-    anomalies = list_anomalies(by_split)
-    if schema is None or examples is None or is_remote(examples):
-        return [AnomalyFacts(anomaly) for anomaly in anomalies]
-    domains = {domain.name: list(domain.value) for domain in schema.string_domain}
-    checks = {feature.name: _check(feature, domains) for feature in schema.feature}
-    deadline = time.monotonic() + _SECONDS
-    rows = {}
-    for split in by_split:
-        features = [a.feature for a in anomalies if a.split == split and a.feature in checks]
-        wanted = {feature: checks[feature] for feature in features}
-        rows[split] = _bad_rows(split_folder(examples, split), wanted, deadline)
-    return [AnomalyFacts(a, rows[a.split].get(a.feature, ())) for a in anomalies]
-
-
-def _check(feature: Any, domains: Mapping[str, Sequence[str]]) -> IsWrong:
-    kind = feature.WhichOneof("domain_info")
-    if kind in ("domain", "string_domain"):
-        allowed = set(
-            domains.get(feature.domain, ()) if kind == "domain" else feature.string_domain.value
-        )
-        return _or_missing(
-            feature, lambda value: bool(allowed) and as_text([value], 1 << 20) not in allowed
-        )
-    if kind in ("int_domain", "float_domain"):
-        domain = getattr(feature, kind)
-        low = domain.min if domain.HasField("min") else float("-inf")
-        high = domain.max if domain.HasField("max") else float("inf")
-        return _or_missing(
-            feature, lambda value: not isinstance(value, bytes) and not low <= value <= high
-        )
-    return _or_missing(feature, lambda value: False)
-
-
-def _or_missing(feature: Any, is_wrong: Callable[[Any], bool]) -> IsWrong:
-    needed = feature.presence.min_fraction > 0
-    return lambda values: any(map(is_wrong, values)) if values else needed
-
-
-def _bad_rows(
-    folder: str, wanted: Mapping[str, IsWrong], deadline: float
-) -> dict[str, list[BadRow]]:
-    found: dict[str, list[BadRow]] = {name: [] for name in wanted}
-    for shard, record, features in rows_in(folder) if wanted else ():
-        for name, is_wrong in wanted.items():
-            rows = found[name]
-            values = values_of(features, name)
-            if len(rows) < _ROWS_OF_EACH and is_wrong(values):
-                rows.append(BadRow(shard, record, as_text(values) or "missing"))
-        if time.monotonic() > deadline or all(len(r) == _ROWS_OF_EACH for r in found.values()):
-            break
-    return found

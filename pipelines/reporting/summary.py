@@ -78,7 +78,7 @@ def summarize(facts: Report, report: str | None = None) -> RunSummary:
     run = facts.run
     pushed, blessing = run.artifact("PushedModel"), run.artifact("ModelBlessing")
     found = facts.anomalies
-    texts = (f"{a.split}: {a.feature}: {a.text}" for a in (one.anomaly for one in found or ()))
+    texts = (f"{a.split}: {a.feature}: {a.text}" for a in found or ())
     return RunSummary(
         pipeline=run.pipeline,
         run_id=run.run_id,

@@ -19,6 +19,7 @@ from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME as STATISTI
 from penstock.components.doctor.verify import verify
 from penstock.components.engine.options import local_beam_args
 from penstock.components.errors import DataError
+from penstock.components.gates.anomalies import list_anomalies
 from penstock.components.gates.checks import find_problems, raise_unfit
 from penstock.components.gates.leakage import leak_lines
 from penstock.components.gates.options import GateOptions
@@ -27,7 +28,6 @@ from penstock.components.tfrecord.schema_features import parse_schema
 from penstock.components.tfrecord.sharding import split_dir, split_of
 from penstock.pipelines.reporting.feature_facts import statistics_facts
 from penstock.pipelines.reporting.page import render_parts, render_section
-from penstock.pipelines.reporting.schema_facts import gather_anomalies
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _shards(folder: Path, manifest: Manifest | None) -> dict[str, list[str]]:
 
 def _page(validation: Validation) -> str:
     datasets = {split: found.datasets[0] for split, found in validation.statistics.items()}
-    anomalies = gather_anomalies(validation.anomalies, None, None)
+    anomalies = list_anomalies(validation.anomalies)
     return render_parts(
         [
             render_section("problems.html", problems=validation.problems),

@@ -63,6 +63,17 @@ def test_the_rows_come_back_with_predictions(tmp_path, runs):
     assert [path.name for path in out.parent.iterdir()] == ["predictions.parquet"]
 
 
+def test_predictions_as_csv_have_a_column_for_each_class(tmp_path, runs):
+    out = tmp_path / "predictions.csv"
+    assert predict(str(runs), rows_of(tmp_path, "a1,20,1.5,pro"), out) == 1
+    header, row = out.read_text().splitlines()
+    assert header == (
+        '"id","age","monthly fee","plan","prediction","probabilities.no","probabilities.yes",'
+        '"probability"'
+    )
+    assert row.startswith('"a1",20,1.5,"pro","no",0.8')
+
+
 def test_parquet_and_a_version_of_the_model(tmp_path, runs):
     table = pa.table({"age": [20, 70], "monthly fee": [1.0, None], "plan": ["a", None]})
     pq.write_table(table, tmp_path / "rows.parquet")
@@ -137,13 +148,11 @@ def test_a_file_that_is_there_is_kept_unless_it_may_be_replaced(tmp_path, runs):
     assert pq.read_table(out)["id"].to_pylist() == ["a"]
 
 
-@pytest.mark.parametrize("name", ["p.csv", "p"])
-def test_what_is_no_parquet_file_is_refused_before_the_model_is_loaded(tmp_path, name):
+@pytest.mark.parametrize("name", ["p.txt", "p"])
+def test_other_kind_of_file_is_refused_before_the_model_is_loaded(tmp_path, name):
     with pytest.raises(UsageError) as error:
         predict(str(tmp_path / "no-model"), "rows.csv", tmp_path / name)
-    assert str(error.value) == (
-        f"{tmp_path}/{name}: predictions are written as Parquet; name a file that ends in .parquet"
-    )
+    assert str(error.value) == (f"{tmp_path}/{name}: name a file that ends in .parquet or .csv")
 
 
 def test_a_model_without_a_signature_of_columns_is_refused(tmp_path):
