@@ -2,8 +2,8 @@
 
     {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
 
-Kubeflow's TFJob sets TF_CONFIG like this. The first worker, or the task of type `chief`, is the
-chief: only it exports, logs and keeps checkpoints.
+The workers of Penstock's JobSet get a TF_CONFIG like this. The first worker, or the task of type
+`chief`, is the chief: only it exports, logs and keeps checkpoints.
 """
 
 import json

@@ -284,24 +284,14 @@ def users_image_runs(cluster: Cluster, image: str, pipeline: str) -> str:
     return f"{pipeline} of {image}"
 
 
-def tfjob_trains(cluster: Cluster) -> str:
-    """Two workers of a TFJob train taxi's model."""
-    cluster.need_kind("tfjobs.kubeflow.org")
-    return _trains_with_workers(cluster, "")
-
-
 def jobset_trains(cluster: Cluster) -> str:
     """Two workers of a JobSet train taxi's model."""
     cluster.need_kind("jobsets.jobset.x-k8s.io")
-    return _trains_with_workers(cluster, "worker_kind: JobSet\n")
-
-
-def _trains_with_workers(cluster: Cluster, more: str) -> str:
     cluster.install("single-node", namespace=cluster.namespace, components=("workers",))
     file = cluster.compile(
         *("taxi", "--set", f"train.max_steps={int(time.time()) % 100 + 100}"),
         *("--set", "input.cache=none"),  # taxi's memory cache works only for one worker
-        placement=_PLACEMENT + "workers: 2\n" + more,
+        placement=_PLACEMENT + "workers: 2\n",
     )
     run, text = cluster.submit(file)
     need(f"run {run} succeeded" in text, text[-600:])

@@ -50,7 +50,7 @@ def command(
     ] = None,
     worker_job: Annotated[
         str | None,
-        typer.Option(hidden=True, help="TFJob or JobSet whose workers run the node, JSON."),
+        typer.Option(hidden=True, help="JobSet whose workers run the node, JSON."),
     ] = None,
     kfp_executor_input: Annotated[
         str | None, typer.Option(hidden=True, help="KFP's executor input, JSON.")

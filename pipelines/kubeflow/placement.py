@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from penstock.components.errors import UsageError
 from penstock.components.limits import check_numbers
@@ -51,10 +51,8 @@ class Placement:
         resources: Resources of each node.
         nodes: Changes to `resources` by node id.
         gpu: Accelerators of the Trainer; None trains on CPUs.
-        workers: Number of pods that train together, each with the Trainer's resources; with 1 the
-            Trainer trains by itself.
-        worker_kind: Object that makes those pods: `TFJob` of Kubeflow's Training Operator (v1), or
-            `JobSet`, which comes with Kubeflow Trainer (v2) and with Kueue's guides.
+        workers: Number of pods, of a JobSet, that train together, each with the Trainer's
+            resources; with 1 the Trainer trains by itself.
         queue: Kueue's LocalQueue that admits the workers; None starts them at once.
         fuse: Whether light nodes that follow each other (schema, validators, gates; evaluation,
             checks, push) share a pod; nodes named in `nodes` or `gpu.nodes` get a pod of their own.
@@ -80,7 +78,6 @@ class Placement:
     nodes: dict = field(default_factory=dict)
     gpu: Gpu | None = None
     workers: int = 1
-    worker_kind: Literal["TFJob", "JobSet"] = "TFJob"
     queue: str | None = None
     fuse: bool = True
     retry: Retry = field(default_factory=Retry)

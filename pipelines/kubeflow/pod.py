@@ -1,8 +1,8 @@
 """Pods of a run, in two forms.
 
 KFP makes the pod of a node from the pipeline spec and the platform config
-(`kubernetes_executor_config.proto`). The workers of a Trainer are pods of a TFJob (Kubeflow's
-Training Operator, v1) or of a JobSet (part of Kubeflow Trainer v2): both take a pod template.
+(`kubernetes_executor_config.proto`). The workers of a Trainer are pods of a JobSet (part of
+Kubeflow Trainer v2), which takes a pod template.
 `_render` writes each pod option in both forms.
 """
 
@@ -101,10 +101,10 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
     if placement.gpu:
         limits[placement.gpu.resource] = str(placement.gpu.count)
     container = {
-        "name": "tensorflow",  # the operator reads the state of the container with this name
+        "name": "worker",
         "image": image,
         "command": ["penstock", "worker"],
-        "ports": [{"name": "tfjob-port", "containerPort": WORKER_PORT}],
+        "ports": [{"name": "workers", "containerPort": WORKER_PORT}],
         "resources": {
             "requests": {"cpu": resources.cpu_request, "memory": resources.memory_request},
             "limits": limits,
@@ -116,36 +116,14 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
         "annotations": placement.pod_annotations,
     }
     template = {"metadata": metadata, "spec": {**pod.spec, "containers": [container]}}
-    make = _jobset if placement.worker_kind == "JobSet" else _tfjob
-    job = make(placement.workers, placement.retry.times * placement.workers, template)
+    job = _jobset(placement.workers, placement.retry.times * placement.workers, template)
     if placement.queue is not None:
         job["metadata"] = {"labels": {_QUEUE: placement.queue}}
     return job
 
 
-def _tfjob(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a TFJob; its operator restarts pods that end with exit code 128 or more."""
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "spec": {
-            "runPolicy": {"backoffLimit": retries, "cleanPodPolicy": "Running"},
-            # Without this option a running pod that is deleted, as from a drained node, fails the
-            # job. With it, TF_CONFIG holds only the worker's own address.
-            "enableDynamicWorker": True,
-            "tfReplicaSpecs": {
-                "Worker": {
-                    "replicas": workers,
-                    "restartPolicy": "ExitCode",
-                    "template": template,
-                }
-            },
-        },
-    }
-
-
 def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a JobSet of one indexed Job, which restarts pods as a TFJob does.
+    """Returns a JobSet of one indexed Job.
 
     An evicted or preempted pod does not count as a retry; an exit code below 128 fails the job.
     """

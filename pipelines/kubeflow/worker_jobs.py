@@ -1,27 +1,25 @@
-"""Runs the Trainer on several workers: starts their job, watches it, and deletes it.
+"""Runs the Trainer on several workers: starts their JobSet, watches it, and deletes it.
 
-    node's pod    the TFX node: driver, metadata, the job and its logs; needs no accelerator
+    node's pod    the TFX node: driver, metadata, the JobSet; needs no accelerator
     workers       run the node's executor on the invocation that the node writes below the pipeline
                   root; the chief writes TFX's executor output there, as TFX's remote executors do
 
-The job is a TFJob or a JobSet, see `pod.worker_job`. The node's pod owns the job, so Kubernetes
-deletes the job with the pod. A failed pod, for example an evicted one, is not deleted; so the job
-has the same name in each attempt of a run, and the next attempt deletes the old job.
+The node's pod owns the JobSet, see `pod.worker_job`, so Kubernetes deletes it with the pod. A
+failed pod, for example an evicted one, is not deleted; so the JobSet has the same name in each
+attempt of a run, and the next attempt deletes the old one.
 """
 
 import copy
 import hashlib
 import json
-import math
 import os
 import posixpath
 import socket
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kubernetes import client, config
 from tfx.dsl.components.base import base_executor
@@ -34,65 +32,13 @@ from urllib3.exceptions import HTTPError
 from penstock.components.errors import DataError, PenstockError, UsageError
 from penstock.components.trainer.workers import join_workers
 
-
-class _Kind(NamedTuple):
-    """A kind of job: its API path, and the labels, hosts and conditions of its controller."""
-
-    plural: str
-    pod_label: str
-    done: str  # condition of a successful job
-    host: str  # host name of a worker
-    events: str  # selects events that say why pods are not created
-    missing: str
-
-    def template(self, job: Mapping[str, Any]) -> tuple[int, Any]:
-        """Returns the number of workers and their pod template."""
-        if self.plural == "tfjobs":
-            worker = job["spec"]["tfReplicaSpecs"]["Worker"]
-            return worker["replicas"], worker["template"]
-        [replicated] = job["spec"]["replicatedJobs"]
-        spec = replicated["template"]["spec"]
-        return spec["completions"], spec["template"]
-
-    def most_pods(self, job: Mapping[str, Any]) -> float:
-        """Returns the number of created pods above which a TFJob has failed; no limit for a JobSet.
-
-        The training operator counts only restarts of containers inside a pod. Containers of a TFJob
-        never restart, so the operator would create new pods for ever.
-        """
-        if self.plural != "tfjobs":
-            return math.inf
-        return self.template(job)[0] + int(job["spec"]["runPolicy"]["backoffLimit"])
-
-
-_KINDS = {
-    "TFJob": _Kind(
-        plural="tfjobs",
-        pod_label="training.kubeflow.org/job-name",
-        done="Succeeded",
-        host="{name}-worker-{index}.{namespace}.svc",
-        events="involvedObject.uid={uid}",
-        missing="install Kubeflow's Training Operator, version 1, or set worker_kind: JobSet",
-    ),
-    "JobSet": _Kind(
-        plural="jobsets",
-        pod_label="jobset.sigs.k8s.io/jobset-name",
-        done="Completed",
-        host="{name}-worker-0-{index}.{name}.{namespace}.svc",
-        events="involvedObject.kind=Job,involvedObject.name={name}-worker-0",
-        missing="install JobSet, or set worker_kind: TFJob",
-    ),
-}
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
-# Timeout for an API that does not answer, as during an upgrade of the control plane. A log
-# connection that is silent for so long is opened again: load balancers drop idle connections.
+# Timeout for an API that does not answer, as during an upgrade of the control plane.
 _API_TIMEOUT_SECONDS = 300.0
-# Time to read the last lines of all workers after the job's end; the pods hold their GPUs until
-# then.
-_LAST_LINES_SECONDS = 10.0
+_LAST_LINES = 100
 _NO_RIGHTS = (
-    "this pod may not create and watch a {}: add k8s/components/workers to your kustomization, "
+    "this pod may not create and watch a JobSet: add k8s/components/workers to your kustomization, "
     "and apply it"
 )
 
@@ -124,12 +70,7 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
 
 def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
     """Runs an executor as one worker, on the invocation in a file; addresses are `host:port`."""
-    index = os.environ.get("JOB_COMPLETION_INDEX")  # set in an indexed Job
-    task = (
-        {"type": "worker", "index": int(index)}
-        if index is not None
-        else json.loads(os.environ["TF_CONFIG"])["task"]
-    )
+    task = {"type": "worker", "index": int(os.environ["JOB_COMPLETION_INDEX"])}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": list(addresses)}, "task": task})
     workers = join_workers()
     is_chief = workers is None or workers.is_chief
@@ -159,34 +100,32 @@ def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
 
 
 class WorkerJobs:
-    """The job of a node's workers, in the namespace of its pod."""
+    """The JobSet of a node's workers, in the namespace of its pod."""
 
     def __init__(self, api: client.ApiClient, namespace: str) -> None:
         self._jobs = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
-        self._readers: dict[str, threading.Thread] = {}  # by pod uid
-        self._printed: dict[str, str] = {}  # time of the last line by pod uid
-        self._read: set[str] = set()  # uids of pods whose log was read to its end
+        self._read: set[str] = set()  # uids of ended pods whose last lines were printed
         self._said: set[str] = set()
 
     def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
-        """Starts a job, prints the lines of its workers, waits for its end, and deletes it.
+        """Starts a JobSet, waits for its end, prints the last lines of its pods, and deletes it.
 
-        A job of the same name belongs to an earlier attempt and is deleted first. `pod` owns the
-        job.
+        A JobSet of the same name belongs to an earlier attempt and is deleted first. `pod` owns the
+        JobSet.
         """
-        self._kind = kind = _KINDS[job["kind"]]
         group, version = job["apiVersion"].split("/")
-        self._place = (group, version, self._namespace, kind.plural)
-        self._title = f"{job['kind']} {name}"
-        with _api_errors(job["kind"], kind):
+        self._place = (group, version, self._namespace, "jobsets")
+        with _api_errors():
             owner = self._core.read_namespaced_pod(pod, self._namespace)
             body = _owned(job, name, owner, arguments, self._namespace)
             uid = self._create(body)
-        self._say(f"{self._title}: {kind.template(body)[0]} workers")
+        workers = _job_of(body)["completions"]
+        labels = f"jobset.sigs.k8s.io/jobset-name={name}"
+        self._say(f"JobSet {name}: {workers} workers; kubectl logs -f -l {labels} follows them")
         try:
-            self._watch(name, uid, kind.most_pods(body))
+            self._watch(name, uid)
         finally:
             with suppress(client.ApiException, HTTPError):
                 self._delete(name, uid)
@@ -202,7 +141,7 @@ class WorkerJobs:
                 except client.ApiException as error:
                     if error.status != 409:
                         raise
-            self._say(f"{self._title} of an earlier attempt is deleted first")
+            self._say(f"JobSet {name} of an earlier attempt is deleted first")
             try:
                 self._delete(name)
             except client.ApiException as error:
@@ -210,7 +149,7 @@ class WorkerJobs:
                     raise
             time.sleep(_POLL_SECONDS)
         raise DataError(
-            f"{self._title} of an earlier attempt, or a pod of it, is still there: delete it, and "
+            f"JobSet {name} of an earlier attempt, or a pod of it, is still there: delete it, and "
             "run again"
         )
 
@@ -222,95 +161,63 @@ class WorkerJobs:
 
     def _pods(self, name: str) -> list[Any]:
         pods = self._core.list_namespaced_pod(
-            self._namespace, label_selector=f"{self._kind.pod_label}={name}"
+            self._namespace, label_selector=f"jobset.sigs.k8s.io/jobset-name={name}"
         )
         return list(pods.items)
 
-    def _watch(self, name: str, uid: str, most_pods: float) -> None:
-        """Waits for a job's end; pods that a suspension ended do not count as retries."""
-        heard, spared = time.monotonic(), 0
+    def _watch(self, name: str, uid: str) -> None:
+        heard = time.monotonic()
         while True:
             try:
                 found = self._jobs.get_namespaced_custom_object(*self._place, name)
                 if found["metadata"]["uid"] != uid:
                     raise client.ApiException(404)
-                self._read_pods(name)
-                self._print_events(name, uid)
+                self._print_pods(name)
+                self._print_events(name)
                 heard = time.monotonic()
             except (client.ApiException, HTTPError) as error:
                 if getattr(error, "status", None) == 404:
                     raise DataError(
-                        f"{self._title} was deleted by someone else; run again"
+                        f"JobSet {name} was deleted by someone else; run again"
                     ) from error
                 if getattr(error, "status", None) == 403:
-                    raise UsageError(_NO_RIGHTS.format(self._title.split()[0])) from error
+                    raise UsageError(_NO_RIGHTS) from error
                 if time.monotonic() - heard > _API_TIMEOUT_SECONDS:
                     raise DataError(
-                        f"{self._title}: Kubernetes does not answer: {error}"
+                        f"JobSet {name}: Kubernetes does not answer: {error}"
                     ) from error
                 found = {}
             conditions = found.get("status", {}).get("conditions") or []
             true = {one["type"]: one for one in conditions if one["status"] == "True"}
             if "Suspended" in true:
-                self._say(f"{self._title} is suspended, and continues when it is resumed")
-                spared = len(self._readers)
-            why = true["Failed"].get("message", "") if "Failed" in true else ""
-            if (made := len(self._readers) - spared) > most_pods:
-                why = f"its pods were created {made} times, `retry` allows {most_pods:.0f}."
-            if why or self._kind.done in true:
-                self._await_last_lines()
-            if why:
-                raise DataError(f"{self._title} failed: {why} See the workers' lines above")
-            if self._kind.done in true:
+                self._say(f"JobSet {name} is suspended, and continues when it is resumed")
+            if "Failed" in true:
+                why = true["Failed"].get("message", "")
+                raise DataError(f"JobSet {name} failed: {why} See the workers' lines above")
+            if "Completed" in true:
                 return
             time.sleep(_POLL_SECONDS)
 
-    def _read_pods(self, name: str) -> None:
-        """Reads the logs of pods that have started, and reopens logs whose connection broke."""
+    def _print_pods(self, name: str) -> None:
+        """Prints the last lines of pods that have ended, which go with the JobSet."""
         for pod in self._pods(name):
-            uid, phase = pod.metadata.uid, pod.status.phase
-            reader = self._readers.get(uid)
-            # A pod that has ended may have lines that came after its connection broke.
-            is_read = uid in self._read and phase != "Running"
-            if phase == "Pending" or is_read or (reader and reader.is_alive()):
+            uid = pod.metadata.uid
+            if pod.status.phase not in ("Failed", "Succeeded") or uid in self._read:
                 continue
-            arguments = (pod.metadata.name, uid)
-            self._readers[uid] = threading.Thread(target=self._print, args=arguments, daemon=True)
-            self._readers[uid].start()
-
-    def _print(self, pod: str, uid: str) -> None:
-        """Prints a worker's lines as they come, until the pod or the connection ends.
-
-        Reading them at the end would be too late: the operator deletes a pod as soon as it has
-        failed.
-        """
-        with suppress(client.ApiException, HTTPError):
-            lines = self._core.read_namespaced_pod_log(
-                pod,
-                self._namespace,
-                follow=True,
-                timestamps=True,
-                _preload_content=False,
-                _request_timeout=(10.0, _API_TIMEOUT_SECONDS),
-            )
-            for line in lines:
-                at, _, words = line.decode(errors="replace").rstrip().partition(" ")
-                if at > self._printed.get(uid, ""):
-                    self._printed[uid] = at
-                    print(f"{pod}: {words}\n", end="", flush=True)
             self._read.add(uid)
+            with suppress(client.ApiException, HTTPError):
+                text = self._core.read_namespaced_pod_log(
+                    pod.metadata.name, self._namespace, tail_lines=_LAST_LINES
+                )
+                for line in text.splitlines():
+                    print(f"{pod.metadata.name}: {line}", flush=True)
 
-    def _await_last_lines(self) -> None:
-        until = time.monotonic() + _LAST_LINES_SECONDS
-        for reader in self._readers.values():
-            reader.join(max(0.0, until - time.monotonic()))
-
-    def _print_events(self, name: str, uid: str) -> None:
-        events = self._core.list_namespaced_event(
-            self._namespace, field_selector=self._kind.events.format(name=name, uid=uid)
-        )
+    def _print_events(self, name: str) -> None:
+        """Prints why pods are not created, as by a quota."""
+        selector = f"involvedObject.kind=Job,involvedObject.name={name}-worker-0"
+        events = self._core.list_namespaced_event(self._namespace, field_selector=selector)
         for event in events.items:
-            if event.type == "Warning" or event.reason == "ExitedWithCode":
+            if event.type == "Warning":
                 self._say(" ".join((event.message or "").split()))
 
     def _say(self, line: str) -> None:
@@ -327,6 +234,11 @@ def _job_name(execution_info: data_types.ExecutionInfo) -> str:
     return f"penstock-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
+def _job_of(jobset: Mapping[str, Any]) -> Any:
+    [replicated] = jobset["spec"]["replicatedJobs"]
+    return replicated["template"]["spec"]
+
+
 def _owned(
     job: Mapping[str, Any], name: str, owner: Any, arguments: list[str], namespace: str
 ) -> dict[str, Any]:
@@ -338,29 +250,31 @@ def _owned(
         "uid": owner.metadata.uid,
     }
     body["metadata"] = {**body.get("metadata", {}), "name": name, "ownerReferences": [reference]}
-    kind = _KINDS[job["kind"]]
-    replicas, template = kind.template(body)
-    spec = template["spec"]
+    spec = _job_of(body)["template"]["spec"]
     # The workers need the account of the runs, which has the rights on the bucket.
     spec["serviceAccountName"] = owner.spec.service_account_name
     port = spec["containers"][0]["ports"][0]["containerPort"]
-    hosts = [kind.host.format(name=name, index=i, namespace=namespace) for i in range(replicas)]
-    spec["containers"][0]["args"] = [*arguments, *(f"{host}:{port}" for host in hosts)]
+    # The names that JobSet's headless service gives.
+    hosts = [
+        f"{name}-worker-0-{index}.{name}.{namespace}.svc:{port}"
+        for index in range(_job_of(body)["completions"])
+    ]
+    spec["containers"][0]["args"] = [*arguments, *hosts]
     return body
 
 
 @contextmanager
-def _api_errors(name: str, kind: _Kind) -> Iterator[None]:
+def _api_errors() -> Iterator[None]:
     try:
         yield
     except client.ApiException as error:
         if error.status == 404:
             raise UsageError(
-                f"the cluster has no {name}s: {kind.missing}, or leave workers out of the placement"
+                "the cluster has no JobSets: install JobSet, or leave workers out of the placement"
             ) from error
         if error.status == 403:
-            raise UsageError(_NO_RIGHTS.format(name)) from error
+            raise UsageError(_NO_RIGHTS) from error
         why = error.reason
         with suppress(ValueError, KeyError, TypeError):
             why = json.loads(error.body)["message"]
-        raise PenstockError(f"Kubernetes rejects the {name}: {why}") from error
+        raise PenstockError(f"Kubernetes rejects the JobSet: {why}") from error

@@ -211,7 +211,7 @@ def test_schedule_is_deleted_after_its_own_run(conformance, cluster, server):  #
     assert server.schedules == [{"recurring_run_id": "another", "status": "ENABLED"}]
 
 
-@pytest.mark.parametrize("check", ["tfjob_trains", "jobset_trains", "kserve_gets_the_model"])
+@pytest.mark.parametrize("check", ["jobset_trains", "kserve_gets_the_model"])
 def test_what_a_cluster_lacks_is_not_a_failure(conformance, cluster, check):
     with pytest.raises(conformance[0].NotThereError, match=r"^no \w+\."):
         getattr(conformance[1], check)(cluster)

@@ -285,9 +285,10 @@ def test_workers_get_the_trainers_resources(small_plan, tmp_path):
     executors = spec["deploymentSpec"]["executors"]
     arguments = executors["exec-trainer"]["container"]["args"]
     job = json.loads(arguments[arguments.index("--worker-job") + 1])
-    worker = job["spec"]["tfReplicaSpecs"]["Worker"]
+    [replicated] = job["spec"]["replicatedJobs"]
+    worker = replicated["template"]["spec"]
     [container] = worker["template"]["spec"]["containers"]
-    assert (worker["replicas"], container["image"]) == (3, IMAGE)
+    assert (worker["completions"], container["image"]) == (3, IMAGE)
     assert container["resources"]["limits"]["cpu"] == "16"
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
     # The node itself starts and watches them.

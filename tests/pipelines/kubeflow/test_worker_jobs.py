@@ -1,8 +1,7 @@
-"""TFJobs against a stand-in of the Kubernetes API and of the Training Operator, on loopback.
+"""JobSets against a stand-in of the Kubernetes API, on loopback.
 
-It is neither: it answers the seven requests that we make as the operator (1.9) was seen to, and
-holds the job against the fields of its CRD (kubeflow/training-operator 07a4a89, base/crds)
-and Kubernetes' own schema of pods.
+It answers the seven requests that we make, and holds the job against the fields of JobSet's CRD and
+Kubernetes' own schema of Jobs.
 """
 
 import json
@@ -12,11 +11,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 
 import jsonschema
 import kubernetes_validate
@@ -55,29 +52,6 @@ def fields(required=(), **properties):
 
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
-REPLICAS = fields(["template"], replicas=NUMBER, restartPolicy=TEXT, template={"type": "object"})
-TFJOB = fields(
-    ["spec"],
-    apiVersion={"const": "kubeflow.org/v1"},
-    kind={"const": "TFJob"},
-    metadata={"type": "object"},
-    spec=fields(
-        ["tfReplicaSpecs"],
-        enableDynamicWorker={"type": "boolean"},
-        runPolicy=fields(
-            activeDeadlineSeconds=NUMBER,
-            backoffLimit=NUMBER,
-            cleanPodPolicy={"enum": ["All", "Running", "None"]},
-            schedulingPolicy={"type": "object"},
-            suspend={"type": "boolean"},
-            ttlSecondsAfterFinished=NUMBER,
-        ),
-        successPolicy=TEXT,
-        tfReplicaSpecs={"type": "object", "additionalProperties": REPLICAS},
-    ),
-)
-
-
 # kubernetes-sigs/jobset 08dfbdf, config/components/crd/bases; its Job is one of Kubernetes.
 JOBSET = fields(
     ["spec"],
@@ -103,25 +77,16 @@ JOBSET = fields(
 )
 
 
-def check_jobset(job):
+def check_job(job):
     """Raises if JobSet's controller, or Kubernetes, would not take the job."""
     jsonschema.validate(job, JOBSET)
-    [replicated] = job["spec"]["replicatedJobs"]
     made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "w"}}
-    kubernetes_validate.validate({**made, **replicated["template"]}, "1.33", strict=True)
+    kubernetes_validate.validate({**made, "spec": job_of(job)}, "1.33", strict=True)
 
 
-def check_job(job):
-    """Raises if the job's controller, or Kubernetes, would not take it."""
-    if job["kind"] == "JobSet":
-        return check_jobset(job)
-    jsonschema.validate(job, TFJOB)
-    template = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w", **template["metadata"]}}
-    kubernetes_validate.validate({**pod, "spec": template["spec"]}, "1.33", strict=True)
-    [container] = template["spec"]["containers"]
-    assert container["name"] == "tensorflow"
-    assert container["ports"][0]["name"] == "tfjob-port"
+def job_of(jobset):
+    [replicated] = jobset["spec"]["replicatedJobs"]
+    return replicated["template"]["spec"]
 
 
 def pod(name, number, phase):
@@ -130,7 +95,7 @@ def pod(name, number, phase):
 
 
 def event(kind, reason, message):
-    about = {"kind": "TFJob", "name": NAME, "uid": UID}
+    about = {"kind": "Job", "name": f"{NAME}-worker-0"}
     more = {"type": kind, "reason": reason, "message": message}
     return {"metadata": {"name": reason}, "involvedObject": about, **more}
 
@@ -142,7 +107,7 @@ class Cluster:
         self.states = list(states)
         self.asked, self.job, self.logs, self.refuse = [], None, {}, {}
         self.deleted, self.uid = [], UID
-        self.events, self.tries, self.phase = [], 1, "Running"  # pods seen of each worker
+        self.events, self.phase = [], "Running"
         self.old_job, self.old_pods = False, 0  # of an earlier try; looks that its pods stay for
         cluster = self
 
@@ -183,9 +148,8 @@ class Cluster:
         if path.endswith("/pods"):
             return 200, {"items": self.pods()}
         if path.endswith("/events"):
-            return 200, {
-                "items": self.events if query == f"fieldSelector=involvedObject.uid%3D{UID}" else []
-            }
+            asked = f"involvedObject.name%3D{NAME}-worker-0" in query
+            return 200, {"items": self.events if asked else []}
         if method == "DELETE":
             self.deleted.append(body["preconditions"])
             self.old_job = False
@@ -201,7 +165,7 @@ class Cluster:
 
     def pods(self):
         if self.job:
-            return [pod(name, n, self.phase) for name in self.logs for n in range(self.tries)]
+            return [pod(name, 0, self.phase) for name in self.logs]
         if not self.old_job:
             self.old_pods -= 1
         return [pod("old", 0, "Running")] if self.old_pods >= 0 else []
@@ -211,7 +175,6 @@ class Cluster:
 
     def conditions(self):
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
-        self.tries += state == "Suspended"  # a resumed job's pods are made anew
         found = [{"type": "Created", "status": "True"}]
         return [*found, {"type": state, "status": "True", "message": "2 Worker replica(s)."}]
 
@@ -239,7 +202,7 @@ def run(cluster, job=JOB):
 
 
 def test_worker_pod_has_the_trainers_resources():
-    template = JOB["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    template = job_of(JOB)["template"]
     spec = template["spec"]
     assert spec["containers"][0]["resources"] == {
         "requests": {"cpu": "1", "memory": "16Gi"},
@@ -257,28 +220,33 @@ def test_worker_pod_has_the_trainers_resources():
 @pytest.mark.parametrize(
     "placement", [PLACEMENT, Placement(workers=3), Placement(workers=2, resources=Resources("2"))]
 )
-def test_job_fits_the_schemas_of_operator_and_kubernetes(placement):
+def test_job_fits_the_schemas_of_jobset_and_kubernetes(placement):
     check_job(worker_job(placement, "Trainer", IMAGE))
 
 
-@pytest.mark.parametrize("kind", ["TFJob", "JobSet"])
-def test_queue_of_kueue_is_a_label_of_the_job(kind):
-    job = worker_job(replace(PLACEMENT, worker_kind=kind, queue="gpus"), "Trainer", IMAGE)
+def test_queue_of_kueue_is_a_label_of_the_job():
+    job = worker_job(replace(PLACEMENT, queue="gpus"), "Trainer", IMAGE)
     assert job["metadata"] == {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}
     check_job(job)
 
 
 def test_jobset_is_created_watched_and_deleted(capsys):
     """An evicted pod is started again without counting, an error of the training fails the job."""
-    cluster = Cluster("Suspended", "Running", "Completed")
-    cluster.logs[f"{NAME}-worker-0-0-x7k"] = "2026-11-22T06:00:00.1Z epoch 1"
-    run(cluster, worker_job(replace(PLACEMENT, worker_kind="JobSet"), "Trainer", IMAGE))
+    cluster = Cluster("Suspended", "Suspended", "Running", "Completed")
+    cluster.phase = "Succeeded"
+    cluster.logs[f"{NAME}-worker-0-0-x7k"] = "epoch 1\ntwo"
+    quota = f'Error creating: pods "{NAME}-worker-1" is forbidden: exceeded quota: penstock'
+    cluster.events = [event("Normal", "Created", "x"), event("Warning", "FailedCreate", quota)]
+    run(cluster)
 
     jobsets = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/penstock/jobsets"
     changes = [asked for asked in cluster.asked if not asked.startswith("GET")]
     assert changes == [f"POST {jobsets}", f"DELETE {jobsets}/{NAME}"]
-    [replicated] = cluster.job["spec"]["replicatedJobs"]
-    spec = replicated["template"]["spec"]
+    assert cluster.deleted == [{"uid": UID}]
+    uid = OWNER["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "taxi-trainer", "uid": uid}
+    assert cluster.job["metadata"] == {"name": NAME, "ownerReferences": [owner]}
+    spec = job_of(cluster.job)
     assert (spec["completions"], spec["completionMode"]) == (2, "Indexed")
     evicted, failed = spec["podFailurePolicy"]["rules"]
     assert evicted["action"] == "Ignore"
@@ -287,24 +255,20 @@ def test_jobset_is_created_watched_and_deleted(capsys):
     pod_spec = spec["template"]["spec"]
     assert pod_spec["restartPolicy"] == "Never"
     assert pod_spec["serviceAccountName"] == "penstock-runner"
-    # The names that JobSet's headless service gives.
-    assert pod_spec["containers"][0]["args"][2:] == [
+    assert pod_spec["containers"][0]["args"] == [
+        *("/penstock/invocation.pb", "tfx.Executor"),
+        # The names that JobSet's headless service gives.
         f"{NAME}-worker-0-0.{NAME}.penstock.svc:2222",
         f"{NAME}-worker-0-1.{NAME}.penstock.svc:2222",
     ]
-    # The pod's lines come from a thread of their own.
-    assert sorted({*capsys.readouterr().out.splitlines()}) == [
-        f"JobSet {NAME} is suspended, and continues when it is resumed",
-        f"JobSet {NAME}: 2 workers",
+    labels = f"jobset.sigs.k8s.io/jobset-name={NAME}"
+    assert capsys.readouterr().out.splitlines() == [  # each once
+        f"JobSet {NAME}: 2 workers; kubectl logs -f -l {labels} follows them",
         f"{NAME}-worker-0-0-x7k: epoch 1",
+        f"{NAME}-worker-0-0-x7k: two",
+        quota,
+        f"JobSet {NAME} is suspended, and continues when it is resumed",
     ]
-
-
-def test_cluster_without_jobsets_is_told_what_to_install():
-    cluster = Cluster("Running")
-    cluster.refuse = {"POST": 404}
-    with pytest.raises(UsageError, match="no JobSets: install JobSet"):
-        run(cluster, worker_job(replace(PLACEMENT, worker_kind="JobSet"), "Trainer", IMAGE))
 
 
 def test_worker_of_an_indexed_job_takes_its_index_from_kubernetes(monkeypatch, tmp_path):
@@ -331,80 +295,6 @@ def test_wrong_job_violates_the_schema():
         check_job({**JOB, "spec": {**JOB["spec"], "replicas": 2}})
 
 
-def test_job_is_created_watched_and_deleted(capsys):
-    cluster = Cluster("Running", "Running", "Succeeded")
-    cluster.logs[f"{NAME}-worker-0"] = "2026-11-22T06:00:00.1Z epoch 1\n2026-11-22T06:00:00.2Z two"
-    run(cluster)
-    tfjobs = "/apis/kubeflow.org/v1/namespaces/penstock/tfjobs"
-    assert cluster.asked[:3] == [
-        "GET /api/v1/namespaces/penstock/pods/taxi-trainer",
-        "GET /api/v1/namespaces/penstock/pods",
-        f"POST {tfjobs}",
-    ]
-    assert cluster.asked[-1] == f"DELETE {tfjobs}/{NAME}"
-    assert cluster.deleted == [{"uid": UID}]
-    # With it alone the operator makes a pod anew that is deleted while it runs.
-    assert cluster.job["spec"]["enableDynamicWorker"] is True
-    assert cluster.job["metadata"] == {
-        "name": NAME,
-        "ownerReferences": [
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "name": "taxi-trainer",
-                "uid": OWNER["metadata"]["uid"],
-            }
-        ],
-    }
-    spec = cluster.job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
-    assert spec["serviceAccountName"] == "penstock-runner"
-    assert spec["containers"][0]["args"] == [
-        "/penstock/invocation.pb",
-        "tfx.Executor",
-        f"{NAME}-worker-0.penstock.svc:2222",
-        f"{NAME}-worker-1.penstock.svc:2222",
-    ]
-    # Each line once, though each connection gives all again.
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == [
-        f"TFJob {NAME}: 2 workers",
-        f"{NAME}-worker-0: epoch 1",
-        f"{NAME}-worker-0: two",
-    ]
-
-
-def test_events_and_suspension_are_printed_once(capsys):
-    cluster = Cluster("Suspended", "Suspended", "Running", "Succeeded")
-    quota = f'Error creating: pods "{NAME}-worker-1" is forbidden: exceeded quota: penstock'
-    cluster.events = [
-        event("Normal", "SuccessfulCreatePod", f"Created pod: {NAME}-worker-0"),
-        event("Warning", "FailedCreatePod", quota),
-        event("Normal", "ExitedWithCode", f"Pod: penstock.{NAME}-worker-0 exited with code 137"),
-    ]
-    run(cluster)
-    assert capsys.readouterr().out.splitlines() == [
-        f"TFJob {NAME}: 2 workers",
-        quota,
-        f"Pod: penstock.{NAME}-worker-0 exited with code 137",
-        f"TFJob {NAME} is suspended, and continues when it is resumed",
-    ]
-
-
-def test_pods_recreated_too_often_fail_the_job():
-    cluster = Cluster("Running")
-    cluster.logs, cluster.tries = {f"{NAME}-worker-0": "", f"{NAME}-worker-1": ""}, 4
-    with pytest.raises(DataError, match=r"its pods were created 8 times, `retry` allows 6\. See"):
-        run(cluster)
-    assert cluster.asked[-1].startswith("DELETE")
-
-
-def test_pods_of_a_suspended_job_do_not_count():
-    cluster = Cluster(*["Running", "Suspended"] * 4, "Running", "Succeeded")
-    cluster.logs = {f"{NAME}-worker-0": "", f"{NAME}-worker-1": ""}
-    run(cluster)
-    assert cluster.tries == 5
-
-
 def test_job_name_is_the_same_in_each_attempt():
     def name(root, run_id, execution_id):
         folder = f"{root}/Trainer/.system/executor_execution/{execution_id}"
@@ -424,26 +314,24 @@ def test_job_name_is_the_same_in_each_attempt():
 
 
 def test_job_of_an_earlier_attempt_is_deleted_first(capsys):
-    cluster = Cluster("Succeeded")
+    cluster = Cluster("Completed")
     cluster.old_job, cluster.old_pods = True, 1
     run(cluster)
-    tfjobs = "/apis/kubeflow.org/v1/namespaces/penstock/tfjobs"
+    jobsets = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/penstock/jobsets"
     changes = [asked for asked in cluster.asked if not asked.startswith("GET")]
     # None is made while a pod of that one lives.
     assert changes == [
-        *2 * [f"DELETE {tfjobs}/{NAME}"],
-        f"POST {tfjobs}",
-        f"DELETE {tfjobs}/{NAME}",
+        *2 * [f"DELETE {jobsets}/{NAME}"],
+        f"POST {jobsets}",
+        f"DELETE {jobsets}/{NAME}",
     ]
     assert cluster.deleted == [{}, {}, {"uid": UID}]
-    assert capsys.readouterr().out.splitlines() == [
-        f"TFJob {NAME} of an earlier attempt is deleted first",
-        f"TFJob {NAME}: 2 workers",
-    ]
+    first, _ = capsys.readouterr().out.splitlines()
+    assert first == f"JobSet {NAME} of an earlier attempt is deleted first"
 
 
 def test_job_of_an_earlier_attempt_without_pods_is_deleted_first():
-    cluster = Cluster("Succeeded")
+    cluster = Cluster("Completed")
     cluster.old_job, cluster.old_pods = True, -9
     run(cluster)
     assert cluster.deleted == [{}, {"uid": UID}]
@@ -466,47 +354,15 @@ def test_job_of_a_later_attempt_is_not_deleted():
     assert cluster.deleted == [{"uid": UID}]
 
 
-def test_log_is_read_on_after_a_broken_connection(capsys):
-    cluster = Cluster("Running", "Running", "Failed")
-    worker = f"{NAME}-worker-0"
-    cluster.logs[worker] = (503, "upgraded")
-
-    def conditions():
-        if cluster.states == ["Failed"]:
-            cluster.phase = "Failed"
-            cluster.logs[worker] = "2026-11-22T06:00:00.1Z ValueError: why"
-        return Cluster.conditions(cluster)
-
-    cluster.conditions = conditions
-    with pytest.raises(DataError, match="See the workers' lines above"):
-        run(cluster)
-    assert f"{worker}: ValueError: why" in capsys.readouterr().out.splitlines()
-
-
-def test_last_lines_of_all_workers_share_one_timeout(monkeypatch):
-    now, waits = [0.0], []
-
-    class Silent:
-        def join(self, seconds):
-            waits.append(seconds)
-            now[0] += seconds
-
-    monkeypatch.setattr(worker_jobs, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    jobs = worker_jobs.WorkerJobs(client.ApiClient(client.Configuration()), "penstock")
-    jobs._readers = {"one": Silent(), "two": Silent(), "three": Silent()}
-    jobs._await_last_lines()
-    assert waits == [10.0, 0.0, 0.0]
-
-
 @pytest.mark.parametrize(
     ("refuse", "states", "error", "message"),
     [
         ({}, ["Failed"], DataError, r"failed: 2 Worker replica\(s\). See the workers' lines above"),
         ({"GET .*/events": 403}, ["Running"], UsageError, "add k8s/components/workers"),
-        ({"GET .*tfjobs": 404}, ["Running"], DataError, "was deleted by someone else; run again"),
-        ({"POST": 404}, ["Running"], UsageError, "install Kubeflow's Training Operator, version 1"),
+        ({"GET .*jobsets": 404}, ["Running"], DataError, "was deleted by someone else; run again"),
+        ({"POST": 404}, ["Running"], UsageError, "no JobSets: install JobSet"),
         ({"POST": 403}, ["Running"], UsageError, "add k8s/components/workers"),
-        ({"POST": 500}, ["Running"], PenstockError, "^Kubernetes rejects the TFJob: no$"),
+        ({"POST": 500}, ["Running"], PenstockError, "^Kubernetes rejects the JobSet: no$"),
     ],
 )
 def test_api_errors_are_one_line(refuse, states, error, message):
@@ -518,11 +374,11 @@ def test_api_errors_are_one_line(refuse, states, error, message):
 
 
 def test_short_api_outage_is_survived(monkeypatch):
-    cluster = Cluster("Succeeded")
-    cluster.refuse = {"GET .*tfjobs": 503}
+    cluster = Cluster("Completed")
+    cluster.refuse = {"GET .*jobsets": 503}
     threading.Timer(0.3, cluster.refuse.clear).start()
     run(cluster)
-    cluster.refuse = {"GET .*tfjobs": 503}
+    cluster.refuse = {"GET .*jobsets": 503}
     monkeypatch.setattr(worker_jobs, "_API_TIMEOUT_SECONDS", 0.1)
     with pytest.raises(DataError, match="Kubernetes does not answer"):
         run(cluster)
@@ -578,36 +434,33 @@ class Operator(Cluster):
 
     def __init__(self, folder):
         super().__init__("Running")
-        self.folder, self.codes = folder, {}
+        self.folder, self.codes, self.phase = folder, {}, "Failed"
 
     def begin(self, job):
-        worker = job["spec"]["tfReplicaSpecs"]["Worker"]
+        worker = job_of(job)
         [container] = worker["template"]["spec"]["containers"]
         program = Path(sys.executable).with_name(container["command"][0])
         # Names of pods are the cluster's.
-        here = [f"127.0.0.1:{free_port()}" for _ in range(worker["replicas"])]
+        here = [f"127.0.0.1:{free_port()}" for _ in range(worker["completions"])]
         command = [str(program), *container["command"][1:], *container["args"][: -len(here)], *here]
         for index in range(len(here)):
-            threading.Thread(target=self.work, args=(command, here[index], index)).start()
+            threading.Thread(target=self.work, args=(command, index)).start()
 
-    def work(self, command, address, index):
-        cluster = {"worker": {str(index): address}, "ps": []}  # as of dynamic workers
-        task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
+    def work(self, command, index):
         paths = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
-        env = {**os.environ, "TF_CONFIG": json.dumps(task), "PYTHONPATH": paths}
+        env = {**os.environ, "JOB_COMPLETION_INDEX": str(index), "PYTHONPATH": paths}
         code = 255
         while code >= 128:
             done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
             code = done.returncode if done.returncode >= 0 else 128 - done.returncode
             self.codes.setdefault(index, []).append(code)
-            now = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime())
-            lines = [f"{now}{n:09d}Z {line}" for n, line in enumerate(done.stderr.splitlines())]
-            self.logs[f"{self.job['metadata']['name']}-worker-{index}"] = "\n".join(lines)
+            name = f"{self.job['metadata']['name']}-worker-0-{index}-{len(self.codes[index])}"
+            self.logs[name] = done.stderr
 
     def conditions(self):
         last = {index: codes[-1] for index, codes in self.codes.items()}
         failed = any(0 < code < 128 for code in last.values())
-        self.states = ["Failed" if failed else "Succeeded" if last.get(0) == 0 else "Running"]
+        self.states = ["Failed" if failed else "Completed" if last.get(0) == 0 else "Running"]
         return super().conditions()
 
 
@@ -658,4 +511,4 @@ def test_two_workers_train_through_a_kill(tmp_path, monkeypatch, capsys):
     assert cluster.codes[1][0] == 128 + signal.SIGKILL
     assert (tmp_path / "model/Format-Serving/saved_model.pb").exists()
     assert json.loads((tmp_path / "model_run/training.json").read_text())["replicas"] == 2
-    assert "worker-0: penstock: worker 0 of 2 stops, as worker 1 (" in capsys.readouterr().out
+    assert "penstock: worker 0 of 2 stops, as worker 1 (" in capsys.readouterr().out
