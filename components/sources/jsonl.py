@@ -22,7 +22,7 @@ from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text.blocks import RowBlock, RowPlace, too_long
 from penstock.components.sources.text.lines import LineSplitter, line_header
-from penstock.components.sources.text.scan import MIN_SAMPLED_ROWS, Header, Sampler, scan_files
+from penstock.components.sources.text.scan import Header, Sampler, scan_files
 from penstock.components.sources.text.source import TextSource
 from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
@@ -130,10 +130,6 @@ def open_json_lines(
 
 
 class _Sampler(Sampler[ValueSample]):
-    def wanted(self, header: Header, cell: int) -> int:
-        # Few in later cells: to parse a line costs as much as to read it.
-        return MIN_SAMPLED_ROWS if cell else super().wanted(header, cell)
-
     def new_sample(self) -> ValueSample:
         return ValueSample()
 

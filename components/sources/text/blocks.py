@@ -1,7 +1,7 @@
 """Blocks of whole rows of text, and the interface of the splitters that find them.
 
 A line ends at LF, CRLF or a lone CR. A row is one line, or several lines if line ends are inside
-quotes (`csv/walker.py`).
+quotes (`csv/splitter.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -18,8 +18,6 @@ from penstock.components.tfrecord.compression import Readable
 LF, CR, QUOTE = b'\n\r"'
 # Number of bytes of an overlong line that quarantine keeps.
 KEPT_BYTES = 4096
-# Size of the first read beyond a cell, for the row that continues there.
-_TAIL_BYTES = 64 * 1024
 
 
 class RowPlace(NamedTuple):
@@ -37,7 +35,6 @@ class RowBlock:
     rows: int  # Number of rows, blank ones included.
     quoted: bool = False  # Whether `data` has any quote.
     ends: np.ndarray | None = None  # int64 [rows]; None: each line is a row.
-    by_parity: bool = True  # Whether the parity of quotes tells which bytes are inside quotes.
     broken_at: int | None = None  # Index of an unclosed quote, or 0 for a long line; the only row.
     left_out: int = 0  # Number of bytes of the broken row that `data` leaves out.
     find_ends: Callable[[bytes], np.ndarray] = field(default_factory=lambda: line_ends)
@@ -90,7 +87,6 @@ class RowBlock:
             end - begin,
             quoted=self.quoted,
             ends=ends[begin:end] - first,
-            by_parity=self.by_parity,
         )
 
 
@@ -104,21 +100,11 @@ class Splitter(ABC):
     blank: ClassVar[bytes | None]
 
     @abstractmethod
-    def split(
-        self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
-    ) -> Iterator[RowBlock]:
+    def split(self, stream: Readable, start: int, end: int, path: str) -> Iterator[RowBlock]:
         """Yields the rows of a file from byte `start`, where `stream` stands, up to `end`.
 
         Both are starts of rows, or `end` is the end of the file (or beyond it, if that is unknown;
-        see `has_ended`). With `cell`, a size in bytes, the rows that begin in one cell are yielded
-        before much of the next cell is read.
-        """
-
-    @abstractmethod
-    def guess_row_start(self, stream: Readable, most: int) -> int | None:
-        """Returns the offset of the first row that begins after a stream's first byte.
-
-        None if no line ends within `most` bytes, or if the start cannot be determined.
+        see `has_ended`).
         """
 
     @abstractmethod
@@ -149,11 +135,6 @@ def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:
     """Returns the rejected row of an overlong line, with the line's first bytes."""
     reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"
     return RejectedRow(place.file, place.row, place.line, None, reason, data[:KEPT_BYTES])
-
-
-def first_window(offset: int, cell: int | None, most: int) -> int:
-    """Returns how many bytes a splitter first reads from `offset`; see `Splitter.split`."""
-    return min(most, max(_TAIL_BYTES, cell - offset % cell)) if cell else most
 
 
 def count_lines(data: bytes) -> int:

@@ -15,7 +15,6 @@ from penstock.components.sources.text.blocks import (
     RowBlock,
     RowPlace,
     Splitter,
-    first_window,
     has_ended,
     read_exactly,
     too_long,
@@ -55,11 +54,9 @@ class LineSplitter(Splitter):
 
     max_row_bytes: int
 
-    def split(
-        self, stream: Readable, start: int, end: int, path: str, *, cell: int | None = None
-    ) -> Iterator[RowBlock]:
+    def split(self, stream: Readable, start: int, end: int, path: str) -> Iterator[RowBlock]:
         offset, buffer, most = start, b"", self.max_row_bytes + 2  # with its line end
-        window = first_window(offset, cell, min(_BLOCK_BYTES, most))
+        window = min(_BLOCK_BYTES, most)
         while offset < end:
             buffer += read_exactly(stream, min(window, end - offset) - len(buffer), path)
             if has_ended(stream):
@@ -80,14 +77,7 @@ class LineSplitter(Splitter):
                 block = RowBlock(offset, data, 1, broken_at=0, left_out=left_out)
             yield block
             offset = block.end
-            window = first_window(offset, cell, min(_BLOCK_BYTES, most))
-
-    def guess_row_start(self, stream: Readable, most: int) -> int | None:
-        """Returns the offset after the first LF: always right, not a guess; see `Splitter`."""
-        for at in range(0, most, _BLOCK_BYTES):
-            if found := stream.read(_BLOCK_BYTES).find(b"\n") + 1:
-                return at + found
-        return None
+            window = min(_BLOCK_BYTES, most)
 
     def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
         return too_long(place, block.data, self.max_row_bytes)

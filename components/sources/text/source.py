@@ -57,7 +57,7 @@ class TextSource(FileSource[TextFile]):
         position, row, line = start
         with open_data(file.path) as stream:
             stream.seek(position)
-            for block in self.splitter.split(stream, position, end, file.path, cell=byte):
+            for block in self.splitter.split(stream, position, end, file.path):
                 if block.end >= byte:
                     rows = int(np.searchsorted(block.row_ends(), byte - block.offset)) + 1
                     head = block.slice_rows(0, rows) if rows < block.rows else block

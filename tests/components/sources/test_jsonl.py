@@ -100,7 +100,6 @@ def test_a_key_beyond_the_sample_is_no_silent_loss(write):
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
 def test_any_cut_gives_all_rows_in_order(write, parts, monkeypatch):
     monkeypatch.setattr(cells, "CELL_BYTES", 100)
-    monkeypatch.setattr(cells, "_RANGE_CELLS", 2)
     path = write(*({"id": i, "text": "x" * (i % 40)} for i in range(60)), "", {"id": 60})
     source = open_source(path)
     assert source.rows == 62
@@ -165,14 +164,6 @@ def test_only_lines_beyond_the_limit_are_refused(write):
     path = write({"a": "x" * 500})
     with pytest.raises(DataError, match=r"line 1 .* is longer than `max_row_bytes` 100"):
         open_source(path, JsonLines(max_row_bytes=100))
-
-
-def test_rows_that_fill_a_cell_are_sampled_on_in_the_next(write, monkeypatch):
-    monkeypatch.setattr(cells, "CELL_BYTES", 8192)
-    rows = [{"id": i, "text": "x" * 55} for i in range(250)]  # about 100 in a cell
-    path = write(*[*rows[:195], {**rows[195], "late": 1}, *rows[196:]])
-    columns = open_source(path, JsonLines(sample_rows=250)).columns
-    assert [column.name for column in columns] == ["id", "text", "late"]
 
 
 def test_options_of_tables_carry_over(write):

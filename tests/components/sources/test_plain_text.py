@@ -146,7 +146,6 @@ def test_memory_is_bounded_whatever_the_line(tmp_path, read_out):
 
 def test_any_cut_gives_every_line_once(write, read_out, monkeypatch):
     monkeypatch.setattr(cells, "CELL_BYTES", 50)
-    monkeypatch.setattr(cells, "_RANGE_CELLS", 3)
     monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 37)
     rng = random.Random(0)
     pool = ["", " ", "a", "\u00e9" * 9, "word " * 20, "\tx", "\ufeff"]

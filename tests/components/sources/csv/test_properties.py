@@ -7,7 +7,6 @@ import re
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from penstock.components.errors import DataError
 from penstock.components.files import cells
 from penstock.components.sources.csv import source as penstock_csv
 from penstock.components.sources.open import open_source
@@ -48,7 +47,6 @@ def _tables(draw):
 def _set_blocks(monkeypatch, block_bytes):
     monkeypatch.setattr(penstock_csv, "SCAN_BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(cells, "CELL_BYTES", block_bytes)
-    monkeypatch.setattr(cells, "_RANGE_CELLS", 2)
     monkeypatch.setattr(penstock_csv, "READ_BLOCK_BYTES", block_bytes + 3)
 
 
@@ -104,32 +102,6 @@ def test_any_text_reads_alike_however_it_is_cut(
             assert ("c0,c1\n" + text).startswith(row.raw.decode(), begins[row.line - 1])
         elif row.column is None and "\n" not in row.raw.decode() and "\r" not in row.raw.decode():
             assert lines[row.line - 1] == row.raw.decode()
-
-
-@_MANY
-@given(
-    text=st.text(st.sampled_from('aa,,""\n\n\r12.'), max_size=120),
-    cell_bytes=st.integers(1, 30),
-    range_cells=st.integers(1, 5),
-    max_row_bytes=st.sampled_from([12, 1000]),
-)
-def test_a_scan_in_ranges_finds_what_one_scan_finds(
-    text, cell_bytes, range_cells, max_row_bytes, tmp_path, monkeypatch
-):
-    path = tmp_path / "table.csv"
-    path.write_bytes(b"c0,c1\n" + text.encode())
-    monkeypatch.setattr(cells, "CELL_BYTES", cell_bytes)
-    options = Table(allow_empty=True, max_row_bytes=max_row_bytes, sample_rows=3)
-
-    def found(range_cells):
-        monkeypatch.setattr(cells, "_RANGE_CELLS", range_cells)
-        try:
-            source = open_source(str(path), options)
-        except DataError as error:  # The header is not one.
-            return str(error)
-        return source.fingerprint, source.columns, source.rejected_by_scan, source.cut(4)
-
-    assert found(range_cells) == found(1000)
 
 
 _GOOD = st.tuples(
