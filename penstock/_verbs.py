@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ def ingest(
     source: KindOptions | None = None,
     splits: SplitOptions | None = None,
     options: IngestOptions | None = None,
-    packing: PackOptions | None = None,
     workers: int = 1,
     engine: EngineOptions | None = None,
     overwrite: bool = False,
@@ -43,7 +41,6 @@ def ingest(
             follows from names and contents of the files.
         splits: The splits and their shares; two thirds `train` and one third `eval` by default.
         options: Shards, compression, rejected rows.
-        packing: Options of packed records; if given, writes packed records instead of Examples.
         workers: Number of processes on this machine.
         engine: Beam runner and its options, such as Flink; by default processes on this machine.
         overwrite: Replace `output` once the new one is complete.
@@ -59,10 +56,8 @@ def ingest(
     from penstock.components.engine.tasks import task_engine
     from penstock.components.example_gen.ingest import ingest as write_examples
     from penstock.components.example_gen.options import IngestInput, SplitOptions
-    from penstock.components.packing.spool import ingest_packed
 
-    work = partial(ingest_packed, packing=packing) if packing else write_examples
-    return work(
+    return write_examples(
         [IngestInput(data, source, splits or SplitOptions())],
         output,
         options,

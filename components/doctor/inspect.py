@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.components.doctor.feature_summary import FeatureSummary, FeatureTally
 from penstock.components.errors import DataError
-from penstock.components.packing.block import block_rows, is_packed
+from penstock.components.packing.arrow_check import is_packed, packed_rows
 from penstock.components.tfrecord.checked import find_scopes, shard_faults
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
@@ -139,10 +139,6 @@ class _Survey:
         self._tallies: dict[tuple[str, str], FeatureTally] = {}
 
     def add(self, payload: bytes) -> None:
-        if is_packed(payload):
-            self.payloads["packed"] += 1
-            self.packed_rows += block_rows(payload)
-            return
         message: Any = parse_example(payload)
         if message is None:
             self.payloads["other"] += 1
@@ -171,10 +167,23 @@ class _Survey:
         return self._tallies[key]
 
 
+def _look_into_packed(path: Path, survey: _Survey) -> InspectedFile:
+    batches, rows, fault = 0, 0, None
+    try:
+        batches, rows = packed_rows(path)
+    except DataError as error:
+        fault = str(error)
+    survey.payloads["packed"] += batches
+    survey.packed_rows += rows
+    return InspectedFile(str(path), path.stat().st_size, "", batches, fault is None, fault)
+
+
 def _look_into(
     path: Path, survey: _Survey, records: float, summary_bytes: float, count_bytes: float
 ) -> InspectedFile:
     """Parses records within the first two limits, then counts records within the third."""
+    if is_packed(path):
+        return _look_into_packed(path, survey)
     count = end = 0
     fault = None
     is_exact = False
@@ -203,6 +212,8 @@ def _first_frame(files: tuple[InspectedFile, ...]) -> tuple[str | None, Frame | 
     """Returns file and layout of the first good record; if there is none, of the first record."""
     damaged: tuple[str | None, Frame | None] = (None, None)
     for inspected in files:
+        if is_packed(inspected.file):
+            continue
         with open_file(inspected.file) as file:
             try:
                 frame = RecordReader(file, inspected.file).first_frame()

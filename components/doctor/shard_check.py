@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import Content, HashingStream
-from penstock.components.packing.block import block_rows, decode_block, is_packed
+from penstock.components.packing.arrow_check import is_packed, packed_rows
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.example_proto import has_sequences, is_example, parse_example
@@ -54,11 +54,15 @@ def check_shard(
     collects the kind (INT, FLOAT, BYTES) of each feature list's steps, over all files.
     """
     try:
+        if is_packed(path):
+            return _check_packed(path, shard, layout, on_bytes)
+        if layout is not None:
+            raise DataError(f"{path}: is no Arrow file; pack again")
         with open_file(path) as raw:
             file = HashingStream(raw, on_bytes)
             reader = RecordReader(file, str(path))
-            examples = _Examples({} if step_kinds is None else step_kinds, shard is not None)
-            found = _read(reader, str(path), layout, examples)
+            examples = _Examples({} if step_kinds is None else step_kinds)
+            found = _read(reader, str(path), examples)
             while file.read(CHUNK_BYTES):  # after a fault, read on for size and digest
                 pass
     except DataError as error:
@@ -66,8 +70,7 @@ def check_shard(
     held = file.content()
     faults = list(found.faults)
     if shard is not None:
-        noun = "rows" if layout else "records"
-        faults += [f"{path}: {fault}" for fault in _differences(held, found, shard, noun)]
+        faults += [f"{path}: {fault}" for fault in _differences(held, found, shard, "records")]
         if held.size and reader.compression != compression:
             faults.append(
                 f"{path}: compression {reader.compression or 'none'}, the manifest says "
@@ -80,6 +83,27 @@ def check_shard(
     )
 
 
+def _check_packed(
+    path: Path,
+    shard: Shard | None,
+    layout: PackedLayout | None,
+    on_bytes: Callable[[int], None],
+) -> FileReport:
+    with path.open("rb") as raw:
+        file = HashingStream(raw, on_bytes)
+        while file.read(CHUNK_BYTES):
+            pass
+    held, faults = file.content(), []
+    found = _Records(0, None, ())
+    try:
+        found = _Records(*packed_rows(path, layout), ())
+    except DataError as error:
+        faults.append(str(error))
+    if shard is not None:
+        faults += [f"{path}: {fault}" for fault in _differences(held, found, shard, "rows")]
+    return FileReport(str(path), held.size, "", found.records, found.rows, tuple(faults))
+
+
 class _Records(NamedTuple):
     """Records, rows and faults of a file; `rows` is None if a fault hides some rows."""
 
@@ -89,23 +113,15 @@ class _Records(NamedTuple):
 
 
 class _Examples:
-    """Checks payloads that are rows; each record counts as a row, whatever it holds.
+    """Checks payloads that are rows; each record counts as a row, whatever it holds."""
 
-    Without a manifest, blocks of packed rows pass, too, and count the rows in their header.
-    """
-
-    def __init__(self, step_kinds: dict[str, str], has_manifest: bool) -> None:
-        self.has_packed = False
+    def __init__(self, step_kinds: dict[str, str]) -> None:
         self._step_kinds = step_kinds
-        self._has_manifest = has_manifest
         self._first_sequence: Record | None = None
         self._sequences = self._others = 0
 
     def rows(self, record: Record) -> int:
         """Returns the number of rows in a record; DataError if it is not an Example."""
-        if is_packed(record.payload) and not self._has_manifest:
-            self.has_packed = True
-            return block_rows(record.payload)
         often = record.number < _PARSED_FIRST or record.number % _PARSED_EVERY == 0
         known = parse_example(record.payload) is not None if often else is_example(record.payload)
         if not known:
@@ -151,10 +167,8 @@ class _Examples:
         )
 
 
-def _read(
-    reader: RecordReader, name: str, layout: PackedLayout | None, examples: _Examples
-) -> _Records:
-    """Checks every record: as a packed block if there is a layout, otherwise as an Example."""
+def _read(reader: RecordReader, name: str, examples: _Examples) -> _Records:
+    """Checks every record as an Example."""
     damaged: list[str] = []
     foreign: list[str] = []
     later: list[str] = []
@@ -163,9 +177,7 @@ def _read(
         for record in reader.records(on_bad_payload=lambda error: damaged.append(str(error))):
             good += 1
             try:
-                rows += (
-                    decode_block(record.payload, layout).rows if layout else examples.rows(record)
-                )
+                rows += examples.rows(record)
             except DataError as error:
                 foreign_count += 1
                 place = f"{name}: record {record.number} at offset {record.offset}"
@@ -173,7 +185,7 @@ def _read(
     except DataError as error:
         later.append(str(error))
     records = good + len(damaged)
-    is_hidden = later or ((layout or examples.has_packed) and (damaged or foreign))
+    is_hidden = bool(later)
     more = len(damaged) - MAX_NAMED_RECORDS
     if more > 0:
         damaged[MAX_NAMED_RECORDS:] = [f"{name}: {more:,} more records have damaged payloads"]

@@ -11,13 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.packing.layout import PackedColumn
+from penstock.components.packing.layout import LARGE_BYTES, PackedColumn
 from penstock.components.packing.options import PackOptions
 from penstock.components.tfrecord.feature_kind import DECODED_KINDS
 from penstock.components.tfrecord.sharding import split_dir
 
-_STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "cell"}
+_STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "text"}
 _VOCABULARY_DIR = "vocabulary"
+# A dictionary has at most so many values, of so many bytes together, since each shard has all of
+# them; and at most this share of the number of rows, above which texts themselves are as fast.
+_MAX_WORDS, _MAX_WORD_BYTES, _MAX_WORDS_SHARE = 16_384, 2**20, 0.5
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,10 @@ class ColumnFacts:
     first: tuple[int, bytes] | None = None  # task and value of the first BYTES value
     # count of each value, for a column of ids
     vocabulary: Counter[bytes] = field(default_factory=Counter)
+    # all values, for other columns of BYTES; None if they are too many for a dictionary
+    words: set[bytes] | None = field(default_factory=set)
+    text_bytes: int = 0
+    is_utf8: bool = True
 
     def merge(self, other: "ColumnFacts") -> None:
         for kind, place in other.kinds.items():
@@ -47,6 +54,16 @@ class ColumnFacts:
         if other.first is not None:
             self.first = min(self.first or other.first, other.first)
         self.vocabulary.update(other.vocabulary)
+        self.add_words(other.words)
+        self.text_bytes += other.text_bytes
+        self.is_utf8 &= other.is_utf8
+
+    def add_words(self, words: set[bytes] | None) -> None:
+        if self.words is not None and words is not None:
+            self.words |= words
+            if len(self.words) <= _MAX_WORDS and sum(map(len, self.words)) <= _MAX_WORD_BYTES:
+                return
+        self.words = None
 
     def kind(self, name: str) -> str | None:
         """Returns INT, FLOAT or BYTES; None if no row has a value or the column is dropped."""
@@ -61,8 +78,6 @@ class ColumnFacts:
 class Facts:
     rows: int = 0
     columns: dict[str, ColumnFacts] = field(default_factory=dict)
-    cpu_seconds: float = 0.0
-    pass_seconds: float = 0.0  # estimated CPU time of a training pass to read and decode the rows
 
     def add(self, batch: pa.RecordBatch, options: PackOptions, task: int, split: str) -> None:
         place = (task, self.rows, split_dir(split))
@@ -79,8 +94,6 @@ class Facts:
 
     def merge(self, other: "Facts") -> None:
         self.rows += other.rows
-        self.cpu_seconds += other.cpu_seconds
-        self.pass_seconds += other.pass_seconds
         for name, seen in other.columns.items():
             self.columns.setdefault(name, ColumnFacts()).merge(seen)
 
@@ -104,6 +117,23 @@ def _add_column(
         counted = pc.value_counts(values)
         pairs = zip(*(counted.field(i).to_pylist() for i in (0, 1)), strict=True)
         facts.vocabulary.update(dict(pairs))
+    else:
+        _add_texts(facts, values)
+
+
+def _add_texts(facts: ColumnFacts, values: pa.Array) -> None:
+    facts.text_bytes += pc.sum(pc.binary_length(values)).as_py() or 0
+    if facts.is_utf8:
+        try:
+            values.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            facts.is_utf8 = False
+    if facts.words is not None:
+        distinct = values.unique()
+        is_too_many = len(distinct) > _MAX_WORDS
+        facts.add_words(
+            None if is_too_many else set(distinct.to_numpy(zero_copy_only=False).tolist())
+        )
 
 
 def row_lengths(column: pa.Array) -> np.ndarray:
@@ -181,8 +211,18 @@ def _column(
         vocabulary = f"{_VOCABULARY_DIR}/{quote(name, safe='')}.txt"
         return PackedColumn(name, stated.kind, "int32", shape, vocabulary, filled=missing)
     if shape is None:
-        return PackedColumn(name, stated.kind, "list")
-    return PackedColumn(name, stated.kind, _STORAGES[stated.kind], shape, filled=missing)
+        is_utf8 = stated.kind == "BYTES" and facts.is_utf8
+        return PackedColumn(name, stated.kind, "list", is_utf8=is_utf8)
+    storage = _STORAGES[stated.kind]
+    if storage == "text" and math.prod(shape) == 1:
+        words = facts.words and {*facts.words, *([b""] if missing else [])}
+        mean = facts.text_bytes / max(1, facts.rows)
+        if words and len(words) <= _MAX_WORDS_SHARE * (facts.rows + missing):
+            storage = "words"
+        elif mean >= LARGE_BYTES:
+            storage = "blob"
+    is_utf8 = stated.kind == "BYTES" and facts.is_utf8 and storage != "blob"
+    return PackedColumn(name, stated.kind, storage, shape, filled=missing, is_utf8=is_utf8)
 
 
 def _check_lengths(name: str, shape: tuple[int, ...], facts: ColumnFacts) -> None:
@@ -192,6 +232,11 @@ def _check_lengths(name: str, shape: tuple[int, ...], facts: ColumnFacts) -> Non
             f"column {name!r}: {facts.lengths[odd[0]]:,} rows have {odd[0]} values, the "
             f"schema says {math.prod(shape)}; fix the schema or the rows"
         )
+
+
+def words(facts: ColumnFacts, *, filled: int) -> list[bytes]:
+    """Returns the values of a dictionary, sorted."""
+    return sorted((facts.words or set()) | ({b""} if filled else set()))
 
 
 def vocabulary(facts: ColumnFacts, *, filled: int) -> list[bytes]:

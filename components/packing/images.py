@@ -1,7 +1,6 @@
 """Decodes image features to uint8 pixels of one shape."""
 
 import math
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -34,15 +33,9 @@ class ImageDecoder:
     def __init__(self, column: ImageColumn, shape: tuple[int, ...]) -> None:
         self._column = column
         self._shape = shape
-        self._cpu_seconds = 0.0
-
-    def take_cpu_seconds(self) -> float:
-        spent, self._cpu_seconds = self._cpu_seconds, 0.0
-        return spent
 
     def decode(self, values: pa.Array) -> npt.NDArray[np.uint8]:
         """Decodes images to uint8 [rows, height * width * channels]."""
-        began = time.process_time()
         size = int(np.prod(self._shape))
         pixels = np.empty((len(values), size), np.uint8)
         data = values.to_pylist()
@@ -53,7 +46,6 @@ class ImageDecoder:
         with ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(one, range(len(data))):
                 pass
-        self._cpu_seconds += time.process_time() - began
         return pixels
 
     def _one(self, data: bytes) -> npt.NDArray[np.uint8]:

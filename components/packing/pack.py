@@ -1,18 +1,18 @@
 """Packs row Examples: plan, read, plan the layout, write, commit.
 
     output/
-      Split-train/data_tfrecord-00000-of-00008 ...    blocks of rows, see layout.py
-      Split-eval/data_tfrecord-00000-of-00008 ...
+      Split-train/data-00000-of-00008.arrow ...       blocks of rows, see layout.py
+      Split-eval/data-00000-of-00008.arrow ...
       vocabulary/company.txt ...                      for columns of ids, one value per line
       manifest.json                                   written last
 
-`tasks.py` does the work; `spool.py` packs directly from a source. Rows are decoded once, as Arrow
-columns; facts about all of them are known before the first block is made.
+`tasks.py` does the work. Rows are decoded once, as Arrow columns; facts about all of them are known
+before the first block is made.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 
@@ -34,7 +34,6 @@ from penstock.components.packing.tasks import (
     plan_layout,
     plan_packing,
     read_tasks,
-    vocabulary_file,
     write_tasks,
 )
 from penstock.components.tfrecord.manifest import (
@@ -45,9 +44,6 @@ from penstock.components.tfrecord.manifest import (
 )
 
 SOURCE_KIND = "examples"
-# Called at the end with the number of training passes over row Examples that cost about as much
-# CPU time as the packing did.
-OnCost = Callable[[float], None]
 
 
 def pack(
@@ -59,7 +55,6 @@ def pack(
     read: ReadShard = read_examples,
     engine: Engine = 1,
     overwrite: bool = False,
-    on_cost: OnCost = lambda passes: None,
 ) -> Manifest:
     """Packs the splits of row Examples; the output appears complete or not at all.
 
@@ -74,7 +69,6 @@ def pack(
             applies a saved TransformGraph to raw rows; the graph's schema then gives `stated`.
         engine: Engine that runs the tasks.
         overwrite: Replace the existing output at `output`.
-        on_cost: Called at the end with the cost in passes.
 
     Raises:
         DataError: The rows cannot be read, or do not fit the options.
@@ -91,7 +85,7 @@ def pack(
     splits = [replace(split, read=read) for split in splits]
     plan = plan_packing(splits, options, stated)
     with open_output(output, overwrite=overwrite) as opened:
-        manifest = write_packed(splits, plan, opened, engine, on_cost)
+        manifest = _write_packed(splits, plan, opened, engine)
         opened.commit(manifest)
     return manifest
 
@@ -112,36 +106,22 @@ def _together(splits: Sequence[RowSplit]) -> list[RowSplit]:
     return list(found.values())
 
 
-def write_packed(
-    splits: Sequence[RowSplit],
-    plan: PackPlan,
-    output: Output,
-    engine: Engine,
-    on_cost: OnCost = lambda passes: None,
+def _write_packed(
+    splits: Sequence[RowSplit], plan: PackPlan, output: Output, engine: Engine
 ) -> Manifest:
     """Reads the splits and writes the packed shards; returns their manifest without writing it."""
-    began = _cpu_seconds()
     facts, parts, tasks = Facts(), [], read_tasks(splits)
     # Each row is read once and written once.
     with kept_processes(), activity.counting(2 * sum(plan.rows.values())):
         for found in run_tasks(tasks, ReadRows(plan, output), output, engine):
             facts.merge(found.facts)
             parts.append(found.parts)
-        layout, vocabularies = plan_layout(facts, plan)
-        for path, values in vocabularies.items():
-            output.put(path, vocabulary_file(path, values))
+        layout, files = plan_layout(facts, plan)
+        for path, content in files.items():
+            output.put(path, content)
         work = WritePacked(plan, layout, output)
         shards = list(run_tasks(write_tasks(plan, tasks, parts), work, output, engine))
-    manifest = _manifest(splits, plan, facts, layout, shards)
-    cost = facts.cpu_seconds + sum(shard.cpu_seconds for shard in shards)
-    a_pass = facts.pass_seconds + sum(shard.pass_seconds for shard in shards)
-    # Tasks on other machines report their CPU time; on this one it is that of whole processes.
-    on_cost(max(_cpu_seconds() - began, cost) / a_pass if a_pass else 0.0)
-    return manifest
-
-
-def _cpu_seconds() -> float:
-    return sum(os.times()[:4])
+    return _manifest(splits, plan, facts, layout, shards)
 
 
 def _manifest(

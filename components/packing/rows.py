@@ -135,11 +135,6 @@ def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBa
         read += len(payloads)
 
 
-def parser_times(read: ReadShard, kinds: Kinds) -> float:
-    """CPU time of the last rows read here, as a multiple of a training's; 1 if that is unknown."""
-    return row_decoder(kinds).parser_times if read is read_examples else 1.0
-
-
 def read_payloads(
     file: str, shard: Shard, *, rows: int = BATCH_ROWS, size: int = BATCH_BYTES
 ) -> Iterator[list[bytes]]:
@@ -201,10 +196,6 @@ class RowDecoder:
         self._kinds = kinds
         # Features of the rows that NumPy decodes; empty if it cannot, or before the first batch.
         self._plain = {name: FeatureKind(kind) for name, kind in kinds.items()}
-
-    @property
-    def parser_times(self) -> float:
-        return 0.6 if self._plain else 1 if self._kinds else 4
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
         """Returns a `large_list` per feature (null type if no row has a value), sorted by name."""

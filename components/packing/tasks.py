@@ -9,13 +9,14 @@ The number of packed shards is estimated from a sample before, so that a row's s
 it is read. Reading and writing tasks share only the output, so any engine can run them.
 """
 
+import io
 import math
 import posixpath
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,32 +26,43 @@ import pyarrow.compute as pc
 from penstock.components import activity
 from penstock.components.errors import DataError, naming
 from penstock.components.files.output import WORK_DIR, Output
-from penstock.components.packing.block import encode_block
+from penstock.components.packing.arrays import BlockMaker
 from penstock.components.packing.facts import (
     ColumnFacts,
     Facts,
     StatedColumn,
     packed_columns,
     vocabulary,
+    words,
 )
 from penstock.components.packing.images import ImageDecoder, image_shape
-from penstock.components.packing.layout import PackedLayout
-from penstock.components.packing.options import MAX_BLOCK_ROWS, TARGET_BLOCK_BYTES, PackOptions
+from penstock.components.packing.layout import PackedColumn, PackedLayout, packed_name
+from penstock.components.packing.options import (
+    MAX_BLOCK_ROWS,
+    MIN_BLOCK_ROWS,
+    TARGET_BLOCK_BYTES,
+    PackOptions,
+)
 from penstock.components.packing.permutation import Permutation
-from penstock.components.packing.rows import Kinds, ReadShard, RowSplit, parser_times
-from penstock.components.packing.sections import BlockMaker
+from penstock.components.packing.rows import Kinds, ReadShard, RowSplit
 from penstock.components.packing.shuffle import (
     CHUNK_SHARE,
     PlacedRows,
     RowSorter,
     cut_rows,
+    encode_batch,
     encode_rows,
+    read_encoded,
     without_lists,
 )
 from penstock.components.tfrecord.manifest import Shard
-from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, shard_name, split_dir
-from penstock.components.tfrecord.writer import ShardWriter, frame_large
+from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, split_dir
+from penstock.components.tfrecord.writer import ShardWriter
 
+# File of the output with the words of all columns, for the writing tasks.
+_WORDS_FILE = f"{WORK_DIR}/words"
+# pyarrow writes each buffer of a batch by itself; so many bytes are written at once.
+_WRITTEN_BYTES = MIB
 # Number of shards of a split whose first rows are sampled to estimate the size of a packed row.
 _SAMPLED_SHARDS = 4
 
@@ -101,12 +113,8 @@ class WriteTask:
 
 @dataclass(frozen=True)
 class WriteResult:
-    """A packed shard, the CPU seconds that it took, and those of them that training takes too."""
-
     split: str
     shard: Shard
-    cpu_seconds: float
-    pass_seconds: float
 
 
 def plan_packing(
@@ -182,7 +190,6 @@ class ReadRows:
 
     def __call__(self, task: ReadTask) -> ReadResult:
         """Reads a shard and writes its rows to a file, sorted by packed shard."""
-        began = time.process_time()
         facts = Facts()
         parts = []
         with self.output.new_try() as folder:
@@ -194,7 +201,6 @@ class ReadRows:
                     file.write(rows)
                     parts.append((shard, begin, file.tell()))
             self.output.take(folder)
-        facts.cpu_seconds = time.process_time() - began
         return ReadResult(facts, np.array(parts, np.int64).reshape(-1, 3))
 
     def _rows_by_shard(self, task: ReadTask, facts: Facts) -> Iterator[tuple[int, bytes]]:
@@ -202,7 +208,7 @@ class ReadRows:
         order = Permutation(plan.rows[task.split], seed=options.seed, name=task.split)
         starts = plan.first_rows(task.split)
         waiting = PlacedRows()
-        for batch in _timed(task.read(task.file, task.shard, plan.kinds), facts):
+        for batch in task.read(task.file, task.shard, plan.kinds):
             begin = task.first + facts.rows
             batch = without_lists(batch)
             facts.add(batch, options, task.number, task.split)
@@ -212,20 +218,10 @@ class ReadRows:
                 yield from _cut_by_shard(waiting, starts)
         if waiting.rows:
             yield from _cut_by_shard(waiting, starts)
-        facts.pass_seconds /= parser_times(task.read, plan.kinds)
 
 
 def _rows_file(task: int) -> str:
     return f"{WORK_DIR}/rows-{task:05d}"
-
-
-def _timed(batches: Iterator[pa.RecordBatch], facts: Facts) -> Iterator[pa.RecordBatch]:
-    """Yields the batches and adds the CPU time of reading them to the facts."""
-    began = time.process_time()
-    for batch in batches:
-        facts.pass_seconds += time.process_time() - began
-        yield batch
-        began = time.process_time()
 
 
 def _cut_by_shard(waiting: PlacedRows, starts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -235,24 +231,43 @@ def _cut_by_shard(waiting: PlacedRows, starts: Sequence[int]) -> Iterator[tuple[
         yield shard, encode_rows(some, part)
 
 
-def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, list[bytes]]]:
-    """Decides how columns are stored: the layout, and the values of each vocabulary by path."""
+def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, bytes]]:
+    """Decides how columns are stored: the layout, and the files that its writers need, by path."""
     options = plan.options
     shapes = {}
     for image in options.images:
         first = facts.columns[image.name].first if image.name in facts.columns else None
         shapes[image.name] = image_shape(image, first[1] if first else b"")
     columns = packed_columns(facts, options, plan.stated, shapes)
-    layout = PackedLayout(columns, 1, options.seed)
-    rows = options.block_rows or min(MAX_BLOCK_ROWS, max(1, TARGET_BLOCK_BYTES // layout.row_bytes))
-    vocabularies = {
-        column.vocabulary: vocabulary(
-            facts.columns.get(column.name, ColumnFacts()), filled=column.filled
+    seen = {column.name: facts.columns.get(column.name, ColumnFacts()) for column in columns}
+    size = sum(_stored_bytes(column, seen[column.name]) for column in columns)
+    rows = max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, int(TARGET_BLOCK_BYTES / max(1, size))))
+    files = {
+        column.vocabulary: vocabulary_file(
+            column.vocabulary, vocabulary(seen[column.name], filled=column.filled)
         )
         for column in columns
         if column.vocabulary
     }
-    return replace(layout, block_rows=rows), vocabularies
+    of_words = {
+        column.name: pa.array([words(seen[column.name], filled=column.filled)])
+        for column in columns
+        if column.storage == "words"
+    }
+    if of_words:
+        batch = pa.RecordBatch.from_arrays([*of_words.values()], [*of_words])
+        files[_WORDS_FILE] = encode_batch(batch).to_pybytes()
+    return PackedLayout(columns, options.block_rows or rows, options.seed), files
+
+
+def _stored_bytes(column: PackedColumn, facts: ColumnFacts) -> float:
+    """Returns the mean size of a column's values in a row."""
+    if column.storage == "uint8":
+        return column.width
+    if column.storage == "words" or column.storage == "int32":
+        return 4 * column.width
+    values = sum(size * count for size, count in facts.lengths.items())
+    return (facts.text_bytes + 8 * values) / max(1, facts.rows)
 
 
 def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
@@ -293,15 +308,13 @@ class WritePacked:
         self._maker: BlockMaker | None = None
 
     def __call__(self, task: WriteTask) -> WriteResult:
-        began = time.process_time()
         # Vocabularies may be large, so each process reads them once.
         self._maker = self._maker or block_maker(self._layout, self._plan, self._output.read)
         with self._output.new_try() as folder:
             with naming(folder):
                 shard = self._write(task, folder, self._maker)
             self._output.take(folder)
-        cpu_seconds = time.process_time() - began
-        return WriteResult(task.split, shard, cpu_seconds, self._maker.take_images_cpu_seconds())
+        return WriteResult(task.split, shard)
 
     def _write(self, task: WriteTask, folder: Path, maker: BlockMaker) -> Shard:
         plan, step = self._plan, self._layout.block_rows
@@ -312,23 +325,44 @@ class WritePacked:
             sorter.add_encoded(self._output.read(_rows_file(number), begin_byte, end_byte))
         assert sorter.rows == end - first, "each row comes once"
         sizes = (min(step, end - begin) for begin in range(first, end, step))
-        count = plan.shards[task.split].shards
-        name = f"{split_dir(task.split)}/{shard_name(task.index, count)}"
-        with ShardWriter(folder, name) as writer:
-            for batch in sorter.in_order(sizes):
-                record = encode_block(maker.block(batch), self._layout)
-                writer.write_large(frame_large([(record,)]))
-                activity.advance(batch.num_rows)
+        name = packed_name(task.index, plan.shards[task.split].shards)
+        with ShardWriter(folder, f"{split_dir(task.split)}/{name}") as writer:
+            # Both are closed before the shard is finished, also if that fails.
+            with (
+                io.BufferedWriter(_Sink(writer), _WRITTEN_BYTES) as out,
+                pa.ipc.new_file(out, self._layout.schema) as file,
+            ):
+                for batch in sorter.in_order(sizes):
+                    file.write_batch(maker.block(batch))
+                    activity.advance(batch.num_rows)
             return replace(writer.finish(), rows=end - first)
 
 
+class _Sink(io.RawIOBase):
+    """The bytes of a shard as a file for pyarrow."""
+
+    def __init__(self, writer: ShardWriter) -> None:
+        self._writer = writer
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._writer.write_rows(0, data)
+        return len(data)
+
+
 def block_maker(layout: PackedLayout, plan: PackPlan, read: Callable[[str], bytes]) -> BlockMaker:
-    """Returns the maker of blocks; `read` returns the bytes of a vocabulary by its path."""
+    """Returns the maker of blocks; `read` returns the bytes of a file of the output by its path."""
     shapes = {column.name: column.shape for column in layout.columns}
     decoders = {i.name: ImageDecoder(i, shapes[i.name]) for i in plan.options.images}
-    vocabularies = {
-        column.name: pa.array(read(column.vocabulary).split(b"\n")[:-1], pa.binary())
+    values = {
+        column.name: pa.array(read(column.vocabulary).split(b"\n")[:-1], pa.large_binary())
         for column in layout.columns
         if column.vocabulary
     }
-    return BlockMaker(layout, vocabularies, decoders)
+    if any(column.storage == "words" for column in layout.columns):
+        for batch in read_encoded(pa.BufferReader(read(_WORDS_FILE))):
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                values[name] = column.flatten().cast(pa.large_binary())
+    return BlockMaker(layout, values, decoders)

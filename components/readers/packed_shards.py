@@ -1,8 +1,13 @@
-"""Rows of packed shards by index: one row as Python values, or many as an Arrow batch."""
+"""Rows of packed shards by number: columns of small values by block, large values one by one.
 
-import struct
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+A row's number is `block * block_rows + row in the block`; blocks are counted through all shards in
+order. A shard that changed since it was opened is an error that names it, at the next read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -10,176 +15,215 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.errors import DataError
-from penstock.components.packing.block import (
-    column_values,
-    decode_block,
-    example_values,
-    tagged_lengths,
-    value_head,
-    view_block,
-)
-from penstock.components.packing.layout import PackedColumn, PackedLayout
-from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
+from penstock.components.packing.layout import PackedLayout
+from penstock.components.readers.packed_file import PackedFile
+from penstock.components.readers.packed_values import row_value
+from penstock.components.tfrecord.checked import require_stamp, stamp_of
 
-# Number of blocks kept as Arrow batches: those of the windows being read.
-_KEPT_BATCHES = 64
-# Number of blocks whose texts are indexed, at 8 bytes per text.
-_KEPT_INDEXES = 1 << 16
-_NUMBERS = ("int64", "float32", "int32")
-_LIST_DTYPES: dict[str, np.dtype[Any]] = {"INT": np.dtype("<i8"), "FLOAT": np.dtype("<f4")}
-_SCALARS = {
-    "int64": struct.Struct("<q"),
-    "float32": struct.Struct("<f"),
-    "int32": struct.Struct("<i"),
-}
+Array = npt.NDArray[Any]
+Numbers = npt.NDArray[np.int64]
 
-_CELL = struct.Struct("<i")
+# Each open shard holds two files open; a process may have 1,024 open files.
+_OPEN_FILES = 128
+# Blocks are kept for the next batches: at least so many bytes, and those of two windows.
+_KEPT_BYTES = 64 * 2**20
 
-# Reads a column of a row; the arguments are the shard's bytes, offset of the column's values, the
-# block's texts, and the row in the block.
-_Read = Callable[[Any, int, "_Texts", int], Any]
+
+@dataclass(frozen=True)
+class Places:
+    """Where wanted rows are: rows of each block, and the place of these among the wanted rows."""
+
+    blocks: list[int]
+    rows: list[Array]  # of each block
+    inverse: Array  # of each wanted row, its place in the joined `rows`
 
 
 class PackedShards:
-    """Reads rows of packed shards, by index of the shard and row in it.
+    """Reads the named columns of rows of packed shards.
 
-    `content` returns a shard's bytes, and int64 [blocks, 2], the begin and end of its payloads.
+    `rows` is the number of rows of each file, `window_rows` that of rows which batches are picked
+    from. With `in_memory`, the content of all files is kept; `folder` is kept as long as this is.
+    `first_numbers` has the number of the first row of each file.
     """
 
     def __init__(
         self,
         layout: PackedLayout,
         columns: Sequence[str],
-        content: Callable[[int], tuple[Any, npt.NDArray[np.int64]]],
+        files: Sequence[str],
+        rows: Sequence[int],
+        *,
+        window_rows: int = 0,
+        in_memory: bool = False,
+        folder: Any = None,
     ) -> None:
-        self._layout, self._columns, self._content = layout, columns, content
-        self._batch = lru_cache(_KEPT_BATCHES)(self._read_batch)
-        self._block = lru_cache(_KEPT_INDEXES)(self._read_index)
-        self._by_name = {column.name: column for column in layout.columns}
-        places = {}
-        for number, section in enumerate(layout.sections):
-            first = 0
-            for column in section.columns:
-                places[column.name] = (number, first, section.row_bytes)
-                first += column.row_bytes
-        self._reads = [
-            (name, *places[name], _reader(self._by_name[name], layout.slots.get(name, range(0))))
-            for name in columns
-        ]
-        self._has_texts = any(self._by_name[name].storage in ("cell", "list") for name in columns)
+        self._folder = folder
+        self.layout, self._files, self._rows = layout, tuple(files), tuple(rows)
+        by_name = {column.name: column for column in layout.columns}
+        self.columns = tuple(by_name[name] for name in columns)
+        blocks = [-(-count // layout.block_rows) for count in self._rows]
+        self._first_blocks = np.cumsum([0, *blocks])
+        self.first_numbers = self._first_blocks[:-1] * layout.block_rows
+        self._window_rows, self._in_memory = window_rows, in_memory
+        self._stamps = tuple(map(stamp_of, self._files))
+        self._start()
 
-    def row(self, at: int, row: int) -> dict[str, Any]:
-        """Returns a row's values by column; the first access to a block builds its index."""
-        block, place = divmod(row, self._layout.block_rows)
-        data, _ = self._content(at)
-        starts, texts = self._block(at, block)
-        return {
-            name: read(data, starts[section] + first + place * row_bytes, texts, place)
-            for name, section, first, row_bytes, read in self._reads
-        }
+    def _start(self) -> None:
+        self._lock = Lock()
+        self._file = lru_cache(None if self._in_memory else _OPEN_FILES)(self._opened)
+        self._bounds = lru_cache(None)(lambda at, name: self._file(at).bounds(name))
+        mean = sum(size for size, _ in self._stamps) / max(1, self._first_blocks[-1])
+        in_windows = 2 * (2 + self._window_rows // self.layout.block_rows)
+        # Number of blocks that are kept, also by those who make something else of them.
+        self.kept_blocks = max(in_windows, int(_KEPT_BYTES / max(1.0, mean)))
+        self._block = lru_cache(self.kept_blocks)(self._read_block)
 
-    def take(self, shards: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        blocks = np.stack([shards, rows // self._layout.block_rows], axis=1)
-        found, which = np.unique(blocks, axis=0, return_inverse=True)
-        places = rows % self._layout.block_rows
-        batches = [self._batch(int(at), int(block)) for at, block in found]
-        if len(found) == 1 and (np.diff(places) == 1).all():
-            return batches[0].slice(int(places[0]), len(places))
-        order = np.argsort(which, kind="stable")
-        cuts = np.cumsum(np.bincount(which))[:-1]
-        parts = [
-            batch.take(pa.array(some))
-            for batch, some in zip(batches, np.split(places[order], cuts), strict=True)
-        ]
+    def __getstate__(self) -> dict[str, Any]:
+        started = ("_lock", "_file", "_bounds", "_block")
+        return {name: value for name, value in vars(self).items() if name not in started}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._start()
+
+    @property
+    def has_small(self) -> bool:
+        return any(not column.is_large for column in self.columns)
+
+    @cached_property
+    def words(self) -> dict[str, pa.Array]:
+        """The values of each column's dictionary, which are the same in all shards."""
+        names = [column.name for column in self.columns if column.storage == "words"]
+        return {name: self.column(0, name).dictionary for name in names}
+
+    def row_bytes(self) -> float:
+        """Returns the mean size of the wanted columns of a row, from the first rows."""
+        size = 0.0
+        if self.has_small:
+            first = self.block(0)
+            size = sum(sum(b.size for b in c.buffers() if b) for c in first.columns)
+            size /= first.num_rows
+        large = (column.name for column in self.columns if column.is_large)
+        return size + sum(float(np.mean(self._bounds(0, name)[1])) for name in large)
+
+    def all_numbers(self) -> Numbers:
+        """Returns the numbers of all rows, file after file."""
+        pairs = zip(self.first_numbers, self._rows, strict=True)
+        return np.concatenate([np.arange(first, first + rows) for first, rows in pairs])
+
+    def block(self, number: int) -> pa.RecordBatch:
+        """Returns the columns of small values of a block."""
+        with self._lock:  # pyarrow's reader is not made for several threads
+            return self._block(number)
+
+    def row(self, number: int) -> dict[str, Any]:
+        """Returns a row as Python values by name."""
+        numbers, place = np.array([number]), number % self.layout.block_rows
+        found: dict[str, Any] = {}
+        for column in self.columns:
+            if column.storage == "blob":
+                [found[column.name]] = self.blobs(column.name, numbers)
+            elif column.is_large:
+                pixels = np.empty((1, column.width), np.uint8)
+                self.read_pixels(column.name, numbers, pixels)
+                found[column.name] = pixels.reshape(column.shape)
+            else:
+                array = self.column(number // self.layout.block_rows, column.name)
+                found[column.name] = row_value(array, place, column)
+        return found
+
+    def column(self, number: int, name: str) -> pa.Array:
+        """Returns a column of small values of a block."""
+        block = self.block(number)
+        return block.column(block.schema.get_field_index(name))
+
+    def places(self, numbers: Numbers) -> Places:
+        blocks = numbers // self.layout.block_rows
+        found = np.unique(blocks)
+        for at in np.unique(np.searchsorted(self._first_blocks, found, "right") - 1).tolist():
+            require_stamp(self._files[at], self._stamps[at])  # blocks may be in memory
+        which = np.searchsorted(found, blocks)
+        # Sorted by block; for integers of so few bits, argsort is a radix sort.
+        order = np.argsort(which.astype(np.min_scalar_type(len(found))), kind="stable")
+        rows = (numbers - blocks * self.layout.block_rows)[order]
         inverse = np.empty_like(order)
         inverse[order] = np.arange(len(order))
+        cuts = np.cumsum(np.bincount(which))[:-1]
+        return Places(found.tolist(), np.split(rows, cuts), inverse)
+
+    def take(self, numbers: Numbers) -> pa.RecordBatch:
+        """Returns rows in any order, in columns as they are stored."""
+        arrays: dict[str, pa.Array] = {}
+        if self.has_small:
+            batch = self._take_small(numbers)
+            arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for column in self.columns:
+            if column.storage == "blob":
+                arrays[column.name] = pa.array(self.blobs(column.name, numbers), column.type)
+            elif column.is_large:
+                pixels = np.empty((len(numbers), column.width), np.uint8)
+                self.read_pixels(column.name, numbers, pixels)
+                buffers = [None, pa.py_buffer(pixels)]
+                arrays[column.name] = pa.Array.from_buffers(column.type, len(numbers), buffers)
+        names = [column.name for column in self.columns]
+        return pa.RecordBatch.from_arrays([arrays[name] for name in names], names)
+
+    def _take_small(self, numbers: Numbers) -> pa.RecordBatch:
+        places = self.places(numbers)
+        batches = [self.block(block) for block in places.blocks]
+        if len(batches) == 1 and (np.diff(numbers) == 1).all():
+            return batches[0].slice(int(places.rows[0][0]), len(numbers))
+        parts = [b.take(pa.array(rows)) for b, rows in zip(batches, places.rows, strict=True)]
         [joined] = pa.Table.from_batches(parts).combine_chunks().to_batches()
-        return joined.take(pa.array(inverse))
+        return joined.take(pa.array(places.inverse))
 
-    def _read_batch(self, at: int, block: int) -> pa.RecordBatch:
-        data, bounds = self._content(at)
-        begin, end = bounds[block].tolist()
-        values = column_values(decode_block(bytes(data[begin:end]), self._layout), self._layout)
-        arrays = [_array(values[name], self._by_name[name]) for name in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, list(self._columns))
+    def blobs(self, name: str, numbers: Numbers) -> list[bytes]:
+        """Returns large values, each by one read."""
+        return [file.read(begin, size) for file, begin, size in self._reads(name, numbers)]
 
-    def _read_index(self, at: int, block: int) -> tuple[list[int], "_Texts"]:
-        """Returns the offsets of the block's sections in the shard, and the block's texts."""
-        data, bounds = self._content(at)
-        begin, end = bounds[block].tolist()
-        view = view_block(memoryview(data)[begin:end], self._layout)
-        dictionary = bytes(view.dictionary) if self._has_texts else b""
-        starts = [begin + offset for offset in self._layout.section_offsets(view.rows)]
-        plain = {slot: begin + first for slot, (first, _) in view.texts.items()}
-        row_bytes = next((s.row_bytes for s in self._layout.sections if s.name == "cell"), 0)
-        return starts, _Texts(dictionary, starts[-1], plain, row_bytes)
+    def read_pixels(self, name: str, numbers: Numbers, out: Array) -> None:
+        """Fills `out`, uint8 [rows, width], with large images, each by one read."""
+        for target, (file, begin, _) in zip(out, self._reads(name, numbers), strict=True):
+            file.read_into(begin, target)
 
+    def _reads(self, name: str, numbers: Numbers) -> Iterator[tuple[PackedFile, int, int]]:
+        """Yields the file, begin and size of values; after the last one, checks these files."""
+        which = np.searchsorted(self.first_numbers, numbers, "right") - 1
+        rows = numbers - self.first_numbers[which]
+        begins, sizes = np.empty_like(numbers), np.empty_like(numbers)
+        files: dict[int, PackedFile] = {}
+        for at in np.unique(which).tolist():
+            some = which == at
+            for values, found in zip((begins, sizes), self._bounds(at, name), strict=True):
+                values[some] = found[rows[some]]
+            files[at] = self._file(at)
+        for at, begin, size in zip(which.tolist(), begins.tolist(), sizes.tolist(), strict=True):
+            yield files[at], begin, size
+        for file in files.values():
+            file.require_unchanged()
 
-class _Texts:
-    """Offsets of a block's texts in the shard: 16 bytes for each text in the dictionary.
-
-    The dictionary is a tf.train.Example that ends with its values. `plain` has the offset of the
-    texts of each plain slot; the cells of a plain slot are the ends of its texts.
-    """
-
-    def __init__(
-        self, dictionary: bytes, begin: int, plain: Mapping[int, int], row_bytes: int
-    ) -> None:
-        values = example_values(dictionary)
-        lengths = np.fromiter(map(len, values), np.int64, len(values))
-        ends = np.cumsum(tagged_lengths(lengths))
-        self._ends = ends + (begin + len(dictionary) - (int(ends[-1]) if len(ends) else 0))
-        self._starts = self._ends - lengths
-        self._plain, self._row_bytes = plain, row_bytes
-
-    def get(self, data: Any, slot: int, offset: int, row: int) -> bytes:
-        """Returns the text of the cell at `offset` in the shard's bytes."""
-        (cell,) = _CELL.unpack_from(data, offset)
-        if slot in self._plain:
-            first = self._plain[slot]
-            begin = _CELL.unpack_from(data, offset - self._row_bytes)[0] if row else 0
-            return bytes(data[first + begin + value_head(cell - begin) : first + cell])
-        if not 0 <= cell < len(self._ends):
-            raise DataError(
-                f"a cell has the number {cell}, but the block's dictionary has "
-                f"{len(self._ends):,} values"
-            )
-        return bytes(data[self._starts[cell] : self._ends[cell]])
-
-
-def _reader(column: PackedColumn, slots: range) -> _Read:
-    width, shape, storage = column.width, column.shape, column.storage
-    if storage in _SCALARS and width == 1 and shape in ((), (1,)):
-        unpack = _SCALARS[storage].unpack_from
-        return lambda data, offset, _texts, _row: unpack(data, offset)[0]
-    if storage == "list":
-        return lambda data, offset, texts, row: _listed(
-            texts.get(data, slots[0], offset, row), column.kind
+    def _opened(self, at: int) -> PackedFile:
+        return PackedFile(
+            self._files[at],
+            self._rows[at],
+            self.layout,
+            self.columns,
+            self._stamps[at],
+            in_memory=self._in_memory,
         )
-    if storage == "cell" and shape == (1,):
-        return lambda data, offset, texts, row: texts.get(data, slots[0], offset, row)
-    if storage == "cell":
-        return lambda data, offset, texts, row: np.array(
-            [texts.get(data, slot, offset + 4 * at, row) for at, slot in enumerate(slots)], object
-        ).reshape(shape)
-    dtype: np.dtype[Any] = np.dtype(storage).newbyteorder("<")
-    return lambda data, offset, _texts, _row: np.frombuffer(data, dtype, width, offset).reshape(
-        shape
-    )
 
+    def _read_block(self, number: int) -> pa.RecordBatch:
+        at = int(np.searchsorted(self._first_blocks, number, "right")) - 1
+        batch = self._file(at).batch(number - int(self._first_blocks[at]))
+        if number:
+            self._require_same_words(batch, self._files[at])
+        return batch
 
-def _listed(value: bytes, kind: str) -> npt.NDArray[Any]:
-    if kind == "BYTES":
-        return np.array(example_values(value), object)
-    return np.frombuffer(value, _LIST_DTYPES[kind])
-
-
-def _array(values: Any, column: PackedColumn) -> pa.Array:
-    if column.shape == (1,) and column.storage != "list":
-        values = values[:, 0]
-    kind = pa.from_numpy_dtype(values.dtype) if column.storage in ("uint8", "int32") else None
-    kind = kind or ARROW_TYPES[FeatureKind(column.kind)]
-    if column.storage == "list":
-        return pa.array(values, pa.list_(kind))
-    flat = pa.array(values.reshape(-1), kind)
-    return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, column.width)
+    def _require_same_words(self, batch: pa.RecordBatch, file: str) -> None:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if not pa.types.is_dictionary(column.type):
+                continue
+            first = self._block(0)
+            words = first.column(first.schema.get_field_index(name)).dictionary
+            if column.dictionary is not words and not column.dictionary.equals(words):
+                raise DataError(f"{file}: column {name!r} has other words than the first shard")

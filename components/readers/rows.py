@@ -27,6 +27,7 @@ from penstock.components.readers.order import (
     tensorflow_permutation,
 )
 from penstock.components.readers.packed_shards import PackedShards
+from penstock.components.readers.packed_values import plain_batch
 from penstock.components.sources.base import Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest, require_stamp, stamp_of
@@ -109,7 +110,9 @@ class Rows:
         self._decode_row = None if has_lists else row_decoder(kinds, self.columns)
         self._packed = None
         if self._layout is not None:
-            self._packed = PackedShards(self._layout, self.columns, self._content)
+            files = [str(self._path(at)) for at in range(len(self.shards))]
+            rows = [shard.rows for shard in self.shards]
+            self._packed = PackedShards(self._layout, self.columns, files, rows)
 
     def __getstate__(self) -> dict[str, Any]:
         opened = ("_data", "_bounds", "_decoder", "_decode_row", "_packed")
@@ -129,7 +132,7 @@ class Rows:
         at = bisect_right(self._ends, row)
         row -= self._first(at)
         if self._packed is not None:
-            return self._packed.row(at, row)
+            return self._packed.row(int(self._packed.first_numbers[at]) + row)
         payload = self._payload(at, row)
         if self._decode_row and (values := self._decode_row(payload)):
             return values
@@ -241,7 +244,8 @@ class Rows:
         shards = np.searchsorted(self._ends, numbers, "right")
         rows = numbers - np.array([self._first(at) for at in range(len(self.shards))])[shards]
         if self._packed is not None:
-            return self._packed.take(shards, rows)
+            stored = self._packed.take(self._packed.first_numbers[shards] + rows)
+            return plain_batch(stored, self._packed.columns)
         places = list(zip(shards.tolist(), rows.tolist(), strict=True))
         batch, faults = self._decoder.decode([self._payload(at, row) for at, row in places])
         for place, (feature, reason) in faults.items():
@@ -265,8 +269,7 @@ class Rows:
         data = self._data(at)
         if at not in self._bounds:
             bounds, is_whole = payload_bounds(data)
-            rows = self.shards[at].rows
-            records = -(-rows // self._layout.block_rows) if self._layout else rows
+            records = self.shards[at].rows
             if not is_whole or len(bounds) != records:
                 raise DataError(
                     f"{self._path(at)}: has {len(bounds)} whole records, the manifest says "

@@ -14,7 +14,6 @@ from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import UsageError, counted
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.files.listing import EXTENSIONS
-from penstock.components.packing.options import PackOptions
 from penstock.components.sources.kinds import KINDS, find_kind, options_type
 from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.sharding import ShardOptions
@@ -36,11 +35,6 @@ _OWN_FLAGS = {
     "kind": "--kind",
     "hash_buckets": "N of --split NAME=N",
 }
-
-
-# Options of packing whose names the ingest or a kind of source already uses.
-_OF_INGEST = ("splits", "columns")
-_PACKING = {name: f for name, f in flag_names(PackOptions).items() if name not in _OF_INGEST}
 # Options of every kind of source, in the order in which `taken` assigns values to them.
 _ON_EVERY_KIND = (EngineOptions, ShardOptions, IngestOptions)
 
@@ -107,9 +101,6 @@ def _ingest(
         str | None,
         typer.Option(help=f"{', '.join(KINDS)}; else by name and content. Brings its own flags."),
     ] = None,
-    packed: Annotated[
-        bool, typer.Option("--packed", help="Write packed records for training, not Examples.")
-    ] = False,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
     **more: Any,
@@ -123,19 +114,15 @@ def _ingest(
     with errors_in_flags(partial(_flags_of, kind)):
         values = {**given(more), **({"kind": kind} if kind else {})}
         engine, shards, ingest = (taken(values, one) for one in _ON_EVERY_KIND)
-        packing = {name: values.pop(name) for name in _PACKING if name in values}
         if "compression" in ingest:
             ingest["compression"] = ingest["compression"].upper()
         options = IngestOptions(shards=ShardOptions(**shards), **ingest)
         parts = _inputs(options_type(kind)(**values), inputs, input_split, split, partition_feature)
-        if packing and not packed:
-            raise UsageError(f"{', '.join(_PACKING[name] for name in packing)} goes with --packed")
         _run(
             parts,
             output,
             options,
             engine=EngineOptions(**engine),
-            packing=PackOptions(**packing) if packed else None,
             overwrite=overwrite,
             as_json=as_json,
         )
@@ -143,15 +130,14 @@ def _ingest(
 
 _on_rows = with_flags(_ingest, IngestOptions, panel="Rows")
 _on_shards = with_flags(_on_rows, ShardOptions, panel="Rows")
-_on_packed = with_flags(_on_shards, PackOptions, panel="With --packed", but=_OF_INGEST)
-_on_engine = with_flags(_on_packed, EngineOptions, panel="Engine")
+_on_engine = with_flags(_on_shards, EngineOptions, panel="Engine")
 command = with_flags(_on_engine, options_type(None), panel="Source: a table in files")
 
 
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
     if kind is not None and kind not in KINDS:
         return {}
-    flags = _OWN_FLAGS | _PACKING
+    flags = dict(_OWN_FLAGS)
     for one in (*_ON_EVERY_KIND, options_type(kind)):
         flags |= flag_names(one)
     # Without --kind, the file name at the start of the error tells the kind; flags of that kind
@@ -209,14 +195,12 @@ def _run(
     options: IngestOptions,
     *,
     engine: EngineOptions,
-    packing: PackOptions | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
     # Imported here, because --help needs none of it.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.example_gen.ingest import ingest
-    from penstock.components.packing.spool import ingest_packed
     from penstock.pipelines.terminal.interrupts import whole_or_nothing
     from penstock.pipelines.terminal.tables import console
     from penstock.pipelines.terminal.work_progress import watched_rows
@@ -230,14 +214,13 @@ def _run(
         source = one.source
         noun = "file" if find_kind(source.kind).of_files else "input"
         inputs_are = counted(len(source.files), f"{source.kind} {noun}")
-        plan = "" if packing else f"; shards of each split: {one.plan.reason}"
+        plan = f"; shards of each split: {one.plan.reason}"
         errors.print(f"{counted(source.rows, 'row')} in {inputs_are}{plan}")
         for note in source.notes:
             errors.print(note)
 
-    work = partial(ingest_packed, packing=packing) if packing else ingest
     with whole_or_nothing(), watched_rows():
-        manifest = work(
+        manifest = ingest(
             inputs,
             output,
             options,
@@ -254,7 +237,7 @@ def _run(
 def _report(
     manifest: "Manifest", planned: Sequence["PlannedInput"], output: str, seconds: float
 ) -> None:
-    from penstock.pipelines.cli.shard_tables import show_columns, show_splits
+    from penstock.pipelines.cli.shard_tables import show_splits
     from penstock.pipelines.terminal.tables import console
 
     out = console()
@@ -273,8 +256,6 @@ def _report(
             out.print(
                 f"split {name!r}: {empty} of its {len(shards)} shards are empty, as it has few rows"
             )
-    if manifest.packed:
-        show_columns(out, manifest, output)
     if manifest.parquet:
         out.print(f"the same as Parquet: {output}/{manifest.parquet}")
     if manifest.quarantine:

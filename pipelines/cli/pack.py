@@ -65,7 +65,6 @@ def _pack(
 
         stated = stated_columns(schema)
     started = time.perf_counter()
-    passes: list[float] = []
     with whole_or_nothing(), watched_rows():
         manifest = pack(
             examples,
@@ -74,15 +73,14 @@ def _pack(
             stated=stated,
             overwrite=overwrite,
             engine=task_engine(engine),
-            on_cost=passes.append,
         )
     if as_json:
         sys.stdout.write(manifest.to_json())
     else:
-        _report(manifest, output, time.perf_counter() - started, *passes)
+        _report(manifest, output, time.perf_counter() - started)
 
 
-def _report(manifest: "Manifest", output: str, seconds: float, passes: float) -> None:
+def _report(manifest: "Manifest", output: str, seconds: float) -> None:
     from penstock.components.packing.layout import PackedLayout
     from penstock.pipelines.cli.shard_tables import show_columns, show_splits
     from penstock.pipelines.terminal.tables import console
@@ -95,10 +93,6 @@ def _report(manifest: "Manifest", output: str, seconds: float, passes: float) ->
     out.print(
         f"{account.read:,} rows read = {sum(account.written.values()):,} written, "
         f"in {seconds:.1f} s"
-    )
-    out.print(
-        f"cost about as much CPU as {passes:.1f} passes over the row Examples; training that makes "
-        "more of them gains"
     )
     out.print(f"check: penstock verify {quote(output)}")
 

@@ -23,7 +23,7 @@ _MAX_FILES, _MAX_COLUMNS = 20, 40
 _LENGTH_BYTES = 8
 _FILE_COLUMNS = ("file", "size", "compression", "records")
 _LAYOUT_COLUMNS = ("offset", "bytes", "field", "value", "")
-_PACKED_COLUMNS = ("column", "kind", "stored as", "shape", "bytes a row", "filled")
+_PACKED_COLUMNS = ("column", "kind", "stored as", "shape", "Arrow type", "filled")
 _FEATURE_COLUMNS = (
     "feature",
     "kind",
@@ -79,8 +79,7 @@ def _show_manifest(out: Console, folder: str, manifest: Manifest) -> None:
     if manifest.packed is not None:
         layout = PackedLayout.from_dict(manifest.packed, folder)
         out.print(
-            f"packed in blocks of {layout.block_rows:,} rows, shuffled by seed {layout.seed}; a "
-            f"row has {layout.row_bytes:,} bytes beside its texts and lists"
+            f"packed in blocks of {layout.block_rows:,} rows, shuffled by seed {layout.seed}"
         )
         show_columns(out, manifest, folder)
 
@@ -107,7 +106,7 @@ def show_columns(out: Console, manifest: Manifest, output: str) -> None:
             column.kind,
             column.storage,
             "x".join(map(str, column.shape)) or "any",
-            f"{column.row_bytes:,}",
+            str(column.type),
             f"{column.filled:,}" if column.filled else "",
         )
         for column in layout.columns

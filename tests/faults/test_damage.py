@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 
@@ -25,7 +26,11 @@ from penstock.pipelines.kubeflow.plain.validate import validate_examples
 
 pytestmark = pytest.mark.slow
 
-FIRST, SECOND = (f"Split-train/data_tfrecord-0000{i}-of-00002" for i in range(2))
+FIRST, SECOND = range(2)
+NAMES = {
+    "rows": "Split-train/data_tfrecord-0000{}-of-00002",
+    "packed": "Split-train/data-0000{}-of-00002.arrow",
+}
 SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
 OPTIONS = InputOptions(batch_size=4)
 
@@ -48,6 +53,9 @@ def missing(shard):
 
 
 def cut_between_records(shard):
+    if shard.suffix == ".arrow":
+        shard.write_bytes(shard.read_bytes()[:-64])
+        return
     last = list(read_records(shard))[-1]
     shard.write_bytes(shard.read_bytes()[: last.offset])
 
@@ -58,12 +66,23 @@ def cut_in_a_record(shard):
 
 def altered_with_right_checksums(shard):
     """Two records change places: size, number and checksums stay."""
+    if shard.suffix == ".arrow":  # the ids of two rows change places
+        data = shard.read_bytes()
+        first, second = (int(n).to_bytes(8, "little") for n in _ids(shard))
+        moved = data.replace(first, b"!" * 8).replace(second, first).replace(b"!" * 8, second)
+        shard.write_bytes(moved)
+        return
     records = list(read_records(shard))
     data, second = shard.read_bytes(), records[1].offset
     end = records[2].offset if len(records) > 2 else len(data)
     shard.write_bytes(data[second:end] + data[:second] + data[end:])
     assert shard.stat().st_size == len(data)
     assert shard.read_bytes() != data
+
+
+def _ids(shard):
+    with pa.OSFile(str(shard)) as file:
+        return pa.ipc.open_file(file).get_batch(0).column(0).to_pylist()[:2]
 
 
 def flipped(shard):
@@ -119,10 +138,11 @@ CONSUMERS = [("rows", name) for name in OF_ROWS] + [("packed", name) for name in
 def test_it_names_the_shard(examples, tmp_path, damage, kind, name):
     consume = (OF_ROWS if kind == "rows" else OF_PACKED)[name]
     shutil.copytree(examples / kind, tmp_path / "x")
-    damage(tmp_path / "x" / SECOND)
-    with pytest.raises(DataError, match=SECOND) as caught:
+    shard = tmp_path / "x" / NAMES[kind].format(SECOND)
+    damage(shard)
+    with pytest.raises(DataError, match=shard.name) as caught:
         consume(tmp_path / "x")
-    assert str(caught.value).startswith(str(tmp_path / "x" / SECOND))
+    assert str(caught.value).startswith(str(shard))
     assert not Path(tmp_path, "x/packed").exists()
 
 
@@ -131,7 +151,7 @@ def test_a_shard_too_many_is_named_where_it_would_be_read(examples, tmp_path, ki
     consume = (OF_ROWS if kind == "rows" else OF_PACKED)[name]
     shutil.copytree(examples / kind, tmp_path / "x")
     more = tmp_path / "x" / "Split-train/data_tfrecord-00000-of-00003"
-    shutil.copy(tmp_path / "x" / FIRST, more)
+    shutil.copy(tmp_path / "x" / NAMES[kind].format(FIRST), more)
     # Readers that open what the manifest lists have nothing to do with it.
     if name in ("pack", "training", "training of a pattern", "evaluation"):
         consume(tmp_path / "x")

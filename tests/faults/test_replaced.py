@@ -4,6 +4,7 @@ A reader gives the old rows alone, or ends with one line that names the shard.
 """
 
 import itertools
+import os
 
 import keras
 import pytest
@@ -69,18 +70,24 @@ def test_training_input_on_replaced_rows_ends_with_one_line_and_old_rows_alone(o
     assert max(seen) < NEW
 
 
-@pytest.mark.parametrize("maps", [1, 256])
-def test_training_input_on_replaced_packed_records_gives_old_rows_alone(output, monkeypatch, maps):
-    for name in ("_MAX_MAPS", "_MAX_VIEWS"):
-        monkeypatch.setattr(f"penstock.components.trainer.input.packed_rows.{name}", maps)
+def cut(path):
+    os.truncate(path, 1000)
+
+
+def overwritten(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize("change", [cut, overwritten, None])
+def test_training_input_on_changed_packed_shards_ends_with_one_line(output, change):
     rows = ids_of(Input.packed(str(output.packed), options=OPTIONS).train().as_numpy_iterator())
     seen = [next(rows)]
-    output.replace()
-    if maps == 1:
-        with pytest.raises(tf.errors.UnknownError, match=r"DataError: .*: was replaced while"):
-            seen.extend(itertools.islice(rows, MANY))
-    else:  # all shards are open
-        seen.extend(itertools.islice(rows, 2000))
+    if change is None:
+        output.replace()
+    else:
+        change(output.packed / "Split-train/data-00002-of-00004.arrow")
+    with pytest.raises(tf.errors.UnknownError, match=r"DataError: .*-of-00004.arrow: was replaced"):
+        seen.extend(itertools.islice(rows, MANY))
     assert max(seen) < NEW
 
 
@@ -120,7 +127,7 @@ def test_reader_of_replaced_rows_by_number_names_the_shard(output, kind):
     first = rows[0]["id"]
     output.replace()
     assert rows[0]["id"] == first < NEW  # its shard is open
-    with pytest.raises(DataError, match=r"data_tfrecord-00003-of-00004: was replaced while"):
+    with pytest.raises(DataError, match=r"-00003-of-00004(\.arrow)?: was replaced while"):
         _ = rows[399]
 
 

@@ -1,17 +1,18 @@
 """Reads packed shards as batches of tensors, for a hundredth of the cost of parsing rows.
 
-The stages, with the purpose of each (us per row of 40 columns on one core):
+The stages, with the purpose of each:
 
-    order      row numbers: blocks of several files, permuted in windows (0.02)
-    groups     the rows of several batches, copied directly from the mapped files (0.1)
-    features   columns split from the array of their type, texts looked up in the blocks'
-               dictionaries
+    order      row numbers: blocks of several files, permuted in windows
+    groups     the rows of several batches, copied from their blocks into one array a type
+    features   columns cut from these arrays, texts looked up in the dictionaries
     batches    cut from groups without a copy
     prefetch
 
 A pass yields every row exactly once, and every training batch is full.
 """
 
+import posixpath
+import tempfile
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -19,9 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import DataError, UsageError
+from penstock.components.files.content import hash_file
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.readers.order import RowOrder, numpy_permutation
+from penstock.components.readers.packed_shards import PackedShards
+from penstock.components.tfrecord.checked import altered
+from penstock.components.tfrecord.manifest import Shard
 from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
     Label,
@@ -36,14 +41,7 @@ from penstock.components.trainer.input.common import (
 from penstock.components.trainer.input.files import InputFiles, InputSource, find_packed
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed_decode import (
-    TEXTS,
-    WORDS,
-    joined_cells,
-    parsed_texts,
-    split_columns,
-)
-from penstock.components.trainer.input.packed_rows import PackedRows, Picked
+from penstock.components.trainer.input.packed_rows import PackedRows
 from penstock.components.trainer.input.passes import ENDLESS, Passes, open_passes
 from penstock.components.trainer.input.start import InputStart
 
@@ -75,36 +73,39 @@ class PackedInput(Input):
         shares = open_passes(
             files, options, block_rows=layout.block_rows, context=context, start=start
         )
-        rows = _open(files, layout, wanted, options)
-        numbers = _Numbers(shares, rows.first_numbers)
+        opened = _open(files, layout, wanted, options)
+        rows = PackedRows(opened, self._stacked_columns(opened))
+        numbers = _Numbers(shares, opened.first_numbers)
         step_rows = batch_size if len(shares) == 1 else numbers.step_rows
-        group = _group_batches(rows, options, step_rows) * step_rows
+        group = step_rows
+        if rows.can_be_cut:
+            group *= _group_batches(opened, options, step_rows)
 
-        def pick(begin: np.int64) -> Picked:
+        def pick(begin: np.int64) -> list[npt.NDArray[Any]]:
             return rows.pick(numbers.of(int(begin), group))
 
         begin = shares[0].step * numbers.step_rows
         begins = tf.data.Dataset.range(begin, ENDLESS - group, group)
-        features = self._features(rows, wanted)
+        features = self._features(rows, opened)
         groups = parallel_map(begins, lambda begin: features(pick, begin, group))
         if group > batch_size:
             groups = groups.flat_map(lambda *found: _cut(found, batch_size))
-        return tuned(groups, options, has_texts=rows.has_cells)
+        return tuned(groups, options, has_texts=rows.has_texts)
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files, layout = find_packed(self.source, split=split)
         wanted = self._wanted(layout)
         files, batch_size = share_of_worker(files, self.options, context)
-        rows = _open(files, layout, wanted, self.options)
-        numbers = rows.all_numbers()
+        opened = _open(files, layout, wanted, self.options)
+        rows, numbers = PackedRows(opened, self._stacked_columns(opened)), opened.all_numbers()
 
-        def pick(begin: np.int64) -> Picked:
+        def pick(begin: np.int64) -> list[npt.NDArray[Any]]:
             return rows.pick(numbers[begin : begin + batch_size])
 
         begins = tf.data.Dataset.range(0, len(numbers), batch_size)
-        features = self._features(rows, wanted)
+        features = self._features(rows, opened)
         batches = parallel_map(begins, lambda begin: features(pick, begin, None))
-        return tuned(batches, self.options, has_texts=rows.has_cells)
+        return tuned(batches, self.options, has_texts=rows.has_texts)
 
     def _columns(self, split: str) -> tuple[InputFiles, int, bool]:
         files, layout = find_packed(self.source, split=split)
@@ -119,31 +120,20 @@ class PackedInput(Input):
         wanted = names if self._wanted_columns is None else self._wanted_columns
         return frozenset([*wanted, *labels])
 
-    def _features(self, rows: PackedRows, wanted: Collection[str]) -> Callable[..., Any]:
-        """Returns a graph function that calls `pick` for rows and splits these into features."""
+    def _stacked_columns(self, opened: PackedShards) -> list[str]:
+        columns = [column.name for column in opened.columns]
+        labels = names_of(self._label, columns)
+        return [name for name in columns if self._stacked and name not in labels]
+
+    def _features(self, rows: PackedRows, opened: PackedShards) -> Callable[..., Any]:
+        """Returns a graph function that calls `pick` for rows and makes features of these."""
 
         def features(
-            pick: Callable[[np.int64], Picked], begin: tf.Tensor, count: int | None
+            pick: Callable[[np.int64], list[npt.NDArray[Any]]], begin: tf.Tensor, count: int | None
         ) -> Any:
-            kinds = [tf.as_dtype(section.dtype) for section in rows.sections]
-            *picked, places, dictionaries, texts = python_op(
-                pick, [begin], [*kinds, tf.int32, tf.string, tf.string]
-            )
-            sections = {
-                section.name: tf.ensure_shape(part, [count, section.width])
-                for section, part in zip(rows.sections, picked, strict=True)
-            }
-            if "cell" in sections:
-                places, dictionaries = (tf.ensure_shape(t, [None]) for t in (places, dictionaries))
-                cells = joined_cells(sections["cell"], places, dictionaries)
-                sections["cell"], sections[WORDS] = cells
-                texts = tf.ensure_shape(texts, [len(rows.plain)])
-                sections[TEXTS] = parsed_texts(texts, rows.plain, count)
-            labels = names_of(self._label, wanted)
-            found, target = split_columns(
-                sections, rows.layout, wanted, labels, stacked=self._stacked
-            )
-            return apart({**found, **target}, self._label)
+            together, found = rows.tensors(python_op(pick, [begin], rows.kinds), count)
+            names = [column.name for column in opened.columns if column.name in found]
+            return apart({**together, **{name: found[name] for name in names}}, self._label)
 
         return features
 
@@ -174,21 +164,41 @@ class _Numbers:
 
 def _open(
     files: InputFiles, layout: PackedLayout, wanted: Collection[str], options: InputOptions
-) -> PackedRows:
+) -> PackedShards:
     if options.cache == "memory":
         stored = sum(files.sizes)
         what = f"packed shards of {stored:,} bytes"
         check_memory(stored, what, "use cache 'none': local shards are in the page cache anyway")
-    return PackedRows(files, layout, wanted, in_memory=options.cache == "memory")
-
-
-def _group_batches(rows: PackedRows, options: InputOptions, batch_size: int) -> int:
-    """Returns how many batches to copy together: a window of them, unless rows are large."""
-    if any(column.storage == "list" for section in rows.sections for column in section.columns):
-        return 1  # sparse tensors cannot be cut without a copy
-    most = min(
-        options.shuffle_window_rows, _MAX_GROUP_BYTES // max(1, rows.row_bytes, rows.text_bytes)
+    local = files.files
+    folder = tempfile.TemporaryDirectory(prefix="penstock-packed-") if "://" in local[0] else None
+    if folder:
+        local = _copied(files, folder.name)
+    return PackedShards(
+        layout,
+        [column.name for column in layout.columns if column.name in wanted],
+        local,
+        files.counted(),
+        window_rows=options.shuffle_window_rows,
+        in_memory=options.cache == "memory",
+        folder=folder,
     )
+
+
+def _copied(files: InputFiles, folder: str) -> tuple[str, ...]:
+    """Returns copies of remote shards, whose digests are those of the manifest."""
+    copies = []
+    for number, file in enumerate(files.files):
+        copies.append(posixpath.join(folder, str(number)))
+        tf.io.gfile.copy(file, copies[-1])
+        found = hash_file(copies[-1]).sha256.hex()
+        if files.sha256 and found != files.sha256[number]:
+            raise DataError(altered(file, found, Shard(file, 0, 0, files.sha256[number])))
+    return tuple(copies)
+
+
+def _group_batches(opened: PackedShards, options: InputOptions, batch_size: int) -> int:
+    """Returns how many batches to copy together: a window of them, unless rows are large."""
+    most = int(min(options.shuffle_window_rows, _MAX_GROUP_BYTES / max(1, opened.row_bytes())))
     return max(1, most // batch_size)
 
 

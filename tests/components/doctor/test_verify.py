@@ -7,7 +7,6 @@ import pytest
 from penstock.components.doctor.shard_check import MAX_NAMED_RECORDS
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError
-from penstock.components.packing.layout import HEADER_BYTES, MAGIC
 from penstock.components.tfrecord.example_proto import SequenceExample
 
 NOTE = (
@@ -285,16 +284,6 @@ def test_a_payload_that_is_no_example_is_found_far_into_a_file(tfrecord, row):
     path = tfrecord("a", [row(0)] * 150 + [b"hello world"])
     (fault,) = verify(str(path)).faults
     assert fault.startswith(f"{path}: record 150 at offset 7500: payload is neither a tf.train.")
-
-
-def test_without_a_manifest_the_rows_of_a_damaged_block_are_not_known(tfrecord):
-    block = MAGIC + (5).to_bytes(8, "little") + bytes(HEADER_BYTES - 16)
-    path = tfrecord("a", [block] * 3)
-    assert verify(str(path)).rows == 15
-    change(path, 20)
-    report = verify(str(path))
-    assert (report.records, report.rows, len(report.faults)) == (3, None, 1)
-    assert verify(str(tfrecord("b", [block, block[:-1], block]))).rows is None
 
 
 @pytest.mark.parametrize("folder", ["tfrecord", "tfrecord_sequence"])

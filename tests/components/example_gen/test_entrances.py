@@ -10,7 +10,6 @@ import penstock
 from penstock.components.engine.options import local_beam_args
 from penstock.components.example_gen.component import Executor, ShardedExampleGen
 from penstock.components.example_gen.options import IngestOptions, Split, SplitOptions
-from penstock.components.packing.options import PackOptions
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.main import app
@@ -105,21 +104,3 @@ def test_all_entrances_write_the_same_manifest(data, tmp_path, monkeypatch):
     manifest = json.loads(found["by_node"])
     assert manifest["account"]["quarantined"] == 1
     assert len(manifest["splits"]["train"]) == 3
-
-
-def test_packed_by_command_and_by_function_are_the_same(data, tmp_path):
-    flags = ["--packed", "--id", "city", "--shards", "2", "--on-bad-row", "quarantine"]
-    flags += ["--max-quarantined-share", "0.2", "--delimiter", ";"]
-    done = CliRunner().invoke(app, ["ingest", str(data / "*.csv"), str(tmp_path / "a"), *flags])
-    assert done.exit_code == 0, done.output
-    penstock.ingest(
-        str(data / "*.csv"),
-        tmp_path / "b",
-        source=SOURCE,
-        options=IngestOptions(
-            ShardOptions(shards=2), on_bad_row="quarantine", max_quarantined_share=0.2
-        ),
-        packing=PackOptions(ids=("city",)),
-    )
-    manifests = [(tmp_path / name / "manifest.json").read_bytes() for name in "ab"]
-    assert manifests[0] == manifests[1]

@@ -250,51 +250,6 @@ def test_each_kind_brings_its_own_flags(tmp_path, penstock):
     assert "--delimiter" not in helped.stdout
 
 
-def test_packed_records_are_written_instead(csv, tmp_path):
-    options = ("--delimiter", ";", "--packed", "--shards", "1")
-    done = ingest(csv, tmp_path / "out", *options)
-    assert done.exit_code == 0, done.output
-    assert "60 rows in 1 csv file\n" in done.stderr
-    manifest = read_manifest(tmp_path / "out")
-    assert [column["storage"] for column in manifest.packed["columns"]] == ["float32", "int64"]
-    assert manifest.account.read == sum(manifest.account.written.values()) == 60
-    for wrong, text in [
-        (("--packed", "--compression", "gzip"), "packed records have neither --compression"),
-        (("--id", "id", "--seed", "3"), "--seed, --id goes with --packed"),
-        (("--packed", "--seed", "-1"), "--seed must be within"),
-        (
-            ("--packed", "--id", "id"),
-            "column 'id': ids need BYTES with equally many values per row",
-        ),
-        (("--packed", "--id", "no"), "no column 'no'; there are "),
-    ]:
-        done = ingest(csv, tmp_path / "no", "--delimiter", ";", *wrong)
-        assert isinstance(done.exception, UsageError)
-        assert str(done.exception).startswith(text)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "trips.csv"]
-    options = ("--packed", "--runner", "portable", "--job-endpoint", "host:8099")
-    options = (*options, "--parallelism", "1")
-    assert str(ingest(csv, "s3://bucket/out", *options).exception) == (
-        "s3://bucket/out: with an engine, packed records need a folder that its workers see; or "
-        "ingest Examples, and then `penstock pack`"
-    )
-
-
-def test_packed_rows_without_a_value_are_told(tmp_path):
-    (tmp_path / "trips.csv").write_text("id,fare\n" + "".join(f"{i},\n{i},1.5\n" for i in range(9)))
-    options = ("--split", "train=8", "--split", "eval=1", "--shards", "16", "--packed")
-    done = ingest(tmp_path / "trips.csv", tmp_path / "out", *options)
-    assert done.exit_code == 0, done.output
-    assert "1 column had rows without a value, which have 0, 0.0 or the empty text" in done.stdout
-    shards = {n: len(all_of) for n, all_of in read_manifest(tmp_path / "out").splits.items()}
-    written = read_manifest(tmp_path / "out").account.written
-    assert shards == {name: max(1, min(16, rows)) for name, rows in written.items()}
-    done = ingest(tmp_path / "trips.csv", tmp_path / "lists", "--packed", "--on-missing", "list")
-    assert "without a value" not in done.stdout
-    manifest = read_manifest(tmp_path / "lists")
-    assert [column["storage"] for column in manifest.packed["columns"]] == ["list", "int64"]
-
-
 def test_workers_in_another_folder_find_the_input(csv, tmp_path, monkeypatch):
     def elsewhere(engine):
         os.chdir("/")

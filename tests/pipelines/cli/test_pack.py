@@ -1,5 +1,4 @@
 import json
-import re
 
 import pytest
 import tensorflow as tf
@@ -13,6 +12,7 @@ from penstock.components.tfrecord.manifest import read_manifest
 from penstock.pipelines.cli import pack
 from penstock.pipelines.cli.main import app as main
 from penstock.pipelines.cli.shard_tables import show_inspection
+from penstock.pipelines.terminal.tables import human_bytes
 
 app = typer.Typer()
 app.command("pack")(pack.command)
@@ -41,22 +41,18 @@ def test_what_is_said_when_it_is_done(rows, tmp_path):
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert lines[0] == f"{tmp_path}/packed: blocks of 4 rows"
-    assert lines[2].split() == ["train", "10", "2", "768", "B"]
+    assert lines[2].split()[:3] == ["train", "10", "2"]
     assert [line.split() for line in lines[4:7]] == [
-        ["column", "kind", "stored", "as", "shape", "bytes", "a", "row", "filled"],
-        ["id", "INT", "int64", "1", "8"],
-        ["s", "BYTES", "int32", "1", "4", "1"],
+        ["column", "kind", "stored", "as", "shape", "Arrow", "type", "filled"],
+        ["id", "INT", "int64", "1", "int64"],
+        ["s", "BYTES", "int32", "1", "int32", "1"],
     ]
     assert lines[7] == (
         "1 column had rows without a value, which have 0, 0.0 or the empty text now; "
         "--on-missing list keeps the difference"
     )
     assert lines[8].startswith("10 rows read = 10 written, in ")
-    assert re.fullmatch(
-        r"cost about as much CPU as [\d.]+ passes over the row Examples; training that makes more "
-        "of them gains", lines[9],
-    )  # fmt: skip
-    assert lines[10] == f"check: penstock verify {tmp_path}/packed"
+    assert lines[9] == f"check: penstock verify {tmp_path}/packed"
     assert (tmp_path / "packed/vocabulary/s.txt").read_text() == "w\n\n"
 
 
@@ -67,17 +63,18 @@ def test_what_inspect_and_verify_say_of_it(rows, tmp_path, capsys):
     report = inspect(str(packed))
     show_inspection(report)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{packed}: 1 file, 576 B, 3 records (counted)"
+    [file] = (packed / "Split-train").iterdir()
+    size = human_bytes(file.stat().st_size)
+    assert lines[0] == f"{packed}: 1 file, {size}, 3 records (counted)"
     assert lines[4] == f"{packed}/manifest.json"
-    assert lines[6].split() == ["train", "10", "1", "576", "B"]
+    assert lines[6].split() == ["train", "10", "1", *size.split()]
     assert lines[7:9] == [
         f"10 rows, 0 quarantined, from examples, 1 file of digest {manifest.source_fingerprint}",
-        "packed in blocks of 4 rows, shuffled by seed 0; a row has 12 bytes beside its texts and "
-        "lists",
+        "packed in blocks of 4 rows, shuffled by seed 0",
     ]
     assert [line.split()[:5] for line in lines[11:13]] == [
-        ["id", "INT", "int64", "1", "8"],
-        ["s", "BYTES", "cell", "1", "4"],
+        ["id", "INT", "int64", "1", "int64"],
+        ["s", "BYTES", "words", "1", "dictionary<values=string,"],
     ]
     assert not [line for line in lines if "in 3 packed blocks" in line]
     show_inspection(inspect(str(packed / "Split-train")))
@@ -91,7 +88,7 @@ def test_what_inspect_and_verify_say_of_it(rows, tmp_path, capsys):
     assert verify(str(packed)).rows == 10
     told = CliRunner().invoke(main, ["verify", str(packed)]).stdout.splitlines()
     assert told[2].split()[-6:] == ["none", "3", "of", "10", "rows", "ok"]
-    assert told[-1] == "1 file, 576 B, 3 records of 10 rows: no faults"
+    assert told[-1] == f"1 file, {size}, 3 records of 10 rows: no faults"
 
 
 def test_columns_without_any_value_are_named(tmp_path):

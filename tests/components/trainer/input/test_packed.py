@@ -1,34 +1,26 @@
 import itertools
+import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import tensorflow as tf
+from row_files import example
 
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
-from penstock.components.packing.block import Block, encode_block
-from penstock.components.packing.layout import PackedColumn, PackedLayout
+from penstock.components.packing.facts import StatedColumn
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.readers.rows import Rows
-from penstock.components.tfrecord.manifest import (
-    Manifest,
-    ManifestColumn,
-    RowAccount,
-    write_manifest,
-)
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.components.tfrecord.writer import ShardWriter, frame_records
 from penstock.components.trainer.input.files import find_input
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 
 ROWS = 103
 PIXELS = (5, 7, 3)
-FIRST = "Split-train/data_tfrecord-00000-of-00004"
+FIRST = "Split-train/data-00000-of-00004.arrow"
 
 
 def image_example(row):
@@ -123,49 +115,21 @@ def test_the_same_seed_gives_the_same_batches(either):
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """96 rows of six texts that tell the row; the blocks of a third are plain in one slot or two.
-
-    `a` is plain in most blocks, `b` has two values a row, `c` is in the dictionary of each.
-    """
-    layout = PackedLayout(
-        (
-            PackedColumn("row", "INT", "int64", (1,)),
-            PackedColumn("a", "BYTES", "cell", (1,)),
-            PackedColumn("b", "BYTES", "cell", (2,)),
-            PackedColumn("c", "BYTES", "cell", (1,)),
-        ),
-        block_rows=16,
-        seed=0,
-    )
+    """96 rows of texts that tell the row: `a` is text, `b` two texts, `c` one of three words."""
     root = tmp_path_factory.mktemp("texts")
-    name = "Split-train/data_tfrecord-00000-of-00001"
-    with ShardWriter(root, name) as writer:
-        for begin in range(0, 96, 16):
-            rows = range(begin, begin + 16)
-            columns = {slot: [text_of(slot, row) for row in rows] for slot in range(4)}
-            plain = {0: (0, 1), 16: (), 32: (2,)}.get(begin, (0,))
-            values = sorted({v for slot in columns if slot not in plain for v in columns[slot]})
-            cells = [
-                [values.index(v) if slot not in plain else 0 for v in columns[slot]]
-                for slot in range(4)
-            ]
-            made = Block(
-                16,
-                {"int64": np.array(rows)[:, None], "cell": np.array(cells, np.int32).T},
-                pa.array(values, pa.binary()),
-                {slot: pa.array(columns[slot], pa.binary()) for slot in plain},
-            )
-            writer.write(frame_records(pa.array([encode_block(made, layout)], pa.binary())))
-        shard = replace(writer.finish(), rows=96)
-    account = RowAccount(read=96, written={"train": 96})
-    features = tuple(
-        ManifestColumn(column.name, column.kind, is_list=column.width > 1)
-        for column in layout.columns
-    )
-    packed = layout.to_dict()
-    manifest = Manifest({"train": (shard,)}, features, "", "csv", "", 1, account, packed=packed)
-    write_manifest(root, manifest)
-    return str(root)
+    (root / "rows/Split-train").mkdir(parents=True)
+    with tf.io.TFRecordWriter(str(root / "rows/Split-train/data")) as out:
+        for row in range(96):
+            a, *b, c = (text_of(slot, row) for slot in range(4))
+            out.write(example(row=[row], a=[a], b=b, c=[c]))
+    stated = {"row": StatedColumn("INT", (1,))} | {
+        name: StatedColumn("BYTES", (width,)) for name, width in (("a", 1), ("b", 2), ("c", 1))
+    }
+    options = PackOptions(block_rows=16, shards=ShardOptions(shards=2))
+    manifest = pack(str(root / "rows"), root / "packed", options, stated=stated)
+    storages = [column["storage"] for column in manifest.packed["columns"]]
+    assert storages == ["int64", "text", "text", "words"]
+    return str(root / "packed")
 
 
 def text_of(slot, row):
@@ -204,9 +168,9 @@ def test_only_wanted_texts_are_read(texts):
         assert found["c"].numpy().ravel().tolist() == [text_of(3, row) for row in rows]
 
 
-def test_rows_have_the_texts_of_plain_slots(texts):
+def test_rows_have_the_texts_of_tensors(texts):
     rows = Rows(texts)
-    expected = [[text_of(slot, row) for slot in range(4)] for row in range(96)]
+    expected = [[text_of(slot, row["row"]) for slot in range(4)] for row in rows]
     for row in [0, 1, 15, 16, 95, 40]:
         found = rows[row]
         assert [found["a"], *found["b"].tolist(), found["c"]] == expected[row]
@@ -261,13 +225,15 @@ def test_remote_shards_are_read_from_copies_that_are_checked(packed):
     tf.io.gfile.remove(f"ram://packed/{FIRST}")
     with tf.io.gfile.GFile(f"ram://packed/{FIRST}", "wb") as file:
         file.write(bytes(data))
-    with pytest.raises(DataError, match=r"record 0 at offset 0: payload of .* the record is damag"):
+    with pytest.raises(
+        DataError, match=r"00000-of-00004.arrow: sha256 .*; the content was altered"
+    ):
         Input.packed("ram://packed", options=options).eval(split="train")
 
 
 def test_more_shards_than_files_may_be_open(rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.components.trainer.input.packed_rows._MAX_MAPS", 2)
-    monkeypatch.setattr("penstock.components.trainer.input.packed_rows._MAX_VIEWS", 2)
+    monkeypatch.setattr("penstock.components.readers.packed_shards._OPEN_FILES", 2)
+    monkeypatch.setattr("penstock.components.readers.packed_shards._KEPT_BYTES", 1)
     pack(str(rows), tmp_path / "p", PackOptions(block_rows=3, shards=ShardOptions(shards=20)))
     dataset = Input.packed(str(tmp_path / "p"), options=InputOptions(batch_size=103)).train()
     assert [sorted(batch) for batch in rows_of(dataset, 2)] == [list(range(103))] * 2
@@ -440,10 +406,22 @@ def test_rows_and_packed_records_are_not_taken_for_each_other(rows, packed):
     assert str(error.value) == (f"{packed}: holds packed records; read them with Input.packed")
 
 
-def test_a_stock_parser_refuses_a_block(packed):
-    record = next(iter(tf.data.TFRecordDataset(f"{packed}/{FIRST}")))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse example input"):
-        tf.io.parse_single_example(record, {"row": tf.io.FixedLenFeature([1], tf.int64, [0])})
+def test_a_stock_reader_refuses_a_shard(packed):
+    with pytest.raises(tf.errors.DataLossError, match="corrupted record at 0"):
+        next(iter(tf.data.TFRecordDataset(f"{packed}/{FIRST}")))
+
+
+def test_shards_of_another_layout_are_to_be_packed_again(copy):
+    path = copy / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["packed"]["version"] = 2
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(DataError) as error:
+        Input.packed(str(copy), options=InputOptions(batch_size=1)).train()
+    assert str(error.value) == (
+        f"{path}: packed records of version 2, this Penstock reads 3, Arrow files; pack again or "
+        "upgrade"
+    )
 
 
 @pytest.fixture
@@ -471,11 +449,11 @@ def test_missing_and_cut_shards_are_named(copy):
 
 def test_a_flipped_bit_of_a_map_is_found_before_training(images, tmp_path):
     folder = shutil.copytree(images, tmp_path / "copy")
-    path = folder / "Split-train/data_tfrecord-00001-of-00003"
+    path = folder / "Split-train/data-00001-of-00003.arrow"
     data = bytearray(path.read_bytes())
     data[5000] ^= 1
     path.write_bytes(data)
-    with pytest.raises(DataError, match=r"00001-of-00003: sha256 .*; the content was altered"):
+    with pytest.raises(DataError, match=r"00001-of-00003.arrow: sha256 .*; the content was alt"):
         Input.packed(str(folder), options=InputOptions(batch_size=1)).train()
 
 
