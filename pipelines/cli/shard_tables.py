@@ -78,9 +78,7 @@ def _show_manifest(out: Console, folder: str, manifest: Manifest) -> None:
     )
     if manifest.packed is not None:
         layout = PackedLayout.from_dict(manifest.packed, folder)
-        out.print(
-            f"packed in blocks of {layout.block_rows:,} rows, shuffled by seed {layout.seed}"
-        )
+        out.print(f"packed in blocks of {layout.block_rows:,} rows, shuffled by seed {layout.seed}")
         show_columns(out, manifest, folder)
 
 
