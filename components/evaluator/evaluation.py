@@ -21,6 +21,7 @@ from penstock.components.files.spool import local_folder
 from penstock.components.plain import from_record
 
 EVALUATION_NAME = "evaluation.json"
+_CONFIG_OF_TFMA = "eval_config.json"
 MIN_SLICE_EXAMPLES = 30  # with fewer rows, a slice's metric is mostly chance
 # A share of 1/2 observed in 100 rows has a 95 % interval of +-0.1.
 _FEW_ROWS = 100
@@ -158,8 +159,19 @@ class Evaluation:
 
     @staticmethod
     def read(uri: str) -> "Evaluation":
-        """Reads the evaluation of a `ModelEvaluation` artifact; DataError if there is none."""
-        path = os.path.join(local_folder(uri), EVALUATION_NAME)
+        """Reads the evaluation of a `ModelEvaluation` artifact.
+
+        That of TFX's own Evaluator is read by TFMA, whose import takes 5 s of CPU.
+
+        Raises:
+            DataError: There is no evaluation, or it cannot be read.
+        """
+        folder = local_folder(uri)
+        path = os.path.join(folder, EVALUATION_NAME)
+        if not os.path.exists(path) and os.path.exists(os.path.join(folder, _CONFIG_OF_TFMA)):
+            from penstock.components.evaluator.summarize import summarized
+
+            return summarized(folder)
         try:
             with open(path, encoding="utf-8") as file:
                 return from_record(Evaluation, json.load(file))

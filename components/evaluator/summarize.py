@@ -45,13 +45,14 @@ def write_evaluation(folder: str, rows: int | None = None) -> Evaluation:
 
     `rows` is the number of evaluated rows; without it, TFMA's unweighted count.
     """
-    found = _summarized(folder, rows)
+    found = summarized(folder, rows)
     with tf.io.gfile.GFile(os.path.join(folder, EVALUATION_NAME), "w") as file:
         file.write(found.to_json())
     return found
 
 
-def _summarized(folder: str, rows: int | None) -> Evaluation:
+def summarized(folder: str, rows: int | None = None) -> Evaluation:
+    """Returns the facts in TFMA's files in a folder, also in those of TFX's own Evaluator."""
     config = eval_config_writer.load_eval_run(folder)[0] or config_pb2.EvalConfig()
     specs = config.model_specs
     baselines = {spec.name for spec in specs if spec.is_baseline and len(specs) > 1}
@@ -61,7 +62,8 @@ def _summarized(folder: str, rows: int | None) -> Evaluation:
         _metrics(messages, plots if of_candidate else (), baselines, of_candidate=of_candidate)
         for of_candidate in (True, False)
     )
-    validation = tfma.load_validation_result(folder)
+    is_validated = tf.io.gfile.glob(os.path.join(folder, "validations*"))
+    validation = tfma.load_validation_result(folder) if is_validated else None
     thresholds = tuple(_thresholds(config, baselines, validation))
     deciding, higher = _deciding_metric(thresholds, metrics.get(OVERALL, {}))
     weighted = any(spec.example_weight_key or spec.example_weight_keys for spec in specs)

@@ -114,9 +114,10 @@ def _metrics_of(artifact: Any) -> Mapping[str, float]:
             **dict(record.epochs[-1].metrics if record.epochs else {}),
             **({"examples_per_second": speed} if speed is not None else {}),
         }
-    from penstock.pipelines.runs.evaluation_result import OVERALL, read_evaluation
+    from penstock.components.evaluator.evaluation import Evaluation
+    from penstock.components.evaluator.slice_metrics import OVERALL
 
-    return read_evaluation(artifact.uri).metrics.get(OVERALL, {})
+    return Evaluation.read(artifact.uri).metrics.get(OVERALL, {})
 
 
 def _page(artifacts: Iterable[Any]) -> str:

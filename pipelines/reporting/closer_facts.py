@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.components.evaluator import ERROR_ANALYSIS_NAME
+from penstock.components.evaluator.slice_metrics import OVERALL
 from penstock.components.image_features import ENCODED
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes, values_of
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.image_facts import image_label, image_source
 from penstock.pipelines.reporting.numbers import compact, percent, signed
-from penstock.pipelines.runs.evaluation_result import OVERALL
 
 _MOST_SHOWN = 8  # features shown of a row, the most important first
 

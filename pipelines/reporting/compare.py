@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.components.evaluator.evaluation import MIN_SLICE_EXAMPLES
+from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
 from penstock.pipelines.reporting.gather import Report
-from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
 
 _MOST_SLICES = 30
 # Options that a driver adds, and that a node from the cache lacks.

@@ -13,6 +13,8 @@ import jinja2
 from markupsafe import Markup, escape
 
 from penstock.components.errors import counted
+from penstock.components.evaluator.evaluation import MIN_SLICE_EXAMPLES
+from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
 from penstock.components.trainer.record import EpochRecord
 from penstock.pipelines.reporting import graph, numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
@@ -20,7 +22,6 @@ from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, Evaluation
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.training_facts import TrainingFacts
 from penstock.pipelines.runs.baseline import loss_text
-from penstock.pipelines.runs.evaluation_result import EXAMPLE_COUNT, MIN_SLICE_EXAMPLES, OVERALL
 from penstock.pipelines.terminal.tables import human_bytes
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -158,17 +159,18 @@ def _slices(evaluation: EvaluationFacts) -> Markup | None:
     if len(points) < 2:
         return None
     named = [name for name in result.worst_slices(_NAMED_SLICES) if name in points]
-    known = {name: evaluation.intervals.get(name, {}).get(metric) for name in points}
+    known = {name: result.intervals.get(name, {}).get(metric) for name in points}
     within = {name: ends for name, ends in known.items() if ends is not None}
     return plots.slice_plot("slices", metric, points, overall=overall, named=named, within=within)
 
 
 def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
-    every = evaluation.decisions
+    curves = evaluation.curves
+    every = curves.decisions
     if not every:
         return []
     found = [*every[: -1 : -(-len(every) // _MOST_POINTS)], every[-1]]
-    at = evaluation.decision_at(DECIDES_AT)
+    at = curves.decision_at(DECIDES_AT)
     roc = plots.decision_plot(
         "roc",
         "ROC",

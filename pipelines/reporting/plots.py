@@ -14,7 +14,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, CalibrationPoint
+from penstock.components.evaluator.evaluation import CalibrationPoint
+from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT
 from penstock.pipelines.reporting.numbers import compact
 
 # Placeholder colours and their CSS variables.

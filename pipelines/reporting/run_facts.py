@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.files.address import masked
 from penstock.components.files.secrets import hide_secret
 from penstock.components.tfrecord.manifest import Manifest
-from penstock.pipelines.runs.evaluation_result import EvaluationResult
 from penstock.pipelines.runs.run_note import RunNote
 from penstock.pipelines.runs.run_record import (
     NodeRun,
@@ -191,7 +191,7 @@ class Verdict:
 
 
 def judge(
-    run: RunRecord, pipeline: PipelineFacts, note: RunNote, evaluation: EvaluationResult | None
+    run: RunRecord, pipeline: PipelineFacts, note: RunNote, evaluation: Evaluation | None
 ) -> Verdict:
     stopped = pipeline.stopped()
     if stopped is not None:

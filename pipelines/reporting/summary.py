@@ -8,17 +8,12 @@ from dataclasses import asdict, dataclass
 from rich.console import Console
 
 from penstock.components.errors import counted
-from penstock.components.evaluator.slice_metrics import MISSING
+from penstock.components.evaluator.evaluation import MIN_SLICE_EXAMPLES, Evaluation
+from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, MISSING, OVERALL
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.runs.baseline import Beaten
-from penstock.pipelines.runs.evaluation_result import (
-    EXAMPLE_COUNT,
-    MIN_SLICE_EXAMPLES,
-    OVERALL,
-    EvaluationResult,
-)
 from penstock.pipelines.runs.ledger import LedgerEntry, ledger_lines, ledger_of
 from penstock.pipelines.runs.run_record import is_set, plain_properties, serving_problems
 from penstock.pipelines.terminal.tables import as_html, console, print_table
@@ -50,7 +45,7 @@ class RunSummary:
     anomalies: tuple[str, ...] | None
     training: TrainingRecord | None
     bottleneck: str | None
-    evaluation: EvaluationResult | None
+    evaluation: Evaluation | None
     blessed: bool | None
     model: str | None
     pushed: str | None
@@ -183,7 +178,7 @@ def _curve(values: Sequence[float]) -> str:
     return "".join(_BARS[round((value - low) / span * top) if span else 0] for value in values)
 
 
-def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
+def _print_evaluation(out: Console, evaluation: Evaluation) -> None:
     worst = evaluation.worst_slices(_WORST_SLICES)
     missing = [name for name in evaluation.metrics if name.endswith(MISSING)]
     names = sorted(evaluation.metrics.get(OVERALL, {}))
@@ -207,7 +202,7 @@ def _print_evaluation(out: Console, evaluation: EvaluationResult) -> None:
         )
 
 
-def _small(evaluation: EvaluationResult, names: Sequence[str]) -> str:
+def _small(evaluation: Evaluation, names: Sequence[str]) -> str:
     metric = str(evaluation.deciding_metric)
     texts = []
     for name in names[:_WORST_SLICES]:
@@ -235,7 +230,7 @@ def _print_model(out: Console, summary: RunSummary) -> None:
         out.print(f"pushed      {summary.pushed or f'no{why}'}")
 
 
-def _failed(evaluation: EvaluationResult | None) -> str:
+def _failed(evaluation: Evaluation | None) -> str:
     failures = evaluation.failures if evaluation else ()
     return "; ".join(failures) or "the Evaluator gave no reason"
 

@@ -25,6 +25,7 @@ from tfx.orchestration.portable import outputs_utils
 from tfx.orchestration.portable.launcher import Launcher
 
 from penstock.components.errors import DataError
+from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.files.content import HashingStream, open_data
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import (
@@ -40,7 +41,6 @@ from penstock.components.tfrecord.records import RecordReader
 from penstock.components.tfrecord.sharding import split_of
 from penstock.components.tfrecord.unlisted import NO_SHARDS
 from penstock.components.trainer.record import RECORD_NAME, read_training_record
-from penstock.pipelines.runs.evaluation_result import read_example_count
 from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
 
 # Name of a custom property of an output, or of a key in `custom_config`; its value says why the
@@ -245,7 +245,7 @@ def _pass_rows(uri: str) -> dict[str, int]:
 
 
 def _evaluated_rows(uri: str) -> dict[str, int]:
-    rows = read_example_count(uri)
+    rows = Evaluation.read(uri).rows
     return {} if rows is None else {"": rows}
 
 

@@ -112,7 +112,9 @@ def write_evaluation(folder, messages, thresholds=(), plots=()):
     write_records(folder / "metrics.tfrecord", [m.SerializeToString() for m in messages])
     write_records(folder / "plots.tfrecord", [m.SerializeToString() for m in plots])
     metrics = [{"className": name, "threshold": threshold} for name, threshold in thresholds]
-    config = {"evalConfig": {"metricsSpecs": [{"metrics": metrics}]}}
+    models = [{"name": "candidate"}, {"name": "baseline", "isBaseline": True}]
+    config = {"modelSpecs": models, "metricsSpecs": [{"metrics": metrics}]}
+    config = {"version": "0.47.1", "evalConfig": config}
     (folder / "eval_config.json").write_text(json.dumps(config))
 
 

@@ -1,11 +1,8 @@
 import pytest
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
-from penstock.pipelines.reporting.evaluation_facts import (
-    CalibrationPoint,
-    Decision,
-    gather_evaluation,
-)
+from penstock.components.evaluator.evaluation import CalibrationPoint, Decision
+from penstock.pipelines.reporting.evaluation_facts import gather_evaluation
 
 
 def plot():
@@ -33,7 +30,8 @@ def test_confusion_and_calibration_from_plots(runs, tmp_path):
     facts = gather_evaluation(str(tmp_path / "evaluation"))
     assert facts.confusion.counts == ((88, 2), (2, 8))
     assert facts.confusion.origin == "at threshold 0.5, from the Evaluator's plot"
-    assert facts.calibration == [CalibrationPoint(0.15, 0.1, 60), CalibrationPoint(0.804, 0.7, 50)]
+    low, high = CalibrationPoint(0.15, 0.1, 60), CalibrationPoint(0.804, 0.7, 50)
+    assert facts.curves.calibration == (low, high)
 
 
 def test_decisions_are_exact_sums_over_the_buckets(runs, tmp_path):
@@ -43,15 +41,15 @@ def test_decisions_are_exact_sums_over_the_buckets(runs, tmp_path):
         bucket.lower_threshold_inclusive = low
     metrics = [runs.slice_metrics({"example_count": 110.0})]
     runs.write_evaluation(tmp_path / "evaluation", metrics, plots=[message])
-    facts = gather_evaluation(str(tmp_path / "evaluation"))
-    assert facts.decisions == [
+    curves = gather_evaluation(str(tmp_path / "evaluation")).curves
+    assert curves.decisions == (
         Decision(0.8, 5, 5, 41, 69),
         Decision(0.75, 35, 15, 41, 69),
         Decision(0.15, 41, 69, 41, 69),
-    ]
-    assert facts.decision_at(0.5) == Decision(0.75, 35, 15, 41, 69)
-    assert facts.decision_at(0.9) == Decision(0.9, 0, 0, 41, 69)
-    assert (facts.decision_at(0.5).precision, facts.decision_at(0.9).precision) == (0.7, None)
+    )
+    assert curves.decision_at(0.5) == Decision(0.75, 35, 15, 41, 69)
+    assert curves.decision_at(0.9) == Decision(0.9, 0, 0, 41, 69)
+    assert (curves.decision_at(0.5).precision, curves.decision_at(0.9).precision) == (0.7, None)
 
 
 def test_a_single_class_has_no_decisions(runs, tmp_path):
@@ -60,7 +58,7 @@ def test_a_single_class_has_no_decisions(runs, tmp_path):
         bucket.total_weighted_label.value = 0
     metrics = [runs.slice_metrics({"example_count": 110.0})]
     runs.write_evaluation(tmp_path / "evaluation", metrics, plots=[message])
-    assert gather_evaluation(str(tmp_path / "evaluation")).decisions == []
+    assert gather_evaluation(str(tmp_path / "evaluation")).curves.decisions == ()
 
 
 @pytest.mark.parametrize(
@@ -89,12 +87,14 @@ def test_each_of_several_targets_has_the_intervals_that_it_has_alone(runs, tmp_p
         runs.write_evaluation(tmp_path / output, [message])
         alone |= {
             f"{output.removesuffix('_xf')}/{name}": ends
-            for name, ends in gather_evaluation(str(tmp_path / output)).intervals["overall"].items()
+            for name, ends in gather_evaluation(str(tmp_path / output))
+            .result.intervals["overall"]
+            .items()
         }
         for entry in runs.slice_metrics(metrics).metric_keys_and_values:
             entry.key.output_name = output
             both.metric_keys_and_values.append(entry)
     runs.write_evaluation(tmp_path / "both", [both])
-    found = gather_evaluation(str(tmp_path / "both")).intervals["overall"]
+    found = gather_evaluation(str(tmp_path / "both")).result.intervals["overall"]
     assert found == alone
     assert {"price/binary_accuracy", "price/auc", "rent/mean_absolute_error"} <= found.keys()

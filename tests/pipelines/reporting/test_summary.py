@@ -2,10 +2,10 @@ import json
 
 import pytest
 
+from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import gather
 from penstock.pipelines.reporting.summary import RunSummary, show_summary, summarize
-from penstock.pipelines.runs.evaluation_result import EvaluationResult
 
 LIMIT = (
     "input-bound: 64 % of each 2.40 ms step waits for input (427,000 examples/s); input that never "
@@ -33,7 +33,7 @@ def test_what_limits_a_training_is_wrapped_below_the_other_lines(capsys):
 @pytest.mark.parametrize(("rows", "is_told"), [(42, True), (99, True), (100, False)])
 def test_an_evaluation_of_few_rows_is_told(capsys, rows, is_told):
     metrics = {"overall": {"accuracy": 0.9, "example_count": float(rows)}}
-    evaluation = EvaluationResult(metrics, (), "accuracy", higher_is_better=True)
+    evaluation = Evaluation(metrics, (), "accuracy", higher_is_better=True)
     none = (None,) * 5
     show_summary(RunSummary("taxi", "run-1", (), *none, evaluation, True, None, None))
     line = (
@@ -45,7 +45,7 @@ def test_an_evaluation_of_few_rows_is_told(capsys, rows, is_told):
 
 def test_several_targets_without_thresholds_show_the_metric_that_slices_go_by(capsys):
     metrics = {"overall": {"price/auc": 0.9, "rent/auc": 0.8, "example_count": 200.0}}
-    evaluation = EvaluationResult(metrics, (), "price/auc", higher_is_better=True)
+    evaluation = Evaluation(metrics, (), "price/auc", higher_is_better=True)
     none = (None,) * 5
     show_summary(RunSummary("taxi", "run-1", (), *none, evaluation, True, None, None))
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]

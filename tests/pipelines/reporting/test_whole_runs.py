@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from shared_runs import report_of, words
 
+from penstock.components.evaluator.evaluation import Evaluation
+from penstock.components.evaluator.slice_metrics import OVERALL
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.trainer.record import read_training_record
-from penstock.pipelines.runs.evaluation_result import OVERALL, read_evaluation
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def test_taxi(taxi_run):
     assert "CPU of this process" in page
 
     evaluation = min((pipeline / "Evaluator/evaluation").iterdir(), key=lambda p: int(p.name))
-    metrics = read_evaluation(str(evaluation)).metrics
+    metrics = Evaluation.read(str(evaluation)).metrics
     for name in ("auc", "binary_accuracy", "precision", "recall"):
         assert f"{name} {metrics[OVERALL][name]:.4f} " in page
     assert f"payment_type=Credit Card {metrics['payment_type=Credit Card']['auc']:.4f}" in page
