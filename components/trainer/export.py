@@ -196,7 +196,9 @@ def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> dict[st
         return isolated(predict)(parsed)
 
     serving_default.get_concrete_function()
-    if not all(isinstance(spec, tf.TensorSpec) for spec in specs.values()):
+    # TensorFlow would alter names such as `image/encoded` of a signature's arguments.
+    can_take = (isinstance(s, tf.TensorSpec) and n.isidentifier() for n, s in specs.items())
+    if not all(can_take):
         return {_DEFAULT: serving_default}
     taken = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in specs.items()}
     predict_features = tf.function(lambda **features: predict(features), autograph=False)
