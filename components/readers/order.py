@@ -64,11 +64,11 @@ class Order:
     def locate(self, rows: int) -> tuple[int, int]:
         """Returns the pass, and the row in it, at which this share is after `rows` rows."""
         number = rows * self.shares // self._total
-        while number and self._before(number) > rows:
+        while number and self.rows_before(number) > rows:
             number -= 1
-        while self._before(number + 1) <= rows:
+        while self.rows_before(number + 1) <= rows:
             number += 1
-        return number, rows - self._before(number)
+        return number, rows - self.rows_before(number)
 
     def plan_from(self, number: int, row: int) -> PassPlan:
         """Returns the rest of this share's rows in a pass, after `row` of them."""
@@ -115,7 +115,7 @@ class Order:
         assert self.file_rows is not None
         return sum(self.file_rows)
 
-    def _before(self, number: int) -> int:
+    def rows_before(self, number: int) -> int:
         """Returns the number of rows of this share in all passes before `number`."""
         all_rows = number * self._total
         return all_rows * (self.share + 1) // self.shares - all_rows * self.share // self.shares

@@ -5,6 +5,7 @@ the order of the shards or of training; or any single row by its index.
 """
 
 import gzip
+import hashlib
 import mmap
 import os
 from bisect import bisect_right
@@ -156,6 +157,7 @@ class Rows:
         start: int = 0,
         stride: int = 1,
         shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS,
+        epochs: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Returns the rows as Arrow record batches.
 
@@ -173,6 +175,8 @@ class Rows:
             start: Number of batches to skip, at no cost, to resume where a reader stopped.
             stride: With `shuffle`, return only every `stride`-th batch.
             shuffle_window_rows: Number of rows that are permuted together.
+            epochs: With `shuffle`, the number of passes, of which the last batch may be short; None
+                never ends.
 
         Returns:
             Batches with columns of int64, float32 and binary, of lists, and of flat fixed-size
@@ -185,12 +189,24 @@ class Rows:
             raise UsageError(f"worker must be within 0..{workers - 1}, got {worker}")
         if shuffle:
             order = self._order(worker, workers, seed, shuffle_window_rows)
-            return self._shuffled(order, batch_size, start, stride)
+            end = None if epochs is None else order.rows_before(epochs)
+            return self._shuffled(order, batch_size, start, stride, end)
         begin, end = (len(self) * place // workers for place in (worker, worker + 1))
         if batch_size is None:
             return self._stored(begin, end, start)
         firsts = range(begin + start * batch_size, end, batch_size)
         return (self._take(np.arange(row, min(row + batch_size, end))) for row in firsts)
+
+    def batches_of(self, *, epochs: int, batch_size: int, worker: int = 0, workers: int = 1) -> int:
+        """Returns the number of shuffled batches that a worker has in so many passes."""
+        order = self._order(worker, workers, 0, SHUFFLE_WINDOW_ROWS)
+        return -(-order.rows_before(epochs) // batch_size)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the split's shards, as the manifest has theirs."""
+        digests = "".join(shard.sha256 for shard in self.shards)
+        return hashlib.sha256(digests.encode()).hexdigest()
 
     def shard_batches(self, at: int) -> Iterator[pa.RecordBatch]:
         """Returns the rows of one shard in order, some thousand per batch."""
@@ -225,7 +241,7 @@ class Rows:
         )
 
     def _shuffled(
-        self, order: Order, batch_size: int | None, start: int, stride: int
+        self, order: Order, batch_size: int | None, start: int, stride: int, end: int | None
     ) -> Iterator[pa.RecordBatch]:
         if batch_size is None:
             raise UsageError("shuffle needs a batch_size: it decides which rows come together")
@@ -236,8 +252,9 @@ class Rows:
             begin=begin,
             permute=numpy_permutation if self._layout else tensorflow_permutation,
         )
-        while True:
-            yield self._take(numbers.numbers(begin, batch_size))
+        while end is None or begin < end:
+            count = batch_size if end is None else min(batch_size, end - begin)
+            yield self._take(numbers.numbers(begin, count))
             begin += stride * batch_size
 
     def _take(self, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:

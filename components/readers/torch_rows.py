@@ -18,9 +18,10 @@ except ImportError:  # TorchRows raises an error without PyTorch
 
 
 class TorchRows(IterableDataset):
-    """Endless shuffled batches of rows, for `DataLoader(TorchRows(...), batch_size=None)`.
+    """Shuffled batches of rows, for `DataLoader(TorchRows(...), batch_size=None)`.
 
-    A batch is a dict from column names to arrays. The loader turns numbers into tensors; byte
+    A batch is a dict from column names to arrays of the type in which the column is stored: int64,
+    float32, int32 for ids and uint8 for pixels. The loader turns numbers into tensors; byte
     strings and lists of any length stay NumPy arrays of objects. Batches and their order equal
     those of `Rows.batches` with the same options, whatever `num_workers` the loader has; each pass
     has each row once.
@@ -33,6 +34,8 @@ class TorchRows(IterableDataset):
         worker: Index of this process of a distributed training, from 0.
         workers: Number of these processes, which divide the rows equally.
         shuffle_window_rows: Number of rows that are permuted together.
+        epochs: Number of passes, of which the last batch may be short; None never ends. The length
+            is the number of batches left, or of one pass if there is no end.
 
     Raises:
         UsageError: PyTorch is not installed.
@@ -48,11 +51,12 @@ class TorchRows(IterableDataset):
         worker: int = 0,
         workers: int = 1,
         shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS,
+        epochs: int | None = None,
     ) -> None:
         if get_worker_info is None:
             raise UsageError("TorchRows needs PyTorch: pip install torch")
         super().__init__()
-        self._rows, self._start = rows, start
+        self._rows, self._start, self._epochs = rows, start, epochs
         self._order = {
             "batch_size": batch_size,
             "seed": seed,
@@ -66,7 +70,11 @@ class TorchRows(IterableDataset):
         place, count = (loader.id, loader.num_workers) if loader else (0, 1)
         # The loader takes one batch from each of its workers in turn.
         batches = self._rows.batches(
-            **self._order, shuffle=True, start=self._start + place, stride=count
+            **self._order,
+            shuffle=True,
+            start=self._start + place,
+            stride=count,
+            epochs=self._epochs,
         )
         for batch in batches:
             yield {
@@ -74,11 +82,18 @@ class TorchRows(IterableDataset):
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             }
 
-    def state_dict(self, taken: int) -> dict[str, int]:
-        """Returns the state after `taken` batches; the loader itself fetches further ahead."""
-        return {**self._order, "rows": len(self._rows), "start": self._start + taken}
+    def __len__(self) -> int:
+        order = {name: self._order[name] for name in ("batch_size", "worker", "workers")}
+        if self._epochs is None:
+            return self._rows.batches_of(epochs=1, **order)
+        return max(0, self._rows.batches_of(epochs=self._epochs, **order) - self._start)
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
+    def state_dict(self, taken: int) -> dict[str, Any]:
+        """Returns the state after `taken` batches; the loader itself fetches further ahead."""
+        rows = {"rows": len(self._rows), "digest": self._rows.digest}
+        return {**self._order, **rows, "start": self._start + taken}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues at a saved state, in the next iteration.
 
         Raises:
