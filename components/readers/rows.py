@@ -6,6 +6,7 @@ the order of the shards or of training; or any single row by its index.
 
 import gzip
 import hashlib
+import io
 import mmap
 import os
 from bisect import bisect_right
@@ -44,8 +45,8 @@ from penstock.components.tfrecord.sharding import (
 )
 
 _BATCH_ROWS = 4096
-# Number of shards that stay mapped, or decompressed, for access by index. A map holds a file open.
-_KEPT_MAPS, _KEPT_DECOMPRESSED = 256, 16
+# Number of shards that stay open, or decompressed, for access by index.
+_KEPT_OPEN, _KEPT_DECOMPRESSED = 256, 16
 
 
 class Rows:
@@ -102,7 +103,7 @@ class Rows:
 
     def _open(self) -> None:
         is_gzip = any(shard.file.endswith(".gz") for shard in self.shards)
-        self._data = lru_cache(_KEPT_DECOMPRESSED if is_gzip else _KEPT_MAPS)(self._read_shard)
+        self._data = lru_cache(_KEPT_DECOMPRESSED if is_gzip else _KEPT_OPEN)(self._read_shard)
         self._bounds: dict[int, npt.NDArray[np.int64]] = {}
         self._read = tuple(self._features[name] for name in self.columns if self._features)
         self._decoder = RecordDecoder(self._read, tuple(self._features.values()))
@@ -279,13 +280,21 @@ class Rows:
     def _payload(self, at: int, record: int) -> bytes:
         data, bounds = self._content(at)
         begin, end = bounds[record].tolist()
-        return bytes(data[begin:end])
+        if isinstance(data, bytes):
+            return data[begin:end]
+        payload = os.pread(data.fileno(), end - begin, begin)
+        if len(payload) < end - begin:
+            raise DataError(f"{self._path(at)}: was cut while it was read; start again")
+        return payload
 
-    def _content(self, at: int) -> tuple[Any, npt.NDArray[np.int64]]:
-        """Returns the bytes of a shard, and int64 [records, 2], begin and end of each payload."""
+    def _content(self, at: int) -> tuple[bytes | io.FileIO, npt.NDArray[np.int64]]:
+        """Returns a shard, open or decompressed, and int64 [records, 2], where payloads are.
+
+        A shard is not read through a map: if its file is cut, that ends the process in a signal.
+        """
         data = self._data(at)
         if at not in self._bounds:
-            bounds, is_whole = payload_bounds(data)
+            bounds, is_whole = _bounds_in(data)
             records = self.shards[at].rows
             if not is_whole or len(bounds) != records:
                 raise DataError(
@@ -295,13 +304,17 @@ class Rows:
             self._bounds[at] = bounds
         return data, self._bounds[at]
 
-    def _read_shard(self, at: int) -> Any:
+    def _read_shard(self, at: int) -> bytes | io.FileIO:
         path = self._path(at)
         require_stamp(path, self._stamps[at])
-        with path.open("rb") as file:
-            if path.suffix == ".gz":
-                return gzip.decompress(file.read())
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else io.FileIO(path)
+
+
+def _bounds_in(shard: bytes | io.FileIO) -> tuple[npt.NDArray[np.int64], bool]:
+    if isinstance(shard, bytes):
+        return payload_bounds(shard)
+    with mmap.mmap(shard.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        return payload_bounds(mapped)
 
 
 _LISTS = {FeatureKind.INT: "int64_list", FeatureKind.FLOAT: "float_list"}

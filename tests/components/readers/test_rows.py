@@ -1,5 +1,7 @@
 import itertools
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -188,3 +190,17 @@ def test_what_is_not_there(shards, tmp_path):
         Rows(shards)[1000]
     with pytest.raises(DataError, match=r"no manifest\.json"):
         Rows(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["shards", "packed"])
+def test_a_shard_that_is_cut_while_it_is_read_is_named(shards, packed, tmp_path, kind):
+    folder = shutil.copytree({"shards": shards, "packed": packed}[kind], tmp_path / "copy")
+    rows = Rows(folder)
+    if rows._path(0).suffix == ".gz":
+        pytest.skip("is decompressed at once")
+    batches = rows.batches(shuffle=True, batch_size=10, shuffle_window_rows=100)
+    next(batches)
+    for at in range(len(rows.shards)):
+        os.truncate(rows._path(at), 300)
+    with pytest.raises(DataError, match=r"Split-train/.*: was (cut|replaced) while it was read"):
+        list(itertools.islice(batches, 200))
