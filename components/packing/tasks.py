@@ -264,10 +264,11 @@ def _stored_bytes(column: PackedColumn, facts: ColumnFacts) -> float:
     """Returns the mean size of a column's values in a row."""
     if column.storage == "uint8":
         return column.width
-    if column.storage == "words" or column.storage == "int32":
+    if column.storage in ("words", "int32"):
         return 4 * column.width
     values = sum(size * count for size, count in facts.lengths.items())
-    return (facts.text_bytes + 8 * values) / max(1, facts.rows)
+    each = {"INT": 8, "FLOAT": 4}.get(column.kind, 0)
+    return (facts.text_bytes + each * values) / max(1, facts.rows)
 
 
 def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
