@@ -22,15 +22,12 @@ from penstock.components import activity
 from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.errors import DataError, UsageError, nearest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
-from penstock.components.example_gen.parquet_copy import PARQUET_DIR
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import (
     ShardTask,
     TaskResult,
-    WriteBatch,
     WriteShards,
     strict_error,
-    write_examples,
 )
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.files.output import check_output, open_output, store_address
@@ -135,13 +132,12 @@ def write_inputs(
     *,
     engine: Engine = 1,
     overwrite: bool = False,
-    write: WriteBatch = write_examples,
 ) -> Manifest:
-    """Writes the shards of planned inputs with `write`, and commits them; see `ingest`."""
+    """Writes the shards of planned inputs, and commits them; see `ingest`."""
     rows = sum(one.source.rows for one in planned)
     with open_output(output, overwrite=overwrite) as opened:
         with activity.counting(rows):
-            work = WriteShards(opened, options, write)
+            work = WriteShards(opened, options)
             results = run_tasks(shard_tasks(planned), work, opened, engine)
             manifest = manifest_of(
                 [one.source for one in planned],
@@ -260,7 +256,6 @@ def manifest_of(
         compression=options.compression,
         plan=plan,
         quarantine=QUARANTINE_DIR if quarantined else None,
-        parquet=PARQUET_DIR if options.parquet_copy else None,
     )
 
 

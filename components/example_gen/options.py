@@ -29,7 +29,6 @@ class IngestOptions:
             as blank.
         split_at: Value of the partition feature, such as a date; rows with this value or a larger
             one form the second of two splits. Without it, the feature's hash decides.
-        parquet_copy: Whether to write the rows also as Parquet, for analysis.
     """
 
     shards: ShardOptions = field(default_factory=ShardOptions)
@@ -38,7 +37,6 @@ class IngestOptions:
     max_quarantined_share: float = MAX_QUARANTINED_SHARE
     skip_missing: tuple[str, ...] = ()
     split_at: str | None = None
-    parquet_copy: bool = False
 
     def __post_init__(self) -> None:
         check_choices(self, compression=COMPRESSIONS, on_bad_row=get_args(OnBadRow))

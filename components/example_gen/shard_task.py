@@ -1,19 +1,17 @@
 """The unit of work: reads some pieces of a source, writes one shard of each split."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components import activity
 from penstock.components.errors import DataError
 from penstock.components.example_gen.options import IngestOptions, SplitOptions
-from penstock.components.example_gen.parquet_copy import PARQUET_DIR, ParquetCopy, parquet_name
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
 from penstock.components.example_gen.splits import assign_by_digest, assign_splits
 from penstock.components.files.output import Output
@@ -21,21 +19,9 @@ from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Piece, Reje
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import shard_name, split_dir
-from penstock.components.tfrecord.writer import (
-    ShardWriter,
-    digest_large,
-    encode_large,
-    frame_large,
-    frame_records,
-    has_large_values,
-)
+from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
 _ADVICE = re.compile(r"; [a-z]")
-
-# int64 [rows], index of the split of each row.
-SplitIndices = npt.NDArray[np.int64]
-# Appends the rows of a batch to the shards of their splits.
-WriteBatch = Callable[[Batch, SplitOptions, Sequence[ShardWriter]], SplitIndices]
 
 
 @dataclass(frozen=True)
@@ -63,29 +49,19 @@ def strict_error(row: RejectedRow) -> DataError:
     return DataError(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
 
 
-def write_examples(
-    batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]
-) -> SplitIndices:
-    is_large = batch.records is None and has_large_values(batch.table)
-    return (_write_large if is_large else _write_small)(batch, options, writers)
-
-
 @dataclass(frozen=True)
 class WriteShards:
     output: Output
     options: IngestOptions
-    write: WriteBatch = write_examples
 
     def __call__(self, task: ShardTask) -> TaskResult:
         with self.output.new_try() as folder:
-            result = write_files(task, self.options, folder, self.write)
+            result = write_files(task, self.options, folder)
             self.output.take(folder)
         return result
 
 
-def write_files(
-    task: ShardTask, options: IngestOptions, folder: Path, write: WriteBatch = write_examples
-) -> TaskResult:
+def write_files(task: ShardTask, options: IngestOptions, folder: Path) -> TaskResult:
     names = [split.name for split in task.splits.splits]
     name = shard_name(task.index, task.count, compression=options.compression)
     read = blank = 0
@@ -99,31 +75,18 @@ def write_files(
             )
             for split in names
         ]
-        copies = [stack.enter_context(copy) for copy in _copies(task, options, folder)]
         for found in task.source.read(task.pieces):
             batch = _without_missing(found, options.skip_missing)
             if batch.rejected and options.on_bad_row == "strict":
                 raise strict_error(batch.rejected[0])
             quarantine.write(batch.rejected)
             for part in _bounded(batch):
-                splits = write(part, task.splits, writers)
-                for i, copy in enumerate(copies):
-                    copy.write(part.table, pa.array(splits == i))
+                _write(part, task.splits, writers)
             read += batch.rows_read
             blank += batch.blank
             activity.advance(batch.rows_read)
         shards = {n: w.finish() for n, w in zip(names, writers, strict=True)}
     return TaskResult(shards, read, quarantine.rows, blank, quarantine.first)
-
-
-def _copies(task: ShardTask, options: IngestOptions, folder: Path) -> list[ParquetCopy]:
-    if not options.parquet_copy:
-        return []
-    name = parquet_name(task.index, task.count)
-    return [
-        ParquetCopy(folder / PARQUET_DIR / split.name / name, task.source.columns)
-        for split in task.splits.splits
-    ]
 
 
 def _without_missing(batch: Batch, columns: Sequence[str]) -> Batch:
@@ -143,9 +106,8 @@ def _without_missing(batch: Batch, columns: Sequence[str]) -> Batch:
     )
 
 
-def _write_small(
-    batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]
-) -> SplitIndices:
+def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> None:
+    """Appends the rows of a batch to the shards of their splits."""
     records = encode_examples(batch.table) if batch.records is None else batch.records
     if batch.digests is None:
         splits = assign_splits(batch.table, records, options)
@@ -157,19 +119,6 @@ def _write_small(
     else:
         for i, writer in enumerate(writers):
             writer.write(framed.filter(pa.array(splits == i)))
-    return splits
-
-
-def _write_large(
-    batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]
-) -> SplitIndices:
-    records = encode_large(batch.table)
-    digests = digest_large(records) if batch.digests is None else batch.digests.to_pylist()
-    splits = assign_by_digest(batch.table, digests, options)
-    framed = frame_large(records)
-    for i, writer in enumerate(writers):
-        writer.write_large([framed[at] for at in np.flatnonzero(splits == i)])
-    return splits
 
 
 def _bounded(batch: Batch) -> Iterator[Batch]:

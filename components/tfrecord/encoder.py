@@ -44,7 +44,13 @@ def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
     Columns are int64, float32, binary, or lists of these without nulls; a null becomes a feature
     without a value. The result has at most 2 GiB. TypeError names a column of another type.
     """
-    return _join(encode_in_pieces(batch, ()), batch.num_rows)
+    parts: list[Part] = []
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    for name, column in sorted(columns, key=itemgetter(0)):
+        parts += _map_entry(name, column)
+    features = _join(parts, batch.num_rows)
+    header = _by_length(_lengths(features), lambda size: TAG_1 + varint(size))
+    return _join([header, features], batch.num_rows)
 
 
 def encode_sequences(batch: pa.RecordBatch, feature_lists: Container[str]) -> pa.BinaryArray:
@@ -62,31 +68,6 @@ def encode_sequences(batch: pa.RecordBatch, feature_lists: Container[str]) -> pa
             parts[TAG_1] += _map_entry(name, column)
     pieces = [_tagged(tag, _join(entries, batch.num_rows)) for tag, entries in parts.items()]
     return _join([piece for both in pieces for piece in both], batch.num_rows)
-
-
-def encode_in_pieces(batch: pa.RecordBatch, apart: Container[str]) -> list[pa.BinaryArray]:
-    """Encodes the rows of a batch in pieces; does not copy the values of binary columns `apart`.
-
-    A row's values in all arrays, concatenated, are its Example. For a column in `apart` without
-    nulls, the piece is the column itself.
-    """
-    columns = zip(batch.schema.names, batch.columns, strict=True)
-    pieces: list[pa.BinaryArray] = []
-    run: list[Part] = []
-    for name, column in sorted(columns, key=itemgetter(0)):
-        head, payload = _map_entry(name, column)
-        run.append(head)
-        if name in apart:
-            pieces += [_join(run, batch.num_rows), payload]
-            run = []
-        else:
-            run.append(payload)
-    if run or not pieces:
-        pieces.append(_join(run, batch.num_rows))
-    lengths = np.sum([_lengths(piece) for piece in pieces], axis=0)
-    header = _by_length(lengths, lambda size: TAG_1 + varint(size))
-    pieces[0] = _join([header, pieces[0]], batch.num_rows)
-    return pieces
 
 
 def encode_features(column: pa.Array) -> pa.BinaryArray:

@@ -256,8 +256,6 @@ def _report(
             out.print(
                 f"split {name!r}: {empty} of its {len(shards)} shards are empty, as it has few rows"
             )
-    if manifest.parquet:
-        out.print(f"the same as Parquet: {output}/{manifest.parquet}")
     if manifest.quarantine:
         out.print(f"quarantined rows: {output}/{manifest.quarantine}")
     ignored = [path for one in planned for path in one.source.ignored]

@@ -39,7 +39,7 @@ class Case:
     exchange: bool = True
 
 
-INGEST = ("ingest", "--shards", "1", "--parquet-copy", "--on-bad-row", "quarantine", "--overwrite")
+INGEST = ("ingest", "--shards", "1", "--on-bad-row", "quarantine", "--overwrite")
 PACK = ("pack", "rows", "out", "--shards", "1")
 CASES = {
     "ingest": Case((*INGEST, "new.csv", "out")),

@@ -179,8 +179,8 @@ def test_a_task_carries_what_it_reads_and_nothing_of_other_files(tmp_path):
 def test_what_a_try_left_whose_worker_was_killed_is_not_published(tmp_path, monkeypatch):
     from penstock.components.example_gen import shard_task as module
 
-    def left_behind(task, options, folder, write):
-        result = write_files(task, options, folder, write)
+    def left_behind(task, options, folder):
+        result = write_files(task, options, folder)
         (folder.parent / "killed").mkdir(exist_ok=True)
         (folder.parent / "killed" / "data_tfrecord-00000-of-00003").write_text("half")
         return result
@@ -252,7 +252,7 @@ from penstock.components.example_gen.options import (
     IngestInput, IngestOptions, Split, SplitOptions)
 from penstock.components.tfrecord.sharding import ShardOptions
 
-write = shard_task._write_small
+write = shard_task._write
 
 def stall(*args):
     write(*args)
@@ -263,7 +263,7 @@ def stall(*args):
 job = IngestInput(sys.argv[1], splits=SplitOptions((Split("all"),)))
 ingest([job], Path(sys.argv[2]), IngestOptions(shards=ShardOptions(shards=3)))
 """
-STALLED = INGEST.format(first="shard_task._write_small = stall")
+STALLED = INGEST.format(first="shard_task._write = stall")
 LIMITED = INGEST.format(first="resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))")
 
 

@@ -7,12 +7,9 @@ import pickle
 import tempfile
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.ingest import plan_input, write_inputs
-from penstock.components.example_gen.options import IngestOptions, Split, SplitOptions
 from penstock.components.sources.base import Column
 from penstock.components.sources.binary import Binary
 from penstock.components.sources.open import open_source
@@ -256,12 +253,3 @@ def test_names_are_text_only_where_all_are_utf8(put, options, name, is_text, rea
     assert found["filename"] == found.get("label", is_text) == is_text
     assert found.get("text", True)
     assert sorted(row[1] for row in read_out(source).rows) == [b"a/plain.txt", name + b"/b.txt"]
-
-
-def test_a_parquet_copy_of_names_that_are_not_utf8(put, tmp_path):
-    source = open_source(str(put(os.fsdecode(b"caf\xe9.bin"))), Binary())
-    options = IngestOptions(parquet_copy=True)
-    job = plan_input(source, SplitOptions((Split("train"),)), options)
-    write_inputs([job], tmp_path / "out", options)
-    (copy,) = (tmp_path / "out").rglob("*.parquet")
-    assert pq.read_table(copy).column("filename").to_pylist() == [b"caf\xe9.bin"]

@@ -92,7 +92,7 @@ def test_the_same_bytes_as_in_process(s3, engine, tmp_path, monkeypatch):
     for at in range(2):
         text = "id,fare,name\n" + "\n".join(lines[at::2]) + "\n"
         s3.put_object(Bucket="bucket", Key=f"in/{at}.csv", Body=text.encode())
-    options = {"on_bad_row": "quarantine", "parquet_copy": True}
+    options = {"on_bad_row": "quarantine"}
     here = run(1, tmp_path / "out", **options)
     there = run(task_engine(engine), "s3://bucket/out", **options)
     assert there == here

@@ -39,7 +39,7 @@ def test_the_command_line(s3, ingest, tmp_path):
     out = tmp_path / "shards"
     done = ingest(
         *("s3://bucket/d", out, "--split", "train=3", "--split", "eval=1"),
-        *("--workers", "2", "--shards", "4", "--parquet-copy"),
+        *("--workers", "2", "--shards", "4"),
     ).wait()
     assert done.returncode == 0, done.stderr
     manifest = read_manifest(out)

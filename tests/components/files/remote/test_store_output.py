@@ -81,13 +81,12 @@ def test_a_file_gets_another_name(s3, google, tmp_path):
         assert output.read("Split-train/shard") == b"one"
 
 
-def test_quarantine_and_parquet_go_there_too(s3, tmp_path):
+def test_quarantine_goes_there_too(s3, tmp_path):
     path = table(tmp_path / "a.csv", rows=9000, bad=[7])
-    manifest = run(path, f"{OUT}/", on_bad_row="quarantine", parquet_copy=True)
+    manifest = run(path, f"{OUT}/", on_bad_row="quarantine")
     assert manifest.account.quarantined == 1
     kept = s3.get_object(Bucket="bucket", Key="out/quarantine/rejected-00000.jsonl")["Body"]
     assert json.loads(kept.read())["line"] == 9
-    assert "parquet/train/data-00002-of-00003.parquet" in objects(s3)
     assert not [name for name in objects(s3) if name.startswith(".")]
 
 
