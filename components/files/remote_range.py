@@ -19,6 +19,10 @@ _AHEAD_BYTES = MIB
 _CHANGED = (PRECONDITION_FAILED, 416)
 
 
+class _OtherVersionError(OSError):
+    """A store served another version than the request asked for; some ignore the condition."""
+
+
 def open_parts(file: RemoteFile) -> io.BufferedReader:
     """Opens a file in parts, from a store that can pin its version (`RemoteFile.sure_version`)."""
     return io.BufferedReader(_Parts(file), min(_AHEAD_BYTES, max(1, file.size or 0)))
@@ -59,7 +63,7 @@ def _read_once(file: RemoteFile, start: int, end: int) -> bytes:
     try:
         data = _get(file, start, end)
     except Exception as error:
-        if status_of(error) in _CHANGED:
+        if status_of(error) in _CHANGED or isinstance(error, _OtherVersionError):
             require_unchanged(file)
             raise OSError("the server says it was changed, and then that it was not") from error
         raise
@@ -88,6 +92,7 @@ async def _get_s3(system: Any, file: RemoteFile, part: str) -> bytes:
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=part, IfMatch=file.version, **system.req_kw
     )
+    _check_version(file, answer.get("ETag"))
     async with answer["Body"] as body:
         data: bytes = await body.read()
     return data
@@ -96,5 +101,12 @@ async def _get_s3(system: Any, file: RemoteFile, part: str) -> bytes:
 async def _get_gs(system: Any, file: RemoteFile, part: str) -> bytes:
     url, headers = system.url(str(file)), {"Range": part}
     data: bytes
-    _, data = await system._call("GET", url, headers=headers, ifGenerationMatch=file.version)
+    answer, data = await system._call("GET", url, headers=headers, ifGenerationMatch=file.version)
+    _check_version(file, answer.get("x-goog-generation"))
     return data
+
+
+def _check_version(file: RemoteFile, served: str | None) -> None:
+    """Raises an error if the answer names another version; not every store names one."""
+    if served is not None and served.strip('"') != str(file.version).strip('"'):
+        raise _OtherVersionError(f"version {served} came where {file.version} was asked for")
