@@ -59,6 +59,7 @@ def test_message_keeps_all_fields():
     assert {name: getattr(read, name) for name in user} == user
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", peers.OF_TABLE)
 def test_each_peer_has_every_row_once(name, root):
     measured = peers.read_table(None, peers.OF_TABLE[name], ROWS, 0.01)

@@ -210,6 +210,7 @@ def graphs(request, folder, tmp_path_factory):
     return ours, theirs
 
 
+@pytest.mark.slow
 def test_files_of_a_graph_equal_those_of_tft(graphs):
     ours, theirs = graphs
     assert sorted(os.listdir(ours)) == ["metadata", *sorted(os.listdir(theirs))]
@@ -224,6 +225,7 @@ def test_files_of_a_graph_equal_those_of_tft(graphs):
             assert mine.read() == other.read()
 
 
+@pytest.mark.slow
 def test_outputs_of_a_graph_equal_those_of_tft(graphs, folder):
     mine, other = (outputs(graph, folder) for graph in graphs)
     assert mine.keys() == other.keys()

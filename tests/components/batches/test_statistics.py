@@ -119,6 +119,7 @@ def of_tfdv(rows, tmp_path_factory):
     return read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_statistics_of_shards_merged_equal_tfdv(name, rows, of_tfdv):
     kind, options = CASES[name]

@@ -92,6 +92,7 @@ def test_artifact_equals_that_of_tfx(do, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_bytes_and_row_counts_of_one(do, counted):
     bytes_of, last = [], []
     for workers in (1, 2):

@@ -114,6 +114,7 @@ def test_the_node_is_a_transform_to_all_others():
     }
 
 
+@pytest.mark.slow
 def test_graph_and_examples_equal_those_of_tfx(do):
     (ours, [mine]), (theirs, [others]) = (
         do(executor, function=f"{__name__}.tfx_and_ours") for executor in (Executor, stock.Executor)
@@ -144,6 +145,7 @@ def of_two_phases(inputs):
     return {"fare": tft.scale_to_z_score(tft.scale_to_0_1(fare)), "tips": tft.scale_to_0_1(tips)}
 
 
+@pytest.mark.slow
 def test_an_analyzer_of_an_analyzers_result_runs_in_stock_transform_with_our_result(do):
     """TFT 1.16 cannot with Beam 2.63 and later: docs/upstream.md."""
     function = f"{__name__}.of_two_phases"
@@ -165,6 +167,7 @@ def test_transformed_examples_have_a_manifest_with_all_rows(done, taxi_rows):
     }
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_bytes_of_one_and_count_all_rows(do, done, counted):
     _, [one] = done
     _, [two] = do(Executor, workers=2)

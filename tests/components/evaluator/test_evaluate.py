@@ -251,6 +251,7 @@ def test_batches_read_without_garbage_collection_are_released_after_use(
     assert max(alive) <= 2  # the batch in use and the one that was just read
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_files_as_one(examples, models, shared_models, tmp_path):
     eval_config, shared = shared_models(config(CASES["classes"]), models[0])
     for count in (1, 2):

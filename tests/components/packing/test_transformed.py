@@ -72,6 +72,7 @@ def graph(raw, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_packed_raw_rows_have_the_bytes_of_packed_transformed_examples(raw, graph, tmp_path):
     splits = {split: shard_tasks(raw, split) for split in ("eval", "train")}
     materialize(graph, splits, str(tmp_path / "transformed"), engine=1)

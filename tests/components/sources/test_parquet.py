@@ -322,6 +322,7 @@ def test_schema_checks_and_decides(write, tmp_path, read_out):
     group_rows=st.integers(1, 60),
     parts=st.integers(1, 9),
 )
+@pytest.mark.slow
 def test_every_row_comes_once_however_it_is_cut(sizes, group_rows, parts, tmp_path, read_out):
     folder = tmp_path / "data"
     folder.mkdir(exist_ok=True)

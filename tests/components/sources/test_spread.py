@@ -69,6 +69,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.parametrize("range_cells", [1, 2])
 def test_scan_on_an_engine_gives_the_same_manifest(tmp_path, monkeypatch, kind, range_cells):

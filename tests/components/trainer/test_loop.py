@@ -170,6 +170,7 @@ def test_an_evaluation_of_nothing_is_refused(run, toy):
         run(eval_data=toy.dataset().take(0))
 
 
+@pytest.mark.slow
 def test_sigterm_saves_and_the_next_run_resumes_at_its_step(interrupted, next_run):
     before, message = interrupted
     saved = f"SIGTERM at step 8 of 12: saved in {before.resume_dir}; run again to go on from there"
@@ -181,6 +182,7 @@ def test_sigterm_saves_and_the_next_run_resumes_at_its_step(interrupted, next_ru
     assert not next_run.resume_dir.exists()
 
 
+@pytest.mark.slow
 def test_a_resumed_training_ends_as_one_that_was_not_stopped(run):
     # The data's order does not matter here: a batch is all there is.
     one_batch = run.toy.dataset().unbatch().batch(32).repeat()
@@ -200,6 +202,7 @@ def test_ctrl_c_without_a_resume_dir_says_that_nothing_is_saved(run):
         run(resume=False, callbacks=stop_after(1, signal.SIGINT))
 
 
+@pytest.mark.slow
 def test_an_interruption_in_evaluation_goes_on_with_it(run, toy):
     def rows():
         os.kill(os.getpid(), signal.SIGTERM)
@@ -240,6 +243,7 @@ def test_steps_are_saved_by_time(run, seconds, kept):
     assert run.checkpoints == [f"step-{step:08d}" for step in kept]
 
 
+@pytest.mark.slow
 def test_an_early_stop_keeps_the_best_weights(run, toy):
     # Labels of the evaluation are turned round: learning makes it worse from the start.
     worse = toy.dataset().map(lambda x, y: (x, 1 - y))

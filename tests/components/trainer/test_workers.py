@@ -180,6 +180,7 @@ def killed(make_input, tmp_path_factory, penstock):
     return folder
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_whatever_becomes_of_them(
     make_input, killed, trained_alone, tmp_path, penstock
 ):
@@ -266,6 +267,7 @@ def test_a_worker_that_never_comes_is_named_within_the_timeout():
         workers._meet((there, here), 1, 1)
 
 
+@pytest.mark.slow
 def test_a_worker_ends_where_another_hangs():
     code = (
         "import time; from penstock.components.trainer.workers import Workers\n"

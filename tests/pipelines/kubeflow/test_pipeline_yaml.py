@@ -320,6 +320,7 @@ def test_pods_fit_pod_security_restricted(small_plan, tmp_path):
     assert platform["exec-trainer"]["tolerations"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "written"), [("mysql.penstock", "mysql.penstock"), ("fd00::5", "[fd00::5]")]
 )

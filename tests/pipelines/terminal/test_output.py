@@ -57,6 +57,7 @@ def on_terminal(penstock, tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

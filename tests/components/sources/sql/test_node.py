@@ -121,6 +121,7 @@ def test_the_command_line(tmp_path, sqlite_table, penstock):
     assert "60 rows read = " in done.stdout
 
 
+@pytest.mark.slow
 def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table, run_ingest, capsys):
     address = sqlite_table("id INTEGER", [(1,)])
     out = tmp_path / "out"

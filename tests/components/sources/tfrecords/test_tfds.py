@@ -99,6 +99,7 @@ class HomeMade(tfds.core.GeneratorBasedBuilder):
             yield at, {"x": at}
 
 
+@pytest.mark.slow
 def test_a_data_set_by_name_is_prepared_on_request(tmp_path):
     options = Tfds(data_dir=str(tmp_path))
     with pytest.raises(DataError, match=r"home_made: is not prepared in .*; set `prepare`"):

@@ -55,6 +55,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "options"), WAYS)
 def test_every_pass_is_exact_and_goes_on_from_any_step(make_input, kind, options):
     begun = InputStart()
@@ -79,6 +80,7 @@ def test_another_input_than_at_the_start_is_refused(make_input, kind):
         make_input(kind, start=InputStart(4, 1, begun.order), shuffle_window_rows=64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "change"),
     [
@@ -119,6 +121,7 @@ def test_shards_of_equal_size_with_other_labels_are_refused(tmp_path, data, monk
         train("other", InputStart(4, 1, begun.order))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_of_shares_are_the_same_on_any_number_of_workers(make_input, kind):
     options = {"shares": 4, "batch_size": 8, "seed": 1, "shuffle_window_rows": 16}
