@@ -83,9 +83,12 @@ class CsvSplitter(Splitter):
         self._beside_quote = np.zeros(256, np.bool_)
         self._beside_quote[[ord(delimiter), LF, CR, QUOTE]] = True
 
-    def split(self, stream: Readable, start: int, end: int, path: str) -> Iterator[RowBlock]:
+    def split(
+        self, stream: Readable, start: int, end: int, path: str, *, first_bytes: int | None = None
+    ) -> Iterator[RowBlock]:
         """Yields blocks of rows; see `Splitter`. A line that is too long is a block, cut short."""
-        offset, buffer, window = start, b"", self._block_bytes
+        offset, buffer = start, b""
+        window = min(first_bytes or self._block_bytes, self._block_bytes)
         while offset < end:
             buffer += read_exactly(stream, min(window, end - offset) - len(buffer), path)
             if has_ended(stream):

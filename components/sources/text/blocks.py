@@ -100,11 +100,13 @@ class Splitter(ABC):
     blank: ClassVar[bytes | None]
 
     @abstractmethod
-    def split(self, stream: Readable, start: int, end: int, path: str) -> Iterator[RowBlock]:
+    def split(
+        self, stream: Readable, start: int, end: int, path: str, *, first_bytes: int | None = None
+    ) -> Iterator[RowBlock]:
         """Yields the rows of a file from byte `start`, where `stream` stands, up to `end`.
 
         Both are starts of rows, or `end` is the end of the file (or beyond it, if that is unknown;
-        see `has_ended`).
+        see `has_ended`). `first_bytes` is the size of the first read, for a look at a few rows.
         """
 
     @abstractmethod

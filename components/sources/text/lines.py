@@ -54,9 +54,11 @@ class LineSplitter(Splitter):
 
     max_row_bytes: int
 
-    def split(self, stream: Readable, start: int, end: int, path: str) -> Iterator[RowBlock]:
+    def split(
+        self, stream: Readable, start: int, end: int, path: str, *, first_bytes: int | None = None
+    ) -> Iterator[RowBlock]:
         offset, buffer, most = start, b"", self.max_row_bytes + 2  # with its line end
-        window = min(_BLOCK_BYTES, most)
+        window = min(first_bytes or _BLOCK_BYTES, _BLOCK_BYTES, most)
         while offset < end:
             buffer += read_exactly(stream, min(window, end - offset) - len(buffer), path)
             if has_ended(stream):

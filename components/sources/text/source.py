@@ -15,6 +15,9 @@ from penstock.components.sources.text.codec import TextStream
 from penstock.components.sources.text.scan import TextFile
 from penstock.components.tfrecord.compression import Readable
 
+# What is read beyond a cut, to find the end of its row; a longer row takes further reads.
+_ROW_BYTES = 16 << 10
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextSource(FileSource[TextFile]):
@@ -57,7 +60,8 @@ class TextSource(FileSource[TextFile]):
         position, row, line = start
         with open_data(file.path) as stream:
             stream.seek(position)
-            for block in self.splitter.split(stream, position, end, file.path):
+            near = byte - position + _ROW_BYTES
+            for block in self.splitter.split(stream, position, end, file.path, first_bytes=near):
                 if block.end >= byte:
                     rows = int(np.searchsorted(block.row_ends(), byte - block.offset)) + 1
                     head = block.slice_rows(0, rows) if rows < block.rows else block

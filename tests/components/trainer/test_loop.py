@@ -397,7 +397,7 @@ def test_averages_schedule_and_accumulation_are_the_optimizers(run, toy):
     resumed = run(build_model, **options, callbacks=[swap()])
     assert (resumed.record.resumed_from, resumed.record.exported_epoch) == (8, 1)
     for one in (whole, resumed):
-        loss = one.model.evaluate(toy.dataset(), verbose=0)
+        loss = one.model.evaluate(toy.dataset(), verbose=0, return_dict=True)["loss"]
         assert whole.record.epochs[0].metrics["val_loss"] == pytest.approx(loss, rel=1e-5)
 
 

@@ -89,12 +89,11 @@ ANSWERS = {
     "run taxi --set data=nowhere": (1, "nowhere: no such file"),
     "run taxi --config nowhere": (2, "nowhere: no such file"),
     "compile taxi --image a:b --out c.yaml": (2, "by digest"),
-    "image folder --base a:b --out c": (2, "by digest"),
     "predict nowhere table.csv": (1, "nowhere: no such file"),
     "predict folder nowhere": (1, "nowhere: no such file"),
     "predict folder table.csv": (1, "no model"),
     "predict folder table.csv --source delimitre=x": (2, "did you mean 'delimiter'"),
-    "predict folder table.csv --out p.csv": (2, ".parquet"),
+    "predict folder table.csv --out p.xlsx": (2, ".parquet"),
     "report nowhere --root folder": (1, "nowhere"),
 }
 
