@@ -1,7 +1,7 @@
 """Spans of data: addresses with TFX's placeholders, and the newest span found there.
 
 `{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for the part that differs between deliveries.
-They are resolved by TFX's rules, in paths and at `s3://`, `gs://` and `hdfs://` addresses.
+They are resolved by TFX's rules, in paths and at `s3://` and `gs://` addresses.
 """
 
 import glob
@@ -42,7 +42,7 @@ class Spans(input_processor.FileBasedInputProcessor):
     def resolve_span_and_version(self) -> tuple[int, int | None]:
         if scheme_of(self._input_base_uri) in _NOT_LISTED:
             raise UsageError(
-                f"{self._input_base_uri}: spans are found on paths and at s3, gs and hdfs "
+                f"{self._input_base_uri}: spans are found on paths and at s3 and gs "
                 "addresses; http has no listing"
             )
         found = {self._newest(split) for split in self._splits}

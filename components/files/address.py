@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"^([a-z][a-z0-9+.-]*)(?:://|::)", re.I)
 # Hadoop's names for s3.
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3"}
 # For these schemes a login can only be before the first slash; file names may have any character.
-FILE_SCHEMES = ("s3", "gs", "hdfs", "http", "https")
+FILE_SCHEMES = ("s3", "gs", "http", "https")
 _LOGIN_OF_FILES = re.compile(r"^[^/?#]*:[^/?#]*@")
 _LOGIN = re.compile(r"^[^?]*:[^?]*@")
 _WEB_SCHEMES = ("http", "https")

@@ -1,4 +1,4 @@
-"""Listing of files at addresses: `s3://`, `gs://`, `hdfs://`, `http(s)://`.
+"""Listing of files at addresses: `s3://`, `gs://`, `http(s)://`.
 
 Input: an address, a folder of addresses or a glob. Output: `RemoteFile`s, which can be used like
 paths. `open_data` reads files of object stores in parts (`remote_range.py`); files of other
@@ -20,7 +20,7 @@ from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_r
 # Keys of clients for a value that changes with the content, most reliable first.
 _VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
 # In these stores the value changes whenever an object is written. The ETag of a web server is often
-# only size and time in seconds; HDFS only has the time.
+# only size and time in seconds.
 _SURE_SCHEMES = ("s3", "gs")
 _WEB_SCHEMES = ("http", "https")
 
@@ -170,10 +170,8 @@ def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:
 
 
 def _address(pattern: str, info: dict[str, Any]) -> str:
-    scheme, _, rest = pattern.partition("://")
-    # Clients leave the scheme out of names, and for hdfs also the name node.
-    place = rest.partition("/")[0] if scheme == "hdfs" else ""
-    return f"{scheme}://{place}{file_system(pattern)._strip_protocol(info['name'])}"
+    scheme = pattern.partition("://")[0]  # which clients leave out of names
+    return f"{scheme}://{file_system(pattern)._strip_protocol(info['name'])}"
 
 
 def _file(address: str, info: dict[str, Any]) -> RemoteFile:

@@ -74,13 +74,10 @@ def _read_once(file: RemoteFile, start: int, end: int) -> bytes:
 
 
 def _get(file: RemoteFile, start: int, end: int) -> bytes:
-    """Makes one request, with a deadline; libhdfs has its own deadline."""
-    system = file_system(file)
-    if not system.async_impl:
-        # Without `seekable`, fsspec would open a stream for a part from 0 and call its tell().
-        return bytes(system.cat_file(str(file), start=start, end=end, seekable=True))
+    """Makes one request, with a deadline."""
     from fsspec.asyn import sync
 
+    system = file_system(file)
     get = _get_s3 if scheme_of(file) == "s3" else _get_gs
     part = f"bytes={start}-{end - 1}"
     return bytes(sync(system.loop, get, system, file, part, timeout=remote_system.DEADLINE_SECONDS))

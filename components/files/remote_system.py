@@ -20,30 +20,21 @@ _EXTRAS = {"s3": "s3", "gs": "gcs", "http": "https", "https": "https"}
 def file_system(address: str) -> Any:
     """Returns the `fsspec.AbstractFileSystem` of an address; it does not cache listings."""
     scheme = str(scheme_of(address))
-    place = address.partition("://")[2].partition("/")[0] if scheme == "hdfs" else ""
     try:
         # The process id is a key of the cache, since a client does not survive a fork.
-        return _make(scheme, place, os.getpid())
+        return _make(scheme, os.getpid())
     except ImportError as error:
-        extra = _EXTRAS.get(scheme)
-        advice = f"pip install 'penstock-tfx[{extra}]'" if extra else "install fsspec"
+        advice = f"pip install 'penstock-tfx[{_EXTRAS[scheme]}]'"
         raise UsageError(f"{address}: cannot read {scheme}:// ({error}); {advice}") from error
-    except OSError as error:
-        if scheme != "hdfs":
-            raise
-        raise UsageError(
-            f"{address}: hdfs:// needs Java and Hadoop's libhdfs ({error}); set JAVA_HOME, "
-            "HADOOP_HOME and CLASSPATH=$(hadoop classpath --glob), or mount it by NFS or FUSE"
-        ) from error
 
 
 @lru_cache(maxsize=8)
-def _make(scheme: str, place: str, process: int) -> Any:
+def _make(scheme: str, process: int) -> Any:
     del process
     import fsspec
 
     options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
-    options |= _client_options(scheme, place)
+    options |= _client_options(scheme)
     if scheme == "gs":
         # If made by its registered name, gcsfs first asks Google's gRPC for the layout of each
         # bucket: that needs another permission, and no emulator answers it.
@@ -65,7 +56,7 @@ def _try_once(system: Any) -> None:
         system._request = partial(once, system)
 
 
-def _client_options(scheme: str, place: str) -> dict[str, Any]:
+def _client_options(scheme: str) -> dict[str, Any]:
     if scheme == "s3":
         config = {
             "connect_timeout": _CONNECT_SECONDS,
@@ -73,9 +64,6 @@ def _client_options(scheme: str, place: str) -> dict[str, Any]:
             "retries": {"total_max_attempts": 1},
         }
         return {"config_kwargs": config}
-    if scheme == "hdfs":
-        host, _, port = place.partition(":")
-        return {"host": host or "default", "port": int(port or 0)}
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=DEADLINE_SECONDS)

@@ -91,7 +91,7 @@ def test_addresses_are_not_paths():
     with pytest.raises(UsageError) as error:
         list_files("minio://bucket/data.csv", None)
     assert str(error.value) == (
-        "minio://bucket/data.csv: files are read from paths and s3, gs, hdfs, http, https "
+        "minio://bucket/data.csv: files are read from paths and s3, gs, http, https "
         "addresses; mount or copy what is elsewhere; a database is read by penstock ingest --kind "
         "sql, and penstock export --to parquet makes files of it"
     )

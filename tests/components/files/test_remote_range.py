@@ -22,7 +22,7 @@ class Body:
 class Store:
     """Answers as S3 does, whatever version is asked for, with the version `ETag`."""
 
-    async_impl, req_kw, loop = True, {}, get_loop()
+    req_kw, loop = {}, get_loop()
 
     def __init__(self, etag):
         self._etag = etag

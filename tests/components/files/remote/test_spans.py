@@ -83,5 +83,7 @@ def test_what_has_none_is_refused(put):
     put("d/a.csv")
     with pytest.raises(DataError, match=r"^s3://bucket/d/\{SPAN\}/a.csv: no span is there$"):
         resolve("s3://bucket/d", "{SPAN}/a.csv")
-    with pytest.raises(UsageError, match=r"^https://h/d: spans are found on paths and at s3, gs a"):
+    with pytest.raises(
+        UsageError, match=r"^https://h/d: spans are found on paths and at s3 and gs a"
+    ):
         resolve("https://h/d", "{SPAN}/a.csv")

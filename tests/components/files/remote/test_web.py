@@ -168,5 +168,3 @@ def test_an_address_with_a_secret_is_refused_and_not_repeated(address):
 def test_addresses_that_no_files_are_read_from():
     with pytest.raises(UsageError, match=r"^minio://b/x: files are read from paths and s3, gs"):
         open_source("minio://b/x", Table(kind="csv"))
-    with pytest.raises(UsageError, match=r"hdfs://.*needs Java and Hadoop's libhdfs"):
-        open_source("hdfs://name/a.csv")
