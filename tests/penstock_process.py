@@ -31,9 +31,9 @@ WARM = (
     "penstock.pipelines.reporting.page",
     "penstock.pipelines.reporting.summary",
     "penstock.pipelines.taxi.pipeline",
-    "penstock.pipelines.taxi.run_fn",
+    "penstock.pipelines.taxi.model",
     "penstock.pipelines.digits.pipeline",
-    "penstock.pipelines.digits.run_fn",
+    "penstock.pipelines.digits.model",
 )
 
 

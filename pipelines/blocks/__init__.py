@@ -1,1 +1,6 @@
 """Parts that all pipelines share, one module each; each can be read and replaced alone."""
+
+import lazy_loader
+
+# `penstock.recipes` names these modules; they import TensorFlow, so they load on first use.
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, ["preprocessing", "resolvers"])

@@ -6,6 +6,7 @@ class Config(TableConfig):
     data: str = "customers.csv"
 """
 
+import os
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -65,6 +66,7 @@ class ImageModelOptions:
             below 1.
         learning_rate: Learning rate of Adam.
         class_weights: Whether all classes count equally in the loss; see `TableModelOptions`.
+        augment: Random changes of the images in training.
     """
 
     application: str | None = None
@@ -75,6 +77,7 @@ class ImageModelOptions:
     dropout: float = 0.3
     learning_rate: float = 0.001
     class_weights: bool = False
+    augment: AugmentOptions = field(default_factory=AugmentOptions)
 
     def __post_init__(self) -> None:
         if self.application is None and (self.weights is not None or self.train_base):
@@ -159,6 +162,15 @@ class PipelineConfig:
     def __post_init__(self) -> None:
         check_numbers(self, last_spans=1)
 
+    @property
+    def folder(self) -> str:
+        """`root` as an absolute path, or an address."""
+        return in_full(self.root)
+
+
+def in_full(place: str) -> str:
+    return place if "://" in place else os.path.abspath(place)
+
 
 @dataclass(frozen=True)
 class TableConfig(PipelineConfig):
@@ -203,7 +215,6 @@ class ImageConfig(PipelineConfig):
         source: Options of labels and storage.
         checks: Limits that the images must keep.
         input: Options of reading and decoding, with the size of the images.
-        augment: Random changes of the images in training.
         model: Options of the network.
     """
 
@@ -213,5 +224,4 @@ class ImageConfig(PipelineConfig):
     input: ImageInputOptions = field(
         default_factory=lambda: ImageInputOptions(batch_size=32, height=64, width=64, seed=1)
     )
-    augment: AugmentOptions = field(default_factory=AugmentOptions)
     model: ImageModelOptions = field(default_factory=ImageModelOptions)

@@ -14,10 +14,9 @@ import tensorflow as tf
 
 from penstock.components.trainer.images.applications import ApplicationBase
 from penstock.components.trainer.images.augmentation import Augmentation
-from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.input.images import IMAGE
-from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
+from penstock.pipelines.blocks.facts import ModelFacts
 from penstock.pipelines.blocks.label_facts import LabelFacts
 from penstock.pipelines.blocks.preprocessing import CATEGORIES_XF, NUMBERS_XF
 from penstock.pipelines.blocks.target import Target
@@ -30,12 +29,7 @@ _LOSSES = {
 
 
 def table_model(
-    targets: Sequence[Target],
-    labels: Mapping[str, LabelFacts],
-    options: TableModelOptions,
-    *,
-    numbers: int,
-    categories: Sequence[int] = (),
+    facts: ModelFacts, options: TableModelOptions, *, categories: Sequence[int] = ()
 ) -> keras.Model:
     """Returns a compiled wide and deep model: one weight per category, and a small network.
 
@@ -43,14 +37,12 @@ def table_model(
     each only if it has columns.
 
     Args:
-        targets: Targets of the model.
-        labels: Facts of each target's labels, for the scale of the output and the class weights.
+        facts: Targets and width of `numbers_xf`; labels, for a regression or class weights.
         options: Sizes and learning rate.
-        numbers: Columns of `numbers_xf`.
         categories: Number of ids of each column of `categories_xf`, see `category_sizes`.
     """
     inputs, wide, deep = {}, [], []
-    if numbers:
+    if numbers := facts.width(NUMBERS_XF):
         inputs[NUMBERS_XF] = keras.Input((numbers,), name=NUMBERS_XF, dtype="float32")
         deep.append(inputs[NUMBERS_XF])
     if categories:
@@ -66,40 +58,44 @@ def table_model(
         seen = keras.layers.Dense(units, activation="relu")(seen)
         if options.dropout:
             seen = keras.layers.Dropout(options.dropout)(seen)
-    outputs = _heads(_joined([*wide, seen]), targets, labels)
-    return _compiled(keras.Model(inputs, outputs), targets, labels, options)
+    labels = _labels(facts, options)
+    outputs = _heads(_joined([*wide, seen]), facts.targets, labels)
+    return _compiled(keras.Model(inputs, outputs), facts.targets, labels, options)
 
 
-def image_model(
-    targets: Sequence[Target],
-    options: ImageModelOptions,
-    *,
-    images: ImageInputOptions,
-    augment: AugmentOptions,
-    labels: Mapping[str, LabelFacts] | None = None,
-) -> keras.Model:
+def image_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
     """Returns a compiled model: augmentation, convolutional base, classifier.
 
     Input: `image` [batch, height, width, channels], uint8 or floats of their range, 0..255.
 
     Args:
-        targets: Targets of the model.
-        options: Options of the network.
-        images: Size of the images.
-        augment: Random changes of the images; applied in training only.
-        labels: Facts of the labels, for class weights and regressions.
+        facts: Targets and shape of `image`; labels, for class weights and regressions.
+        options: Options of the network, and random changes of the images in training.
     """
-    shape = (images.height, images.width, images.channels)
+    height, width, channels = shape = facts.inputs[IMAGE]
     seen = image = keras.Input(shape, name=IMAGE, dtype="float32")
-    if augment.is_any and augment.place == "device":
-        seen = Augmentation(augment, seed=images.seed, channels=images.channels)(seen)
-    seen = _application(seen, options, shape) if options.application else _small(seen, options)
+    if options.augment.is_any:
+        seen = Augmentation(options.augment, seed=facts.seed, channels=channels)(seen)
+    seen = (
+        _application(seen, options, (height, width, channels))
+        if options.application
+        else _small(seen, options)
+    )
     seen = keras.layers.Dropout(options.dropout)(seen)
     if options.hidden_units:
         seen = keras.layers.Dense(options.hidden_units, activation="relu")(seen)
         seen = keras.layers.Dropout(options.dropout)(seen)
-    model = keras.Model({IMAGE: image}, _heads(seen, targets, labels or {}))
-    return _compiled(model, targets, labels or {}, options)
+    labels = _labels(facts, options)
+    model = keras.Model({IMAGE: image}, _heads(seen, facts.targets, labels))
+    return _compiled(model, facts.targets, labels, options)
+
+
+def _labels(
+    facts: ModelFacts, options: TableModelOptions | ImageModelOptions
+) -> Mapping[str, LabelFacts]:
+    """Returns the facts of the labels if the model needs them: to count them reads all rows."""
+    needed = options.class_weights or any(t.task == "regression" for t in facts.targets)
+    return facts.labels if needed else {}
 
 
 def _heads(seen: Any, targets: Sequence[Target], labels: Mapping[str, LabelFacts]) -> Any:

@@ -1,9 +1,7 @@
 """The DAG of all pipelines, from raw data to a pushed model; what differs is an argument."""
 
-import os
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from tensorflow_model_analysis.proto import config_pb2
 from tfx.components import ExampleValidator, SchemaGen, Trainer
@@ -24,12 +22,15 @@ from penstock.components.gates.pusher import Pusher
 from penstock.components.gates.serving_check import ServingCheck
 from penstock.components.packing.component import Pack
 from penstock.components.packing.options import PackOptions
-from penstock.components.trainer.base_model import weights_digest
-from penstock.pipelines.blocks.config import PipelineConfig
-from penstock.pipelines.blocks.nodes import base_model, baseline, baseline_statistics, last_spans
+from penstock.pipelines.blocks.config import ImageConfig, PipelineConfig, in_full
+from penstock.pipelines.blocks.resolvers import (
+    base_model,
+    blessed_statistics,
+    last_spans,
+    latest_blessed,
+)
+from penstock.pipelines.blocks.training_options import BLESSED, training_options
 from penstock.pipelines.config.code_digest import code_digest
-
-_BLESSED = "blessed"
 
 
 def training_pipeline(
@@ -45,7 +46,6 @@ def training_pipeline(
     gates: Sequence[BaseNode] = (),
     packing: PackOptions | None = None,
     materialize: bool = True,
-    run_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """Returns the whole pipeline. The comment above each node names its outputs.
 
@@ -63,9 +63,7 @@ def training_pipeline(
         packing: Options of packed training records; None trains from rows.
         materialize: Whether the Trainer reads transformed Examples; otherwise it reads raw ones, as
             for images.
-        run_options: Entries of `custom_config` for `run_fn`, besides the config's options.
     """
-    root = run_root(config)
     examples = example_gen.outputs["examples"]
 
     # ExampleStatistics of each split
@@ -80,7 +78,7 @@ def training_pipeline(
     example_validator = ExampleValidator(statistics=statistics, schema=schema)
 
     # ExampleStatistics of the latest run that blessed a model
-    before = [baseline_statistics(statistics)] if config.gate.max_drift < 1 else []
+    before = [blessed_statistics(statistics)] if config.gate.max_drift < 1 else []
 
     # verdict: String; the gate stops the run if the data is unfit
     gate = ValidationGate(
@@ -88,7 +86,7 @@ def training_pipeline(
         anomalies=example_validator.outputs["anomalies"],
         examples=examples,
         baseline=before[0].outputs["statistics"] if before else None,
-        options=_gate_options(config, labels, left_out, is_table=materialize),
+        options=gate_options(config, labels, left_out=left_out),
     )
     for other in gates:
         other.add_upstream_node(gate)
@@ -121,7 +119,7 @@ def training_pipeline(
         training_examples = transform.outputs["transformed_examples"]
 
     # Model that gives the initial weights
-    base = [base_model(training_examples)] if config.start_from == _BLESSED else []
+    base = [base_model(training_examples)] if config.start_from == BLESSED else []
 
     # Model; ModelRun with training.json, baseline.json and TensorBoard logs
     trainer = Trainer(
@@ -132,17 +130,12 @@ def training_pipeline(
         schema=schema,
         train_args=trainer_pb2.TrainArgs(),
         eval_args=trainer_pb2.EvalArgs(),
-        custom_config={
-            **_training_options(config),
-            **(run_options or {}),
-            "pack": packing is not None,
-            "code": code_digest(run_fn),
-        },
+        custom_config=training_options(config, run_fn, packed=packing is not None),
     )
     model = trainer.outputs["model"]
 
     # Model, ModelBlessing: the latest blessed model of an earlier run
-    blessed_before = baseline(model)
+    blessed_before = latest_blessed(model)
 
     # ModelEvaluation; ModelBlessing
     evaluator = BatchEvaluator(
@@ -165,49 +158,97 @@ def training_pipeline(
         model=model,
         model_blessing=evaluator.outputs["blessing"],
         infra_blessing=serving_check.outputs["blessing"],
-        push_destination=pusher_pb2.PushDestination(
-            filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=f"{root}/serving_model")
-        ),
+        push_destination=push_destination(config),
     )
     # service: String; where the model is served by KServe
     kserve = [_kserve(config, pusher)] if config.kserve.name else []
+    nodes = [
+        example_gen,
+        statistics_gen,
+        schema_gen,
+        example_validator,
+        *before,
+        gate,
+        *gates,
+        *spans,
+        transform,
+        *pack,
+        *base,
+        trainer,
+        blessed_before,
+        evaluator,
+        serving_check,
+        pusher,
+        *kserve,
+    ]
+    return pipeline_of(name, config, nodes)
+
+
+def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) -> Pipeline:
+    """Returns a pipeline with its metadata and artifacts below `config.root`.
+
+    Args:
+        name: Name of the pipeline in the metadata and on Kubeflow.
+        config: Options of the pipeline.
+        nodes: All nodes.
+
+    Raises:
+        UsageError: An option is set whose node is not among the nodes, so it would have no effect.
+    """
+    ids = {node.id for node in nodes}
+    needed = {
+        "kserve.name": (bool(config.kserve.name), "KServePush", "nodes.KServePush"),
+        "last_spans": (config.last_spans > 1, "Spans", "recipes.resolvers.last_spans"),
+        "start_from": (config.start_from == BLESSED, "BaseModel", "recipes.resolvers.base_model"),
+        "gate.max_drift": (
+            config.gate.max_drift < 1,
+            "BaselineStatistics",
+            "recipes.resolvers.blessed_statistics",
+        ),
+        "pack": (getattr(config, "pack", False), "Pack", "nodes.Pack"),
+    }
+    for option, (is_set, node, source) in needed.items():
+        if is_set and node not in ids:
+            raise UsageError(
+                f"{option}: pipeline {name!r} has no node {node}; add penstock.{source} in "
+                "create_pipeline, or leave the option out"
+            )
     return Pipeline(
         pipeline_name=name,
-        pipeline_root=_in_full(config.pipeline_root or f"{root}/pipeline"),
-        components=[
-            example_gen,
-            statistics_gen,
-            schema_gen,
-            example_validator,
-            *before,
-            gate,
-            *gates,
-            *spans,
-            transform,
-            *pack,
-            *base,
-            trainer,
-            blessed_before,
-            evaluator,
-            serving_check,
-            pusher,
-            *kserve,
-        ],
+        pipeline_root=in_full(config.pipeline_root or f"{config.folder}/pipeline"),
+        components=list(nodes),
         enable_cache=True,
-        metadata_connection_config=sqlite_metadata_connection_config(f"{root}/metadata.sqlite"),
+        metadata_connection_config=sqlite_metadata_connection_config(
+            f"{config.folder}/metadata.sqlite"
+        ),
         beam_pipeline_args=config.engine.beam_args(),
     )
 
 
-def _gate_options(
-    config: PipelineConfig, labels: Sequence[str], left_out: Collection[str], *, is_table: bool
+def push_destination(config: PipelineConfig) -> pusher_pb2.PushDestination:
+    """Returns the folder `serving_model` below `config.root`, for the Pusher."""
+    folder = f"{config.folder}/serving_model"
+    return pusher_pb2.PushDestination(
+        filesystem=pusher_pb2.PushDestination.Filesystem(base_directory=folder)
+    )
+
+
+def gate_options(
+    config: PipelineConfig, labels: Sequence[str], *, left_out: Collection[str] = ()
 ) -> GateOptions:
+    """Returns `config.gate` with what the pipeline knows: labels, left out columns, the group.
+
+    Args:
+        config: Options of the pipeline.
+        labels: Raw features that must be in every row.
+        left_out: Raw features that the model does not get.
+    """
     limits = config.gate
     time = filter(None, [getattr(config, "time", None)])
     return replace(
         limits,
         labels=tuple(dict.fromkeys([*labels, *limits.labels])),
-        leakage=limits.leakage if is_table else "off",
+        leakage="off" if isinstance(config, ImageConfig) else limits.leakage,
         left_out=tuple(dict.fromkeys([*left_out, *time, *limits.left_out])),
         group=limits.group or getattr(config, "group", None),
         # The ingest has a limit of its own; a lower one here would stop a run that the ingest let
@@ -219,30 +260,10 @@ def _gate_options(
 
 
 def _kserve(config: PipelineConfig, pusher: BaseNode) -> BaseNode:
-    options = replace(config.kserve, folder=config.kserve.folder or f"{run_root(config)}/kserve")
+    options = replace(config.kserve, folder=config.kserve.folder or f"{config.folder}/kserve")
     if "://" not in options.folder and not options.storage:
         raise UsageError(
             "kserve.storage must say what KServe calls the folder of its models, as "
             "pvc://penstock/runs/taxi/kserve for /penstock/runs/taxi/kserve"
         )
     return KServePush(pushed=pusher.outputs["pushed_model"], options=options)
-
-
-def run_root(config: PipelineConfig) -> str:
-    """Returns the folder of the runs: an absolute path, or an address."""
-    return _in_full(config.root)
-
-
-def _in_full(place: str) -> str:
-    return place if "://" in place else os.path.abspath(place)
-
-
-def _training_options(config: PipelineConfig) -> dict[str, Any]:
-    names = ("train", "input", "augment", "model")
-    options: dict[str, Any] = {n: asdict(getattr(config, n)) for n in names if hasattr(config, n)}
-    options["callbacks"] = config.callbacks
-    options["must_beat"] = config.must_beat
-    base = None if config.start_from == _BLESSED else config.start_from
-    # With the digest, new weights at the same path are another training: no resume, no cache.
-    digest = weights_digest(base) if base else ""
-    return {**options, "start_from": base, "start_from_weights": digest}

@@ -12,8 +12,9 @@ from typing import TypeAlias
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from penstock.components import image_features as names
 from penstock.components.trainer.served_columns import column_name
-from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.blocks.target import Target, transformed_name
 
 Column: TypeAlias = "tf.Tensor | tf.SparseTensor"
 Columns: TypeAlias = Mapping[str, Column]
@@ -22,6 +23,11 @@ NUMBERS_XF = "numbers_xf"
 """Input of `table_model` that it uses directly: float32 [batch, numbers]."""
 CATEGORIES_XF = "categories_xf"
 """Input of `table_model` whose columns each get an embedding: int64 [batch, categories]."""
+
+# Features with height and width of raw pixels, in which `ImageInput.stored` finds them.
+_SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
+CLASSES = "classes"
+"""The vocabulary of image classes: number, tab, name."""
 
 # Ids of a category: 0 no value, 1 a value outside the vocabulary, 2 and up the vocabulary.
 _NO_VALUE, _UNKNOWN, _FIRST = 0, 1, 2
@@ -184,6 +190,33 @@ def class_ids(label: Column, classes: Iterable[str]) -> tf.Tensor:
 def label_values(label: Column) -> tf.Tensor:
     """Returns float32 [batch, 1]: the label of a regression."""
     return tf.cast(dense_column(label), tf.float32)
+
+
+def image_classes(
+    inputs: Columns, *, image: str | Sequence[str] = names.ENCODED, label: str = names.LABEL
+) -> dict[str, tf.Tensor]:
+    """A `preprocessing_fn` that returns image and label unchanged and lists the classes.
+
+    Args:
+        inputs: Raw features by name; [batch, 1] or sparse [batch, <=1], int64 or string; pixels
+            that are floats [batch, ...].
+        image: Name of the image feature, or several names.
+        label: Name of the feature with the class, a whole number.
+
+    Returns:
+        The stored images, and the label, int64 [batch, 1], by the name of its `Target`.
+    """
+    number = dense_column(inputs[label])
+    text = tf.strings.as_string(number)
+    # A class without a name in the data gets its number as name.
+    words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
+    tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
+    images = [image] if isinstance(image, str) else image
+    stored = {name: inputs[name] for name in (*images, *_SIZES) if name in inputs}
+    return {
+        **{n: c if c.dtype == tf.float32 else dense_column(c) for n, c in stored.items()},
+        transformed_name(label): number,
+    }
 
 
 def _nothing(inputs: Columns, dtype: tf.DType) -> tf.Tensor:

@@ -4,70 +4,32 @@ Transform runs `image_classes`, which does not decode the images: decoded, they 
 times the space of the data.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-import keras
 import tensorflow as tf
 import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.components import image_features as names
 from penstock.components.errors import DataError
-from penstock.components.plain import from_plain
 from penstock.components.trainer.export import TransformGraph, export_model
-from penstock.components.trainer.images.augmentation import augment_in_input
-from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.images.serving import decode_features, serve_images
 from penstock.components.trainer.input.images import IMAGE, LabelFn
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.served_columns import SERVE_IMAGES
 from penstock.components.trainer.workers import join_workers
+from penstock.pipelines.blocks.facts import BuildModel, ModelFacts
 from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
-from penstock.pipelines.blocks.preprocessing import Columns, dense_column
-from penstock.pipelines.blocks.target import Target, transformed_name
+from penstock.pipelines.blocks.preprocessing import CLASSES
+from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
-
-# Features with height and width of raw pixels, in which `ImageInput.stored` finds them.
-_SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
-CLASSES = "classes"
-"""The vocabulary of classes: number, tab, name."""
+from penstock.pipelines.blocks.training_options import read_options
 
 # Each unused class number costs an output of the model; labels such as 20261121 are no class
 # numbers.
 _MOST_UNUSED = 1000
-
-Labels = Mapping[str, LabelFacts]
-BuildModel = Callable[[tuple[Target, ...], ImageInputOptions, AugmentOptions, Labels], keras.Model]
-
-
-def image_classes(
-    inputs: Columns, *, image: str | Sequence[str] = names.ENCODED, label: str = names.LABEL
-) -> dict[str, tf.Tensor]:
-    """A `preprocessing_fn` that returns image and label unchanged and lists the classes.
-
-    Args:
-        inputs: Raw features by name; [batch, 1] or sparse [batch, <=1], int64 or string; pixels
-            that are floats [batch, ...].
-        image: Name of the image feature, or several names.
-        label: Name of the feature with the class, a whole number.
-
-    Returns:
-        The stored images, and the label, int64 [batch, 1], by the name of its `Target`.
-    """
-    number = dense_column(inputs[label])
-    text = tf.strings.as_string(number)
-    # A class without a name in the data gets its number as name.
-    words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
-    tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
-    images = [image] if isinstance(image, str) else image
-    stored = {name: inputs[name] for name in (*images, *_SIZES) if name in inputs}
-    return {
-        **{n: c if c.dtype == tf.float32 else dense_column(c) for n, c in stored.items()},
-        transformed_name(label): number,
-    }
 
 
 def train_images(
@@ -83,11 +45,10 @@ def train_images(
     unless a row has several images or pixels are floats.
 
     Args:
-        fn_args: Arguments from TFX, with the options of `training_pipeline` in `custom_config`; the
-            files are those of the ExampleGen, because images are not transformed.
-        build_model: Function that returns a compiled model. Its arguments are the targets, the
-            options of images and augmentation, and, with class weights, the facts of the training
-            labels; see `image_model`.
+        fn_args: Arguments from TFX, with the `training_options` in `custom_config`; the files are
+            those of the ExampleGen, because images are not transformed.
+        build_model: Function that returns a compiled model from the `ModelFacts` and the config's
+            `model`; see `image_model`.
         image: Name of the image feature, or several names, as in `image_classes`.
         label: Name of the feature with the class, as in `image_classes`.
 
@@ -97,30 +58,28 @@ def train_images(
         UsageError: An error of `train` or `export_model`.
     """
     join_workers()
-    config: Mapping[str, Any] = fn_args.custom_config
-    images = from_plain(ImageInputOptions, config["input"])
-    augment = from_plain(AugmentOptions, config["augment"])
+    options = read_options(fn_args.custom_config)
+    images: ImageInputOptions = options.input
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     texts = class_texts(transform)
     target = Target(label, "classes", tuple(texts))
     targets, to_label = (target,), _label_fn(transform, target)
-    in_input = None
-    if augment.is_any and augment.place == "input":
-        in_input = augment_in_input(augment, channels=images.channels)
-
     open_input = partial(Input.images, options=images, image=image, label=label, label_fn=to_label)
-    train_data = open_input(fn_args.train_files, augment=in_input)
-    eval_data = open_input(fn_args.eval_files)
-    labels = {}
-    if config["model"].get("class_weights"):
-        labels = {target.label: label_facts(_labels(fn_args, to_label, label), target)}
+    train_data = open_input(fn_args.train_files)
+    shape = (images.height, images.width, images.channels)
+    inputs = dict.fromkeys([IMAGE] if isinstance(image, str) else image, shape)
+
+    def labels() -> dict[str, LabelFacts]:
+        return {target.label: label_facts(_labels(fn_args, to_label, label), target)}
+
+    facts = ModelFacts(targets, inputs, images.seed, labels)
     trained = train_and_compare(
         fn_args,
         targets,
-        lambda: build_model(targets, images, augment, labels),
+        options,
+        lambda: build_model(facts, options.model),
         train_data,
-        eval_data,
-        seed=images.seed,
+        open_input(fn_args.eval_files),
     )
     if trained is None:
         return

@@ -1,15 +1,13 @@
 """The `run_fn` of tables: trains on transformed rows, exports a SavedModel for raw rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import keras
 import tensorflow_transform as tft
 from tfx.components.trainer.fn_args_utils import FnArgs
 
-from penstock.components.plain import from_plain
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.export import export_model, transform_graph
 from penstock.components.trainer.input.input import Input
@@ -17,9 +15,11 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.served_columns import SERVE_COLUMNS
 from penstock.components.trainer.serving import Served, serve_columns
 from penstock.components.trainer.workers import join_workers
+from penstock.pipelines.blocks.facts import BuildModel, ModelFacts
 from penstock.pipelines.blocks.label_facts import LabelFacts, LabelTally
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
+from penstock.pipelines.blocks.training_options import TrainingOptions, read_options
 
 # Rows of a batch that is evaluated: one of 40 rows costs 14 us of CPU a row, one of 1,024 two.
 _EVAL_ROWS = 1024
@@ -30,7 +30,7 @@ class TableData:
     """Training and evaluation rows of the Trainer; packed records if the pipeline has a Pack node.
 
     Attributes:
-        fn_args: Arguments from TFX, with the options of `training_pipeline` in `custom_config`.
+        fn_args: Arguments from TFX, with the `training_options` in `custom_config`.
         targets: Targets of the model.
     """
 
@@ -43,14 +43,14 @@ class TableData:
         return tft.TFTransformOutput(self.fn_args.transform_graph_path)
 
     @cached_property
-    def reading(self) -> InputOptions:
-        """Options of reading shards."""
-        return from_plain(InputOptions, self.fn_args.custom_config["input"])
+    def options(self) -> TrainingOptions:
+        """Options of the training."""
+        return read_options(self.fn_args.custom_config)
 
     @cached_property
     def train_input(self) -> Input:
         """The training rows."""
-        return self._input(self.fn_args.train_files, self.reading)
+        return self._input(self.fn_args.train_files, self.options.input)
 
     @cached_property
     def fitting_input(self) -> Input:
@@ -62,23 +62,17 @@ class TableData:
         """The evaluation rows, in batches of at least 1,024."""
         return self._input(self.fn_args.eval_files, self._for_eval)
 
-    def width(self, feature: str) -> int:
-        """Returns the number of columns of a transformed feature; 0 if it does not exist."""
-        spec = self._spec.get(feature)
-        return int(spec.shape[-1]) if spec is not None else 0
+    @property
+    def facts(self) -> ModelFacts:
+        """What the model is built from."""
+        shapes = {name: tuple(getattr(self._spec[name], "shape", ())) for name in self.features}
+        return ModelFacts(self.targets, shapes, self.options.input.seed, self._labels)
 
-    @cached_property
-    def labels(self) -> dict[str, LabelFacts]:
-        """Facts of each target's training labels, by the transformed label's name.
-
-        All rows count: in the order of the files, a class may have its first row at the end.
-
-        Raises:
-            DataError: A label is not one of its target's classes, or not finite.
-        """
+    def _labels(self) -> dict[str, LabelFacts]:
+        # All rows count: in the order of the files, a class may have its first row at the end.
         tallies = {target.label: LabelTally(target) for target in self.targets}
         files, options = self.fn_args.train_files, self._for_eval
-        if self.fn_args.custom_config["pack"]:
+        if self.options.pack:
             rows = Input.packed(files, options=options, columns=list(tallies))
         else:
             rows = Input.rows(files, {name: self._spec[name] for name in tallies}, options=options)
@@ -102,34 +96,43 @@ class TableData:
 
     @property
     def _for_eval(self) -> InputOptions:
-        return replace(self.reading, batch_size=max(self.reading.batch_size, _EVAL_ROWS))
+        reading = self.options.input
+        return replace(reading, batch_size=max(reading.batch_size, _EVAL_ROWS))
 
     def _input(self, files: Sequence[str], options: InputOptions) -> Input:
         names = [target.label for target in self.targets]
         label = names if self._has_several else names[0]
-        if self.fn_args.custom_config["pack"]:
+        if self.options.pack:
             return Input.packed(files, label=label, options=options)
         return Input.rows(files, self._spec, label=label, options=options)
 
 
-def train_tables(data: TableData, build_model: Callable[[], keras.Model]) -> None:
+def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildModel) -> None:
     """Trains a model, compares it with the best constant, and exports it.
 
     Besides the signatures of `export_model`, the SavedModel has `serve_columns` for named columns.
 
     Args:
-        data: Training and evaluation rows.
-        build_model: Function that returns a compiled model, one output per target; see
-            `table_model`.
+        fn_args: Arguments from TFX, with the `training_options` in `custom_config`.
+        targets: Targets of the model.
+        build_model: Function that returns a compiled model, one output per target, from the
+            `ModelFacts` and the config's `model`; see `table_model`.
 
     Raises:
         DataError: The model is no better than a constant, or an error of `train` or `export_model`.
         UsageError: An error of `train` or `export_model`.
     """
     join_workers()
-    fn_args, targets = data.fn_args, data.targets
-    inputs = data.train_input, data.eval_input, data.fitting_input
-    trained = train_and_compare(fn_args, targets, build_model, *inputs, seed=data.reading.seed)
+    data = TableData(fn_args, tuple(targets))
+    trained = train_and_compare(
+        fn_args,
+        targets,
+        data.options,
+        lambda: build_model(data.facts, data.options.model),
+        data.train_input,
+        data.eval_input,
+        data.fitting_input,
+    )
     if trained is None:
         return
     raw = data.transform.raw_feature_spec()

@@ -20,15 +20,14 @@ from tfx.utils import import_utils
 from penstock.components import activity
 from penstock.components.errors import DataError
 from penstock.components.memory import release_memory
-from penstock.components.plain import from_plain
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.loop import Trained, train
-from penstock.components.trainer.options import TrainOptions
 from penstock.pipelines.blocks.baselines import MAX_ROWS, cross_validated, predict_baselines
 from penstock.pipelines.blocks.label_facts import label_facts
 from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.blocks.training_options import TrainingOptions
 from penstock.pipelines.runs.baseline import (
     BASELINE_NAME,
     CONSTANT,
@@ -48,41 +47,41 @@ _LEAST = 1e-7  # trees may be sure of a class that a row does not have
 def train_and_compare(
     fn_args: FnArgs,
     targets: Sequence[Target],
+    options: TrainingOptions,
     build_model: Callable[[], keras.Model],
     train_input: Input,
     eval_input: Input,
     fitting_input: Input | None = None,
-    *,
-    seed: int | None,
 ) -> Trained | None:
-    """Trains a model with the options in `custom_config` and compares it with simpler models.
+    """Trains a model and compares it with simpler models.
 
     These are a constant, and models fitted on the rows of `fitting_input`, if it is given.
 
     Returns None on a worker that is not the chief.
     """
     config = fn_args.custom_config
-    if seed is not None:
-        keras.utils.set_random_seed(seed)
+    if options.input.seed is not None:
+        keras.utils.set_random_seed(options.input.seed)
     # A resumed training may have other callbacks, such as another tracker.
     training = {name: value for name, value in config.items() if name != "callbacks"}
-    more = config["callbacks"]
     eval_rows = eval_input.eval()
     trained = train(
         warm_started(
             build_model,
-            fn_args.base_model or config["start_from"],
+            fn_args.base_model or options.start_from,
             fn_args.transform_graph_path,
             partly=fn_args.base_model is not None,
         ),
         train_input.train,
         eval_rows,
-        options=from_plain(TrainOptions, config["train"]),
+        options=options.train,
         model_run_dir=fn_args.model_run_dir,
         resume_dir=resume_dir(
             fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
         ),
-        callbacks=import_utils.import_func_by_path(more)() if more else (),
+        callbacks=import_utils.import_func_by_path(options.callbacks)()
+        if options.callbacks
+        else (),
     )
     if not trained.is_chief:
         return None
@@ -96,8 +95,8 @@ def train_and_compare(
             activity.tell(f"the model does not beat a linear one: {one}", is_milestone=True)
         if one.missed:
             activity.tell(f"{one.target}: {one.missed}", is_milestone=True)
-    if config["must_beat"]:
-        require_beaten(compared, config["must_beat"])
+    if options.must_beat:
+        require_beaten(compared, options.must_beat)
     return trained
 
 

@@ -13,14 +13,22 @@ trains on images of your own, here by transfer learning from weights that you ha
     schema: null
     source: {labels_file: cars_train_annos.mat, class_names_file: cars_meta.mat}
     input: {height: 299, width: 299, crop: random, cache: none}
-    augment: {flip_horizontal: true, rotate_degrees: 0, brightness: 0.2}
-    model: {application: InceptionResNetV2, weights: inception_resnet_v2_notop.h5}
+    model:
+      application: InceptionResNetV2
+      weights: inception_resnet_v2_notop.h5
+      augment: {flip_horizontal: true, rotate_degrees: 0, brightness: 0.2}
 """
 
 from dataclasses import dataclass
 
 from penstock import UsageError
-from penstock.recipes import EvaluationOptions, ImageConfig, ModelCard, schema_file
+from penstock.recipes import (
+    EvaluationOptions,
+    ImageConfig,
+    ImageModelOptions,
+    ModelCard,
+    schema_file,
+)
 from penstock.training import (
     AugmentOptions,
     EarlyStop,
@@ -50,7 +58,9 @@ class DigitsConfig(ImageConfig):
         batch_size=32, height=8, width=8, cache="memory", seed=1
     )
     # Digits are upright and must not be mirrored; one pixel is an eighth of their side.
-    augment: AugmentOptions = AugmentOptions(rotate_degrees=10, shift=0.1, zoom=0.1)
+    model: ImageModelOptions = ImageModelOptions(
+        augment=AugmentOptions(rotate_degrees=10, shift=0.1, zoom=0.1)
+    )
     train: TrainOptions = TrainOptions(
         max_steps=1500, steps_per_epoch=75, early_stop=EarlyStop(patience_epochs=6)
     )

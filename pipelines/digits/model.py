@@ -1,21 +1,19 @@
-"""The classifier: `image_model` with the options of the config."""
+"""The classifier: `image_model` with the options of the config.
 
-from collections.abc import Mapping
-from typing import Any
+`run_fn` is what the Trainer runs: shards of images in, a SavedModel of encoded images out.
+"""
 
 import keras
+from tfx.components.trainer.fn_args_utils import FnArgs
 
-from penstock.recipes import ImageModelOptions, LabelFacts, Target, from_plain, image_model
-from penstock.training import AugmentOptions, ImageInputOptions
+from penstock.recipes import ImageModelOptions, ModelFacts, image_model, train_images
 
 
-def build_model(
-    options: Mapping[str, Any],
-    targets: tuple[Target, ...],
-    images: ImageInputOptions,
-    augment: AugmentOptions,
-    labels: Mapping[str, LabelFacts],
-) -> keras.Model:
-    """Build and compile the model; `options` are the fields of `ImageModelOptions`."""
-    network = from_plain(ImageModelOptions, options)
-    return image_model(targets, network, images=images, augment=augment, labels=labels)
+def build_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
+    """Build and compile the model that `config.DigitsConfig.model` names."""
+    return image_model(facts, options)
+
+
+def run_fn(fn_args: FnArgs) -> None:
+    """Train, require the model to be better than a constant, and export."""
+    train_images(fn_args, build_model)

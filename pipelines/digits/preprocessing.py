@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from penstock.recipes import image_classes
+from penstock.recipes import preprocessing
 
 
 def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:
     """Return image and label unchanged and list the classes; see `image_classes`."""
-    return image_classes(inputs)
+    return preprocessing.image_classes(inputs)

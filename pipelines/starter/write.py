@@ -20,7 +20,7 @@ from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.plan import example_request, plan_images, plan_table
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_MODULES = ("config", "features", "model", "pipeline", "preprocessing", "run_fn")
+_MODULES = ("config", "features", "model", "pipeline", "preprocessing")
 _AROUND = {
     "README.md": "README.md",
     "gitignore": ".gitignore",

@@ -1,22 +1,24 @@
-"""The model: `table_model`, a weight per category (wide) and a small network (deep)."""
+"""The model, `table_model` with a weight per category (wide) and a small network (deep).
+
+`run_fn` is what the Trainer runs: transformed trips in, a SavedModel that takes raw ones out.
+"""
 
 import keras
+from tfx.components.trainer.fn_args_utils import FnArgs
 
 from penstock.pipelines.taxi import features
-from penstock.recipes import TableData, TableModelOptions, from_plain, table_model
+from penstock.recipes import ModelFacts, TableModelOptions, table_model, train_tables
 
 
-def build_model(data: TableData) -> keras.Model:
+def build_model(facts: ModelFacts, options: TableModelOptions) -> keras.Model:
     """Build and compile the model with the sizes of `config.TaxiConfig.model`.
 
     Inputs: `numbers_xf` float32 [batch, 6] and `categories_xf` int64 [batch, 9].
     Output: float32 [batch, 1], the probability that the passenger tips well.
     """
-    options = from_plain(TableModelOptions, data.fn_args.custom_config["model"])
-    return table_model(
-        data.targets,
-        data.labels if options.class_weights else {},
-        options,
-        numbers=2 * len(features.NUMERIC),
-        categories=list(features.category_sizes().values()),
-    )
+    return table_model(facts, options, categories=list(features.category_sizes().values()))
+
+
+def run_fn(fn_args: FnArgs) -> None:
+    """Train, require the model to be better than a constant, and export."""
+    train_tables(fn_args, [features.TARGET], build_model)

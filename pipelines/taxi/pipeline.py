@@ -15,7 +15,7 @@ def create_pipeline(config: TaxiConfig) -> Pipeline:
         example_gen=table_examples(config),
         labels=[features.TARGET.name],
         preprocessing_fn="penstock.pipelines.taxi.preprocessing.preprocessing_fn",
-        run_fn="penstock.pipelines.taxi.run_fn.run_fn",
+        run_fn="penstock.pipelines.taxi.model.run_fn",
         eval_config=eval_config([features.TARGET], config.evaluation),
         packing=config.packing if config.pack else None,
     )

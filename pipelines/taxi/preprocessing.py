@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from penstock.pipelines.taxi import features
-from penstock.recipes import CATEGORIES_XF, NUMBERS_XF, dense_column, scaled_numbers
+from penstock.recipes import preprocessing as columns
 
 
 def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:
@@ -23,15 +23,15 @@ def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[
         `numbers_xf` float32 [batch, 6], `categories_xf` int64 [batch, 9] and
         `big_tipper_xf` int64 [batch, 1] in {0, 1}.
     """
-    dense = {name: dense_column(tensor) for name, tensor in inputs.items()}
+    dense = {name: columns.dense_column(tensor) for name, tensor in inputs.items()}
     categories = [
         *_bucketed(dense),
         *(_vocabulary_ids(dense[name], name) for name in features.VOCABULARY),
         *(_bounded(dense[name], size) for name, size in features.COUNTED.items()),
     ]
     return {
-        NUMBERS_XF: scaled_numbers(inputs, features.NUMERIC),
-        CATEGORIES_XF: tf.concat(categories, axis=1),
+        columns.NUMBERS_XF: columns.scaled_numbers(inputs, features.NUMERIC),
+        columns.CATEGORIES_XF: tf.concat(categories, axis=1),
         features.TARGET.label: _big_tipper(dense[features.TARGET.name], dense[features.FARE]),
     }
 

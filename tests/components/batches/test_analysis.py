@@ -24,7 +24,12 @@ from penstock.components.batches.analysis import analyze
 from penstock.components.batches.analyzers import NotInBatchesError
 from penstock.components.batches.shards import shard_tasks
 from penstock.components.packing.transformed import TransformedRows
-from penstock.recipes import category_ids, image_classes, scaled_numbers, word_counts
+from penstock.pipelines.blocks.preprocessing import (
+    category_ids,
+    image_classes,
+    scaled_numbers,
+    word_counts,
+)
 
 FIXED = "presence { min_fraction: 1 } shape { dim { size: %d } }"
 SCHEMA = text_format.Parse(

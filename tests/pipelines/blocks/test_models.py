@@ -3,28 +3,26 @@ import numpy as np
 import pytest
 
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
-from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
+from penstock.pipelines.blocks.facts import ModelFacts
 from penstock.pipelines.blocks.label_facts import LabelFacts
 from penstock.pipelines.blocks.models import image_model, table_model
 from penstock.pipelines.blocks.target import Target
 
 ANIMALS = (Target("animal", "classes", classes=("cat", "dog", "hen")),)
-IMAGES = ImageInputOptions(batch_size=2, height=32, width=32)
 
 
-def predictions(options, images=IMAGES, augment=AugmentOptions()):  # noqa: B008  # frozen
-    model = image_model(ANIMALS, options, images=images, augment=augment)
+def predictions(options, shape=(32, 32, 3)):
+    model = image_model(ModelFacts(ANIMALS, {"image": shape}), options)
     assert model.input["image"].dtype == "float32"  # to which Keras casts uint8 in the step
-    shape = (2, images.height, images.width, images.channels)
-    batch = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    batch = np.random.default_rng(0).integers(0, 256, (2, *shape)).astype(np.uint8)
     return model, model({"image": batch}, training=False)
 
 
 @pytest.mark.parametrize("side", [1, 8, 33])
 def test_small_network_accepts_any_image_size(side):
-    images = ImageInputOptions(batch_size=2, height=side, width=side + 1, channels=1)
-    _, output = predictions(ImageModelOptions(filters=(4, 8), hidden_units=0), images)
+    shape = (side, side + 1, 1)
+    _, output = predictions(ImageModelOptions(filters=(4, 8), hidden_units=0), shape)
     assert output.shape == (2, 3)
     np.testing.assert_allclose(np.sum(output, axis=1), 1, atol=1e-5)
 
@@ -48,12 +46,10 @@ def test_application_is_the_base_of_the_image_model(tmp_path):
 
 
 def test_application_accepts_gray_images():
-    images = ImageInputOptions(batch_size=2, height=32, width=32, channels=1)
-    model, output = predictions(
-        ImageModelOptions(application="MobileNetV2", train_base=True),
-        images,
-        AugmentOptions(shift=0.1),
+    options = ImageModelOptions(
+        application="MobileNetV2", train_base=True, augment=AugmentOptions(shift=0.1)
     )
+    model, output = predictions(options, (32, 32, 1))
     assert output.shape == (2, 3)
     assert len(model.trainable_weights) > 100
 
@@ -73,7 +69,8 @@ ROWS = {
 def table(targets, **options):
     keras.utils.set_random_seed(1)
     model_options = TableModelOptions(hidden_units=(4,), **options)
-    return table_model(targets, LABELS, model_options, numbers=3, categories=[5, 5])
+    facts = ModelFacts(targets, {"numbers_xf": (3,)}, read_labels=lambda: LABELS)
+    return table_model(facts, model_options, categories=[5, 5])
 
 
 def test_table_model_of_one_target_has_one_output():
@@ -109,5 +106,16 @@ def test_class_weights_make_rare_classes_count_equally():
 
 
 def test_table_model_of_numbers_has_no_categories():
-    model = table_model((PRICE,), LABELS, TableModelOptions(), numbers=3)
+    facts = ModelFacts((PRICE,), {"numbers_xf": (3,)}, read_labels=lambda: LABELS)
+    model = table_model(facts, TableModelOptions())
     assert list(model.input) == ["numbers_xf"]
+
+
+def test_labels_are_counted_only_for_a_model_that_needs_them():
+    def read():
+        raise AssertionError("reads all rows")
+
+    facts = ModelFacts((CHURNED,), {"numbers_xf": (3,)}, read_labels=read)
+    table_model(facts, TableModelOptions())
+    with pytest.raises(AssertionError, match="reads all rows"):
+        table_model(facts, TableModelOptions(class_weights=True))

@@ -13,6 +13,7 @@ from penstock.components.errors import UsageError
 from penstock.components.example_gen.spans import LatestSpansStrategy
 from penstock.components.gates.baseline import LatestBlessedOfOtherDataStrategy
 from penstock.components.gates.options import GateOptions, KServeOptions
+from penstock.pipelines.blocks.pipeline import pipeline_of
 from penstock.pipelines.kubeflow.plan import plan_pipeline
 from penstock.pipelines.taxi.config import TaxiConfig
 from penstock.pipelines.taxi.pipeline import create_pipeline
@@ -129,6 +130,24 @@ def test_kserve_without_storage_is_refused(tmp_path):
     pipeline = create_pipeline(replace(config, root=str(tmp_path), kserve=options))
     tasks = {task.node_id: task for task in plan_pipeline(pipeline).tasks}
     assert tasks["KServePush"].upstream == ("pusher",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"last_spans": 2}, "last_spans: pipeline 'mine' has no node Spans; add penstock.recipes"),
+        ({"start_from": "blessed"}, "start_from: pipeline 'mine' has no node BaseModel"),
+        ({"gate": GateOptions(max_drift=0.2)}, "gate.max_drift: .* has no node BaselineStatistics"),
+        (
+            {"kserve": KServeOptions(name="x")},
+            "kserve.name: pipeline 'mine' has no node KServePush",
+        ),
+        ({"pack": True}, "pack: pipeline 'mine' has no node Pack"),
+    ],
+)
+def test_option_without_its_node_is_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        pipeline_of("mine", replace(TaxiConfig(), **changes), [])
 
 
 def test_options_outside_their_range_are_refused():

@@ -1,4 +1,3 @@
-from functools import partial
 from types import SimpleNamespace
 
 import keras
@@ -9,12 +8,8 @@ import tensorflow as tf
 from penstock.components.errors import DataError
 from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.options import TrainOptions
-from penstock.pipelines.blocks.run_images import (
-    _labels,
-    class_texts,
-    image_classes,
-    train_images,
-)
+from penstock.pipelines.blocks.preprocessing import image_classes
+from penstock.pipelines.blocks.run_images import _labels, class_texts, train_images
 
 
 class Transform:
@@ -65,7 +60,7 @@ def trained(folder, files, rows, kinds, build_model, named):
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
     from penstock.pipelines.blocks.config import ImageConfig, ImageModelOptions
-    from penstock.pipelines.blocks.pipeline import _training_options
+    from penstock.pipelines.blocks.training_options import training_options
 
     spec = {name: tf.io.FixedLenFeature(*kind) for name, kind in kinds.items()}
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
@@ -79,7 +74,7 @@ def trained(folder, files, rows, kinds, build_model, named):
         model=ImageModelOptions(filters=(4,), hidden_units=8, dropout=0.0, learning_rate=0.01),
     )
     fn_args = SimpleNamespace(
-        custom_config=_training_options(config),
+        custom_config=training_options(config, "penstock.pipelines.digits.model.run_fn"),
         train_files=files,
         eval_files=files,
         transform_graph_path=str(folder / "graph"),
@@ -87,7 +82,7 @@ def trained(folder, files, rows, kinds, build_model, named):
         serving_model_dir=str(folder / "model"),
         base_model=None,
     )
-    train_images(fn_args, partial(build_model, config), **named)
+    train_images(fn_args, build_model, **named)
     return tf.saved_model.load(fn_args.serving_model_dir)
 
 
@@ -123,15 +118,12 @@ def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
         data_dir=str(tmp_path), split_datasets={"train": list(enumerate(rows))},
     )  # fmt: skip
 
-    def build_model(config, targets, images, augment, labels):
-        return image_model(targets, config.model, images=images, augment=augment, labels=labels)
-
     model = trained(
         tmp_path,
         [str(tmp_path / "shades/1.0.0/*.tfrecord*")],
         [{"image": [b"-"], "label": [row["label"]]} for row in rows],
         {"image": ([1], tf.string), "label": ([1], tf.int64)},
-        build_model,
+        image_model,
         {"image": "image", "label": "label"},
     )
     encoded = [tf.io.encode_png(rows[i]["image"]).numpy() for i in (0, 1)]
@@ -152,8 +144,8 @@ def test_train_images_on_pairs_of_file_and_float_pixels(tmp_path):
         for row in zip(files, right, labels, strict=True):
             writer.write(example(**dict(zip(("left", "right", "brighter"), row, strict=True))))
 
-    def build_model(config, targets, images, augment, labels):
-        inputs = {name: keras.Input((8, 8, 3), name=name) for name in ("left", "right")}
+    def build_model(facts, options):
+        inputs = {name: keras.Input(shape, name=name) for name, shape in facts.inputs.items()}
         means = [keras.layers.GlobalAveragePooling2D()(one) for one in inputs.values()]
         seen = keras.layers.Concatenate()([means[0] / 255, means[1]])
         model = keras.Model(inputs, keras.layers.Dense(2, activation="softmax")(seen))

@@ -1,8 +1,15 @@
 import tensorflow as tf
 from tfx.components.trainer.fn_args_utils import FnArgs
 
+from penstock.components.trainer.input.options import InputOptions
+from penstock.pipelines.blocks.config import TableConfig
 from penstock.pipelines.blocks.run_tables import TableData
 from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.blocks.training_options import training_options
+
+
+def options_of(reading):
+    return training_options(TableConfig(input=reading), "penstock.pipelines.taxi.model.run_fn")
 
 
 def test_only_training_reads_batches_of_the_options_size(tmp_path, monkeypatch):
@@ -17,7 +24,7 @@ def test_only_training_reads_batches_of_the_options_size(tmp_path, monkeypatch):
     args = FnArgs(
         train_files=[path],
         eval_files=[path],
-        custom_config={"input": {"batch_size": 7, "seed": 1}, "pack": False},
+        custom_config=options_of(InputOptions(batch_size=7, seed=1)),
     )
     data = TableData(args, (Target("y", "classes", classes=("a", "b", "c")),))
     sizes = {
@@ -40,7 +47,7 @@ def test_facts_of_labels_count_rows_at_the_end_of_the_files(tmp_path, monkeypatc
     with tf.io.TFRecordWriter(path) as writer:
         for row in [rows[0]] * 201_000 + [rows[1]] * 3:
             writer.write(row)
-    args = FnArgs(train_files=[path], custom_config={"input": {"batch_size": 4096}, "pack": False})
-    facts = TableData(args, (Target("y", "binary", classes=("no", "yes")),)).labels["y_xf"]
+    args = FnArgs(train_files=[path], custom_config=options_of(InputOptions(batch_size=4096)))
+    facts = TableData(args, (Target("y", "binary", classes=("no", "yes")),)).facts.labels["y_xf"]
     assert facts.class_counts == (201_000, 3)
     assert facts.class_weights[1] > 1000

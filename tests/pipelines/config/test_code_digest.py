@@ -78,7 +78,7 @@ def test_code_digest_covers_penstock_as_a_whole(package, use, monkeypatch):
 
 
 def test_code_digest_of_penstocks_own_pipeline_is_that_of_penstock():
-    behind = modules_behind("penstock.pipelines.taxi.run_fn.run_fn")
+    behind = modules_behind("penstock.pipelines.taxi.model.run_fn")
     assert list(behind) == ["penstock"]
 
 

@@ -45,9 +45,9 @@ def test_init_table_writes_a_package_with_a_valid_config(tmp_path, csv, capsys):
     modules = sorted(path.name for path in package.glob("*.py"))
     assert modules == [
         *("__init__.py", "config.py", "features.py", "model.py", "pipeline.py"),
-        *("preprocessing.py", "run_fn.py"),
+        "preprocessing.py",
     ]
-    assert sum(len(path.read_text().splitlines()) for path in package.glob("*.py")) < 150
+    assert sum(len(path.read_text().splitlines()) for path in package.glob("*.py")) < 240
     told = capsys.readouterr().out
     assert "target      left: 2 classes (no, yes)" in told
     assert "left out    id: looks like an id or free text: 300 different values in 300 rows" in told

@@ -9,7 +9,7 @@ from tensorflow_transform.tf_metadata import dataset_metadata, schema_utils
 
 from penstock.pipelines.taxi import features
 from penstock.pipelines.taxi.preprocessing import preprocessing_fn
-from penstock.recipes import NUMBERS_XF
+from penstock.recipes import preprocessing
 
 SPEC = {
     **dict.fromkeys((*features.NUMERIC, *features.BUCKETED), tf.io.VarLenFeature(tf.float32)),
@@ -32,7 +32,9 @@ def test_missing_number_is_the_mean_with_a_flag():
     trips = [trip(trip_miles=1.0), trip(trip_miles=3.0), trip(trip_miles=None, trip_seconds=None)]
     with tft_beam.Context(temp_dir=tempfile.mkdtemp()):
         (rows, _), _ = (trips, metadata) | tft_beam.AnalyzeAndTransformDataset(preprocessing_fn)
-    numbers = [[round(float(number), 4) for number in row[NUMBERS_XF]] for row in rows]
+    numbers = [
+        [round(float(number), 4) for number in row[preprocessing.NUMBERS_XF]] for row in rows
+    ]
     assert numbers == [
         [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
         [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],

@@ -1,0 +1,91 @@
+"""The options of a `run_fn`: from a config through the Trainer's `custom_config`, typed."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+from penstock.components.errors import UsageError
+from penstock.components.plain import from_plain
+from penstock.components.trainer.base_model import weights_digest
+from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.options import TrainOptions
+from penstock.pipelines.blocks.config import PipelineConfig
+from penstock.pipelines.config.code_digest import code_digest
+
+BLESSED = "blessed"
+
+_GROUPS = ("train", "input", "model")
+_TYPES = "types"
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Options of a training, as in the config; `model` is what `build_model` gets."""
+
+    train: TrainOptions
+    input: Any  # InputOptions or ImageInputOptions
+    model: Any
+    callbacks: str | None  # dotted path of a function that returns Keras callbacks
+    must_beat: str | None
+    start_from: str | None
+    pack: bool
+
+
+def training_options(
+    config: PipelineConfig, run_fn: str, *, packed: bool = False
+) -> dict[str, Any]:
+    """Returns the Trainer's `custom_config`, from which `read_options` makes the options again.
+
+    Args:
+        config: Options of the pipeline.
+        run_fn: Dotted path of the function that the Trainer runs; the digest of its code makes the
+            Trainer run again when the code changes.
+        packed: Whether the Trainer reads packed records.
+    """
+    groups = {name: getattr(config, name) for name in _GROUPS if hasattr(config, name)}
+    base = None if config.start_from == BLESSED else config.start_from
+    return {
+        **{name: asdict(options) for name, options in groups.items()},
+        _TYPES: {name: _type_name(type(options)) for name, options in groups.items()},
+        "callbacks": config.callbacks,
+        "must_beat": config.must_beat,
+        "start_from": base,
+        # With the digest, new weights at the same path are another training: no resume, no cache.
+        "start_from_weights": weights_digest(base) if base else "",
+        "pack": packed,
+        "code": code_digest(run_fn),
+    }
+
+
+def read_options(custom_config: Mapping[str, Any]) -> TrainingOptions:
+    """Returns the options in a `custom_config` of `training_options`, with the config's types."""
+    types = custom_config[_TYPES]
+    groups = {name: from_plain(_type(types[name]), custom_config[name]) for name in types}
+    return TrainingOptions(
+        train=groups["train"],
+        input=groups.get("input", InputOptions(batch_size=256)),
+        model=groups.get("model"),
+        callbacks=custom_config["callbacks"],
+        must_beat=custom_config["must_beat"],
+        start_from=custom_config["start_from"],
+        pack=custom_config["pack"],
+    )
+
+
+def _type_name(kind: type) -> str:
+    if "<locals>" in kind.__qualname__:
+        raise UsageError(
+            f"{kind.__qualname__}: the Trainer finds options by module and name, so "
+            "their class must stand at the top of a module"
+        )
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _type(name: str) -> Any:
+    module, _, qualified = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in qualified.split("."):
+        found = getattr(found, part)
+    assert is_dataclass(found)
+    return found
