@@ -5,6 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -110,8 +111,18 @@ def share_of_worker(
     return files, rows_of_replica(options, context)
 
 
+# Records of the first file that are searched for SequenceExamples, 20 us each.
+_CHECKED_RECORDS = 100
+
 # Text that TensorFlow adds: {{function_node ...}} Name: <unknown>, ... [Op:ParseExampleV2]
 _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
+
+
+def _require_examples(file: str, compression: str) -> None:
+    """Raises a DataError for a SequenceExample; the first ones of a file may have no steps."""
+    with suppress(tf.errors.DataLossError):  # is named where it is read
+        for record in tf.data.TFRecordDataset(file, compression).take(_CHECKED_RECORDS):
+            require_examples(record.numpy(), file)
 
 
 def first_record(
@@ -127,7 +138,7 @@ def first_record(
         try:
             for record in tf.data.TFRecordDataset(file, compression).take(1):
                 if not has_lists:
-                    require_examples(record.numpy(), file)
+                    _require_examples(file, compression)
                 return parse(record)
         except tf.errors.DataLossError as error:
             raise DataError(

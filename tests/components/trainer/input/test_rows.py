@@ -240,12 +240,15 @@ def test_an_empty_input_is_an_error(tmp_path, data, method):
         getattr(Input.rows(source, data.spec, options=InputOptions(batch_size=4)), method)()
 
 
-def test_sequence_examples_are_refused(tmp_path, data):
+@pytest.mark.parametrize("without_steps", [0, 99])
+def test_sequence_examples_are_refused(tmp_path, data, without_steps):
     message = tf.train.SequenceExample()
     message.context.feature["x"].float_list.value.append(1.0)
+    first = message.SerializeToString()
     message.feature_lists.feature_list["steps"].feature.add().int64_list.value.append(1)
     with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
-        writer.write(message.SerializeToString())
+        for record in [first] * without_steps + [message.SerializeToString()]:
+            writer.write(record)
     spec = {"steps": tf.io.VarLenFeature(tf.int64)}
     with pytest.raises(DataError, match=r"a\.tfrecord: holds SequenceExamples, of which only tf"):
         Input.rows([str(tmp_path / "a.tfrecord")], spec, options=InputOptions(batch_size=4)).train()
