@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
@@ -82,12 +81,6 @@ class ColumnarFile(ScannedFile):
     # Columns that are not stored in the file: the value of all rows, by name.
     constants: Mapping[str, Any] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)  # Name in the file, if another.
-    deleted: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # Sorted rows.
-
-    @property
-    def units(self) -> int:
-        """Rows in the file, deleted ones included."""
-        return self.group_ends[-1] if self.group_ends else 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -195,17 +188,11 @@ class ColumnarSource(FileSource[FileT]):
     def _convert(
         self, batch: pa.RecordBatch, names: Sequence[str], file: FileT, first: int
     ) -> Batch:
-        """Converts rows of the file, the first with index `first`; leaves out deleted ones."""
-        kept = np.arange(first, first + batch.num_rows)
-        if len(file.deleted):
-            is_kept = np.isin(kept, file.deleted, invert=True)
-            batch, kept = batch.filter(pa.array(is_kept)), kept[is_kept]
+        """Converts rows of the file, the first with index `first`."""
         rows = pa.RecordBatch.from_arrays(
             [*batch.columns, *_constants(file, batch.num_rows)], [*names, *file.constants]
         )
-        found = as_features(rows, self.columns, self.options.non_finite, file.path, 0)
-        rejected = [replace(one, row=int(kept[one.row - 1]) + 1) for one in found.rejected]
-        return replace(found, rejected=rejected)
+        return as_features(rows, self.columns, self.options.non_finite, file.path, first)
 
 
 def _select(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:

@@ -1,15 +1,14 @@
 """Tables of Apache Iceberg as a `Source`; the package pyiceberg reads their metadata."""
 
 import os
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.content import look, open_data
 from penstock.components.files.remote import is_remote
 from penstock.components.sources import lake
-from penstock.components.sources.parquet import ParquetSource, open_reader
+from penstock.components.sources.parquet import ParquetSource
 from penstock.components.sources.spread import Spread, here
 
 try:
@@ -31,17 +30,15 @@ _MERGE = "merge them into the data files, in Spark by CALL system.rewrite_data_f
 def open_iceberg(
     inputs: Sequence[str], options: lake.Iceberg, spread: Spread = here
 ) -> ParquetSource:
+    del spread  # only footers are read
     place = lake.table_place(inputs, "iceberg")
     with lake.errors_named(place, _explain):
         table = _load(place)
-        chosen, schema = _chosen(table, options), table.schema()
-        if options.version is not None or options.as_of is not None:
+        chosen, schema = _chosen(table, options.as_of), table.schema()
+        if options.as_of is not None:
             schema = table.schemas().get(chosen.schema_id, schema)
         snapshot = _snapshot(table, chosen, schema)
-        before = None
-        if options.since is not None:
-            before = _snapshot(table, _known(table, table.snapshot_by_id(options.since)), schema)
-    return lake.open_snapshot("iceberg", place, snapshot, before, options, spread)
+    return lake.open_snapshot("iceberg", place, snapshot, options)
 
 
 def _explain(error: Exception) -> str:
@@ -86,62 +83,35 @@ def _load(place: str) -> Any:
     return load_catalog(catalog, **ours).load_table(name)
 
 
-def _chosen(table: Any, options: lake.Iceberg) -> Any:
-    if options.version is not None:
-        chosen = table.snapshot_by_id(options.version)
-    elif time := options.time():
-        chosen = table.snapshot_as_of_timestamp(int(1000 * time.timestamp()))
-    else:
-        chosen = table.current_snapshot()
-    return _known(table, chosen)
-
-
-def _known(table: Any, snapshot: Any) -> Any:
-    """Returns `snapshot`; DataError with the latest ids if it is None."""
-    if snapshot is None:
+def _chosen(table: Any, as_of: int | None) -> Any:
+    """Returns a snapshot by its id, or the current one; DataError with the latest ids."""
+    chosen = table.current_snapshot() if as_of is None else table.snapshot_by_id(as_of)
+    if chosen is None:
         ids = ", ".join(str(one.snapshot_id) for one in table.metadata.snapshots[-8:])
         raise DataError(f"{table.location()}: has no such snapshot; the latest are {ids or 'none'}")
-    return snapshot
+    return chosen
 
 
 def _snapshot(table: Any, chosen: Any, schema: Any) -> lake.Snapshot:
-    mapping = table.name_mapping() or ()
-    ids = {name: one.field_id for one in mapping for name in one.names if one.field_id is not None}
     columns = [
         lake.LakeColumn(one.name, str(one.field_type).replace(" ", ""), one.field_id)
         for one in schema.fields
     ]
     names = {one.field_id: one.name for one in schema.fields}
-    specs, files, positions = table.specs(), [], cache(_positions)
+    specs, files = table.specs(), []
     for task in table.scan(snapshot_id=chosen.snapshot_id).plan_files():
-        _require_parquet(task.file, "write it as Parquet")
-        spec = specs[task.file.spec_id].fields
+        path = task.file.file_path
+        if task.delete_files:
+            raise DataError(f"{path}: has rows that other files delete; {_MERGE}")
+        # A string or an enum; Python 3.11 and later print an enum with its type.
+        form = str(getattr(task.file.file_format, "value", task.file.file_format)).upper()
+        if form != "PARQUET":
+            raise DataError(f"{path}: is {form}, expected Parquet; write it as Parquet")
         partitions = {
             names[field.source_id]: task.file.partition[at]
-            for at, field in enumerate(spec)
+            for at, field in enumerate(specs[task.file.spec_id].fields)
             if str(field.transform) == "identity" and field.source_id in names
         }
-        path, deleted = task.file.file_path, set[int]()
-        for file in task.delete_files:
-            _require_parquet(file, f"such deletes are not read: {_MERGE}")
-            deleted.update(positions(file.file_path).get(path, ()))
-        files.append(lake.DataFile(path, partitions, tuple(sorted(deleted))))
+        files.append(lake.DataFile(path, partitions))
     files.sort(key=lambda file: file.path)
-    return lake.Snapshot(chosen.snapshot_id, str(table.metadata.table_uuid), columns, files, ids)
-
-
-def _require_parquet(file: Any, remedy: str) -> None:
-    # A string or an enum; Python 3.11 and later print an enum with its type.
-    form = str(getattr(file.file_format, "value", file.file_format)).upper()
-    if form != "PARQUET":
-        raise DataError(f"{file.file_path}: is {form}, expected Parquet; {remedy}")
-
-
-def _positions(delete_file: str) -> Mapping[str, Sequence[int]]:
-    """Returns the deleted rows, from 0, by data file, from a file of position deletes."""
-    with open_reader(lake.located(delete_file)) as reader:
-        rows = reader.read(columns=["file_path", "pos"]).to_pydict()
-    found: dict[str, list[int]] = {}
-    for path, row in zip(rows["file_path"], rows["pos"], strict=True):
-        found.setdefault(path, []).append(row)
-    return found
+    return lake.Snapshot(chosen.snapshot_id, str(table.metadata.table_uuid), columns, files)

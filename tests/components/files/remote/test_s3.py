@@ -90,8 +90,8 @@ def test_a_delta_table_is_read_by_its_log(s3, read_out, tmp_path):
         write_delta(tmp_path / "t", columns, partition_by=["day"])
     for path in (tmp_path / "t").rglob("*.*"):
         s3.upload_file(str(path), "bucket", f"lake/{path.relative_to(tmp_path)}")
-    source = open_source("s3a://bucket/lake/t", Delta(since=0))
-    assert sorted(read_out(source).rows) == [[3, b"a b/c"], [4, b"x"], [5, None]]
+    source = open_source("s3a://bucket/lake/t", Delta(as_of=0))
+    assert sorted(read_out(source).rows) == [[0, b"a b/c"], [1, b"x"], [2, None]]
     assert "cannot be read as a Delta table" in data_error(
         lambda: open_source("s3://bucket/lake", Delta())
     )
@@ -116,7 +116,7 @@ def test_an_iceberg_table_is_read_by_its_metadata(s3, read_out, tmp_path):
     place = table.table.metadata_location
     assert place.startswith("s3://")
     assert read_out(open_source(place, Iceberg())).rows == [[1], [2], [3]]
-    assert read_out(open_source(place, Iceberg(since=first))).rows == [[3]]
+    assert read_out(open_source(place, Iceberg(as_of=first))).rows == [[1], [2]]
 
 
 def test_parquet_and_what_is_wrong_are_named_by_their_address(s3, read_out, tmp_path):
