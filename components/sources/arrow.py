@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 
 import pyarrow as pa
 
@@ -89,7 +90,9 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yields the columns `names` of some or all record batches; a stream yields all columns."""
     if is_stream:
-        for at, batch in enumerate(pa.ipc.open_stream(stream)):
+        # A dictionary may stand in any earlier batch, so all up to the last wanted are decoded.
+        most = None if groups is None else groups[-1] + 1
+        for at, batch in enumerate(islice(pa.ipc.open_stream(stream), most)):
             if groups is None or at in groups:
                 yield batch
         return

@@ -13,10 +13,10 @@ import pyarrow as pa
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.listing import Listing
 from penstock.components.files.remote import is_remote, remote_file
-from penstock.components.sources.columnar import type_columns
+from penstock.components.sources.columnar import ColumnarFile, type_columns
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import ColumnOptions
-from penstock.components.sources.parquet import ParquetFile, ParquetSource, inspect_parquet
+from penstock.components.sources.parquet import ParquetSource, inspect_parquet
 
 # Names of types in the tables' schemas (Delta, Iceberg) that differ from Arrow's own.
 _ARROW_TYPES = {
@@ -137,7 +137,7 @@ def check_regular(path: str) -> None:
             raise DataError(f"{path}: is no regular file; restore the table from a copy")
 
 
-def _as_listed(file: ParquetFile, listed: DataFile, snapshot: Snapshot) -> ParquetFile:
+def _as_listed(file: ColumnarFile, listed: DataFile, snapshot: Snapshot) -> ColumnarFile:
     """Returns a file with the table's columns; a column that it lacks has one value in all rows."""
     by_id: dict[str | int | None, str] = {_field_id(one): one.name for one in file.schema}
     stored, constants, fields = {}, {}, []
