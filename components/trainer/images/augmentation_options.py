@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from penstock.components.limits import check_choices, check_numbers
-
-PLACES = ("device", "input")
+from penstock.components.limits import check_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +19,6 @@ class AugmentOptions:
         contrast: Largest change of contrast, up or down, as a share; 0..1.
         saturation: Largest change of saturation, up or down, as a share; 0..1.
         hue: Largest change of hue in either direction, as a share of the colour circle; 0..1.
-        place: `device` augments in the model's step; `input` on CPU threads that also decode, which
-            helps if the step is the bottleneck.
 
     Raises:
         UsageError: A value is outside its range.
@@ -37,13 +33,11 @@ class AugmentOptions:
     contrast: float = 0.0
     saturation: float = 0.0
     hue: float = 0.0
-    place: str = "device"
 
     def __post_init__(self) -> None:
         shares = ("shift", "zoom", "brightness", "contrast", "saturation", "hue")
         check_numbers(self, rotate_degrees=(0.0, 180.0), **dict.fromkeys(shares, (0.0, 1.0)))
-        check_choices(self, place=PLACES)
 
     @property
     def is_any(self) -> bool:
-        return any(getattr(self, field.name) for field in fields(self) if field.name != "place")
+        return any(getattr(self, field.name) for field in fields(self))

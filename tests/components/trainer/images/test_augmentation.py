@@ -44,7 +44,6 @@ def test_each_option_changes_images_in_training_alone(name):
 
 def test_nothing_is_changed_by_default():
     assert not AugmentOptions().is_any
-    assert not AugmentOptions(place="input").is_any
     assert AugmentOptions(hue=0.1).is_any
     np.testing.assert_array_equal(augmented(AugmentOptions(), images()), images())
 
@@ -109,7 +108,6 @@ def test_a_model_with_it_is_saved_without_its_random_numbers(tmp_path):
         ({"rotate_degrees": 181}, "`rotate_degrees` must be within 0..180, got 181"),
         ({"shift": -0.1}, "`shift` must be within 0..1, got -0.1"),
         ({"hue": 1.5}, "`hue` must be within 0..1, got 1.5"),
-        ({"place": "gpu"}, "`place` must be one of device, input, got 'gpu'"),
     ],
 )
 def test_options_outside_their_range_are_refused(changes, message):
