@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from penstock.components.isolation import isolated
 from penstock.components.trainer.utilisation.limits import available_cores
 from penstock.components.trainer.workers import Workers
 
@@ -27,10 +28,11 @@ class Steps:
         train_step = model.train_step
         if model.jit_compile:
             train_step = tf.function(train_step, jit_compile=True, autograph=False)
-        one = _one_step(train_step, strategy)
+        # An iterator's batch has several outputs, which the model's graph must not mix up.
+        one = _one_step(isolated(train_step), strategy)
         self._train = _loop(model, one, _next_in_place)
         self._repeat = _loop(model, one, lambda batch: batch)
-        self._evaluate = _evaluation(model.test_step, strategy)
+        self._evaluate = _evaluation(isolated(model.test_step), strategy)
 
     def build(self, batches: Any) -> list[str]:
         """Traces the training step, which creates variables; returns the metrics' names."""
