@@ -245,7 +245,10 @@ def _pass_rows(uri: str) -> dict[str, int]:
 
 
 def _evaluated_rows(uri: str) -> dict[str, int]:
-    rows = Evaluation.read(uri).rows
+    try:
+        rows = Evaluation.read(uri).rows
+    except DataError:  # of another writer than TFMA
+        return {}
     return {} if rows is None else {"": rows}
 
 
