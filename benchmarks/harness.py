@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -346,8 +347,10 @@ def machine() -> dict[str, str]:
     if info.is_file():
         lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         cpu = lines[0].partition(":")[2].strip() if lines else cpu
-    command = ["git", "-C", str(_FOLDER), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    commit = ""
+    with suppress(FileNotFoundError):  # an image without git
+        command = ["git", "-C", str(_FOLDER), "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
     return {
         "CPU": cpu,
         "cores": str(len(os.sched_getaffinity(0))),

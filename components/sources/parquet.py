@@ -112,7 +112,7 @@ def _check_int96(path: str, metadata: pq.FileMetaData) -> None:
     if wide and str(metadata.created_by).startswith(_ARROW):
         raise DataError(
             f"{path}: column {wide[0]!r} has 96-bit timestamps that Arrow wrote, which cannot be "
-            "told apart before 1970; write it again without `use_deprecated_int96_timestamps`"
+            "told apart before 1970; write it again with timestamps of 64 bits"
         )
 
 
