@@ -35,10 +35,11 @@ def test_callback_of_a_user_sees_each_epoch(trained_with):
 
 
 @pytest.mark.slow
-def test_mlflows_callback_logs_each_epoch(trained_with, tmp_path):
+def test_mlflows_callback_logs_each_epoch(trained_with, tmp_path, monkeypatch):
     import mlflow
     from mlflow.keras import MlflowCallback
 
+    monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     with mlflow.start_run() as run:
         trained = trained_with(MlflowCallback())
