@@ -1,4 +1,4 @@
-"""What the report shows of a ModelEvaluation artifact: `evaluation.json` with names of classes."""
+"""Facts of a ModelEvaluation artifact for the report: `evaluation.json`, with names of classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class EvaluationFacts:
     """An evaluation.
 
     Attributes:
-        confusion: Of the first output that has one.
+        confusion: Confusion matrix of the first output that has one.
         closer: Error analysis of each target; empty if TFMA's own Evaluator ran.
     """
 

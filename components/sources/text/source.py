@@ -15,7 +15,7 @@ from penstock.components.sources.text.codec import TextStream
 from penstock.components.sources.text.scan import TextFile
 from penstock.components.tfrecord.compression import Readable
 
-# What is read beyond a cut, to find the end of its row; a longer row takes further reads.
+# Bytes read beyond a cut, to find the end of its row; a longer row takes further reads.
 _ROW_BYTES = 16 << 10
 
 
