@@ -1,78 +1,109 @@
-"""Draws the pictures of docs/architecture.md from the code: `python docs/hooks/draw.py`.
+"""Draws the pictures of README and docs/architecture.md: `python docs/hooks/draw.py`.
 
-The picture of the data's way is the DAG of `penstock run taxi`, each arrow an artifact type. The
-picture of the rooms is their imports, without those that follow from others.
+`pipeline.svg` is the way of the data in one row. `dag.svg` is the DAG of `penstock run taxi`, and
+`rooms.svg` the imports between rooms, both read from the code, without arrows that others imply.
+SVG files show offline, on a code host and on a package index alike.
 """
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from xml.sax.saxutils import escape
+
+from penstock.pipelines.reporting.graph import BOX_HEIGHT, BOX_WIDTH, draw
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/architecture.md"
-_BLOCK = "<!-- drawn: {} -->\n```mermaid\n{}```\n<!-- end -->"
+FOLDER = ROOT / "docs/images"
+_WAY = (
+    ("files, databases,", "object stores"),
+    ("ShardedExampleGen",),
+    ("statistics, schema,", "gates"),
+    ("Transform",),
+    ("Trainer",),
+    ("Evaluator,", "ServingCheck"),
+    ("Pusher",),
+)
+_STYLE = (
+    "text{font:13px sans-serif;fill:#1c2733;text-anchor:middle}"
+    "rect{fill:#eef3f8;stroke:#5b7a99;rx:6px}"
+    "path{fill:none;stroke:#5b7a99;marker-end:url(#head)}"
+)
+_HEAD = (
+    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"'
+    ' orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#5b7a99;stroke:none;marker-end:none"/>'
+    "</marker></defs>"
+)
+
+
+def pictures() -> dict[str, str]:
+    """Returns the SVG of each picture by its name."""
+    return {"pipeline": _row(_WAY), "dag": _layered(dag()), "rooms": _layered(rooms())}
 
 
 def main() -> None:
-    """Writes both pictures into the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, picture in (("dag", dag()), ("rooms", rooms())):
-        found = re.compile(f"<!-- drawn: {name} -->.*?<!-- end -->", re.DOTALL)
-        text = found.sub(lambda _: _BLOCK.format(name, picture), text)  # noqa: B023
-    PAGE.write_text(text, encoding="utf-8")
+    """Writes the pictures into docs/images."""
+    for name, svg in pictures().items():
+        (FOLDER / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
-def drawn(name: str) -> str:
-    """Returns the picture of that name as the page has it."""
-    text = PAGE.read_text(encoding="utf-8")
-    return text.partition(f"<!-- drawn: {name} -->\n```mermaid\n")[2].partition("```")[0]
+def _row(boxes: Sequence[Sequence[str]]) -> str:
+    width, gap, top = 144, 24, 6
+    lefts = [4 + i * (width + gap) for i in range(len(boxes))]
+    middle = top + BOX_HEIGHT / 2
+    body = [_box(left, top, width, lines) for left, lines in zip(lefts, boxes, strict=True)]
+    body += [f'<path d="M{left - gap:g} {middle:g}H{left:g}"/>' for left in lefts[1:]]
+    return _svg(lefts[-1] + width + 4, BOX_HEIGHT + 2 * top, body)
 
 
-def dag() -> str:
-    """Returns the DAG of the taxi pipeline as a Mermaid flowchart."""
+def _layered(upstream: Mapping[str, Sequence[str]]) -> str:
+    drawing = draw(upstream)
+    body = [f'<path d="{path}"/>' for path in drawing.arrows]
+    body += [_box(x, y, BOX_WIDTH, [name]) for name, (x, y) in drawing.boxes.items()]
+    return _svg(drawing.width, drawing.height, body)
+
+
+def _box(left: float, top: float, width: float, lines: Sequence[str]) -> str:
+    middle, first = left + width / 2, top + BOX_HEIGHT / 2 + 5 - 8 * (len(lines) - 1)
+    texts = (
+        f'<text x="{middle:g}" y="{first + 16 * i:g}">{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    )
+    box = f'<rect x="{left:g}" y="{top:g}" width="{width:g}" height="{BOX_HEIGHT:g}"/>'
+    return box + "".join(texts)
+
+
+def _svg(width: float, height: float, body: Sequence[str]) -> str:
+    size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
+    background = '<rect width="100%" height="100%" style="fill:#fff;stroke:none"/>'
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', f"<style>{_STYLE}</style>", _HEAD]
+    return "\n".join([*lines, background, *body, "</svg>\n"])
+
+
+def dag() -> dict[str, list[str]]:
+    """Returns the upstream nodes of each node of the taxi pipeline."""
     from penstock.pipelines.taxi.config import TaxiConfig
     from penstock.pipelines.taxi.pipeline import create_pipeline
 
-    lines = []
-    for node in create_pipeline(TaxiConfig()).components:
-        # A node without artifacts of another, such as a gate, only has to end before it.
-        arrows: dict[str, set[str]] = {one.id: set() for one in node.upstream_nodes}
-        for channel in node.inputs.values():
-            if producer := getattr(channel, "producer_component_id", None):  # a resolver's has none
-                arrows[producer].add(channel.type.TYPE_NAME)
-        lines += [
-            f"    {_name(producer)} {_arrow(arrows[producer])} {_name(node.id)}"
-            for producer in sorted(arrows)
-        ]
-    return "flowchart TD\n" + "\n".join(lines) + "\n"
-
-
-def _arrow(types: set[str]) -> str:
-    return f"-- {', '.join(sorted(types))} -->" if types else "-.->"
+    nodes = create_pipeline(TaxiConfig()).components
+    return {_name(node.id): sorted(_name(up.id) for up in node.upstream_nodes) for node in nodes}
 
 
 def _name(node_id: str) -> str:
-    return node_id.replace("latest_blessed_model_resolver", "baseline").replace(".", "_")
+    return node_id.replace("latest_blessed_model_resolver", "baseline")
 
 
-def rooms() -> str:
-    """Returns the rooms and their imports as a Mermaid flowchart, upper rooms at the bottom."""
+def rooms() -> dict[str, list[str]]:
+    """Returns the rooms that each room imports; omits rooms that no room is tied to."""
     names = re.findall(r"^\| `([a-z/_]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     names.remove("benchmarks")
     imports = {room: _imported_rooms(room, names) for room in names}
-    reachable: dict[str, set[str]] = {}
-    for room in imports:  # top to bottom: what a room imports is known before it
-        reachable[room] = imports[room].union(*(reachable[other] for other in imports[room]))
-    lines = []
-    for room, direct in imports.items():
-        implied = set().union(*(reachable[other] for other in direct)) if direct else set()
-        lines += [f"    {_label(room)} --> {_label(other)}" for other in sorted(direct - implied)]
-    return "flowchart LR\n" + "\n".join(lines) + "\n"
+    alone = {room for room in names if not imports[room]} - set().union(*imports.values())
+    return {_label(room): sorted(map(_label, imports[room])) for room in names if room not in alone}
 
 
 def _label(room: str) -> str:
-    return room if "/" not in room else f'{room.replace("/", "_")}["{room.partition("/")[2]}"]'
+    return room.rpartition("/")[2]
 
 
 def _imported_rooms(room: str, names: Iterable[str]) -> set[str]:
