@@ -1,7 +1,7 @@
 """A Kubeflow pipeline without TFX: turns trips in CSV into records to train on.
 
     penstock compile ingest --image IMAGE --out ingest.yaml
-    penstock compile validate --image IMAGE --out validate.yaml
+    penstock compile verify --image IMAGE --out verify.yaml
     penstock compile pack --image IMAGE --out pack.yaml
     python plain_pipeline.py --out plain.yaml
 
@@ -17,28 +17,27 @@ from kfp import compiler, components, dsl
 
 def make_pipeline(folder: Path) -> Any:
     """The pipeline, with the components that lie in `folder`."""
-    ingest, validate, pack = (
+    ingest, verify, pack = (
         components.load_component_from_file(str(folder / f"{name}.yaml"))
-        for name in ("ingest", "validate", "pack")
+        for name in ("ingest", "verify", "pack")
     )
 
-    @dsl.pipeline(name="check-trips", description="Trips to records that are fit to train on.")
-    def check_trips(trips: str, limits: dict = {"labels": ["tips"]}) -> None:  # noqa: B006
+    @dsl.pipeline(name="pack-trips", description="Trips to checked records to train on.")
+    def pack_trips(trips: str) -> None:
         data = dsl.importer(artifact_uri=trips, artifact_class=dsl.Dataset, reimport=False)
         shards = ingest(
             data=data.output,
-            splits={"train": 9, "eval": 1},
-            options={"on_bad_row": "quarantine"},
+            arguments=["--split", "train=9", "--split", "eval=1", "--on-bad-row", "quarantine"],
         )
-        checked = validate(examples=shards.outputs["examples"], options=limits)
-        packed = pack(examples=shards.outputs["examples"], options={"splits": ["train"]}).after(
+        checked = verify(examples=shards.outputs["examples"])
+        packed = pack(examples=shards.outputs["examples"], arguments=["--split", "train"]).after(
             checked
         )
         for task in (shards, checked, packed):
             task.set_cpu_request("1").set_cpu_limit("2")
             task.set_memory_request("1Gi").set_memory_limit("4Gi")
 
-    return check_trips
+    return pack_trips
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import typer
 
 from penstock.pipelines.cli.option_flags import AllowMutableTag, Assignments, Config, Overwrite
 from penstock.pipelines.config.registry import PIPELINES
-from penstock.pipelines.kubeflow.plain.run import COMPONENTS
+from penstock.pipelines.kubeflow.plain import COMMANDS, write_component
 
 
 def command(
@@ -16,7 +16,7 @@ def command(
         str,
         typer.Argument(
             help=f"{', '.join(PIPELINES)}, your own as package.module:function, or a plain "
-            f"component ({', '.join(COMPONENTS)})."
+            f"component ({', '.join(COMMANDS)})."
         ),
     ],
     image: Annotated[
@@ -42,21 +42,18 @@ def command(
     from penstock.components.files.commit import check_file
     from penstock.pipelines.config.overrides import load_overrides
     from penstock.pipelines.config.registry import peek_config
-    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml, needs_kubeflow
+    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
     from penstock.pipelines.kubeflow.placement import check_config, read_placement
 
     check_image(image, allow_mutable_tag)
     check_yaml(out)
     check_file(out, overwrite=overwrite)
-    if pipeline in COMPONENTS:
+    if pipeline in COMMANDS:
         if placement or config or assignment:
             raise UsageError(
                 f"{pipeline} is a component: the pipeline that calls it says its options, "
                 "resources and volumes; leave out --placement, --config and --set"
             )
-        with needs_kubeflow():
-            from penstock.pipelines.kubeflow.plain.definitions import write_component
-
         write_component(pipeline, out, image=image, allow_mutable_tag=allow_mutable_tag)
         typer.echo(f"{out}: next: kfp.components.load_component_from_file({str(out)!r})")
         return

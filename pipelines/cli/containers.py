@@ -1,19 +1,30 @@
 """Hidden commands that compiled pipelines run in containers, besides `penstock node`."""
 
+import contextlib
+import io
 import json
 from typing import Annotated
 
 import typer
 
+from penstock.pipelines.kubeflow.executor import ExecutorInput
+
 
 def component(
-    name: Annotated[str, typer.Argument(help="ingest, validate or pack.")],
+    name: Annotated[str, typer.Argument(help="The command that the component runs.")],
     executor_input: Annotated[str, typer.Argument(help="KFP's executor input, JSON.")],
 ) -> None:
     """Run a plain component inside its container."""
-    from penstock.pipelines.kubeflow.plain.run import run_component
+    from penstock.pipelines.cli.main import app
+    from penstock.pipelines.kubeflow.plain import figures_of, find_command
 
-    run_component(name, executor_input)
+    task = ExecutorInput.parse(executor_input)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        words = [name, *find_command(name).words(task), "--json"]
+        app(words, prog_name="penstock", standalone_mode=False)
+    report = json.loads(printed.getvalue())
+    task.write_metadata({"metrics": dict(figures_of(report.get("account", report)))})
 
 
 def notify(

@@ -1,5 +1,6 @@
 """`penstock export`: writes shards in the formats of other readers."""
 
+import json
 import time
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ def command(
     split: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Split to export; repeatable. [all]")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows of each split.")] = False,
 ) -> None:
     """Write the rows of shards as Parquet or ArrayRecord.
 
@@ -31,6 +33,9 @@ def command(
     started = time.perf_counter()
     with whole_or_nothing(), work_progress("{:,} rows".format) as on_rows:
         written = export(shards, output, to=to, splits=split or (), on_rows=on_rows)
+    if as_json:
+        typer.echo(json.dumps({"rows": written}))
+        return
     by_split = ", ".join(f"{name} {rows:,}" for name, rows in written.items())
     seconds = time.perf_counter() - started
     console().print(

@@ -1,6 +1,7 @@
 """`penstock predict`: runs a pushed model on rows or images."""
 
 import glob
+import json
 import os
 import time
 from pathlib import Path
@@ -35,6 +36,7 @@ def command(
     ),
     overwrite: Overwrite = False,
     source: SourceOptions = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the number of rows.")] = False,
 ) -> None:
     """Predict every row of a table, or every image.
 
@@ -58,6 +60,9 @@ def command(
     started = time.perf_counter()
     with errors_in_flags(source_flags(Table)), work_progress("{:,} rows".format) as on_rows:
         rows = predict(model, data, out, source=table, overwrite=overwrite, on_rows=on_rows)
+    if as_json:
+        typer.echo(json.dumps({"rows": rows, "file": str(out)}))
+        return
     seconds = time.perf_counter() - started
     console().print(f"{rows:,} rows predicted in {seconds:.1f} s: {out}")
 

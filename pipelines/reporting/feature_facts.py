@@ -103,10 +103,10 @@ def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> S
         with contextlib.suppress(DataError):  # statistics of an earlier run may have been removed
             before = next(iter(read_statistics(previous[1]).values()))
     name = previous[0] if previous and before is not None else None
-    return statistics_facts(found, before=before, compared_with=name)
+    return _statistics_facts(found, before=before, compared_with=name)
 
 
-def statistics_facts(
+def _statistics_facts(
     by_split: Mapping[str, Any], *, before: Any = None, compared_with: str | None = None
 ) -> StatisticsFacts:
     """Returns the facts of statistics by split; `before` is the first split of an earlier run."""

@@ -12,7 +12,6 @@ from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
-from penstock.components.gates.checks import GateOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.sources.open import open_source
@@ -22,7 +21,6 @@ from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.pipelines.kubeflow.plain.validate import validate_examples
 
 pytestmark = pytest.mark.slow
 
@@ -123,7 +121,6 @@ OF_ROWS = {
     "evaluation": lambda folder: Input.rows(str(folder), SPEC, options=OPTIONS).eval(split="train"),
     "inspect": inspected,
     "verify": verified,
-    "validate": lambda folder: validate_examples(folder, GateOptions()),
 }
 OF_PACKED = {
     "training": lambda folder: Input.packed(str(folder), options=OPTIONS).train(),

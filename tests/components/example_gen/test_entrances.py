@@ -1,4 +1,4 @@
-"""The command, the function, the TFX node and the plain component are one ingest."""
+"""The command, the function and the TFX node are one ingest."""
 
 import json
 
@@ -13,7 +13,6 @@ from penstock.components.example_gen.options import IngestOptions, Split, SplitO
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.main import app
-from penstock.pipelines.kubeflow.plain.run import run_component
 
 OPTIONS = IngestOptions(
     ShardOptions(shards=3), "GZIP", on_bad_row="quarantine", max_quarantined_share=0.2
@@ -56,33 +55,6 @@ def by_node(data, out):
     Executor(context).Do({}, {"examples": [examples]}, properties)
 
 
-def by_component(data, out):
-    parameters = {
-        "inputs": [str(data / "*.csv")],
-        "splits": {"train": 3.0, "eval": 1.0},
-        "partition_feature": "city",
-        "source": {"delimiter": ";"},
-        "options": {
-            "shards": {"shards": 3.0},
-            "compression": "GZIP",
-            "on_bad_row": "quarantine",
-            "max_quarantined_share": 0.2,
-        },
-    }
-    artifacts = {"examples": out, "metrics": out.with_name("metrics")}
-    task = {
-        "inputs": {"parameterValues": parameters},
-        "outputs": {
-            "artifacts": {
-                name: {"artifacts": [{"name": name, "uri": str(path)}]}
-                for name, path in artifacts.items()
-            },
-            "outputFile": str(out.with_name("output.json")),
-        },
-    }
-    run_component("ingest", json.dumps(task))
-
-
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data"
@@ -96,7 +68,7 @@ def data(tmp_path):
 def test_all_entrances_write_the_same_manifest(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = {}
-    for entrance in (by_command, by_function, by_node, by_component):
+    for entrance in (by_command, by_function, by_node):
         out = tmp_path / entrance.__name__
         entrance(data, out)
         found[entrance.__name__] = (out / "manifest.json").read_bytes()

@@ -1,16 +1,22 @@
+import json
+from pathlib import Path
+from unittest import mock
+
 import pytest
 import yaml
 from kfp import components
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.cli.main import app
-from penstock.pipelines.kubeflow.plain.definitions import (
-    DEFINITIONS,
-    make_component,
+from penstock.pipelines.kubeflow.executor import ExecutorInput
+from penstock.pipelines.kubeflow.plain import (
+    COMMANDS,
+    figures_of,
+    find_command,
     write_component,
 )
-from penstock.pipelines.kubeflow.plain.run import COMPONENTS, run_component
 
 IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 
@@ -19,11 +25,7 @@ def compile_(*arguments):
     return CliRunner().invoke(app, ["compile", *map(str, arguments)])
 
 
-def test_every_component_has_a_definition_and_work():
-    assert list(DEFINITIONS) == list(COMPONENTS)
-
-
-@pytest.mark.parametrize("name", DEFINITIONS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_component_is_one_container_by_digest(name, tmp_path):
     done = compile_(name, "--image", IMAGE, "--out", tmp_path / "c.yaml")
 
@@ -41,28 +43,40 @@ def test_a_component_is_one_container_by_digest(name, tmp_path):
     }
 
 
-def test_every_parameter_is_described():
-    for name in DEFINITIONS:
-        spec = make_component(name, IMAGE).component_spec
-        for key, value in spec.inputs.items():
-            assert value.description, f"{name}: {key}"
+def test_the_command_gets_arguments_and_paths():
+    given = {
+        "inputs": {
+            "parameterValues": {"arguments": ["--split", "all=1"]},
+            "artifacts": {"data": {"artifacts": [{"uri": "gs://bucket/{}.csv"}]}},
+        },
+        "outputs": {"artifacts": {"examples": {"artifacts": [{"uri": "/tmp/made"}]}}},
+    }
+    task = ExecutorInput.parse(json.dumps(given))
+    words = ["--split", "all=1", "/gcs/bucket/{}.csv", "--overwrite", "/tmp/made"]
+    assert list(COMMANDS["ingest"].words(task)) == words
+    with pytest.raises(UsageError, match=r"^give the artifact examples$"):
+        list(COMMANDS["pack"].words(task))
 
 
-def test_defaults_are_those_of_the_command_line():
-    inputs = {name: make_component(name, IMAGE).component_spec.inputs for name in DEFINITIONS}
-    assert inputs["ingest"]["splits"].default == {"train": 2, "eval": 1}
-    assert inputs["ingest"]["options"].default == {}
-    assert inputs["validate"]["options"].default == {}
-    assert inputs["pack"]["options"].default == {}
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_has_the_flags(name):
+    task = mock.Mock(parameters={}, input_path=Path, output_path=Path)
+    words = [*COMMANDS[name].words(task), "--json"]
+    flags = {word for word in words if word.startswith("--")}
+    command = get_command(app).commands[name]
+    assert flags <= {flag for option in command.params for flag in option.opts}
+
+
+def test_figures_of_a_report_have_its_names():
+    report = {"read": 9, "written": {"train": 7, "eval": 2}, "kind": "csv", "files": [1]}
+    assert dict(figures_of(report)) == {"read": 9, "written_train": 7, "written_eval": 2}
 
 
 def test_mutable_image_unknown_component_and_wrong_suffix_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"image 'x:1' may change between two runs"):
         write_component("ingest", tmp_path / "c.yaml", image="x:1")
-    with pytest.raises(UsageError, match=r"no component 'digest'; choices: ingest, validate, pack"):
-        make_component("digest", IMAGE)
-    with pytest.raises(UsageError, match=r"no component 'digest'; choices: ingest, validate, pack"):
-        run_component("digest", "{}")
+    with pytest.raises(UsageError, match=r"no component 'digest'; choices: ingest, pack, verify"):
+        find_command("digest")
     with pytest.raises(UsageError, match=r"c.txt: Kubeflow reads files that end in .yaml"):
         write_component("ingest", tmp_path / "c.txt", image=IMAGE)
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,163 @@
+"""Plain Kubeflow components: each runs one command of `penstock`, with `--json`, in a container.
+
+    ingest = make_component("ingest", "registry/penstock@sha256:...")
+
+Artifacts become the command's paths, `arguments` its flags, and the figures that it prints become
+KFP's metrics. A pipeline needs neither this package nor TFX: `penstock compile ingest` writes the
+same as YAML, for `kfp.components.load_component_from_file`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Any
+
+from penstock.components.errors import UsageError
+from penstock.components.files.commit import attempt_file
+from penstock.pipelines.kubeflow.executor import ExecutorInput
+
+
+@dataclass(frozen=True)
+class Command:
+    """How a command takes the artifacts of a component.
+
+    Attributes:
+        about: Its description in KFP.
+        takes: Words of the command for each input artifact; "{}" is its path.
+        gives: Words of the command for each output artifact.
+        arguments: Default of the parameter `arguments`.
+        optional: Input artifacts that may be missing.
+    """
+
+    about: str
+    takes: Mapping[str, tuple[str, ...]]
+    gives: Mapping[str, tuple[str, ...]]
+    arguments: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
+
+    def words(self, task: ExecutorInput) -> Iterator[str]:
+        """Yields the command's words: the arguments, then the paths in their order."""
+        yield from task.parameters.get("arguments", self.arguments)
+        for name, words in self.takes.items():
+            path = task.input_path(name)
+            if path is not None:
+                yield from (word.format(path) for word in words)
+            elif name not in self.optional:
+                raise UsageError(f"give the artifact {name}")
+        for name, words in self.gives.items():
+            yield from (word.format(task.output_path(name)) for word in words)
+
+
+_PATH = ("{}",)
+_REPLACED = ("--overwrite", "{}")  # the output of an earlier attempt
+_SCHEMA = {"schema": ("--schema", "{}")}
+COMMANDS = {
+    "ingest": Command(
+        "Turn the artifact data, or the inputs that arguments name, into sharded TFRecords.",
+        {**_SCHEMA, "data": _PATH},
+        {"examples": _REPLACED},
+        optional=frozenset({"schema", "data"}),
+    ),
+    "pack": Command(
+        "Turn row Examples, from ingest or any ExampleGen, into packed records to train from.",
+        {**_SCHEMA, "examples": _PATH},
+        {"packed": _REPLACED},
+        optional=frozenset({"schema"}),
+    ),
+    "verify": Command(
+        "Check shards against their manifest, and the checksums of all records.",
+        {"examples": _PATH},
+        {},
+    ),
+    "export": Command(
+        "Write the rows of shards as Parquet or ArrayRecord.",
+        {"shards": _PATH},
+        {"exported": _PATH},
+        arguments=("--to", "parquet"),
+    ),
+    "predict": Command(
+        "Predict every row of a table, or every image, into a Parquet file in a folder.",
+        {"model": _PATH, "data": _PATH},
+        {"predictions": ("--overwrite", "--out", "{}/predictions.parquet")},
+    ),
+}
+
+
+def make_component(name: str, image: str) -> Any:
+    """Returns a component of `COMMANDS` that a `dsl.pipeline` can call; it runs in the image.
+
+    Raises:
+        UsageError: The component does not exist.
+    """
+    from kfp import dsl
+
+    from penstock.pipelines.kubeflow.pipeline_yaml import EXECUTOR_INPUT
+
+    command = find_command(name)
+    container = dsl.ContainerSpec(
+        image=image, command=["penstock", "component", name], args=[EXECUTOR_INPUT]
+    )
+    artifact = {"model": dsl.Model, "schema": dsl.Artifact}
+    kinds = {key: dsl.Output[dsl.Dataset] for key in command.gives}
+    kinds["metrics"] = dsl.Output[dsl.Metrics]
+    kinds |= {key: dsl.Input[artifact.get(key, dsl.Dataset)] for key in command.takes}
+    parameters = [
+        Parameter(
+            key,
+            Parameter.POSITIONAL_OR_KEYWORD,
+            annotation=kind,
+            default=None if key in command.optional else Parameter.empty,
+        )
+        for key, kind in sorted(kinds.items(), key=lambda kind: kind[0] in command.optional)
+    ]
+    arguments = Parameter(
+        "arguments",
+        Parameter.POSITIONAL_OR_KEYWORD,
+        annotation=list,
+        default=list(command.arguments),
+    )
+
+    def definition(*_: Any) -> dsl.ContainerSpec:
+        return container
+
+    definition.__name__ = name
+    definition.__doc__ = (
+        f"{command.about}\n\nArgs:\n    arguments: Flags of `penstock {name}`, one word each."
+    )
+    definition.__signature__ = Signature(  # type: ignore[attr-defined]
+        [*parameters, arguments], return_annotation=dsl.ContainerSpec
+    )
+    return dsl.container_component(definition)
+
+
+def write_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool = False) -> None:
+    """Writes a component to a YAML file, which appears whole or not at all.
+
+    Raises:
+        UsageError: The component does not exist, or the image's tag may move.
+    """
+    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml, needs_kubeflow
+
+    check_image(image, allow_mutable_tag)
+    check_yaml(out)
+    with needs_kubeflow():
+        from kfp import compiler
+    with attempt_file(out) as file:
+        compiler.Compiler().compile(make_component(name, image), str(file))
+
+
+def find_command(name: str) -> Command:
+    """Raises a UsageError if the component does not exist."""
+    if name not in COMMANDS:
+        raise UsageError(f"no component {name!r}; choices: {', '.join(COMMANDS)}")
+    return COMMANDS[name]
+
+
+def figures_of(report: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yields the figures of a JSON report by name; those of a nested one have its name in front."""
+    for name, value in report.items():
+        if isinstance(value, dict):
+            yield from figures_of(value, f"{prefix}{name}_")
+        elif isinstance(value, int | float):
+            yield f"{prefix}{name}", value

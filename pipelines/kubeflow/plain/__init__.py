@@ -1,1 +1,0 @@
-"""Plain Kubeflow components: single steps for pipelines without TFX."""
