@@ -1,4 +1,4 @@
-"""Converts Arrow columns of lists to a record batch of a packed shard."""
+"""Converts columns of rows to those of a packed shard."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.components.packing.facts import row_lengths
+from penstock.components.packing.facts import flat, row_lengths
 from penstock.components.packing.images import ImageDecoder
 from penstock.components.packing.layout import PackedColumn, PackedLayout
 
@@ -29,66 +29,55 @@ class BlockMaker:
     ) -> None:
         self._layout, self._values, self._images = layout, values, images
 
-    def block(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = batch.num_rows
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        arrays = [self._array(c, columns.get(c.name), rows) for c in self._layout.columns]
+    def stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the columns as they are stored, but images, which are not decoded yet."""
+        found = dict(zip(batch.schema.names, batch.columns, strict=True))
+        missing = pa.nulls(batch.num_rows)
+        arrays = [self._array(c, found.get(c.name, missing)) for c in self._layout.columns]
+        return pa.RecordBatch.from_arrays(arrays, self._layout.schema.names)
+
+    def with_pixels(self, stored: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = stored.columns
+        for at, column in enumerate(self._layout.columns):
+            if column.storage == "uint8":
+                pixels = self._images[column.name].decode(arrays[at])
+                buffers = [None, pa.py_buffer(pixels)]
+                arrays[at] = pa.Array.from_buffers(column.type, stored.num_rows, buffers)
         return pa.RecordBatch.from_arrays(arrays, schema=self._layout.schema)
 
-    def _array(self, column: PackedColumn, values: pa.Array | None, rows: int) -> pa.Array:
-        if values is not None and pa.types.is_null(values.type):
-            values = None
+    def _array(self, column: PackedColumn, values: pa.Array) -> pa.Array:
         if column.storage == "uint8":
-            assert values is not None  # rows without an image are refused before
-            pixels = self._images[column.name].decode(values.flatten())
-            buffers = [None, pa.py_buffer(pixels)]
-            return pa.FixedSizeBinaryArray.from_buffers(column.type, rows, buffers)
+            return flat(values)  # rows without an image are refused before
         if column.storage == "list":
-            return _lists(column, values, rows)
-        if column.kind == "BYTES":
-            flat = _texts(column, values, rows)
-        else:
-            flat = pa.array(_numbers(column, values, rows))
+            ends = np.append(0, np.cumsum(row_lengths(values))).astype(np.int32)
+            return pa.ListArray.from_arrays(ends, flat(values).cast(column.type.value_type))
+        filled = _filled(column, values)
         if column.storage in ("words", "int32"):
-            flat = pc.index_in(flat, value_set=self._values[column.name])
+            filled = pc.index_in(filled, value_set=self._values[column.name])
         if column.storage == "words":
             words = self._values[column.name].cast(column.type.value_type)
-            return pa.DictionaryArray.from_arrays(flat, words)
+            return pa.DictionaryArray.from_arrays(filled, words)
         if column.width == 1:
-            return flat.cast(column.type)
-        flat = flat.cast(column.type.value_type)
-        return pa.FixedSizeListArray.from_arrays(flat, column.width)
+            return filled.cast(column.type)
+        filled = filled.cast(column.type.value_type)
+        return pa.FixedSizeListArray.from_arrays(filled, column.width)
 
 
-def _numbers(column: PackedColumn, values: pa.Array | None, rows: int) -> Array:
-    """Returns rows x width values; 0 if a row has no value."""
-    if values is None:
-        return np.zeros(rows * column.width, column.storage)
-    flat = values.flatten().to_numpy(zero_copy_only=False)
-    if len(flat) == rows * column.width:
-        return flat
-    filled = np.zeros((rows, column.width), column.storage)
-    filled[row_lengths(values) > 0] = flat.reshape(-1, column.width)
-    return filled.reshape(-1)
-
-
-def _texts(column: PackedColumn, values: pa.Array | None, rows: int) -> pa.Array:
-    """Returns rows x width values; the empty string if a row has no value."""
-    if values is None:
-        return pa.array([b""] * (rows * column.width), pa.large_binary())
-    flat = values.flatten().cast(pa.large_binary())
-    if len(flat) == rows * column.width:
-        return flat
+def _filled(column: PackedColumn, values: pa.Array) -> pa.Array:
+    """Returns rows x width values; 0, 0.0 or the empty string for a row without any."""
+    wanted = len(values) * column.width
+    found = flat(values)
+    if len(found) == wanted:
+        return found
+    nothing = pa.scalar(*_NOTHING[column.kind])
+    if not len(found):
+        return pa.array([nothing.as_py()] * wanted, nothing.type)
     present = np.repeat(row_lengths(values) > 0, column.width)
-    places = pa.array(np.cumsum(present) - 1, mask=~present)
-    return pc.fill_null(flat.take(places), b"")
+    return pc.fill_null(found.take(pa.array(np.cumsum(present) - 1, mask=~present)), nothing)
 
 
-def _lists(column: PackedColumn, values: pa.Array | None, rows: int) -> pa.ListArray:
-    if values is None:
-        return pa.array([[]] * rows, column.type)
-    ends = np.concatenate([[0], np.cumsum(row_lengths(values))]).astype(np.int32)
-    flat = values.flatten()
-    if column.kind == "BYTES":
-        flat = flat.cast(pa.large_binary())
-    return pa.ListArray.from_arrays(pa.array(ends), flat.cast(column.type.value_type))
+_NOTHING: dict[str, tuple[Any, pa.DataType]] = {
+    "INT": (0, pa.int64()),
+    "FLOAT": (0.0, pa.float32()),
+    "BYTES": (b"", pa.large_binary()),
+}

@@ -17,6 +17,7 @@ from penstock.components.tfrecord.feature_kind import DECODED_KINDS
 from penstock.components.tfrecord.sharding import split_dir
 
 _STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "text"}
+_BYTES_OF_NUMBER = {"INT": 8, "FLOAT": 4}
 _VOCABULARY_DIR = "vocabulary"
 # A dictionary has at most so many values, of so many bytes together, since each shard has all of
 # them; and at most this share of the number of rows, above which texts themselves are as fast.
@@ -33,45 +34,62 @@ class StatedColumn:
 
 @dataclass
 class ColumnFacts:
-    # by kind, where it was first seen: task, row and split
-    kinds: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    is_ids: bool = False
+    kinds: dict[str, str] = field(default_factory=dict)  # kind -> folder of the first such row
     # number of rows by number of values; rows without a value are not counted
     lengths: Counter[int] = field(default_factory=Counter)
-    rows: int = 0  # rows with at least one value
-    first: tuple[int, bytes] | None = None  # task and value of the first BYTES value
-    # count of each value, for a column of ids
-    vocabulary: Counter[bytes] = field(default_factory=Counter)
-    # all values, for other columns of BYTES; None if they are too many for a dictionary
-    words: set[bytes] | None = field(default_factory=set)
+    first: bytes | None = None  # first BYTES value
+    # count of each BYTES value; None if there are too many for a dictionary, and no ids
+    values: Counter[bytes] | None = field(default_factory=Counter)
     text_bytes: int = 0
     is_utf8: bool = True
 
+    @property
+    def rows(self) -> int:
+        """Number of rows with at least one value."""
+        return self.lengths.total()
+
     def merge(self, other: "ColumnFacts") -> None:
-        for kind, place in other.kinds.items():
-            self.kinds[kind] = min(place, self.kinds.get(kind, place))
+        """Adds facts about later rows."""
+        for kind, folder in other.kinds.items():
+            self.kinds.setdefault(kind, folder)
         self.lengths.update(other.lengths)
-        self.rows += other.rows
-        if other.first is not None:
-            self.first = min(self.first or other.first, other.first)
-        self.vocabulary.update(other.vocabulary)
-        self.add_words(other.words)
+        self.first = other.first if self.first is None else self.first
+        self.add_values(other.values)
         self.text_bytes += other.text_bytes
         self.is_utf8 &= other.is_utf8
 
-    def add_words(self, words: set[bytes] | None) -> None:
-        if self.words is not None and words is not None:
-            self.words |= words
-            if len(self.words) <= _MAX_WORDS and sum(map(len, self.words)) <= _MAX_WORD_BYTES:
-                return
-        self.words = None
+    def add_values(self, counts: Mapping[bytes, int] | None) -> None:
+        if self.values is None or counts is None:
+            self.values = None
+            return
+        self.values.update(counts)
+        is_few = len(self.values) <= _MAX_WORDS
+        if not self.is_ids and not (is_few and sum(map(len, self.values)) <= _MAX_WORD_BYTES):
+            self.values = None
 
     def kind(self, name: str) -> str | None:
         """Returns INT, FLOAT or BYTES; None if no row has a value or the column is dropped."""
-        kinds = sorted(self.kinds, key=self.kinds.__getitem__)
+        kinds = list(self.kinds)
         if len(kinds) > 1:
-            where = self.kinds[kinds[1]][-1]
+            where = self.kinds[kinds[1]]
             raise DataError(f"{where}: column {name!r} is {kinds[1]}, in rows before it {kinds[0]}")
         return kinds[0] if kinds else None
+
+    def words(self, rows: int) -> list[bytes]:
+        """Returns the sorted values of a dictionary, or an empty list if the texts do not repeat.
+
+        `rows` is the number of all rows; those without a value have the empty string.
+        """
+        values = {*(self.values or ())} | ({b""} if self.values and self.rows < rows else set())
+        is_single = {*self.lengths} == {1}
+        return sorted(values) if is_single and len(values) <= _MAX_WORDS_SHARE * rows else []
+
+    def mean_bytes(self) -> float:
+        """Returns the mean size of the values in a row that has some."""
+        numbers = sum(size * count for size, count in self.lengths.items())
+        each = max((_BYTES_OF_NUMBER.get(kind, 0) for kind in self.kinds), default=0)
+        return (self.text_bytes + each * numbers) / max(1, self.rows)
 
 
 @dataclass
@@ -79,65 +97,55 @@ class Facts:
     rows: int = 0
     columns: dict[str, ColumnFacts] = field(default_factory=dict)
 
-    def add(self, batch: pa.RecordBatch, options: PackOptions, task: int, split: str) -> None:
-        place = (task, self.rows, split_dir(split))
+    def add(self, batch: pa.RecordBatch, options: PackOptions, split: str) -> None:
         self.rows += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            facts = self.columns.setdefault(name, ColumnFacts())
-            if pa.types.is_null(column.type):
-                continue
-            if not options.columns or name in options.columns:
-                _add_column(facts, column, place, is_ids=name in options.ids)
+            facts = self.columns.setdefault(name, ColumnFacts(name in options.ids))
+            lengths = row_lengths(column)
+            sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
+            facts.lengths.update(dict(zip(sizes.tolist(), counts.tolist(), strict=True)))
+            is_kept = not options.columns or name in options.columns
+            if is_kept and not pa.types.is_null(column.type):
+                values = flat(column)
+                kind = DECODED_KINDS[values.type].value
+                facts.kinds.setdefault(kind, split_dir(split))
                 facts.kind(name)
-            else:
-                facts.rows += int((row_lengths(column) > 0).sum())
+                if kind == "BYTES":
+                    _add_texts(facts, values)
 
     def merge(self, other: "Facts") -> None:
+        """Adds facts about later rows."""
         self.rows += other.rows
         for name, seen in other.columns.items():
-            self.columns.setdefault(name, ColumnFacts()).merge(seen)
-
-
-def _add_column(
-    facts: ColumnFacts, column: pa.Array, place: tuple[int, int, str], *, is_ids: bool
-) -> None:
-    is_list = column.type not in DECODED_KINDS
-    kind = DECODED_KINDS[column.type.value_type if is_list else column.type].value
-    facts.kinds.setdefault(kind, place)
-    lengths = row_lengths(column)
-    sizes, counts = np.unique(lengths[lengths > 0], return_counts=True)
-    facts.lengths.update(dict(zip(sizes.tolist(), counts.tolist(), strict=True)))
-    facts.rows += int(counts.sum())
-    if kind != "BYTES":
-        return
-    values = column.flatten() if is_list else column
-    if facts.first is None and len(values):
-        facts.first = place[0], values[0].as_py()
-    if is_ids:
-        counted = pc.value_counts(values)
-        pairs = zip(*(counted.field(i).to_pylist() for i in (0, 1)), strict=True)
-        facts.vocabulary.update(dict(pairs))
-    else:
-        _add_texts(facts, values)
+            self.columns.setdefault(name, ColumnFacts(seen.is_ids)).merge(seen)
 
 
 def _add_texts(facts: ColumnFacts, values: pa.Array) -> None:
+    if facts.first is None and len(values):
+        facts.first = values[0].as_py()
     facts.text_bytes += pc.sum(pc.binary_length(values)).as_py() or 0
     if facts.is_utf8:
         try:
             values.cast(pa.large_string())
         except pa.ArrowInvalid:
             facts.is_utf8 = False
-    if facts.words is not None:
-        distinct = values.unique()
-        is_too_many = len(distinct) > _MAX_WORDS
-        facts.add_words(
-            None if is_too_many else set(distinct.to_numpy(zero_copy_only=False).tolist())
-        )
+    if facts.values is not None:
+        counted = values.value_counts()
+        texts, counts = (counted.field(i).to_numpy(zero_copy_only=False).tolist() for i in (0, 1))
+        facts.add_values(dict(zip(texts, counts, strict=True)))
+
+
+def flat(column: pa.Array) -> pa.Array:
+    """Returns the values of all rows."""
+    if pa.types.is_null(column.type):
+        return column.slice(0, 0)
+    return column if column.type in DECODED_KINDS else column.flatten()
 
 
 def row_lengths(column: pa.Array) -> np.ndarray:
     """Returns the number of values in each row, int64 [rows]; 1 if the column has no lists."""
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), np.int64)
     if column.type in DECODED_KINDS:
         return np.ones(len(column), np.int64)
     return pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
@@ -215,11 +223,9 @@ def _column(
         return PackedColumn(name, stated.kind, "list", is_utf8=is_utf8)
     storage = _STORAGES[stated.kind]
     if storage == "text" and math.prod(shape) == 1:
-        words = facts.words and {*facts.words, *([b""] if missing else [])}
-        mean = facts.text_bytes / max(1, facts.rows)
-        if words and len(words) <= _MAX_WORDS_SHARE * (facts.rows + missing):
+        if facts.words(facts.rows + missing):
             storage = "words"
-        elif mean >= LARGE_BYTES:
+        elif facts.mean_bytes() >= LARGE_BYTES:
             storage = "blob"
     is_utf8 = stated.kind == "BYTES" and facts.is_utf8 and storage != "blob"
     return PackedColumn(name, stated.kind, storage, shape, filled=missing, is_utf8=is_utf8)
@@ -234,14 +240,9 @@ def _check_lengths(name: str, shape: tuple[int, ...], facts: ColumnFacts) -> Non
         )
 
 
-def words(facts: ColumnFacts, *, filled: int) -> list[bytes]:
-    """Returns the values of a dictionary, sorted."""
-    return sorted((facts.words or set()) | ({b""} if filled else set()))
-
-
 def vocabulary(facts: ColumnFacts, *, filled: int) -> list[bytes]:
     """Returns the values of a column of ids, most frequent first, ties sorted by bytes."""
-    counts = Counter(facts.vocabulary)
+    counts = Counter(facts.values)
     if filled:
         counts[b""] += filled
     return sorted(counts, key=lambda value: (-counts[value], value))

@@ -67,7 +67,6 @@ class PackOptions:
         on_missing: What to do with a row without a value in a column with a fixed number of values:
             `fill` stores 0, 0.0 or the empty string and counts the row; `list` stores the whole
             column as lists, some of them empty; `fail` stops.
-        memory_mib: MiB of rows that each process may shuffle in memory; more are shuffled on disk.
         shards: Number of shards per split.
     """
 
@@ -78,11 +77,10 @@ class PackOptions:
     ids: tuple[str, ...] = ()
     images: tuple[ImageColumn, ...] = ()
     on_missing: OnMissing = "fill"
-    memory_mib: int = 256
     shards: ShardOptions = field(default_factory=ShardOptions)
 
     def __post_init__(self) -> None:
-        check_numbers(self, block_rows=1, memory_mib=1)
+        check_numbers(self, block_rows=1)
         check_choices(self, on_missing=get_args(OnMissing))
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"`seed` must be within 0..2^63-1, got {self.seed}")

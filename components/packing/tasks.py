@@ -12,16 +12,14 @@ it is read. Reading and writing tasks share only the output, so any engine can r
 import io
 import math
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.components import activity
 from penstock.components.errors import DataError, naming
@@ -33,7 +31,6 @@ from penstock.components.packing.facts import (
     StatedColumn,
     packed_columns,
     vocabulary,
-    words,
 )
 from penstock.components.packing.images import ImageDecoder, image_shape
 from penstock.components.packing.layout import PackedColumn, PackedLayout, packed_name
@@ -46,13 +43,12 @@ from penstock.components.packing.options import (
 from penstock.components.packing.permutation import Permutation
 from penstock.components.packing.rows import Kinds, ReadShard, RowSplit
 from penstock.components.packing.shuffle import (
-    CHUNK_SHARE,
-    PlacedRows,
-    RowSorter,
     cut_rows,
+    decode_batches,
+    decode_rows,
     encode_batch,
     encode_rows,
-    read_encoded,
+    joined,
     without_lists,
 )
 from penstock.components.tfrecord.manifest import Shard
@@ -63,6 +59,8 @@ from penstock.components.tfrecord.writer import ShardWriter
 _WORDS_FILE = f"{WORK_DIR}/words"
 # pyarrow writes each buffer of a batch by itself; so many bytes are written at once.
 _WRITTEN_BYTES = MIB
+# Rows of a shard that are divided together among the packed shards.
+_DIVIDED_BYTES = 64 * MIB
 # Number of shards of a split whose first rows are sampled to estimate the size of a packed row.
 _SAMPLED_SHARDS = 4
 
@@ -144,36 +142,20 @@ def read_tasks(splits: Sequence[RowSplit]) -> list[ReadTask]:
 
 def _row_bytes(split: RowSplit, options: PackOptions, kinds: Kinds) -> float:
     """Estimates the size of a packed row from the first rows of some shards of a split."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    size = rows = 0
+    facts = Facts()
     pairs = list(zip(split.files, split.shards, strict=True))
     for file, shard in pairs[:: -(-len(pairs) // _SAMPLED_SHARDS) or 1]:
-        batch = next(split.read(file, shard, kinds), None)
-        if batch is not None:
-            kept = _kept(batch, options)
-            size += sum(
-                map(partial(_packed_bytes, options, shapes), kept.schema.names, kept.columns)
-            )
-            rows += batch.num_rows
-    return size / max(1, rows)
-
-
-def _packed_bytes(
-    options: PackOptions, shapes: dict[str, tuple[int, ...]], name: str, column: pa.Array
-) -> int:
-    if pa.types.is_null(column.type):
-        return 0
-    values = column.flatten()
-    if values.type != pa.large_binary() or not len(values):
-        return values.nbytes
-    for image in options.images:
-        if image.name == name:
-            shapes[name] = shapes.get(name) or image_shape(image, values[0].as_py())
-            return len(values) * math.prod(shapes[name])
-    cells = 4 * len(values)
-    return (
-        cells if name in options.ids else cells + pc.sum(pc.binary_length(values.unique())).as_py()
-    )
+        if batch := next(split.read(file, shard, kinds), None):
+            facts.add(_kept(batch, options), options, split.name)
+    images = {image.name: image for image in options.images}
+    size = 0.0
+    for name, seen in facts.columns.items():
+        if name in images and seen.first is not None:
+            size += math.prod(image_shape(images[name], seen.first))
+        else:
+            is_number = name in options.ids or seen.words(facts.rows)
+            size += 4 if is_number else seen.mean_bytes()
+    return size
 
 
 def _kept(batch: pa.RecordBatch, options: PackOptions) -> pa.RecordBatch:
@@ -207,25 +189,28 @@ class ReadRows:
         plan, options = self.plan, self.plan.options
         order = Permutation(plan.rows[task.split], seed=options.seed, name=task.split)
         starts = plan.first_rows(task.split)
-        waiting = PlacedRows()
+        held: list[pa.RecordBatch] = []
+        first = end = task.first
         for batch in task.read(task.file, task.shard, plan.kinds):
-            begin = task.first + facts.rows
             batch = without_lists(batch)
-            facts.add(batch, options, task.number, task.split)
-            waiting.add(order.places(begin, begin + batch.num_rows), _kept(batch, options))
+            facts.add(batch, options, task.split)
+            held.append(_kept(batch, options))
+            end += batch.num_rows
             activity.advance(batch.num_rows)
-            if waiting.bytes >= options.memory_mib * MIB // CHUNK_SHARE:
-                yield from _cut_by_shard(waiting, starts)
-        if waiting.rows:
-            yield from _cut_by_shard(waiting, starts)
+            if sum(batch.nbytes for batch in held) >= _DIVIDED_BYTES:
+                yield from _cut_by_shard(order.places(first, end), joined(held), starts)
+                first, held = end, []
+        if held:
+            yield from _cut_by_shard(order.places(first, end), joined(held), starts)
 
 
 def _rows_file(task: int) -> str:
     return f"{WORK_DIR}/rows-{task:05d}"
 
 
-def _cut_by_shard(waiting: PlacedRows, starts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    places, rows = waiting.take()
+def _cut_by_shard(
+    places: npt.NDArray[np.int64], rows: pa.RecordBatch, starts: Sequence[int]
+) -> Iterator[tuple[int, bytes]]:
     shards = np.searchsorted(starts, places, side="right") - 1
     for shard, some, part in cut_rows(places - np.take(starts, shards), rows, shards):
         yield shard, encode_rows(some, part)
@@ -236,39 +221,30 @@ def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, b
     options = plan.options
     shapes = {}
     for image in options.images:
-        first = facts.columns[image.name].first if image.name in facts.columns else None
-        shapes[image.name] = image_shape(image, first[1] if first else b"")
+        seen = facts.columns.get(image.name, ColumnFacts())
+        shapes[image.name] = image_shape(image, seen.first or b"")
     columns = packed_columns(facts, options, plan.stated, shapes)
-    seen = {column.name: facts.columns.get(column.name, ColumnFacts()) for column in columns}
-    size = sum(_stored_bytes(column, seen[column.name]) for column in columns)
+    of = {column.name: facts.columns.get(column.name, ColumnFacts()) for column in columns}
+    size = sum(_stored_bytes(column, of[column.name]) for column in columns)
     rows = max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, int(TARGET_BLOCK_BYTES / max(1, size))))
     files = {
         column.vocabulary: vocabulary_file(
-            column.vocabulary, vocabulary(seen[column.name], filled=column.filled)
+            column.vocabulary, vocabulary(of[column.name], filled=column.filled)
         )
         for column in columns
         if column.vocabulary
     }
-    of_words = {
-        column.name: pa.array([words(seen[column.name], filled=column.filled)])
-        for column in columns
-        if column.storage == "words"
-    }
-    if of_words:
-        batch = pa.RecordBatch.from_arrays([*of_words.values()], [*of_words])
-        files[_WORDS_FILE] = encode_batch(batch).to_pybytes()
+    words = {c.name: of[c.name].words(facts.rows) for c in columns if c.storage == "words"}
+    if words:
+        lists = [pa.array([some]) for some in words.values()]
+        files[_WORDS_FILE] = encode_batch(pa.RecordBatch.from_arrays(lists, [*words]))
     return PackedLayout(columns, options.block_rows or rows, options.seed), files
 
 
 def _stored_bytes(column: PackedColumn, facts: ColumnFacts) -> float:
-    """Returns the mean size of a column's values in a row."""
     if column.storage == "uint8":
         return column.width
-    if column.storage in ("words", "int32"):
-        return 4 * column.width
-    values = sum(size * count for size, count in facts.lengths.items())
-    each = {"INT": 8, "FLOAT": 4}.get(column.kind, 0)
-    return (facts.text_bytes + each * values) / max(1, facts.rows)
+    return 4 * column.width if column.storage in ("words", "int32") else facts.mean_bytes()
 
 
 def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
@@ -310,7 +286,7 @@ class WritePacked:
 
     def __call__(self, task: WriteTask) -> WriteResult:
         # Vocabularies may be large, so each process reads them once.
-        self._maker = self._maker or block_maker(self._layout, self._plan, self._output.read)
+        self._maker = self._maker or self._block_maker()
         with self._output.new_try() as folder:
             with naming(folder):
                 shard = self._write(task, folder, self._maker)
@@ -318,25 +294,48 @@ class WritePacked:
         return WriteResult(task.split, shard)
 
     def _write(self, task: WriteTask, folder: Path, maker: BlockMaker) -> Shard:
-        plan, step = self._plan, self._layout.block_rows
-        first, end = plan.first_rows(task.split)[task.index : task.index + 2]
-        memory_bytes = plan.options.memory_mib * MIB
-        sorter = RowSorter(folder / "parts", end - first, memory_bytes=memory_bytes)
-        for number, begin_byte, end_byte in task.parts.tolist():
-            sorter.add_encoded(self._output.read(_rows_file(number), begin_byte, end_byte))
-        assert sorter.rows == end - first, "each row comes once"
-        sizes = (min(step, end - begin) for begin in range(first, end, step))
-        name = packed_name(task.index, plan.shards[task.split].shards)
+        first, end = self._plan.first_rows(task.split)[task.index : task.index + 2]
+        name = packed_name(task.index, self._plan.shards[task.split].shards)
         with ShardWriter(folder, f"{split_dir(task.split)}/{name}") as writer:
             # Both are closed before the shard is finished, also if that fails.
             with (
                 io.BufferedWriter(_Sink(writer), _WRITTEN_BYTES) as out,
                 pa.ipc.new_file(out, self._layout.schema) as file,
             ):
-                for batch in sorter.in_order(sizes):
-                    file.write_batch(maker.block(batch))
+                for batch in self._blocks(task, end - first, maker):
+                    file.write_batch(maker.with_pixels(batch))
                     activity.advance(batch.num_rows)
             return replace(writer.finish(), rows=end - first)
+
+    def _blocks(self, task: WriteTask, rows: int, maker: BlockMaker) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a shard, which memory holds as a whole, in their order."""
+        if not rows:
+            return
+        parts = [
+            part
+            for number, begin, end in task.parts.tolist()
+            for part in decode_rows(self._output.read(_rows_file(number), begin, end))
+        ]
+        order = np.argsort(np.concatenate([places for places, _ in parts]))
+        assert len(order) == rows, "each row comes once"
+        stored = maker.stored(joined([batch for _, batch in parts]))
+        for begin in range(0, rows, self._layout.block_rows):
+            yield stored.take(pa.array(order[begin : begin + self._layout.block_rows]))
+
+    def _block_maker(self) -> BlockMaker:
+        columns, read = self._layout.columns, self._output.read
+        shapes = {column.name: column.shape for column in columns}
+        decoders = {i.name: ImageDecoder(i, shapes[i.name]) for i in self._plan.options.images}
+        values = {
+            column.name: pa.array(read(column.vocabulary).split(b"\n")[:-1], pa.large_binary())
+            for column in columns
+            if column.vocabulary
+        }
+        if any(column.storage == "words" for column in columns):
+            [words] = decode_batches(read(_WORDS_FILE))
+            for name, column in zip(words.schema.names, words.columns, strict=True):
+                values[name] = column.flatten().cast(pa.large_binary())
+        return BlockMaker(self._layout, values, decoders)
 
 
 class _Sink(io.RawIOBase):
@@ -351,19 +350,3 @@ class _Sink(io.RawIOBase):
     def write(self, data: Any) -> int:
         self._writer.write_rows(0, data)
         return len(data)
-
-
-def block_maker(layout: PackedLayout, plan: PackPlan, read: Callable[[str], bytes]) -> BlockMaker:
-    """Returns the maker of blocks; `read` returns the bytes of a file of the output by its path."""
-    shapes = {column.name: column.shape for column in layout.columns}
-    decoders = {i.name: ImageDecoder(i, shapes[i.name]) for i in plan.options.images}
-    values = {
-        column.name: pa.array(read(column.vocabulary).split(b"\n")[:-1], pa.large_binary())
-        for column in layout.columns
-        if column.vocabulary
-    }
-    if any(column.storage == "words" for column in layout.columns):
-        for batch in read_encoded(pa.BufferReader(read(_WORDS_FILE))):
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                values[name] = column.flatten().cast(pa.large_binary())
-    return BlockMaker(layout, values, decoders)

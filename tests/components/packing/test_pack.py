@@ -1,7 +1,5 @@
 import gzip
 import json
-from collections import Counter
-from dataclasses import replace
 
 import apache_beam as beam
 import numpy as np
@@ -111,24 +109,6 @@ def test_the_seed_decides_the_order_and_the_bytes(tmp_path, write_rows, mixed):
     ).read_bytes()
 
 
-def test_rows_that_do_not_fit_into_memory_go_by_the_disk(tmp_path, write_rows):
-    blob = bytes(range(256)) * 64
-    rows = write_rows([{"id": i, "blob": blob + b"%d" % i} for i in range(400)])
-    for path in (rows / "Split-train").iterdir():  # as large as their content
-        records = list(tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator())
-        with tf.io.TFRecordWriter(str(path.with_suffix(""))) as out:
-            for record in records:
-                out.write(record)
-        path.unlink()
-    pack(str(rows), tmp_path / "disk", PackOptions(memory_mib=1, shards=SMALL))
-    pack(str(rows), tmp_path / "memory", PackOptions(shards=SMALL))
-    found = unpacked(tmp_path / "disk")
-    assert Counter(row["id"][0] for row in found) == Counter(range(400))
-    assert all(row["blob"] == [blob + b"%d" % row["id"][0]] for row in found)
-    # The keys are the same, so the order is.
-    assert [r["id"] for r in found] == [r["id"] for r in unpacked(tmp_path / "memory")]
-
-
 ENGINES = {
     "here": 1,
     # Of no runner on this machine: I/O errors are raised.
@@ -138,22 +118,19 @@ ENGINES = {
 
 
 @pytest.mark.parametrize(
-    ("engine", "memory_mib"),
-    [
-        ("here", 256),
-        ("here", 1),
-        ("other", 256),
-        ("other", 1),
-        pytest.param("two", 1, marks=pytest.mark.slow),
-    ],
+    ("engine", "divided_bytes"),
+    [("here", 1), ("other", 2**20), pytest.param("two", 2**20, marks=pytest.mark.slow)],
 )
-def test_any_engine_gives_the_same_bytes(tmp_path, write_rows, mixed, engine, memory_mib):
+def test_any_engine_gives_the_same_bytes(
+    tmp_path, write_rows, mixed, engine, divided_bytes, monkeypatch
+):
     blob = bytes(range(256)) * 64
     rows = write_rows([{**mixed(i), "blob": blob + b"%d" % i} for i in range(300)])
     write_rows([mixed(i) for i in range(7)], split="eval")
-    options = PackOptions(ids=("kind",), shards=SMALL, memory_mib=memory_mib)
+    options = PackOptions(ids=("kind",), shards=SMALL)
+    here = pack(str(rows), tmp_path / "here", options)
+    monkeypatch.setattr("penstock.components.packing.tasks._DIVIDED_BYTES", divided_bytes)
     manifest = pack(str(rows), tmp_path / "packed", options, engine=ENGINES[engine])
-    here = pack(str(rows), tmp_path / "here", replace(options, memory_mib=256))
     assert manifest.to_json() == here.to_json()
     assert manifest.account.written == {"eval": 7, "train": 300}
     assert verify(str(tmp_path / "packed")).faults == ()
@@ -348,7 +325,6 @@ def test_options_survive_their_text():
         ({"block_rows": 0}, "`block_rows` must be at least 1, got 0"),
         ({"seed": -1}, "`seed` must be within 0..2^63-1, got -1"),
         ({"on_missing": "drop"}, "`on_missing` must be one of fill, list, fail, got 'drop'"),
-        ({"memory_mib": 0}, "`memory_mib` must be at least 1, got 0"),
         (
             {"columns": ("a",), "ids": ("b",)},
             "column 'b' is not among the columns to keep",

@@ -97,7 +97,7 @@ def test_the_same_bytes_as_in_process(s3, engine, tmp_path, monkeypatch):
     there = run(task_engine(engine), "s3://bucket/out", **options)
     assert there == here
     assert there.account.quarantined == 1
-    options = PackOptions(ids=("name",), memory_mib=1)
+    options = PackOptions(ids=("name",))
     packed = pack(str(tmp_path / "out"), tmp_path / "packed", options)
     address = "s3://bucket/packed"
     elsewhere = task_engine(engine)
