@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
+from drawn import drawn, few_or_many
 from google.protobuf import text_format
 from local_beam import local_pipeline
 from row_files import example, write_shards
@@ -379,17 +380,9 @@ def test_all_analyzers_of_all_columns_together_equal_tft(several, tmp_path):
     assert_equals_tft(USES, several, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "examples", [2, pytest.param(20, marks=pytest.mark.slow)], ids=lambda n: f"{n} draws"
-)
-def test_any_analyzers_of_any_columns_equal_tft(examples, several, tmp_path_factory):
-    @hypothesis.settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        phases=[hypothesis.Phase.generate],
-        suppress_health_check=[*hypothesis.HealthCheck],
-    )
+@few_or_many(2)
+def test_any_analyzers_of_any_columns_equal_tft(draws, several, tmp_path_factory):
+    @drawn(draws)
     @hypothesis.given(st.lists(st.sampled_from(USES), min_size=2, max_size=6, unique=True))
     def check(uses):
         assert_equals_tft(uses, several, tmp_path_factory.mktemp("drawn"))

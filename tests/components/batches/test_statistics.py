@@ -4,12 +4,17 @@ import pickle
 from dataclasses import replace
 
 import apache_beam as beam
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
 import tensorflow_data_validation as tfdv
+from drawn import drawn, few_or_many
 from google.protobuf import text_format
 from local_beam import local_pipeline
+from row_files import example, write_shards
 from statistics_leaves import assert_equal_statistics
 from tensorflow_data_validation.statistics.generators.cross_feature_stats_generator import (
     CrossFeatureStatsGenerator,
@@ -119,16 +124,21 @@ def of_tfdv(rows, tmp_path_factory):
     return read
 
 
+def in_batches(folder, kind, options):
+    """Statistics of three shards, merged as they come from other processes."""
+    plan = make_plan(tfdv.StatsOptions(**options))
+    read = read_sequences if kind == "sequences" else read_batches
+    tasks = shard_tasks(str(folder), "train")
+    assert len(tasks) == 3
+    parts = [pickle.loads(pickle.dumps(add(plan, read(task)))) for task in tasks]
+    return extract(plan, merge(plan, parts))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_statistics_of_shards_merged_equal_tfdv(name, rows, of_tfdv):
     kind, options = CASES[name]
-    plan = make_plan(tfdv.StatsOptions(**options))
-    read = read_sequences if kind == "sequences" else read_batches
-    tasks = shard_tasks(str(rows[kind]), "train")
-    assert len(tasks) == 3
-    parts = [pickle.loads(pickle.dumps(add(plan, read(task)))) for task in tasks]
-    ours = extract(plan, merge(plan, parts))
+    ours = in_batches(rows[kind], kind, options)
     assert_equal_statistics(ours, of_tfdv(name), relative=RELATIVE.get(name, 1e-9))
 
 
@@ -186,3 +196,90 @@ def test_a_sample_rate_of_0_keeps_no_rows_and_of_1_all(rows):
 def test_options_that_tfdv_alone_supports_are_named(options, reason):
     found = not_in_batches(tfdv.StatsOptions(**options))
     assert (reason in found) if reason else found is None
+
+
+# By kind of column: its domain in a schema, and a value given a random generator.
+KINDS = {
+    "floats": ("", lambda rng: float(rng.normal(5, 100))),
+    "odd floats": ("", lambda rng: [1.0, -0.0, float("nan"), float("inf")][rng.integers(4)]),
+    "ints": ("", lambda rng: int(rng.integers(-3, 3)) * 10 ** int(rng.integers(12))),
+    "classes": ("int_domain {is_categorical: true}", lambda rng: int(rng.integers(5))),
+    "words": ("", lambda rng: b"w%d" % rng.zipf(1.5)),
+    "odd texts": ("", lambda rng: [b"", b"\xff", "ü".encode(), b"x" * 1500][rng.integers(4)]),
+    "numbers as texts": ("", lambda rng: b"%d" % rng.integers(30)),
+}
+# By form of column: the number of values in a row; None: the feature is missing.
+FORMS = {
+    "dense": lambda rng: 1,
+    "pairs": lambda rng: 2,
+    "lists": lambda rng: int(rng.integers(4)),
+    "sparse": lambda rng: [1, None, 2][rng.integers(3)],
+    "rare": lambda rng: None if rng.integers(40) else 1,
+    "missing": lambda rng: None,
+}
+
+
+def drawn_rows(columns, seed, count):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        row = {
+            "by": [b"oslo", b"rome", None][rng.integers(3)],
+            "weight": float(rng.integers(1, 9)) / 8,
+        }
+        row = {name: value if value is None else [value] for name, value in row.items()}
+        for i, (kind, form) in enumerate(columns):
+            length = FORMS[form](rng)
+            if length is not None:
+                row[f"{kind} {i}"] = [KINDS[kind][1](rng) for _ in range(length)] or None
+        yield example(**row)
+
+
+@st.composite
+def drawn_statistics(draw):
+    """Columns, number of rows, and TFDV's options."""
+    column = st.tuples(st.sampled_from([*KINDS]), st.sampled_from([*FORMS]))
+    columns = draw(st.lists(column, min_size=3, max_size=8))
+    options = {
+        "num_top_values": draw(st.sampled_from([2, 20])),
+        "num_rank_histogram_buckets": draw(st.sampled_from([3, 1000])),
+        "num_quantiles_histogram_buckets": draw(st.sampled_from([2, 10])),
+        "num_values_histogram_buckets": draw(st.sampled_from([2, 10])),
+    }
+    if draw(st.booleans()):
+        domains = "".join(
+            f'feature {{ name: "{kind} {i}" type: INT {KINDS[kind][0]} }} '
+            for i, (kind, _) in enumerate(columns)
+            if KINDS[kind][0]
+        )
+        options["schema"] = schema(domains)
+    if draw(st.booleans()):
+        options["weight_feature"] = "weight"
+    if draw(st.booleans()):
+        options["slicing_config"] = slices('slicing_specs { feature_keys: "by" }')
+    options["enable_semantic_domain_stats"] = draw(st.booleans())
+    options["frequency_threshold"] = draw(st.sampled_from([1, 3]))
+    return columns, draw(st.integers(1, 300)), options
+
+
+@few_or_many(2)
+def test_statistics_of_any_columns_and_options_equal_tfdv(draws, tmp_path_factory):
+    @drawn(draws)
+    @hypothesis.given(drawn_statistics())
+    def check(case):
+        columns, count, options = case
+        folder = tmp_path_factory.mktemp("case")
+        write_shards(folder, drawn_rows(columns, len(columns), count))
+        relative = 1e-6 if "weight_feature" in options else 1e-9
+        with local_pipeline() as pipeline:
+            _ = (
+                pipeline
+                | beam.Create(list(tfx_batches(folder, "rows")))
+                | tfdv.GenerateStatistics(tfdv.StatsOptions(**options))
+                | tfdv.WriteStatisticsToBinaryFile(str(folder / "theirs"))
+            )
+        theirs = statistics_pb2.DatasetFeatureStatisticsList.FromString(
+            (folder / "theirs").read_bytes()
+        )
+        assert_equal_statistics(in_batches(folder, "rows", options), theirs, relative=relative)
+
+    check()

@@ -4,10 +4,14 @@ import gc
 import json
 import logging
 import weakref
+from functools import partial
 
+import hypothesis
+import hypothesis.strategies as st
 import pytest
 import tensorflow as tf
 import tensorflow_model_analysis as tfma
+from drawn import drawn, few_or_many
 from google.protobuf import json_format, text_format
 from local_beam import local_pipeline
 from tensorflow_model_analysis.proto import config_pb2
@@ -418,3 +422,103 @@ def test_sequence_examples_with_slices_are_evaluated_by_context(
     found = tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
     means = {key[0][1]: values[""][""]["mean_prediction"]["doubleValue"] for key, values in found}
     assert means == {0.0: 2.0, 1.0: 3.0}
+
+
+def each(*names, **configs):
+    """An entry for each metric."""
+    return [*map(metrics, names), *(metrics(**{name: of}) for name, of in configs.items())]
+
+
+# Metrics to draw from, by task.
+DRAWN = {
+    "binary": each(
+        *("BinaryAccuracy", "BinaryCrossentropy", "Precision", "Recall", "AUC"),
+        *("AUCPrecisionRecall", "MeanLabel", "MeanPrediction", "Calibration", "MissRate"),
+        *("CalibrationPlot", "ConfusionMatrixPlot", "F1Score", "Specificity", "Prevalence"),
+        *("MatthewsCorrelationCoefficient", "BalancedAccuracy", "TruePositives"),
+        *("MeanSquaredError", "SquaredPearsonCorrelation"),
+        ConfusionMatrixAtThresholds={"thresholds": [0.7, 0.2, 0.5]},
+        SensitivityAtSpecificity={"specificity": 0.6},
+    ),
+    "classes": each(
+        *("SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
+        "MultiClassConfusionMatrixPlot",
+        MultiClassConfusionMatrixAtThresholds={"thresholds": [0.2, 0.4, 0.6]},
+        SparseTopKCategoricalAccuracy={"k": 2},
+    ),
+    "regression": each(
+        *("MeanSquaredError", "MeanAbsoluteError", "MeanAbsolutePercentageError"),
+        *("MeanSquaredLogarithmicError", "RootMeanSquaredError", "Calibration"),
+        *("SquaredPearsonCorrelation", "MeanPrediction", "MeanLabel"),
+    ),
+}
+OF_ONE_CLASS = "binarize {class_ids {values: [0, 2]}} "
+AGGREGATES = (
+    "",
+    "aggregate {micro_average: true} ",
+    "aggregate {macro_average: true class_weights {key: 0 value: 1} "
+    "class_weights {key: 2 value: 3}}",
+    "aggregate {weighted_macro_average: true class_weights {key: 0 value: 1} "
+    "class_weights {key: 1 value: 1} class_weights {key: 2 value: 1}}",
+)
+SIGNATURES = {"binary": ("yes", "label_xf"), "classes": ("classes", "class")}
+SIGNATURES["regression"] = ("number", "y")
+
+
+@st.composite
+def drawn_configs(draw):
+    """The text of a config, and whether there is a baseline."""
+    task = draw(st.sampled_from([*DRAWN, "several"]))
+    some = partial(st.lists, min_size=1, max_size=5, unique=True)
+    weighted = draw(st.booleans())
+    of_weights = draw(st.sampled_from(["", "example_weights {weighted: true unweighted: true} "]))
+    of_weights = of_weights if weighted else ""
+    names = ["town", "hour", "tags", "class"] + ["doubled"] * (task != "several")
+    slices = draw(st.lists(st.lists(st.sampled_from(names), max_size=2, unique=True), max_size=3))
+    text = " ".join(
+        f"slicing_specs {{ {' '.join(f'feature_keys: {json.dumps(n)}' for n in one)} }}"
+        for one in slices
+    )
+    weight = 'example_weight_key: "weight" ' if weighted else ""
+    if task == "several":
+        outputs = {"label": "binary", "class": "classes", "y": "regression"}
+        keys = " ".join(f'label_keys {{key: "{key}" value: "{key}"}}' for key in outputs)
+        specs = [
+            f"metrics_specs {{ {' '.join(draw(some(st.sampled_from(DRAWN[of]))))} "
+            f"output_names: '{output}' {of_weights} }}"
+            for output, of in outputs.items()
+        ]
+        return f'{text} model_specs {{signature_name: "many" {weight} {keys}}} {" ".join(specs)}', 0
+    signature, label = SIGNATURES[task]
+    model = f'signature_name: "{signature}" label_key: "{label}" {weight}'
+    model += 'preprocessing_function_names: "transform"'
+    specs = [f"{' '.join(draw(some(st.sampled_from(DRAWN[task]))))} {of_weights}"]
+    if task == "classes" and draw(st.booleans()):
+        of_two = " ".join(draw(some(st.sampled_from(DRAWN["binary"][2:7]))))
+        aggregate = draw(st.sampled_from(AGGREGATES))
+        specs.append(f"{of_two} {OF_ONE_CLASS} {aggregate}")
+    baseline = task == "binary" and draw(st.booleans())
+    models = (
+        [f"name: 'new' {model}", f"name: 'old' is_baseline: true {model}"] if baseline else [model]
+    )
+    text += " ".join(f" model_specs {{ {one} }}" for one in models)
+    return text + " ".join(f" metrics_specs {{ {one} }}" for one in specs), baseline
+
+
+@few_or_many(3)
+def test_any_metrics_slices_and_weights_of_any_task_equal_tfma(
+    draws, examples, models, shared_models, tmp_path_factory, monkeypatch
+):
+    monkeypatch.setattr(tasks, "_MOST_ROWS", 50)
+
+    @drawn(draws)
+    @hypothesis.given(drawn_configs())
+    def check(case):
+        text, baseline = case
+        folder = tmp_path_factory.mktemp("case")
+        eval_config, shared = shared_models(config(text), *models[: 1 + baseline])
+        for evaluated, name in ((in_batches, "ours"), (stock, "stock")):
+            evaluated(examples, folder / name, eval_config, shared)
+        assert_same(folder / "ours", folder / "stock")
+
+    check()

@@ -1,0 +1,21 @@
+"""Generated comparisons with slow libraries: a handful of draws, or twenty in a slow test."""
+
+import hypothesis
+import pytest
+
+
+def few_or_many(few):
+    """Runs a test with `draws`, the number of its examples."""
+    many = pytest.param(20, marks=pytest.mark.slow)
+    return pytest.mark.parametrize("draws", [few, many], ids=lambda draws: f"{draws} draws")
+
+
+def drawn(draws):
+    """Settings of an inner test: the same draws each time, and none smaller after a failure."""
+    return hypothesis.settings(
+        max_examples=draws,
+        deadline=None,
+        derandomize=True,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=[*hypothesis.HealthCheck],
+    )
