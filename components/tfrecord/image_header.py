@@ -1,11 +1,12 @@
 """Format and size in pixels of an image, from its header bytes."""
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _BMP_HEADER_SIZES = {12, 40, 52, 56, 64, 108, 124}
 # Start-of-frame markers; C4, C8 and CC, between them, do not begin a frame.
-_JPEG_FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+JPEG_FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageHeader(NamedTuple):
@@ -36,17 +37,26 @@ def image_header(data: bytes) -> ImageHeader | None:
     return None
 
 
+def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yields marker, offset and size of each segment's content; ends where no marker follows.
+
+    Pixels follow the segment of a scan (DA), and have no markers to walk along.
+    """
+    at = 2
+    while data[at : at + 1] == b"\xff" and at + 4 <= len(data):
+        marker, size = struct.unpack_from(">BH", data, at + 1)
+        if marker == 0xFF:  # A fill byte.
+            at += 1
+            continue
+        yield marker, at + 4, size - 2
+        at += 2 + size
+
+
 def _jpeg(data: bytes) -> ImageHeader | None:
-    position = 2
-    while data[position : position + 1] == b"\xff":
-        marker, size = struct.unpack_from(">BH", data, position + 1)
-        if marker == 0xFF:  # a fill byte
-            position += 1
-        elif marker in _JPEG_FRAMES:
-            height, width = struct.unpack_from(">HH", data, position + 5)
+    for marker, at, _ in jpeg_segments(data):
+        if marker in JPEG_FRAMES:
+            height, width = struct.unpack_from(">HH", data, at + 1)
             return ImageHeader("JPEG", width, height)
-        else:
-            position += 2 + size
     return None
 
 

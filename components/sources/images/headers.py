@@ -1,46 +1,36 @@
 """Format, size, orientation and soundness of an image, from its headers; no pixel is decoded.
 
-Damage that only a decoder meets (bytes altered between header and end mark) is not found here;
-`verify='decode'` finds it. A PNG that libpng, TensorFlow's decoder, refuses (wrong chunk
-order, checksum or header) is rejected even if others read it
-(https://www.w3.org/TR/png-3/#5Chunks).
+Damage that only a decoder meets (a JPEG altered between header and end mark) is not found here;
+`verify='decode'` finds it. Of a PNG, Pillow compares the checksums.
 """
 
-import re
+import io
 import struct
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.components.errors import short_error
 from penstock.components.sources.images.looks import format_by_extension, refusal
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.whole_files import UnfitFileError
-from penstock.components.tfrecord.image_header import image_header
+from penstock.components.tfrecord.image_header import JPEG_FRAMES, image_header, jpeg_segments
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 UPRIGHT = 1
 _ORIENTATION = 0x0112
 _SHORT = 3
 # JPEG markers. Every decoder reads the common frames: baseline, extended and progressive with
-# Huffman codes and 8 bits per sample. C4, C8 and CC do not begin a frame.
+# Huffman codes and 8 bits per sample.
 _JPEG_END = b"\xff\xd9"
+_PNG_END = b"\0\0\0\0IEND\xaeB`\x82"  # The last chunk, which is empty, with its checksum.
 _SCAN = 0xDA
 _EXIF = 0xE1
 _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
-_FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# PNG: sets of colour types, and the allowed bits per sample of each type.
-_SIGNATURE_BYTES = 8
-_HAS_ALPHA = {4, 6}
-_GRAY = {0, 4}
-_PALETTE = 3
-# Chunks that decoders may skip begin with a small letter.
-_OPTIONAL = rb"( [a-z][A-Za-z]{3})*"
-_PALETTE_ORDER = re.compile(rb"IHDR%b PLTE%b( IDAT)+%b IEND" % ((_OPTIONAL,) * 3))
-# Only an image of palette colours needs its PLTE before the pixels; libpng skips a later one.
-_ORDER = re.compile(
-    rb"(?!.*PLTE.*PLTE)IHDR%b( PLTE%b)?( IDAT)+%b( PLTE%b)? IEND" % ((_OPTIONAL,) * 4)
-)
-_BITS = {0: {1, 2, 4, 8, 16}, 2: {8, 16}, 3: {1, 2, 4, 8}, 4: {8, 16}, 6: {8, 16}}
+GRAY_MODES = ("1", "L", "LA", "La", "I", "I;16")
 
 
 class Probe(NamedTuple):
@@ -69,7 +59,7 @@ def probe(data: bytes, path: str, options: Images) -> Probe:
     if header.format == "JPEG":
         channels, is_plain = _probe_jpeg(data)
     elif header.format == "PNG":
-        channels, is_plain = _probe_png(data, options)
+        channels, is_plain = _probe_png(data)
     else:
         channels, is_plain = 0, False  # TensorFlow's decoders differ for these formats.
     return Probe(header.format, header.width, header.height, channels, is_plain)
@@ -104,29 +94,45 @@ def orientation(exif: bytes) -> int:
     return UPRIGHT
 
 
+@contextmanager
+def opened(data: bytes, kind: str) -> Iterator["Image"]:
+    """Opens an image with Pillow; a failure of Pillow in the block becomes UnfitFileError."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            # Large images are rejected already. Other warnings, such as for damaged EXIF, do not
+            # affect the pixels.
+            warnings.simplefilter("ignore")
+            yield Image.open(io.BytesIO(data), formats=[kind])
+    except (UnfitFileError, MemoryError):
+        raise
+    except Exception as error:  # Pillow's plugins raise a dozen types.
+        is_unknown = isinstance(error, UnidentifiedImageError)  # Its text has a memory address.
+        reason = "its header cannot be read" if is_unknown else short_error(error, 120)
+        raise UnfitFileError(f"damaged {kind} ({reason}); copy or write it again") from error
+
+
+def has_alpha(image: "Image") -> bool:
+    return "A" in image.mode or "a" in image.mode or "transparency" in image.info
+
+
 def _probe_jpeg(data: bytes) -> tuple[int, bool]:
-    at, turned = 2, UPRIGHT
+    turned = UPRIGHT
     frame: tuple[int, int, int] | None = None  # Marker, bits per sample, samples per pixel.
-    while data[at : at + 1] == b"\xff" and at + 4 <= len(data):
-        marker, size = struct.unpack_from(">BH", data, at + 1)
-        if marker == 0xFF:  # A fill byte.
-            at += 1
-            continue
-        body = at + 4
-        if marker == _EXIF and turned == UPRIGHT and data.startswith(b"Exif\0\0", body):
-            turned = orientation(data[body : body + size - 2])
-        elif marker in _FRAMES and frame is None and body + 6 <= len(data):
-            frame = (marker, data[body], data[body + 5])
+    for marker, at, size in jpeg_segments(data):
+        if marker == _EXIF and turned == UPRIGHT and data.startswith(b"Exif\0\0", at):
+            turned = orientation(data[at : at + size])
+        elif marker in JPEG_FRAMES and frame is None and at + 6 <= len(data):
+            frame = (marker, data[at], data[at + 5])
         elif marker == _SCAN and frame is not None:
             break
-        at += 2 + size
     else:
         raise UnfitFileError("truncated JPEG: it ends before its pixels begin; copy it again")
     # Only the end mark has these bytes: compressed data cannot, and thumbnails precede the scan.
     # Searched from the end, where the mark is unless a camera appended something.
     if data.rfind(_JPEG_END, at) < 0:
         raise UnfitFileError("truncated JPEG: the mark of its end is missing; copy it again")
-    assert frame is not None
     marker, bits, components = frame
     if bits != 8 or components not in (1, 3, 4):
         raise UnfitFileError(
@@ -137,71 +143,14 @@ def _probe_jpeg(data: bytes) -> tuple[int, bool]:
     return (components if is_plain else 0), is_plain
 
 
-def _probe_png(data: bytes, options: Images) -> tuple[int, bool]:
-    chunks = list(_chunks(data))
-    problem = _header_problem(chunks[0]) if chunks else None
-    if not problem and (not chunks or chunks[-1].kind != b"IEND"):
+def _probe_png(data: bytes) -> tuple[int, bool]:
+    if data.rfind(_PNG_END) < 0:
         raise UnfitFileError("truncated PNG: its last chunk is missing; copy it again")
-    problem = problem or _order_problem(chunks)
-    if not problem and options.verify == "decode" and not _is_inflated(chunks):
-        problem = "its pixels end early"
-    if problem:
-        raise UnfitFileError(f"damaged PNG: {problem}; copy or write it again")
-    colour, by_kind = chunks[0].data[9], {chunk.kind: chunk.data for chunk in chunks}
-    has_alpha = colour in _HAS_ALPHA or b"tRNS" in by_kind
-    is_plain = not has_alpha and orientation(bytes(by_kind.get(b"eXIf", b""))) == UPRIGHT
-    return (1 if colour in _GRAY else 3) if is_plain else 0, is_plain
-
-
-class _Chunk(NamedTuple):
-    kind: bytes
-    data: memoryview
-    is_sound: bool  # Whether its checksum is right.
-
-
-def _chunks(data: bytes) -> Iterator[_Chunk]:
-    """Yields the chunks up to the last one; fewer if the file is cut."""
-    at, view, kind = _SIGNATURE_BYTES, memoryview(data), b""
-    while at + 12 <= len(data) and kind != b"IEND":
-        size, kind = struct.unpack_from(">I4s", data, at)
-        end = at + 12 + size
-        if end > len(data):
-            return
-        stored = int.from_bytes(view[end - 4 : end], "big")
-        yield _Chunk(kind, view[at + 8 : end - 4], zlib.crc32(view[at + 4 : end - 4]) == stored)
-        at = end
-
-
-def _header_problem(header: _Chunk) -> str | None:
-    if header.kind != b"IHDR" or len(header.data) != 13:
-        return "its first chunk is not a header"
-    bits, colour, compression, filtering, interlace = header.data[8:]
-    is_valid = bits in _BITS.get(colour, ()) and not (compression or filtering or interlace > 1)
-    return None if is_valid else "its header has invalid values"
-
-
-def _order_problem(chunks: Sequence[_Chunk]) -> str | None:
-    has_palette = chunks[0].data[9] == _PALETTE
-    for kind, data, is_sound in chunks:
-        is_needed = kind != b"PLTE" or has_palette
-        if kind[:1].isupper() and is_needed and not is_sound:
-            return f"the checksum of {kind.decode(errors='replace')} is wrong"
-        if kind == b"PLTE" and has_palette and (len(data) % 3 or not 3 <= len(data) <= 768):
-            return f"its palette has {len(data)} bytes"
-    kinds = b" ".join(chunk.kind for chunk in chunks)
-    if (_PALETTE_ORDER if has_palette else _ORDER).fullmatch(kinds):
-        return None
-    what = "a palette" if has_palette else "chunks"
-    short = re.sub(rb"(IDAT )+", b"IDAT ", kinds)[:200].decode(errors="replace")
-    return f"libpng does not read {what} in this order: {short}"
-
-
-def _is_inflated(chunks: Sequence[_Chunk]) -> bool:
-    """Returns whether the pixels are complete; Pillow would not notice if they end early."""
-    inflating = zlib.decompressobj()
-    with suppress(zlib.error):  # Pillow reports damage itself.
-        for chunk in chunks:
-            if chunk.kind == b"IDAT":
-                inflating.decompress(chunk.data)
-        return inflating.eof
-    return True
+    with opened(data, "PNG") as image:
+        image.verify()
+        is_gray, is_plain = image.mode in GRAY_MODES, not has_alpha(image)
+    # Pillow reads an EXIF block that follows the pixels only after it has decoded them.
+    exif = data.find(b"eXIf")
+    if exif >= 0 and orientation(data[exif + 4 :]) != UPRIGHT:
+        is_plain = False
+    return ((1 if is_gray else 3) if is_plain else 0), is_plain

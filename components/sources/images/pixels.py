@@ -10,17 +10,19 @@ image is an upright JPEG or PNG of 1 or 3 channels.
 """
 
 import io
-import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from penstock.components.errors import UsageError, short_error
+from penstock.components.errors import UsageError
 from penstock.components.image_features import RAW
 from penstock.components.sources.images.headers import (
+    GRAY_MODES,
     UPRIGHT,
     Probe,
     check_pixels,
+    has_alpha,
+    opened,
     orientation,
     probe,
 )
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
 _BACKGROUNDS = {"white": (255, 255, 255, 255), "black": (0, 0, 0, 255)}
 _MOST_JPEG_SIDE = 65_500  # libjpeg's limit.
-_GRAY_MODES = ("1", "L", "LA", "La")
 # Pillow may shrink a JPEG while it decodes, but not below this multiple of the wanted size, so that
 # the resizing filter still has pixels to average.
 _DRAFT_SCALE = 2
@@ -108,28 +109,14 @@ def require_pillow() -> None:
 
 def decode(data: bytes, probe: Probe, options: Images) -> "Image":
     """Decodes to mode `L` or `RGB`; a JPEG that is then shrunk much is decoded at reduced size."""
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings():
-            # Large images are rejected already. Other warnings, such as for damaged EXIF, do not
-            # affect the pixels.
-            warnings.simplefilter("ignore")
-            image = Image.open(io.BytesIO(data), formats=[probe.format])
-            check_pixels(*image.size, options.max_pixels)  # May differ from `probe`'s.
-            if probe.format == "JPEG" and options.size is not None:
-                wanted = _DRAFT_SCALE * options.size
-                image.draft(None, (wanted, wanted))
-            image.load()
-            turned = orientation(image.info.get("exif", b""))
-            return _turn(_eight_bits(image, options.alpha), turned)
-    except (UnfitFileError, MemoryError):
-        raise
-    except Exception as error:  # Pillow's plugins raise a dozen types.
-        reason = short_error(error, 120)
-        raise UnfitFileError(
-            f"{probe.format} that cannot be decoded ({reason}); copy it again"
-        ) from error
+    with opened(data, probe.format) as image:
+        check_pixels(*image.size, options.max_pixels)  # May differ from `probe`'s.
+        if probe.format == "JPEG" and options.size is not None:
+            wanted = _DRAFT_SCALE * options.size
+            image.draft(None, (wanted, wanted))
+        image.load()
+        turned = orientation(image.info.get("exif", b""))
+        return _turn(_eight_bits(image, options.alpha), turned)
 
 
 def _eight_bits(image: "Image", alpha: str) -> "Image":
@@ -137,17 +124,13 @@ def _eight_bits(image: "Image", alpha: str) -> "Image":
 
     if image.mode.startswith("I"):  # Gray of 16 bits.
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    is_gray = image.mode in _GRAY_MODES
-    if alpha != "drop" and _has_alpha(image):
+    is_gray = image.mode in GRAY_MODES
+    if alpha != "drop" and has_alpha(image):
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, _BACKGROUNDS[alpha]), image)
     elif image.mode in ("RGBa", "La"):
         image = image.convert("RGBA")
     return image.convert("L" if is_gray else "RGB")
-
-
-def _has_alpha(image: "Image") -> bool:
-    return "A" in image.mode or "a" in image.mode or "transparency" in image.info
 
 
 def _turn(image: "Image", turned: int) -> "Image":

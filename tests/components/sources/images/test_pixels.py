@@ -209,17 +209,10 @@ def spoilt(data):
     return data[:at] + bytes(255 - byte for byte in data[at : at + 8]) + data[at + 8 :]
 
 
-def test_damage_of_a_png_is_found_by_its_checksums(encoded):
-    data = spoilt(encoded("PNG"))
-    for options in ({}, {"verify": "decode"}, {"layout": "decoded"}):
-        with pytest.raises(UnfitFileError, match=r"^damaged PNG: the checksum of IDAT"):
-            store(data, "a", Images(**options))
-
-
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "WebP"])
 def test_cut_files_of_other_kinds_are_found_by_decoding(encoded, kind):
     data = encoded(kind, mode="P" if kind == "GIF" else "RGB")
-    with pytest.raises(UnfitFileError, match=f"{kind} that cannot be decoded"):
+    with pytest.raises(UnfitFileError, match=rf"damaged {kind} \("):
         store(data[: len(data) // 2], "a", Images())
 
 
