@@ -70,7 +70,7 @@ def label_by_file(
         arrays.append(table.rows.column(at))
     rows = take_rows(batch_of(columns, arrays), row_of_image)
     unlabelled = np.flatnonzero(rows.column(0).is_null().to_numpy(zero_copy_only=False))
-    note = f"labels are {table.origin} of {table.path}: {taken}; files are found by {rule}"
+    note = f"labels are rows of {table.path}: {taken}; files are found by {rule}"
     return Labels(tuple(columns), rows, tuple(unlabelled.tolist()), missing, (note,))
 
 
@@ -138,10 +138,9 @@ def _as_path(value: object, table: LabelTable, row: int) -> str:
 def _classes(
     table: LabelTable, taken: LabelColumns, class_names: Names | None
 ) -> tuple[list[int | None], list[bytes | None] | None]:
-    names = class_names or table.class_names
     if taken.label is None:
         assert taken.text is not None, "find_columns requires one of them"
-        return _number_texts(table, table.values(taken.text), names)
+        return _number_texts(table, table.values(taken.text), class_names)
     numbers = table.values(taken.label)
     if taken.text is not None:
         texts = [_text(value) for value in table.values(taken.text)]
@@ -149,16 +148,16 @@ def _classes(
         if class_names:
             _check_known(texts, class_names, table)
         return numbers, texts
-    if names is None:
+    if class_names is None:
         return numbers, None
     first = 0 if 0 in numbers else table.first_class
     for row, number in enumerate(numbers):
-        if number is not None and not first <= number < first + len(names):
+        if number is not None and not first <= number < first + len(class_names):
             raise DataError(
-                f"{table.path}: row {row + 1}: class {number} is beyond the {len(names)} names of "
-                f"classes, {first} to {first + len(names) - 1}"
+                f"{table.path}: row {row + 1}: class {number} is beyond the {len(class_names)} "
+                f"names of classes, {first} to {first + len(class_names) - 1}"
             )
-    return numbers, [None if n is None else os.fsencode(names[n - first]) for n in numbers]
+    return numbers, [None if n is None else os.fsencode(class_names[n - first]) for n in numbers]
 
 
 def _number_texts(

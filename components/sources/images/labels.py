@@ -1,10 +1,10 @@
-"""Reads a label file (CSV, JSON, MATLAB) as columns: image, class as number and as text, others.
+"""Reads a label file (CSV, JSON, MATLAB) as a table of rows, and finds the role of each column.
 
-docs/images.md has the table of the forms and of the column names that are recognised.
+docs/images.md has the forms and the column names that are recognised.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from penstock.components.files.content import open_data
 from penstock.components.files.sniff import kind_by_magic
 from penstock.components.sources.base import Column
 from penstock.components.sources.csv.source import open_csv
-from penstock.components.sources.images.matlab import is_matlab, read_matlab
+from penstock.components.sources.images.matlab import is_matlab, label_rows, read_matlab
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.jsonl import JsonLines, check_keys, no_duplicates
 from penstock.components.sources.options import Csv
@@ -26,18 +26,15 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 _FILE = ("fname", "relative_im_path", "file_name", "filename", "file", "path", "image", "id")
 _LABEL = ("class", "label", "class_id", "label_id", "target")
 _TEXT = ("class_name", "label_name", "text", "name", "category")
-_CLASS_NAMES = ("class_names", "classes", "categories")
+_CLASS_NAMES = "class_names"
 _HEAD_BYTES = 1024
-Branch = Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class LabelTable:
     path: str
-    origin: str  # Part of the file that holds the rows, for reports.
     columns: tuple[Column, ...]
     rows: pa.RecordBatch
-    class_names: tuple[str, ...] | None = None  # Names of all classes, if the file has them.
     first_class: int = 0  # Number of the first class: 1 in MATLAB files, else 0.
 
     def values(self, name: str) -> list:
@@ -68,13 +65,13 @@ def read_labels(path: str, options: Images) -> LabelTable:
     if not head:
         raise DataError(f"{path}: is empty (0 bytes), expected labels")
     if is_matlab(head):
-        return _from_tree(read_matlab(path, head), path, options, first_class=1)
+        return _typed(label_rows(path, head, options.labels_variable), path, first_class=1)
     if (kind := kind_by_magic(head)) is not None:
         raise DataError(
             f"{path}: is {kind}; expected labels as CSV, JSON or MATLAB, write it as CSV"
         )
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        return _from_tree(_read_json(path), path, options, first_class=0)
+        return _typed(_read_json(path, options.labels_variable), path)
     return _read_csv(path)
 
 
@@ -82,19 +79,24 @@ def read_class_names(path: str) -> tuple[str, ...]:
     """Returns the names of all classes, from lines of text, a JSON list or a MATLAB file."""
     with open_data(path) as stream:
         data = stream.read()
-    if is_matlab(data[:_HEAD_BYTES]):
-        names = _class_names(read_matlab(path, data[:_HEAD_BYTES]))
-    elif data.lstrip()[:1] in (b"{", b"["):
-        names = _class_names(_read_json(path))
+    head = data[:_HEAD_BYTES]
+    names: object
+    if is_matlab(head):
+        names = read_matlab(path, head).get(_CLASS_NAMES)
+    elif head.lstrip()[:1] in (b"{", b"["):
+        names = _parse_json(path)
     else:
         lines = data.decode("utf-8-sig", "surrogateescape").splitlines()
-        names = tuple(line.strip() for line in lines if line.strip())
-    if not names:
-        raise DataError(f"{path}: no names of classes; expected a list, or one name per line")
+        names = [line.strip() for line in lines if line.strip()]
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise DataError(
+            f"{path}: no names of classes; expected one name per line, a JSON list, or a MATLAB "
+            f"file with the variable {_CLASS_NAMES!r}"
+        )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{path}: names class {twice!r} twice")
-    return names
+    return tuple(names)
 
 
 def _read_csv(path: str) -> LabelTable:
@@ -106,10 +108,22 @@ def _read_csv(path: str) -> LabelTable:
                 raise DataError(str(batch.rejected[0]).replace(NON_FINITE_ADVICE, "; correct it"))
             batches.append(batch.table)
     table = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return LabelTable(path, "its rows", source.columns, table[0])
+    return LabelTable(path, source.columns, table[0])
 
 
-def _read_json(path: str) -> object:
+def _read_json(path: str, variable: str | None) -> list[Mapping[str, object]]:
+    tree = _parse_json(path)
+    rows = tree.get(variable) if variable and isinstance(tree, Mapping) else tree
+    if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
+        return rows
+    keys = f"an object with {shown(tree)}" if isinstance(tree, Mapping) else "other values"
+    raise DataError(
+        f"{path}: expected a list of objects, one for each image, but it has {keys}; write "
+        '[{"file": ..., "class": ...}, ...], or name the key of such a list with `labels_variable`'
+    )
+
+
+def _parse_json(path: str) -> object:
     with open_data(path) as stream:
         try:
             return json.loads(stream.read(), object_pairs_hook=_checked)
@@ -124,65 +138,8 @@ def _checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return no_duplicates(pairs)
 
 
-def _from_tree(tree: object, path: str, options: Images, *, first_class: int) -> LabelTable:
-    """Finds the rows among nested values: the only value whose rows each name a file."""
-    values = {"its rows": tree, **(tree if isinstance(tree, Mapping) else {})}
-    found = {name: rows for name, value in values.items() if (rows := _rows(value, options))}
-    if not found and (rows := _rows_by_name(tree)):
-        found = {"its names": rows}
-    if options.labels_variable is not None:
-        found = {name: rows for name, rows in found.items() if name == options.labels_variable}
-    if len(found) != 1:
-        keys = ", ".join(map(repr, list(tree)[:8])) if isinstance(tree, Mapping) else type(tree)
-        has = f"{', '.join(found)} do" if found else f"it has {keys or 'none'}"
-        which = "only one of its values" if found else "one of its values"
-        raise DataError(
-            f"{path}: expected {which} to hold rows with a file each, but {has}; "
-            "name it with `labels_variable`, its column with `file_column`"
-        )
-    name, rows = next(iter(found.items()))
-    columns, table = type_rows(rows, path)
-    return LabelTable(path, name, columns, table, _class_names(tree), first_class)
-
-
-def _rows(value: object, options: Images) -> list[Branch]:
-    if isinstance(value, Mapping):
-        file = find_file_column(value, options.file_column)
-        files = value.get(file) if file else None
-        if isinstance(files, str):
-            return [value]  # A MATLAB struct array of one is a struct.
-        if not isinstance(files, list):
-            return []
-        # Lists of other lengths, such as class names, are not columns.
-        columns = {k: v for k, v in value.items() if isinstance(v, list) and len(v) == len(files)}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    rows = value if isinstance(value, list) else []
-    is_table = rows and all(isinstance(row, Mapping) for row in rows)
-    return rows if is_table and find_file_column(rows[0], options.file_column) else []
-
-
-def _rows_by_name(tree: object) -> list[Branch]:
-    """Returns the rows of a mapping from files to classes, or to mappings by column."""
-    values = tree.values() if isinstance(tree, Mapping) else ()
-    if not isinstance(tree, Mapping) or not values:
-        return []
-    if all(isinstance(value, (str, int)) for value in values):
-        return [{"file": name, "class": value} for name, value in tree.items()]
-    if all(isinstance(value, Mapping) for value in values):
-        return [{"file": name, **value} for name, value in tree.items()]
-    return []
-
-
-def _class_names(tree: object) -> tuple[str, ...] | None:
-    lists = [tree.get(name) for name in _CLASS_NAMES] if isinstance(tree, Mapping) else [tree]
-    for names in lists:
-        if isinstance(names, list) and names and all(isinstance(one, str) for one in names):
-            return tuple(names)
-    return None
-
-
-def type_rows(rows: Sequence[Branch], path: str) -> tuple[tuple[Column, ...], pa.RecordBatch]:
-    """Returns rows of Python values as typed columns; DataError names a misfit's row and column."""
+def _typed(rows: list[Mapping[str, object]], path: str, first_class: int = 0) -> LabelTable:
+    """Makes a table of rows of Python values; DataError names a misfit's row and column."""
     sample = ValueSample()
     for row in rows:
         sample.add(row, path)
@@ -192,13 +149,7 @@ def type_rows(rows: Sequence[Branch], path: str) -> tuple[tuple[Column, ...], pa
         row_at = min(faults)
         column, reason = faults[row_at]
         raise DataError(f"{path}: row {row_at + 1}, column {column!r}: {reason}")
-    return columns, table
-
-
-def find_file_column(names: Collection[str], wanted: str | None) -> str | None:
-    if wanted is not None:
-        return wanted if wanted in names else None
-    return _first_of(_FILE, names)
+    return LabelTable(path, columns, table, first_class)
 
 
 def find_columns(table: LabelTable, options: Images) -> LabelColumns:
@@ -208,7 +159,7 @@ def find_columns(table: LabelTable, options: Images) -> LabelColumns:
         wanted = getattr(options, option)
         if wanted is not None and wanted not in kinds:
             raise UsageError(f"`{option}` {wanted!r}: {table.path} has {shown(list(kinds))}")
-    file = find_file_column(kinds, options.file_column)
+    file = options.file_column or _first_of(_FILE, kinds)
     if file is None:
         raise DataError(
             f"{table.path}: no column names the images; it has {shown(list(kinds))}; "

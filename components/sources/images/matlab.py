@@ -1,15 +1,17 @@
-"""A MATLAB file (version 5) as nested Python values: mappings, lists, texts and numbers.
+"""Labels in a MATLAB file (version 5): variables as mappings, lists, texts and numbers.
 
 A struct becomes a mapping, a struct array a list of mappings, a cell array or vector a list, a
 matrix a list of its rows, an empty value None. MATLAB's numbers are doubles: whole ones become int.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.spool import local_path
+from penstock.components.sources.schema import shown
 
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _USER_BLOCK_BYTES = 512  # Size of MATLAB's header, which precedes HDF5's in version 7.3.
@@ -45,6 +47,29 @@ def read_matlab(path: str, head: bytes) -> dict[str, object]:
         reason = short_error(error, 120)
         raise DataError(f"{path}: damaged MATLAB file ({reason}); copy it again") from error
     return {name: _plain(v) for name, v in variables.items() if not name.startswith("__")}
+
+
+def label_rows(path: str, head: bytes, variable: str | None) -> list[Mapping[str, object]]:
+    """Returns the rows of the struct array `variable`; without one, those of the file's vectors.
+
+    The longest vectors are columns; shorter ones, such as names of classes, are not.
+    """
+    variables = read_matlab(path, head)
+    if variable is not None:
+        value = variables.get(variable)
+        rows = value if isinstance(value, list) else [value]  # One struct is no list.
+    else:
+        vectors = {name: value for name, value in variables.items() if isinstance(value, list)}
+        length = max(map(len, vectors.values()), default=0)
+        columns = {name: value for name, value in vectors.items() if len(value) == length}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    values = [value for row in rows if isinstance(row, Mapping) for value in row.values()]
+    if not values or any(isinstance(value, Mapping) for value in values):
+        raise DataError(
+            f"{path}: expected vectors with a value for each image; it has {shown(variables)}; "
+            "name the struct array with `labels_variable`"
+        )
+    return rows
 
 
 def _plain(value: Any) -> object:

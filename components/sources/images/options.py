@@ -28,13 +28,14 @@ class Images(KindOptions):
         labels_file: CSV, JSON or MATLAB file that maps file names to classes. Without one, the
             folder right below the input is an image's class, and classes are numbered from 0 in
             the order of their names.
-        class_names_file: Text file (one name per line), JSON list or MATLAB file with the names of
-            all classes in order. It gives all parts of a data set the same class numbers.
+        class_names_file: Text file (one name per line), JSON list or MATLAB file (`class_names`)
+            with the names of all classes in order. It gives all parts of a data set the same class
+            numbers.
         file_column: Column of the label file that names the image; by default found by its name.
         label_column: Column with its class; by default found by its name.
         text_column: Column with its class in words; by default found by its name.
-        labels_variable: Variable of a MATLAB file, or key of a JSON file, that holds the rows; by
-            default the only one that names files.
+        labels_variable: Struct array of a MATLAB file, or key of a JSON file, that holds the rows;
+            by default the vectors of the MATLAB file, or the list that the JSON file is.
         unlabelled: An image without label: `reject` it as a bad row, `keep` it, or `drop` it.
         missing_images: A label without image: `reject` it as a bad row, or `drop` it.
         layout: Store files as their `bytes`, or `resized` and encoded again, or `decoded` to uint8.

@@ -59,8 +59,9 @@ def classes(rows):
 
 @pytest.mark.parametrize("below", ["", "car_ims"])
 def test_stanford_cars(cars, read_images, tmp_path, below):
+    file = stanford_mat(tmp_path / "cars_annos.mat")
     rows, rejected = read_images(
-        cars / below, labels_file=stanford_mat(tmp_path / "cars_annos.mat")
+        cars / below, labels_file=file, labels_variable="annotations", class_names_file=file
     )
     prefix = "" if below else "car_ims/"
     assert classes(rows) == [
@@ -73,9 +74,10 @@ def test_stanford_cars(cars, read_images, tmp_path, below):
 
 def test_what_was_taken_is_said(cars, tmp_path):
     file = stanford_mat(tmp_path / "cars_annos.mat")
-    source = open_images([str(cars)], Images(labels_file=file))
+    options = Images(labels_file=file, labels_variable="annotations", class_names_file=file)
+    source = open_images([str(cars)], options)
     assert source.notes == (
-        f"labels are annotations of {file}: file from 'relative_im_path', class from 'class', "
+        f"labels are rows of {file}: file from 'relative_im_path', class from 'class', "
         "besides 'bbox_x1', 'test'; files are found by their path",
         "3 classes of 2 images",
         "5 images repeat another one's content, as 'car_ims/000001.jpg', 'car_ims/000002.jpg', "
@@ -114,31 +116,24 @@ def test_names_of_classes_from_another_file(cars, read_images, labels, tmp_path)
     assert classes(rows)[0] == ("car_ims/000001.jpg", 1, "Acura RL")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        [{"file": f"{n:06}.jpg", "class": n, "text": f"c{n}", "box": [n, 1.5]} for n in SIX],
-        {"images": [{"file": f"{n:06}.jpg", "label": n, "class_name": f"c{n}", "box": [n, 1.5]}
-                    for n in SIX], "version": 1},
-        {f"car_ims/{n:06}.jpg": {"class": n, "text": f"c{n}", "box": [n, 1.5]} for n in SIX},
-        {"files": {"path": [f"car_ims\\{n:06}.jpg" for n in SIX],
-                   "label": [1, 2, 3, 4, 5, 6], "name": ["c1", "c2", "c3", "c4", "c5", "c6"],
-                   "box": [[n, 1.5] for n in SIX]}},
-    ],
-)  # fmt: skip
-def test_json(cars, read_images, labels, content):
-    rows, rejected = read_images(cars, labels_file=labels("labels.json", content))
+@pytest.mark.parametrize("variable", [None, "images"])
+def test_json(cars, read_images, labels, variable):
+    content = [{"file": f"{n:06}.jpg", "class": n, "text": f"c{n}", "box": [n, 1.5]} for n in SIX]
+    file = labels("labels.json", {variable: content, "version": 1} if variable else content)
+    rows, rejected = read_images(cars, labels_file=file, labels_variable=variable)
     assert classes(rows) == [(f"car_ims/{n:06}.jpg", n, f"c{n}") for n in SIX]
     assert rows[1]["box"] == [2.0, 1.5]
     assert rejected == []
 
 
 def test_classes_that_are_only_texts_are_numbered_in_order(cars, read_images, labels):
-    content = {f"{n:06}.jpg": "cab" if n > 2 else "van" for n in SIX}
-    rows, _ = read_images(cars, labels_file=labels("labels.json", content))
+    content = "file,class\n" + "".join(
+        f"car_ims\\{n:06}.jpg,{'cab' if n > 2 else 'van'}\n" for n in SIX
+    )
+    rows, _ = read_images(cars, labels_file=labels("labels.csv", content))
     assert [row["image/class/label"] for row in rows] == [1, 1, 0, 0, 0, 0]
     order = labels("classes.txt", "van\ncab\n\n")
-    rows, _ = read_images(cars, labels_file=labels("l.json", content), class_names_file=order)
+    rows, _ = read_images(cars, labels_file=labels("l.csv", content), class_names_file=order)
     assert [row["image/class/label"] for row in rows] == [0, 0, 1, 1, 1, 1]
 
 
@@ -230,12 +225,8 @@ def test_images_in_no_folder(photos, encoded, read_images):
         ("l.parquet", b"PAR1" + bytes(20), r"is parquet; expected labels as CSV, JSON or MATLAB"),
         ("l.csv", "file,class\n,1\n000001.jpg,2\n", r"row 1: names no file"),
         ("l.json", '{"a": ', r"not JSON \(Expecting value"),
-        ("l.json", '{"a": [1, 2]}', r"to hold rows with a file each, but it has 'a'; name it with"),
-        (
-            "l.json",
-            '{"a": [{"file": "x"}], "b": [{"file": "x"}]}',
-            r"expected only one of its values to hold rows with a file each, but a, b do",
-        ),
+        ("l.json", '{"a": [1, 2]}', r"expected a list of objects, .*has an object with 'a'; write"),
+        ("l.json", '[1, {"file": "x"}]', r"expected a list of objects, .*has other values; write"),
         (
             "l.json",
             '[{"file": "000001.jpg", "class": 1}, {"file": "000002.jpg", "class": "b"},'
@@ -274,21 +265,34 @@ def test_a_name_that_several_images_have(photos, encoded, labels):
 
 def test_names_of_classes(labels, tmp_path):
     assert read_class_names(labels("a.txt", b"\xef\xbb\xbfcat\r\n dog \r\n")) == ("cat", "dog")
-    assert read_class_names(labels("a.json", {"classes": ["cat"]})) == ("cat",)
+    assert read_class_names(labels("a.json", ["cat"])) == ("cat",)
     assert read_class_names(stanford_mat(tmp_path / "m.mat")) == tuple(CARS)
     with pytest.raises(DataError, match=r"b.txt: names class 'cat' twice"):
         read_class_names(labels("b.txt", "cat\ncat\n"))
-    with pytest.raises(
-        DataError, match=r"c.json: no names of classes; expected a list, or one name"
-    ):
+    with pytest.raises(DataError, match=r"c.json: no names of classes; expected one name per line"):
         read_class_names(labels("c.json", {"a": 1}))
 
 
-def test_a_file_that_json_names_twice_is_refused(cars, read_images, labels):
-    file = labels("l.json", '{"000001.jpg": 1, "000002.jpg": 0, "000001.jpg": 2}')
+@pytest.mark.parametrize("variable", [None, "annotation"])
+def test_a_struct_array_of_a_mat_file_is_named(cars, tmp_path, variable):
+    file = stanford_mat(tmp_path / "cars_annos.mat")
+    with pytest.raises(DataError, match="has 'annotations', 'class_names'; name the struct array"):
+        open_images([str(cars)], Images(labels_file=file, labels_variable=variable))
+
+
+def test_one_struct_is_one_row(photos, encoded, read_images, tmp_path):
+    file = tmp_path / "labels.mat"
+    savemat(file, {"a": {"file": "1.jpg", "class": 3}})
+    root = photos("x/1.jpg", encoded())
+    rows, _ = read_images(root, labels_file=str(file), labels_variable="a")
+    assert [row["image/class/label"] for row in rows] == [3]
+
+
+def test_a_key_that_json_has_twice_is_refused(cars, read_images, labels):
+    file = labels("l.json", '[{"file": "000001.jpg", "class": 1, "class": 2}]')
     with pytest.raises(DataError) as error:
         read_images(cars, labels_file=file)
-    assert str(error.value) == f"{file}: key '000001.jpg' occurs twice; expected text, once"
+    assert str(error.value) == f"{file}: key 'class' occurs twice; expected text, once"
 
 
 def test_texts_beside_numbers_are_among_the_names_of_classes(cars, read_images, labels):
