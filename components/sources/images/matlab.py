@@ -56,7 +56,7 @@ def label_rows(path: str, head: bytes, variable: str | None) -> list[Mapping[str
     """
     variables = read_matlab(path, head)
     if variable is not None:
-        value = variables.get(variable)
+        value: Any = variables.get(variable)
         rows = value if isinstance(value, list) else [value]  # One struct is no list.
     else:
         vectors = {name: value for name, value in variables.items() if isinstance(value, list)}
