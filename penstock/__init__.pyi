@@ -2,7 +2,7 @@
 # first use from this list; type checkers and `code_digest` read it too.
 
 from . import kubeflow, nodes, recipes, sources, training
-from ._verbs import compile, ingest, init, inspect, pack, report, run
+from ._verbs import compile, diff, ingest, init, inspect, pack, report, run
 from .components.doctor.verify import verify
 from .components.errors import DataError, PenstockError, UsageError
 from .components.readers.export import export
@@ -16,6 +16,7 @@ __all__ = [
     "Rows",
     "UsageError",
     "compile",
+    "diff",
     "export",
     "ingest",
     "init",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.components.doctor.diff import DataDiff
     from penstock.components.engine.options import EngineOptions
     from penstock.components.example_gen.options import IngestOptions, SplitOptions
     from penstock.components.packing.options import PackOptions
@@ -175,6 +176,48 @@ def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> I
     from penstock.pipelines.cli.shard_tables import Inspection
 
     return Inspection(**vars(look_into(path, samples=samples, max_records=max_records)))
+
+
+def diff(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
+    *,
+    limit: float = 0.2,
+    ignore: Collection[str] = (),
+    source: KindOptions | None = None,
+    workers: int = 1,
+    root: str = "runs",
+) -> DataDiff:
+    """Compares two data sets column by column, with the distances of the ValidationGate.
+
+    Args:
+        a: A folder of shards, a split of one, a run's folder or id, or data as for `ingest`.
+        b: The same; compared with `a`.
+        limit: Distance above which a column differs, 0..1.
+        ignore: Columns to leave out, such as ids.
+        source: Options of reading data that is not in shards.
+        workers: Number of processes on this machine.
+        root: Folder in which run ids are searched.
+
+    Returns:
+        Rows, and for each column type, missing values, distance and new values; `different` are the
+        columns above the limit.
+
+    Raises:
+        DataError: Data cannot be read or has no rows.
+        UsageError: A place is neither data nor a run, or `limit` is not within 0..1.
+    """
+    from penstock.pipelines.cli.diff import run_diff
+
+    return run_diff(
+        os.fspath(a),
+        os.fspath(b),
+        limit=limit,
+        ignore=ignore,
+        source=source,
+        workers=workers,
+        root=root,
+    )
 
 
 def report(

@@ -26,8 +26,8 @@ def python(code, folder):
 
 def test_top_level_names():
     assert set(penstock.__all__) == {
-        *("compile", "export", "ingest", "init", "inspect", "pack", "predict", "report", "run"),
-        *("DataError", "PenstockError", "Rows", "UsageError", "verify", *ROOMS),
+        *("compile", "diff", "export", "ingest", "init", "inspect", "pack", "predict", "report"),
+        *("run", "DataError", "PenstockError", "Rows", "UsageError", "verify", *ROOMS),
     }
 
 

@@ -60,7 +60,7 @@ def by_name(statistics: Statistics) -> Mapping[str, FeatureStatistics]:
 
 
 def _distance(old: FeatureStatistics, new: FeatureStatistics) -> float:
-    missing = abs(_missing(old) - _missing(new))
+    missing = abs(missing_share(old) - missing_share(new))
     if not present(old) or not present(new):
         return missing
     if old.HasField("string_stats") and new.HasField("string_stats"):
@@ -84,7 +84,8 @@ def present(feature: FeatureStatistics) -> int:
     return int(_common(feature).num_non_missing)
 
 
-def _missing(feature: FeatureStatistics) -> float:
+def missing_share(feature: FeatureStatistics) -> float:
+    """Returns the share of rows without a value, 0..1."""
     common = _common(feature)
     rows = common.num_non_missing + common.num_missing
     return float(common.num_missing / rows) if rows else 1.0

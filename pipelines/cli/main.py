@@ -21,6 +21,7 @@ from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.cli import compile as compile_
 from penstock.pipelines.cli import (
     containers,
+    diff,
     doctor,
     export,
     ingest,
@@ -83,6 +84,7 @@ for _one in (
         export,
         inspect,
         verify,
+        diff,
         compile_,
         submit,
     ),

@@ -88,6 +88,13 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
     return sorted(found, key=lambda store: store.path)
 
 
+def is_run(path: str) -> bool:
+    """Returns whether a path is a metadata file or a run's folder, not data."""
+    if os.path.isdir(path):
+        return any(os.path.isfile(os.path.join(path, name)) for name in _FILES)
+    return path.endswith(_ENDINGS) and is_metadata(path)
+
+
 def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, RunRecord]]:
     """Returns all runs, the newest first; runs of one store stay in its order, as clocks differ."""
     by_store = []

@@ -1,0 +1,128 @@
+"""`penstock diff`: compares two data sets column by column."""
+
+import glob
+import os
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.components.errors import DataError, PenstockError, UsageError
+from penstock.components.files.remote import has_glob, is_remote
+from penstock.components.plain import from_plain
+from penstock.components.sources.options import Table
+from penstock.pipelines.cli.option_flags import (
+    Root,
+    SourceOptions,
+    errors_in_flags,
+    source_flags,
+    source_option,
+)
+from penstock.pipelines.terminal.tables import console, print_table
+from penstock.pipelines.terminal.work_progress import watched_rows
+
+if TYPE_CHECKING:
+    from penstock.components.doctor.diff import ColumnDiff, DataDiff
+    from penstock.components.sources.options import KindOptions
+
+_SIDE_HELP = "A folder of shards or one split of it, a run's folder or id, or data as for ingest."
+_MOST_VALUES = 3
+
+
+def command(
+    a: Annotated[str, typer.Argument(metavar="A", help=_SIDE_HELP)],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same; compared with A.")],
+    limit: Annotated[
+        float, typer.Option(min=0, max=1, help="Distance above which a column differs.")
+    ] = 0.2,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column to leave out, such as an id; repeatable."),
+    ] = None,
+    source: SourceOptions = None,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    root: Root = "runs",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare two data sets: schema, rows, missing values, distance and new values by column.
+
+    A distance is 0 for equal values and 1 for nothing in common, as in gate.max_drift; that of a
+    column on one side only is 1. Noise of numbers reaches 0.1. A run stands for the rows that it
+    read. Exit 0 if no column differs by more than the limit, 1 otherwise.
+
+    Example: penstock diff shards/Split-train trips-of-june.csv --limit 0.3
+    """
+    with errors_in_flags({**source_flags(Table), "ignore": "--ignore"}), watched_rows():
+        options = dict(source_option(text, Table) for text in source or ())
+        table = from_plain(Table, options) if options else None
+        found = run_diff(
+            *(a, b), limit=limit, ignore=ignore or (), source=table, workers=workers, root=root
+        )
+    if as_json:
+        typer.echo(found.to_json())
+    else:
+        _show(found)
+    found.raise_different()
+
+
+def run_diff(
+    a: str,
+    b: str,
+    *,
+    limit: float = 0.2,
+    ignore: Collection[str] = (),
+    source: "KindOptions | None" = None,
+    workers: int = 1,
+    root: str = "runs",
+) -> "DataDiff":
+    """Returns the differences of two data sets, each a run or a place of data."""
+    from penstock.components.doctor.diff import diff
+
+    places = [_data_of(place, root) for place in (a, b)]
+    found = diff(*places, limit=limit, ignore=ignore, source=source, workers=workers)
+    return replace(found, names=(a, b))
+
+
+def _data_of(place: str, root: str) -> str:
+    """Returns the folder of the Examples that a run read; a place of data as it is."""
+    from penstock.pipelines.runs.metadata_store import is_address
+    from penstock.pipelines.runs.stores import is_run, locate
+
+    if not is_address(place) and (
+        (os.path.exists(place) and not is_run(place))
+        or is_remote(place)
+        or (has_glob(place) and glob.glob(place, recursive=True))
+    ):
+        return place
+    try:
+        run = locate(place, root).run
+    except PenstockError as error:
+        raise UsageError(f"{place}: no such data, and no such run ({error})") from error
+    uri = run.uri("Examples")
+    if uri is None:
+        raise DataError(f"{place}: run {run.run_id} has no Examples")
+    return uri
+
+
+def _show(found: "DataDiff") -> None:
+    (a, b), rows = found.names, found.rows
+    title = f"A {a}: {rows[0]:,} rows\nB {b}: {rows[1]:,} rows"
+    headers = ("column", "distance", "type", "missing", "new in B")
+    print_table(console(), title, headers, [_line(one, found.limit) for one in found.columns])
+
+
+def _line(one: "ColumnDiff", limit: float) -> tuple[str, ...]:
+    shares = ["-" if share is None else f"{share:.1%}" for share in one.missing]
+    more = ", ..." if len(one.new) > _MOST_VALUES else ""
+    return (
+        one.column,
+        f"{one.distance:.2f}{' !' if one.distance > limit else ''}",
+        _both([kind or "-" for kind in one.kinds]),
+        _both(shares),
+        ", ".join(one.new[:_MOST_VALUES]) + more,
+    )
+
+
+def _both(sides: list[str]) -> str:
+    return sides[0] if sides[0] == sides[1] else " -> ".join(sides)
