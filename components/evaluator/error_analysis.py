@@ -20,6 +20,7 @@ from tensorflow_model_analysis.proto import config_pb2
 
 from penstock.components import image_features
 from penstock.components.evaluator import ERROR_ANALYSIS_NAME
+from penstock.components.evaluator.associations import Value, correlations, groups
 from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.tallies import KeyedSums
@@ -33,6 +34,8 @@ _MOST_WRONG = 20
 _SAMPLE_ROWS = 1_024
 _SAMPLE_BYTES = 32 << 20
 _IMPORTANCE_SECONDS = 10.0
+# Number of the most important features that are shown against the target.
+_SHOWN_AGAINST = 6
 # Stands for all labels of a single prediction but 0 and 1: a regression may have any number.
 _OTHER = math.inf
 
@@ -121,6 +124,7 @@ class ErrorAnalysis:
             target: {
                 **self._target(target, labels, predictions, slices),
                 "importance": {name: by[target] for name, by in importance.items()},
+                **_against_target(target, records, labels, predictions, importance),
             }
             for target, (labels, predictions) in known.items()
         }
@@ -190,6 +194,36 @@ class ErrorAnalysis:
                 after = _distances(known[target][0], said)
                 found[name][target] = _mean_and_error(_difference(after, before[target]))
         return found
+
+
+def _against_target(
+    target: str,
+    records: np.ndarray,
+    labels: np.ndarray,
+    predictions: np.ndarray,
+    importance: Importance,
+) -> dict[str, Any]:
+    """Returns the most important features against the target; none for several classes."""
+    names = sorted(importance, key=lambda name: -importance[name][target][0])[:_SHOWN_AGAINST]
+    if predictions.shape[1] > 1 or not names:
+        return {"against": {}, "correlations": {}}
+    rows = [tf.train.Example.FromString(record).features.feature for record in records]
+    columns = {name: [_value(row, name) for row in rows] for name in names}
+    return {
+        "against": {name: groups(columns[name], labels, predictions[:, 0]) for name in names},
+        "correlations": correlations({target or "label": labels.tolist(), **columns}),
+    }
+
+
+def _value(row: Mapping[str, tf.train.Feature], name: str) -> Value:
+    """Returns the first value of a row's feature; None if it has none."""
+    if name not in row:
+        return None
+    kind = row[name].WhichOneof("kind")
+    values = getattr(row[name], kind).value if kind else ()
+    if not values:
+        return None
+    return values[0].decode("utf-8", "replace") if kind == "bytes_list" else float(values[0])
 
 
 def _entries(record: bytes) -> dict[str, bytes]:

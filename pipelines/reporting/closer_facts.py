@@ -39,12 +39,25 @@ class Importance:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Rows with like values of a feature: their mean label and mean prediction."""
+
+    name: str
+    is_text: bool
+    rows: int
+    label: float
+    prediction: float
+
+
+@dataclass(frozen=True)
 class CloserFacts:
     """Error analysis of one target.
 
     Attributes:
         balance: Number of rows by label; empty for a regression.
         importance: Importance of the features with an effect, the most important first.
+        against: Groups of sampled rows by the values of each of the most important features.
+        correlations: Pearson's, of the target and these features with each other.
         squares_errors: Standard error of the mean squared error by slice, for a regression.
     """
 
@@ -58,6 +71,8 @@ class CloserFacts:
     actual: Sequence[float]
     predicted: Sequence[float]
     squares_errors: Mapping[str, float]
+    against: Mapping[str, Sequence[Group]]
+    correlations: Mapping[str, Mapping[str, float]]
 
     @property
     def residuals(self) -> list[float]:
@@ -95,7 +110,16 @@ def _facts(target: str, raw: Mapping[str, Any], sampled: int, words: Sequence[st
         actual,
         predicted,
         {name or OVERALL: se for name, se in (raw["squared_errors"] or {}).items()},
+        {name: [_group(one) for one in found] for name, found in raw.get("against", {}).items()},
+        raw.get("correlations", {}),
     )
+
+
+def _group(raw: Mapping[str, Any]) -> Group:
+    name = raw["name"]
+    ends = name if isinstance(name, list) else [name]
+    shown = " to ".join(one if isinstance(one, str) else compact(one) for one in ends)
+    return Group(shown, isinstance(name, str), raw["rows"], raw["label"], raw["prediction"])
 
 
 def _wrong(

@@ -182,7 +182,7 @@ def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
     curve = plots.decision_plot(
         "pr",
         "Precision and recall",
-        [(one.recall, one.precision) for one in found if one.precision is not None],
+        [(one.recall, one.precision or 0.0) for one in found if one.hits],  # from the first hit
         (at.recall, at.precision or 0.0),
         x_label="recall",
         y_label="precision",

@@ -15,6 +15,7 @@ from typing import Any
 from markupsafe import Markup
 
 from penstock.components.evaluator.evaluation import CalibrationPoint
+from penstock.pipelines.reporting.closer_facts import Group
 from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT
 from penstock.pipelines.reporting.numbers import compact
 
@@ -136,6 +137,27 @@ def slice_plot(
         axes.xaxis.set_minor_formatter(NullFormatter())
         described = f"{len(slices)} slices; over all examples {compact(overall)}"
         return _svg(figure, key, f"{metric} by slice", described)
+
+
+def group_plot(key: str, feature: str, groups: Sequence[Group]) -> Markup:
+    """Plots mean label and mean prediction of groups of rows; a line joins groups of numbers."""
+    with _axes(feature, inches=(4.4, 3.0)) as (figure, axes):
+        at = range(len(groups))
+        numbers = next((i for i, one in enumerate(groups) if one.is_text), len(groups))
+        for values, colour, marker in (
+            ([one.label for one in groups], _ONE, "o"),
+            ([one.prediction for one in groups], _TWO, "x"),
+        ):
+            axes.plot(at, values, color=colour, linestyle="", marker=marker)
+            axes.plot(at[:numbers], values[:numbers], color=colour, linewidth=1.4)
+        names = [one.name if len(one.name) < 20 else f"{one.name[:17]}..." for one in groups]
+        axes.set_xticks(at, names, rotation=35, ha="right", fontsize=8)
+        described = "; ".join(
+            f"{one.name}: label {compact(one.label)}, prediction {compact(one.prediction)},"
+            f" {one.rows} rows"
+            for one in groups
+        )
+        return _svg(figure, key, f"Target by {feature}", described)
 
 
 def actual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -> Markup:

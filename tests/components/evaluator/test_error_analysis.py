@@ -62,6 +62,12 @@ def test_error_analysis_of_a_regression_has_worst_row_and_importance(tmp_path):
     mean, error = found["importance"]["x"]
     assert 15 < mean < 35  # |2a - 2b| of two random numbers below 40 is 26.7 in the mean
     assert 1 < error < 6
+    assert found["against"].keys() == {"x", "unused"}
+    assert found["against"]["x"][0] == {
+        "name": [0, 4], "rows": 5, "label": 4, "prediction": 4
+    }  # fmt: skip
+    assert found["correlations"]["x"]["unused"] == pytest.approx(-1)
+    assert found["correlations"]["y"]["x"] > 0.9
 
 
 def test_importance_of_an_unused_feature_ignores_rounding(tmp_path):

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from penstock.pipelines.reporting.closer_facts import Importance, gather_closer
+from penstock.pipelines.reporting.closer_facts import Group, Importance, gather_closer
 from penstock.pipelines.reporting.histograms import Bar
 
 PIXEL = base64.b64decode(
@@ -26,6 +26,8 @@ def look(tmp_path, runs):
             "squared_errors": squares,
             "most_wrong": rows,
             "importance": {"area": [0.5, 0.1], "id": [0, 0], "town": [0.75, 0.2]},
+            "against": {"area": [{"name": [1, 2.5], "rows": 3, "label": 1, "prediction": 0.5}]},
+            "correlations": {"y_xf": {"y_xf": 1.0}},
         }
         text = json.dumps({"sampled": 9, "targets": {"y_xf": target}})
         (tmp_path / "error_analysis.json").write_text(text)
@@ -47,6 +49,7 @@ def test_classes_have_their_words_and_images_are_shown(look):
         Importance("area", 0.5, 1.96 * 0.1),
     ]
     assert facts.unused == ["id"]
+    assert facts.against == {"area": [Group("1 to 2.500", False, 3, 1, 0.5)]}
 
 
 def test_a_class_without_words_is_a_number(look):

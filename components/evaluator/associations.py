@@ -1,0 +1,87 @@
+"""How columns and the target go together in a sample of rows.
+
+Input: one value of each row, None where it is missing. Output: plain values, for the report.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+# More groups than these of about 1,000 rows would have means of fewer than 100 rows.
+_GROUPS = 8
+MISSING, OTHER = "missing", "other"
+
+Value = float | str | None
+
+
+def groups(
+    values: Sequence[Value], labels: np.ndarray, predictions: np.ndarray
+) -> list[dict[str, Any]]:
+    """Returns groups of rows with like values: their mean label and their mean prediction.
+
+    Numbers are grouped by quantiles if they have many values, texts by the most frequent ones.
+    `labels` and `predictions` are float64 [rows]. A group is a `name` (or the ends of a range),
+    `rows`, `label` and `prediction`.
+    """
+    names = _names(values)
+    return [
+        {
+            "name": name,
+            "rows": int(members.sum()),
+            "label": float(labels[members].mean()),
+            "prediction": float(predictions[members].mean()),
+        }
+        for name in dict.fromkeys(sorted(set(names), key=_position))
+        for members in [np.array([one == name for one in names])]
+    ]
+
+
+def _names(values: Sequence[Value]) -> list[Any]:
+    known = [value for value in values if value is not None]
+    counts = Counter(known)
+    if len(counts) <= _GROUPS:
+        return [MISSING if value is None else value for value in values]
+    if any(isinstance(value, str) for value in known):
+        kept = {value for value, _ in counts.most_common(_GROUPS - 1)}
+        return [MISSING if v is None else v if v in kept else OTHER for v in values]
+    numbers = np.array(known, np.float64)
+    ends = np.unique(np.quantile(numbers, np.linspace(0, 1, _GROUPS + 1)))
+    at = np.searchsorted(ends[1:-1], numbers, side="right")
+    found = {i: (float(numbers[at == i].min()), float(numbers[at == i].max())) for i in set(at)}
+    places = iter(at)
+    return [MISSING if value is None else found[next(places)] for value in values]
+
+
+def _position(name: Any) -> tuple[int, Any]:
+    """Sorts ranges and numbers by size, then texts, then the rest of the rows."""
+    if isinstance(name, str):
+        return (1 + (name == OTHER) + 2 * (name == MISSING), name)
+    return (0, name if isinstance(name, tuple) else (name,))
+
+
+def correlations(columns: Mapping[str, Sequence[Value]]) -> dict[str, dict[str, float]]:
+    """Returns Pearson's correlation of each two columns of numbers, over rows that have both.
+
+    A column of texts, and one whose numbers are all equal, has none.
+    """
+    numbers = {
+        name: np.array([np.nan if v is None else v for v in values], np.float64)
+        for name, values in columns.items()
+        if not any(isinstance(value, str) for value in values)
+    }
+    return {
+        name: {
+            other: r for other, their in numbers.items() if (r := _pearson(own, their)) is not None
+        }
+        for name, own in numbers.items()
+        if _pearson(own, own) is not None
+    }
+
+
+def _pearson(x: np.ndarray, y: np.ndarray) -> float | None:
+    both = np.isfinite(x) & np.isfinite(y)
+    if both.sum() < 2 or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
+        return None
+    return float(np.corrcoef(x[both], y[both])[0, 1])
