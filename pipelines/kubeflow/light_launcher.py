@@ -7,10 +7,8 @@ executor runs, both are imported, with TensorFlow's file systems.
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
 
 from penstock.pipelines.runs.submodules import submodules_only
 
@@ -50,31 +48,3 @@ def import_driver(class_path: str) -> None:
         return
     with submodules_only("tfx.components", *_PACKAGES):
         importlib.import_module(_LIGHT_DRIVER)
-
-
-def executor_operators(python: Callable[..., Any] | None = None) -> dict[Any, Any]:
-    """Returns operators for TFX's launcher that import an executor only when they run it."""
-    from tfx.orchestration.portable import (
-        base_executor_operator,
-        beam_executor_operator,
-        python_executor_operator,
-    )
-    from tfx.proto.orchestration import executable_spec_pb2
-
-    class Deferred(base_executor_operator.BaseExecutorOperator):
-        SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # the operator checks it
-        SUPPORTED_PLATFORM_CONFIG_TYPE = ()
-
-        def __init__(self, make: Callable[..., Any], **options: Any) -> None:
-            self._make = partial(make, **options)
-
-        def run_executor(self, execution_info: Any) -> Any:
-            load_tensorflow()
-            return self._make().run_executor(execution_info)
-
-    python = python or python_executor_operator.PythonExecutorOperator
-    beam = beam_executor_operator.BeamExecutorOperator
-    return {
-        executable_spec_pb2.PythonClassExecutableSpec: partial(Deferred, python),
-        executable_spec_pb2.BeamExecutableSpec: partial(Deferred, beam),
-    }

@@ -21,19 +21,15 @@ from typing import Any
 
 from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
-from tfx.orchestration.portable import launcher, runtime_parameter_utils
+from tfx.orchestration.portable import runtime_parameter_utils
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import PenstockError
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.light_launcher import (
-    executor_operators,
-    import_driver,
-    load_tensorflow,
-)
+from penstock.pipelines.kubeflow.light_launcher import import_driver, load_tensorflow
 from penstock.pipelines.runs import attempts
-from penstock.pipelines.runs.artifact_check import artifacts_checked
+from penstock.pipelines.runs.launch import launch
 from penstock.pipelines.runs.metadata_store import MetadataStore, hide_password, store_errors
 from penstock.pipelines.terminal.failures import NodeFailedError, brief
 
@@ -133,11 +129,11 @@ def _launch(
     worker_job: Mapping[str, Any] | None,
 ) -> int | None:
     node_id = node.node_info.id
-    python = None
+    options: dict[str, Any] = {"prepare": load_tensorflow}
     if worker_job is not None:
         from penstock.pipelines.kubeflow.worker_jobs import JobOperator
 
-        python = partial(JobOperator, job=worker_job)
+        options["python"] = partial(JobOperator, job=worker_job)
     deployment = runner_utils.extract_local_deployment_config(ir)
     driver = runner_utils.extract_custom_driver_spec(deployment, node_id)
     if "://" in ir.runtime_spec.pipeline_root.field_value.string_value:
@@ -145,16 +141,8 @@ def _launch(
     elif driver is not None:
         import_driver(driver.class_path)
     try:
-        with _sigterm_raises(node_id), artifacts_checked():
-            info = launcher.Launcher(
-                pipeline_node=node,
-                mlmd_connection=connection,
-                pipeline_info=ir.pipeline_info,
-                pipeline_runtime_spec=ir.runtime_spec,
-                executor_spec=runner_utils.extract_executor_spec(deployment, node_id),
-                custom_executor_operators=executor_operators(python),
-                custom_driver_spec=driver,
-            ).launch()
+        with _sigterm_raises(node_id):
+            info = launch(ir, node, connection, **options)
     except NodeFailedError:
         raise
     except PenstockError as error:

@@ -1,15 +1,18 @@
 """Runs a pipeline in this process by TFX's LocalDagRunner, with progress of each node."""
 
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from ml_metadata import errors
+from tfx.dsl.compiler import constants
 from tfx.orchestration import metadata
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.orchestration.pipeline import Pipeline
-from tfx.orchestration.portable.launcher import Launcher
+from tfx.orchestration.portable import runtime_parameter_utils
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
@@ -19,7 +22,7 @@ from penstock.components.files.spool import remove_copies
 from penstock.components.memory import release_memory
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file
-from penstock.pipelines.runs.artifact_check import artifacts_checked
+from penstock.pipelines.runs.launch import launch
 from penstock.pipelines.runs.metadata_store import SqliteStore, only_run, unusable
 from penstock.pipelines.terminal.failures import NodeFailedError, reason
 from penstock.pipelines.terminal.interrupts import CommandInterruptedError, was_interrupted
@@ -63,26 +66,30 @@ class _WatchedRunner(LocalDagRunner):
     def run_with_ir(
         self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None
     ) -> None:
-        """Removes leftovers of killed runs, then runs a compiled pipeline node by node."""
+        """Removes leftovers of killed runs, then runs a compiled pipeline node by node.
+
+        TFX's own loop has no place for checks between its nodes.
+        """
+        del run_options
         self._check(pipeline)
         clean_up(pipeline, self._connection)
-        self._progress.plan([node.pipeline_node.node_info.id for node in pipeline.nodes])
-        with (
-            artifacts_checked(),
-            listening(self._progress.tell),
-            _launches(self._launch),
-            kept_processes(),
-            ExitStack() as ended,
-        ):
+        run_id = {constants.PIPELINE_RUN_ID_PARAMETER_NAME: datetime.now().isoformat()}
+        runtime_parameter_utils.substitute_runtime_parameter(pipeline, run_id)
+        nodes = [node.pipeline_node for node in pipeline.nodes]
+        self._progress.plan([node.node_info.id for node in nodes])
+        with listening(self._progress.tell), kept_processes(), ExitStack() as ended:
             # Leaves the objects so far, a million of libraries, out of garbage collection.
             gc.freeze()
             ended.callback(gc.unfreeze)
-            super().run_with_ir(pipeline, run_options)
+            for node in nodes:
+                connection = metadata.Metadata(self._connection)
+                run = partial(launch, pipeline, node, connection)
+                self._launch(node.node_info.id, run)
 
-    def _launch(self, node: str, launch: Callable[[], Any]) -> Any:
+    def _launch(self, node: str, run: Callable[[], Any]) -> None:
         self._progress.start(node)
         try:
-            info = launch()
+            info = run()
             state = self._state(node, info)
         except BaseException as error:
             self._progress.end(node, FAILED)
@@ -108,7 +115,6 @@ class _WatchedRunner(LocalDagRunner):
             remove_copies()
             release_memory()
         self._progress.end(node, state)
-        return info
 
     def _state(self, node: str, info: Any) -> str:
         if info is None or not info.execution_id:
@@ -122,19 +128,3 @@ class _WatchedRunner(LocalDagRunner):
         is_cached = execution.last_known_state == execution.CACHED
         # Executions of a resolver are always in state CACHED, since it computes nothing.
         return "cached" if is_cached else "done"
-
-
-@contextmanager
-def _launches(through: Callable[[str, Callable[[], Any]], Any]) -> Iterator[None]:
-    """Passes each launch of a node to `through`, since LocalDagRunner has no hook for launches."""
-    stock = Launcher.launch
-
-    def launch(launcher: Launcher) -> Any:
-        node = launcher._pipeline_node.node_info.id
-        return through(node, lambda: stock(launcher))
-
-    Launcher.launch = launch
-    try:
-        yield
-    finally:
-        Launcher.launch = stock

@@ -13,16 +13,13 @@ import json
 import math
 import os
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 from tfx import types
 from tfx.dsl.io import fileio
-from tfx.orchestration.portable import outputs_utils
-from tfx.orchestration.portable.launcher import Launcher
 
 from penstock.components.errors import DataError
 from penstock.components.evaluator.evaluation import Evaluation
@@ -53,36 +50,22 @@ _STATISTICS_NAME = "FeatureStats.pb"
 ByName = Mapping[str, int]
 
 
-@contextmanager
-def rows_held() -> Iterator[None]:
-    """Checks the rows of each node that is launched in the block; TFX has no hook for it."""
-    stock = Launcher._run_executor
-
-    def run_executor(launcher: Launcher, info: Any) -> Any:
-        own = os.getpid()
-        try:
-            output = stock(launcher, info)
-        except SystemExit as error:  # TFX does not record this as a failure
-            outputs_utils.remove_output_dirs(info.output_dict)
-            raise DataError(
-                f"the code of the node called sys.exit({error.code!r}), which would end the run "
-                "before its outputs are recorded; let the function return instead"
-            ) from error
-        finally:
-            if os.getpid() != own:
-                os._exit(1)  # a fork left by the node's code must not continue the run
-        try:
-            hold_rows(info, output)
-        except BaseException:
-            outputs_utils.remove_output_dirs(info.output_dict)
-            raise
-        return output
-
-    Launcher._run_executor = run_executor
+def run_and_hold_rows(run: Callable[[Any], Any], info: Any) -> Any:
+    """Runs an executor on TFX's `ExecutionInfo`, then checks the rows; returns its output."""
+    own = os.getpid()
     try:
-        yield
+        output = run(info)
+    except SystemExit as error:  # TFX does not record this as a failure
+        raise DataError(
+            f"the code of the node called sys.exit({error.code!r}), which would end the run "
+            "before its outputs are recorded; let the function return instead"
+        ) from error
     finally:
-        Launcher._run_executor = stock
+        if os.getpid() != own:
+            os._exit(1)  # a fork left by the node's code must not continue the run
+    if not output.execution_result.code:
+        hold_rows(info, output)
+    return output
 
 
 def hold_rows(info: Any, output: Any) -> None:

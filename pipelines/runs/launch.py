@@ -1,0 +1,170 @@
+"""Launches one node by TFX's launcher, which takes our checks as its driver and its executor.
+
+TFX checks only that an artifact's path exists. Here, Examples must match their manifest, and a
+pushed model must be the served one. A changed input fails its node, even if the cache could serve
+the node. A node with a changed output is not served from the cache: it runs again. The rows of its
+outputs are held against those of its inputs.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tfx import types
+from tfx.orchestration import metadata
+from tfx.orchestration.local import runner_utils
+from tfx.orchestration.portable import (
+    base_driver_operator,
+    base_executor_operator,
+    beam_executor_operator,
+    cache_utils,
+    launcher,
+    python_driver_operator,
+    python_executor_operator,
+)
+from tfx.orchestration.portable.data_types import ExecutionInfo
+from tfx.proto.orchestration import driver_output_pb2, executable_spec_pb2, pipeline_pb2
+
+from penstock.components.errors import DataError
+from penstock.components.gates.served_model import check_served
+from penstock.components.tfrecord.checked import check_folder
+from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
+from penstock.pipelines.runs.attempts import note_failure
+from penstock.pipelines.runs.row_check import run_and_hold_rows, states_rows
+
+logger = logging.getLogger(__name__)
+
+_Artifacts = Mapping[str, Sequence[types.Artifact]]
+_PYTHON = executable_spec_pb2.PythonClassExecutableSpec
+
+
+def launch(
+    ir: pipeline_pb2.Pipeline,
+    node: pipeline_pb2.PipelineNode,
+    connection: metadata.Metadata,
+    *,
+    prepare: Callable[[], None] = lambda: None,
+    python: Callable[..., Any] = python_executor_operator.PythonExecutorOperator,
+) -> ExecutionInfo | None:
+    """Launches a node of a compiled pipeline; returns None if its condition does not hold.
+
+    `prepare` is called before an executor is imported, which a node from the cache does not need;
+    `python` is the operator of executors that are not Beam's.
+    """
+    deployment = runner_utils.extract_local_deployment_config(ir)
+    node_id = node.node_info.id
+    executor = runner_utils.extract_executor_spec(deployment, node_id)
+    return launcher.Launcher(
+        pipeline_node=node,
+        mlmd_connection=connection,
+        pipeline_info=ir.pipeline_info,
+        pipeline_runtime_spec=ir.runtime_spec,
+        executor_spec=executor,
+        custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, node_id)
+        or _PYTHON(),
+        custom_driver_operators={_PYTHON: partial(_CheckedDriver, executor=executor)},
+        custom_executor_operators={
+            _PYTHON: partial(_HeldExecutor, prepare, python),
+            executable_spec_pb2.BeamExecutableSpec: partial(
+                _HeldExecutor, prepare, beam_executor_operator.BeamExecutorOperator
+            ),
+        },
+    ).launch()
+
+
+class _CheckedDriver(base_driver_operator.BaseDriverOperator):
+    """Checks a node's input and its entry in the cache, which TFX looks up next."""
+
+    SUPPORTED_EXECUTABLE_SPEC_TYPE = (_PYTHON,)
+
+    def __init__(self, driver: Any, connection: metadata.Metadata, *, executor: Any) -> None:
+        super().__init__(driver, connection)
+        self._executor = executor
+
+    def run_driver(self, execution_info: ExecutionInfo) -> driver_output_pb2.DriverOutput:
+        try:
+            _check_examples(execution_info.input_dict)
+        except DataError as error:
+            text = f"{error}; restore it, or run again: the cache does not serve it"
+            with self._mlmd_connection as handle:
+                note_failure(handle, execution_info.pipeline_node, text)
+            raise DataError(text) from error
+        output = driver_output_pb2.DriverOutput()
+        if self._driver_spec.class_path:
+            stock = python_driver_operator.PythonDriverOperator
+            output = stock(self._driver_spec, self._mlmd_connection).run_driver(execution_info)
+        caching = execution_info.pipeline_node.execution_options.caching_options
+        if caching.enable_cache and not _are_whole(self._cached(execution_info, output)):
+            caching.enable_cache = False
+        return output
+
+    def _cached(self, info: ExecutionInfo, driver: driver_output_pb2.DriverOutput) -> _Artifacts:
+        """Returns the outputs that TFX would take from the cache, if any."""
+        properties = {
+            key: getattr(value, value.WhichOneof("value"))
+            for key, value in driver.exec_properties.items()
+        }
+        outputs = {
+            key: [_artifact(type(info.output_dict[key][0]), one) for one in several.artifacts]
+            for key, several in driver.output_artifacts.items()
+        }
+        with self._mlmd_connection as handle:
+            context = cache_utils.get_cache_context(
+                handle,
+                pipeline_node=info.pipeline_node,
+                pipeline_info=info.pipeline_info,
+                executor_spec=self._executor,
+                input_artifacts=info.input_dict,
+                output_artifacts={**info.output_dict, **outputs},
+                parameters={**info.exec_properties, **properties},
+            )
+            return cache_utils.get_cached_outputs(handle, context) or {}
+
+
+class _HeldExecutor(base_executor_operator.BaseExecutorOperator):
+    """Runs an executor, and holds the rows of its outputs against those of its inputs."""
+
+    SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # the stock operator checks it
+    SUPPORTED_PLATFORM_CONFIG_TYPE = ()
+
+    def __init__(
+        self, prepare: Callable[[], None], operator: Callable[..., Any], **options: Any
+    ) -> None:
+        self._prepare = prepare
+        self._make = partial(operator, **options)
+
+    def run_executor(self, execution_info: ExecutionInfo) -> Any:
+        self._prepare()
+        stock = self._make().with_execution_watcher(self._execution_watcher_address)
+        return run_and_hold_rows(stock.run_executor, execution_info)
+
+
+def _artifact(artifact_type: type[types.Artifact], proto: Any) -> types.Artifact:
+    artifact = artifact_type()
+    artifact.set_mlmd_artifact(proto)
+    return artifact
+
+
+def _are_whole(outputs: _Artifacts) -> bool:
+    if not all(states_rows(artifact) for several in outputs.values() for artifact in several):
+        logger.info("not taken from the cache: made by a version that counted no rows")
+        return False
+    try:
+        _check_examples(outputs)
+        for artifact in _of_type(outputs, "PushedModel"):
+            check_served(artifact)
+    except DataError as error:
+        logger.warning("not taken from the cache: %s", error)
+        return False
+    return True
+
+
+def _check_examples(artifacts: _Artifacts) -> None:
+    for artifact in _of_type(artifacts, "Examples"):
+        check_folder(artifact.uri, artifact.get_string_custom_property(MANIFEST_PROPERTY))
+
+
+def _of_type(artifacts: _Artifacts, type_name: str) -> Iterator[types.Artifact]:
+    for several in artifacts.values():
+        yield from (artifact for artifact in several if artifact.type_name == type_name)
