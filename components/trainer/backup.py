@@ -6,7 +6,6 @@ epoch that a resumed training enters in the middle, `fit` counts the steps from 
 and the train function skips those that were done before.
 """
 
-import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -18,17 +17,15 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.activity import tell
-from penstock.components.errors import DataError, UsageError, counted, short_error
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.trainer.checkpoints import Checkpoints, Saved, exported_variables
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.record import EpochRecord, best_epoch, should_stop
 from penstock.components.trainer.steps import Logs, Steps
-from penstock.components.trainer.utilisation.speed import Meter, kept_seconds
+from penstock.components.trainer.utilisation.speed import Meter
 from penstock.components.trainer.workers import Workers
-
-logger = logging.getLogger(__name__)
 
 # Target duration of a call into TensorFlow in seconds. A call itself costs a millisecond; signals
 # are noticed only at its end.
@@ -49,7 +46,6 @@ class Backup(keras.callbacks.Callback):
         start: InputStart,
         flag: InterruptFlag,
         workers: Workers | None,
-        meter: Meter,
         *,
         batch_rows: int | None,
         has_eval: bool,
@@ -57,19 +53,19 @@ class Backup(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self._steps, self._options, self._checkpoints = steps, options, checkpoints
-        self._start, self._flag, self._workers, self._meter = start, flag, workers, meter
+        self._start, self._flag, self._workers = start, flag, workers
         self._batch_rows, self._clock = batch_rows, clock
         self._has_signal = False  # of any worker; all agree
-        self._call_steps = self._test_steps = 1
+        self._test_steps = 1
         self._begin = self._end = self._passed = 0
+        self._timed_steps, self._timed_seconds = 0, 0.0  # of the epoch, without the first call
         self._saved_at: tuple[int, int] | None = None
         self._saved_seconds = clock()
         self._logs: Logs = {}
         self._restored_metrics: list[np.ndarray] = []
         self._best_values: list[np.ndarray] = []  # used without checkpoints
-        self._evaluated = 0
-        self._timer = CallTimer()
-        self.calls = CallTimer()
+        self.meter = Meter()
+        self.call_steps = 1
         self.batches: Any = None
         self.step = 0
         self.epochs: list[EpochRecord] = []
@@ -117,9 +113,13 @@ class Backup(keras.callbacks.Callback):
         self.batches = batches
         self._passed += self.model.steps_per_execution
         end = min(self._begin + self._passed, self._end)
+        every = self._options.checkpoint_every_steps
         while self.step < end:
             self.stop_if_interrupted()
-            self._call(batches, min(end, self._next_save()))
+            save = (self.step // every + 1) * every if every else end
+            self._call(batches, min(self.call_steps, min(end, save) - self.step))
+            if every and self.step % every == 0 and self.step < self._options.total_steps:
+                self.save()
         return self._logs or self.model.get_metrics_result()
 
     def run_test(self, batches: Any) -> Logs:
@@ -135,39 +135,37 @@ class Backup(keras.callbacks.Callback):
             done += ran
             if ran < count:
                 break
-        self._evaluated += done
         if not done:
             raise StopIteration
         return self.model.get_metrics_result()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._begin, self._passed, self._end = self._epochs_end, 0, self._end_of_epoch()
-        self._timer, self._logs = CallTimer(), {}
+        self._timed_steps, self._timed_seconds, self._logs = 0, 0.0, {}
         assign(self.model.metrics_variables, self._restored_metrics)
         self._restored_metrics = []
 
     def on_test_begin(self, logs: Any = None) -> None:
         self.stop_if_interrupted()
         self.save()  # an error in the evaluation loses no step of the epoch
-        self._evaluated, self._test_steps = 0, 1
+        self._test_steps = 1
 
     def on_test_end(self, logs: Any = None) -> None:
-        if not self._evaluated:
+        if not logs:
             raise DataError("eval_data is empty")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         metrics = _flat(logs or {})
         if not math.isfinite(metrics.get("val_loss", 0.0)):
             self._fail(f"the evaluation loss is {metrics['val_loss']} after step {self.step}")
-        timer = self._timer
-        per_step = timer.seconds_per_step
+        per_step = self._seconds_per_step
         record = EpochRecord(
             epoch=epoch + 1,
             step=self.step,
             steps=self.step - self._begin,
             metrics=metrics,
             learning_rate=float(tf.convert_to_tensor(self.model.optimizer.learning_rate)),
-            seconds=timer.seconds,
+            seconds=self._timed_seconds,
             seconds_per_step=per_step,
             examples_per_second=self._batch_rows / per_step
             if per_step and self._batch_rows
@@ -193,24 +191,6 @@ class Backup(keras.callbacks.Callback):
         self.save()
         raise TrainingInterruptedError(
             f"{place}: saved in {self._checkpoints.directory}; run again to go on from there"
-        )
-
-    def kept_seconds(self) -> list[float]:
-        """Returns seconds per step of further steps on one batch; the model stays as it is."""
-        if self.batches is None or not self.calls.groups:
-            return []
-        batches, self.batches = self.batches, None  # ends the reading ahead
-        try:
-            batch = self._steps.resident(next(batches))
-        except (StopIteration, tf.errors.OpError) as error:
-            logger.warning("steps without an input cannot be timed: %s", short_error(error))
-            return []
-        del batches
-        return kept_seconds(
-            self.model,
-            lambda steps: self._steps.repeat(batch, steps),
-            call_steps=self._call_steps,
-            steps=self.calls.steps,
         )
 
     def save(self) -> None:
@@ -244,12 +224,11 @@ class Backup(keras.callbacks.Callback):
         options = self._options
         return max(self.step, min(self._epochs_end + options.epoch_steps, options.total_steps))
 
-    def _next_save(self) -> int:
-        every = self._options.checkpoint_every_steps
-        return (self.step // every + 1) * every if every else self._options.total_steps
+    @property
+    def _seconds_per_step(self) -> float | None:
+        return self._timed_seconds / self._timed_steps if self._timed_steps else None
 
-    def _call(self, batches: Any, end: int) -> None:
-        count = min(self._call_steps, end - self.step)
+    def _call(self, batches: Any, count: int) -> None:
         begin = time.perf_counter()
         try:
             done, self._logs = self._steps.train(batches, count)
@@ -262,18 +241,16 @@ class Backup(keras.callbacks.Callback):
         loss = float(self._logs["loss"])
         if not math.isfinite(loss):
             self._fail(f"the loss became {loss} at step {self.step}")
+        mean, is_due = self._agree(seconds)
         if self.first_step_seconds is None:
             self.first_step_seconds = seconds  # is compiled, so not timed with the others
-            self._meter.start()
+            self.meter.start()
         else:
-            self._timer.add(done, seconds)
-            self.calls.add(done, seconds)
-            self._meter.sample()
-        mean, is_due = self._agree(seconds)
-        if self.calls.groups:
-            self._call_steps = _next_count(done, mean)
-        every = self._options.checkpoint_every_steps
-        if is_due or (every and self.step % every == 0 and self.step < self._options.total_steps):
+            self._timed_steps += done
+            self._timed_seconds += seconds
+            self.meter.add(done, seconds)
+            self.call_steps = _next_count(done, mean)
+        if is_due:
             self.save()
         self._tell(loss)
 
@@ -295,7 +272,7 @@ class Backup(keras.callbacks.Callback):
     def _tell(self, loss: float) -> None:
         total = self._options.total_steps
         text = f"step {self.step:,} of {total:,}, loss {loss:.4g}"
-        if per_step := self._timer.seconds_per_step:
+        if per_step := self._seconds_per_step:
             if self._batch_rows:
                 text += f", {self._batch_rows / per_step:,.0f} rows/s"
             text += f", {(total - self.step) * per_step:,.0f} s left"
@@ -309,39 +286,6 @@ class Backup(keras.callbacks.Callback):
             f"{what}; nothing is exported{kept}. Look for NaN, inf or wrong scales in the features "
             "(penstock inspect, the statistics), lower the learning rate or clip gradients"
         )
-
-
-class CallTimer:
-    """Steps and seconds of calls, in at most 512 groups of neighbouring calls."""
-
-    _MOST = 512
-
-    def __init__(self) -> None:
-        self.groups: list[tuple[int, float]] = []
-        self._group_calls = 1
-        self._calls = 0
-
-    def add(self, steps: int, seconds: float) -> None:
-        if self._calls % self._group_calls:
-            steps, seconds = steps + self.groups[-1][0], seconds + self.groups.pop()[1]
-        self.groups.append((steps, seconds))
-        self._calls += 1
-        if self._calls == self._MOST * self._group_calls:
-            pairs = zip(self.groups[::2], self.groups[1::2], strict=True)
-            self.groups = [(a + b, s + t) for (a, s), (b, t) in pairs]
-            self._group_calls *= 2
-
-    @property
-    def steps(self) -> int:
-        return sum(steps for steps, _ in self.groups)
-
-    @property
-    def seconds(self) -> float:
-        return sum(seconds for _, seconds in self.groups)
-
-    @property
-    def seconds_per_step(self) -> float | None:
-        return self.seconds / self.steps if self.groups else None
 
 
 def _next_count(steps: int, seconds: float) -> int:

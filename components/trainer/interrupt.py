@@ -15,13 +15,13 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class TrainingInterruptedError(PenstockError):
     """A signal stopped the training, which saved its state; the next run resumes from it."""
 
-    exit_code = 143  # Kubeflow's operator restarts workers from 128 on (`restartPolicy: ExitCode`)
+    exit_code = 143  # as of a process that SIGTERM ended
 
 
 class WorkerLostError(PenstockError):
     """Another worker has stopped or never started; all resume together when all run again."""
 
-    exit_code = 138  # this code makes it restart, too
+    exit_code = 138
 
 
 _Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]

@@ -12,12 +12,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from penstock.components.errors import DataError, UsageError, graph_cause
+from penstock.components.errors import DataError, UsageError, graph_cause, short_error
 from penstock.components.trainer.backup import Backup
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.input.input import damage_in, rows_in
@@ -33,7 +34,6 @@ from penstock.components.trainer.model_setup import (
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.record import TrainingRecord, write_training_record
 from penstock.components.trainer.steps import Steps, batches_to_trace, fitted_data, shared_data
-from penstock.components.trainer.utilisation.speed import Meter
 from penstock.components.trainer.workers import Workers, join_workers
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def train(
             steps = Steps(model, strategy)
             names = steps.build(batches_to_trace(fitted, strategy))
             _check_metric(options, names, has_eval=eval_data is not None)
-            batch_rows, meter = _batch_rows(data, strategy, workers), Meter()
+            batch_rows = _batch_rows(data, strategy, workers)
             backup = Backup(
                 steps,
                 options,
@@ -130,7 +130,6 @@ def train(
                 start,
                 flag,
                 workers,
-                meter,
                 batch_rows=batch_rows,
                 has_eval=eval_data is not None,
             )
@@ -146,8 +145,8 @@ def train(
                 with _input_errors_named(backup, data, eval_data):
                     _fit(model, fitted, eval_data, options, backup, boards)
             backup.set_model(model)
-            meter.stop()
-            speed = meter.speed(backup.calls.groups, backup.kept_seconds())
+            repeat = _on_kept_batch(steps, backup)
+            speed = backup.meter.speed(model, repeat, backup.call_steps)
             model.optimizer.finalize_variable_values(model.trainable_weights)
             exported_epoch = backup.restore_best()
             backup.stop_if_interrupted()
@@ -202,6 +201,17 @@ def _fit(
     finally:
         model.train_function = model.test_function = None
         del model._maybe_symbolic_build
+
+
+def _on_kept_batch(steps: Steps, backup: Backup) -> Callable[[int], None] | None:
+    """Returns a function that repeats steps on the run's next batch; None if there is none."""
+    batches, backup.batches = backup.batches, None  # ends the reading ahead
+    try:
+        batch = None if batches is None else steps.resident(next(batches))
+    except (StopIteration, tf.errors.OpError) as error:
+        logger.warning("steps without an input cannot be timed: %s", short_error(error))
+        return None
+    return None if batch is None else partial(steps.repeat, batch)
 
 
 class _TensorBoard(keras.callbacks.TensorBoard):

@@ -6,7 +6,6 @@ steps, so a training can stop, save and resume at any step; Keras' own `steps_pe
 constant of the graph. AutoGraph is off, as in Keras, which halves the time of tracing.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,6 @@ import keras
 import tensorflow as tf
 
 from penstock.components.isolation import isolated
-from penstock.components.trainer.utilisation.limits import available_cores
 from penstock.components.trainer.workers import Workers
 
 Logs = dict[str, float]
@@ -30,7 +28,7 @@ class Steps:
             train_step = tf.function(train_step, jit_compile=True, autograph=False)
         # An iterator's batch has several outputs, which the model's graph must not mix up.
         one = _one_step(isolated(train_step), strategy)
-        self._train = _loop(model, one, _next_in_place)
+        self._train = _loop(model, one, next)
         self._repeat = _loop(model, one, lambda batch: batch)
         self._evaluate = _evaluation(isolated(model.test_step), strategy)
 
@@ -78,13 +76,7 @@ def fitted_data(
         # Marked as endless; otherwise all workers would communicate before each step.
         endless = data.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
         return strategy.distribute_datasets_from_function(lambda _: endless)
-    if tf.config.list_logical_devices("GPU"):
-        return data
-    # On a CPU, a step may occupy a shared thread while it waits for data.
-    options = tf.data.Options()
-    if data.options().threading.private_threadpool_size is None:
-        options.threading.private_threadpool_size = math.ceil(available_cores())
-    return data.with_options(options)
+    return data
 
 
 def shared_data(data: tf.data.Dataset) -> tf.data.Dataset:
@@ -105,25 +97,6 @@ def batches_to_trace(data: Any, strategy: tf.distribute.Strategy) -> Any:
 
 def _copies_ahead(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.OneDeviceStrategy)
-
-
-def _next_in_place(batches: Any) -> Any:
-    """Fetches the next batch in the calling thread; TensorFlow's iterator uses another thread.
-
-    To change to that thread and back takes 15 us of CPU.
-    """
-    if not isinstance(batches, tf.data.Iterator) or tf.config.list_logical_devices("GPU"):
-        return next(batches)  # also a strategy's iterator for several devices
-    specs = tf.nest.flatten(batches.element_spec)
-    if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
-        return next(batches)
-    (resource,) = tf.nest.flatten(batches, expand_composites=True)
-    parts = tf.raw_ops.IteratorGetNextSync(
-        iterator=resource,
-        output_types=[spec.dtype for spec in specs],
-        output_shapes=[spec.shape for spec in specs],
-    )
-    return tf.nest.pack_sequence_as(batches.element_spec, parts)
 
 
 def _one_step(

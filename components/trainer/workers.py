@@ -19,17 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import tensorflow as tf
-from tensorflow.python.distribute import collective_all_reduce_strategy as collective
-from tensorflow.python.eager import context
 
 from penstock.components.errors import UsageError
 from penstock.components.trainer.interrupt import WorkerLostError, end_scripts_with_exit_codes
 
 _TYPES = ("chief", "worker")
-# A worker whose address answered connects within this time, unless it has died.
-_REGISTER_SECONDS = 60
-# A peer that is silent for longer than this counts as dead.
-_HEARTBEAT_SECONDS = 10
 _LOST = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
@@ -138,19 +132,13 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
     global _joined
     end_scripts_with_exit_codes()
     if _joined is None and (found := _tasks(os.environ.get("TF_CONFIG") or "{}")):
-        addresses, index, lead = found
-        if context.context()._context_handle is not None:
-            raise UsageError(
-                "TF_CONFIG names several workers, but TensorFlow was used before they connected: "
-                "call penstock.training.join_workers() first, before any other TensorFlow call"
-            )
-        _meet(addresses, index, timeout_seconds)
-        _joined = Workers(_strategy(addresses, lead), addresses, index)
+        _meet(*found, timeout_seconds)
+        _joined = Workers(_strategy(found[0]), *found)
     return _joined
 
 
-def _tasks(text: str) -> tuple[tuple[str, ...], int, dict[str, int]] | None:
-    """Returns addresses, this worker's index and tasks by type; None if there is only one task."""
+def _tasks(text: str) -> tuple[tuple[str, ...], int] | None:
+    """Returns the addresses and this worker's index; None if there is only one task."""
     try:
         config = json.loads(text)
         cluster = {kind: tasks for kind, tasks in config.get("cluster", {}).items() if tasks}
@@ -167,7 +155,7 @@ def _tasks(text: str) -> tuple[tuple[str, ...], int, dict[str, int]] | None:
             "TF_CONFIG must be JSON with a cluster of host:port by type (chief, worker) and this "
             f"one's task, got {text}"
         ) from error
-    return addresses, index, {kind: len(tasks) for kind, tasks in cluster.items()}
+    return addresses, index
 
 
 def _meet(addresses: Sequence[str], index: int, timeout_seconds: float) -> None:
@@ -215,20 +203,14 @@ def _welcome(door: socket.socket) -> None:
         pass
 
 
-def _strategy(addresses: Sequence[str], tasks: dict[str, int]) -> tf.distribute.Strategy:
-    lead = next(kind for kind in _TYPES if kind in tasks)
-    context.context().configure_coordination_service(
-        service_type="standalone",
-        service_leader=f"/job:{lead}/replica:0/task:0",
-        cluster_register_timeout_in_ms=1000 * _REGISTER_SECONDS,
-        heartbeat_timeout_in_ms=1000 * _HEARTBEAT_SECONDS,
-        coordinated_jobs=[
-            collective.coordination_config_pb2.CoordinatedJob(name=kind, num_tasks=count)
-            for kind, count in tasks.items()
-        ],
-    )
+def _strategy(addresses: Sequence[str]) -> tf.distribute.Strategy:
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
+    except RuntimeError as error:
+        raise UsageError(
+            "TF_CONFIG names several workers, but TensorFlow was used before they connected: "
+            "call penstock.training.join_workers() first, before any other TensorFlow call"
+        ) from error
     except tf.errors.OpError as error:
         raise WorkerLostError(
             f"one of the workers {', '.join(addresses)} left while they connected; restart all "

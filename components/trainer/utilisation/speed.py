@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,51 +17,61 @@ from penstock.components.trainer.utilisation.verdict import Speed
 _CGROUP = Path("/sys/fs/cgroup")
 _PARTS = 10
 _KEPT_CALLS = 5
+# At 0.2 s a call, the last 100 s; earlier ones may have read a cold cache.
+_LAST_CALLS = 512
 # A call on the kept batch has at most this share of the run's steps.
 _PART_OF_STEPS = 50
 
 
 class Meter:
-    """CPU use and GPU load from the first steady step of a training to its last."""
+    """CPU use and GPU load from the first steady step of a training on, and its last calls."""
 
     def __init__(self) -> None:
         self._began: _CpuSeconds | None = None
-        self._ended: _CpuSeconds | None = None
         self._gpus = _Gpus()
         self._busy: list[float] = []
+        self._calls: deque[tuple[int, float]] = deque(maxlen=_LAST_CALLS)
+        self._steps = 0
 
     def start(self) -> None:
         self._began = _CpuSeconds()
 
-    def sample(self) -> None:
-        """Notes the GPUs' load; call it after each call into TensorFlow."""
+    def add(self, steps: int, seconds: float) -> None:
+        """Notes a call into TensorFlow, and how busy the GPUs were."""
+        self._calls.append((steps, seconds))
+        self._steps += steps
         if (busy := self._gpus.busy_share()) is not None:
             self._busy.append(busy)
 
-    def stop(self) -> None:
-        self._ended = _CpuSeconds()
-
-    def speed(self, run: Sequence[tuple[int, float]], kept: Sequence[float]) -> Speed | None:
-        """Returns the speed; None if there are too few steps.
+    def speed(
+        self, model: keras.Model, repeat: Callable[[int], None] | None, call_steps: int
+    ) -> Speed | None:
+        """Times steps on one kept batch; returns None if there are too few steps.
 
         Args:
-            run: Steps and seconds of each call of the run.
-            kept: Mean seconds per step of each call on one kept batch.
+            model: The trained model, which stays as it is.
+            repeat: Runs a number of steps on the kept batch; None if there is no batch.
+            call_steps: Steps of a call of the run.
         """
-        parts = _parts(run)
-        if self._began is None or self._ended is None or len(parts) < 2 or len(kept) < 2:
+        if self._began is None or len(self._calls) < 2 or repeat is None:
             return None
-        cores = available_cores()
-        whole = max(self._ended.wall - self._began.wall, 1e-9) * cores
-        own = (self._ended.own - self._began.own) / whole
-        others = max(0.0, (self._ended.cgroup - self._began.cgroup) / whole - own)
-        idle = 1 - sum(self._busy) / len(self._busy) if self._busy else None
-        return Speed(parts, tuple(kept), cores, own, others, idle)
+        used, cores = _CpuSeconds(), available_cores()
+        whole = max(used.wall - self._began.wall, 1e-9) * cores
+        own = (used.own - self._began.own) / whole
+        return Speed(
+            run_seconds=_parts(list(self._calls)),
+            kept_seconds=kept_seconds(model, repeat, call_steps, self._steps),
+            steps=sum(steps for steps, _ in self._calls),
+            cores=cores,
+            own_share=own,
+            others_share=max(0.0, (used.cgroup - self._began.cgroup) / whole - own),
+            gpu_idle_share=1 - sum(self._busy) / len(self._busy) if self._busy else None,
+        )
 
 
 def kept_seconds(
-    model: keras.Model, run: Callable[[int], None], *, call_steps: int, steps: int
-) -> list[float]:
+    model: keras.Model, repeat: Callable[[int], None], call_steps: int, steps: int
+) -> tuple[float, ...]:
     """Returns the seconds per step of calls that repeat steps on one batch.
 
     The number of steps does not depend on a clock: all workers must do the same. The first call
@@ -69,16 +80,16 @@ def kept_seconds(
     count = max(1, min(call_steps, steps // _PART_OF_STEPS))
     seconds = []
     with _state_kept(model):
-        run(1)
+        repeat(1)
         for _ in range(_KEPT_CALLS):
             begin = time.perf_counter()
-            run(count)
+            repeat(count)
             seconds.append((time.perf_counter() - begin) / count)
-    return seconds
+    return tuple(seconds)
 
 
 def _parts(calls: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """Returns the mean seconds per step of up to ten parts with equally many calls."""
+    """Returns the mean seconds per step of about ten parts with equally many calls."""
     size = max(1, len(calls) // _PARTS)
     groups = [calls[begin : begin + size] for begin in range(0, len(calls), size)]
     return tuple(

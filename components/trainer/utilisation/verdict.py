@@ -2,7 +2,8 @@
 
 In: durations of the run's steps, and of the same compiled step on one batch that was kept. Out: the
 gain from an input that costs nothing, as a range. It is `unclear` only if other processes took the
-CPU time that this process could have had: it may then have waited for a core, not for its input.
+CPU time that this process could have had: it may then have waited for a core, not for its input. A
+short run whose range is wide gets no verdict.
 """
 
 import math
@@ -15,7 +16,7 @@ from penstock.components.errors import counted
 # Below 1.05 times, faster input hardly matters; above 1.33, it is worth a third or more.
 _COMPUTE_BOUND_BELOW = 1.05
 _INPUT_BOUND_ABOVE = 4 / 3
-# By so much, two equal trainings differ on a quiet machine (`penstock bench verdict`).
+# By so much, two equal trainings differ on a quiet machine.
 _LEAST_NOISE = 0.03
 # Student's t for the 95 % interval of a mean of so many values; 2 for more.
 _T = {2: 12.7, 3: 4.3, 4: 3.2, 5: 2.8, 6: 2.6, 7: 2.4, 8: 2.4, 9: 2.3, 10: 2.3}
@@ -23,14 +24,17 @@ _T = {2: 12.7, 3: 4.3, 4: 3.2, 5: 2.8, 6: 2.6, 7: 2.4, 8: 2.4, 9: 2.3, 10: 2.3}
 # the second.
 _MOST_OTHERS, _CROWDED = 0.25, 0.8
 _MOST_GPU_IDLE = 0.2
+# A range within +-30 % tells the kinds apart; a run of half a minute is as long as most are.
+_WIDE, _SHORT_SECONDS = 0.3, 30.0
 
 
 @dataclass(frozen=True)
 class Speed:
     """Durations and CPU use of a training's steps, without the first, which is compiled."""
 
-    run_seconds: Sequence[float]  # mean seconds per step of up to ten equal parts of the run
+    run_seconds: Sequence[float]  # mean seconds per step of about ten equal parts of the run
     kept_seconds: Sequence[float]  # the same of calls that repeat the step on one kept batch
+    steps: int  # steps of the run that were timed
     cores: float  # cores that this cgroup may use
     own_share: float  # share of `cores` that this process kept busy, 0..1
     others_share: float  # the same of all other processes in the cgroup
@@ -56,11 +60,17 @@ def input_gain(speed: Speed) -> Gain:
 def verdict(speed: Speed | None, batch_rows: int | None = None) -> str:
     """Returns `input-bound`, `balanced`, `compute-bound` or `unclear`, with the evidence.
 
-    Returns `unknown` without a speed: the training had too few steps to time.
+    Returns `unknown` if the training is too short to tell.
     """
     if speed is None:
         return "unknown: too few steps to time"
     gain, step = input_gain(speed), statistics.fmean(speed.run_seconds)
+    seconds = speed.steps * step
+    if gain.most > (1 + _WIDE) * gain.times and seconds < _SHORT_SECONDS:
+        return (
+            f"unknown: {speed.steps:,} steps in {seconds:.1f} s are too few to tell whether the "
+            "input limits the training; a longer training will"
+        )
     rate = f" ({batch_rows / step:,.0f} examples/s)" if batch_rows else ""
     kept = statistics.median(speed.kept_seconds)
     said = [f"{1000 * step:.2f} ms a step{rate}, {1000 * kept:.2f} ms on one kept batch"]

@@ -31,7 +31,7 @@ def record(*epochs):
         first_step_seconds=1.5,
         input_rows=103,
         batch_rows=10,
-        speed=Speed((0.25, 0.5), (0.25, 0.25), 2.0, 0.5, 0.0, None),
+        speed=Speed((0.25, 0.5), (0.25, 0.25), 8, 2.0, 0.5, 0.0, None),
     )
 
 

@@ -20,32 +20,42 @@ def test_cpu_seconds_are_the_cgroups_and_only_without_one_the_machines(tmp_path)
 
 
 @pytest.fixture
-def clocks(monkeypatch):
-    """Wall, own and cgroup CPU seconds of the start and the end, on two of 64 cores."""
+def meter(monkeypatch):
+    """A meter that reads wall, own and cgroup CPU seconds of two of 64 cores."""
     values = iter(
         [SimpleNamespace(wall=0, own=1, cgroup=5), SimpleNamespace(wall=10, own=9, cgroup=25)]
     )
     monkeypatch.setattr(speed, "_CpuSeconds", lambda: next(values))
     monkeypatch.setattr(speed, "available_cores", lambda: 2.0)
-
-
-def test_cpu_shares_are_of_the_cores_of_the_cgroup(clocks):
+    monkeypatch.setattr(speed, "kept_seconds", lambda *_: (0.1, 0.2))
     meter = Meter()
     meter.start()
-    meter.stop()
-    found = meter.speed([(4, 2.0), (4, 1.0)], [0.1, 0.2])
+    return meter
+
+
+def test_cpu_shares_are_of_the_cores_of_the_cgroup(meter):
+    meter.add(4, 2.0)
+    meter.add(4, 1.0)
+    found = meter.speed(None, print, 4)
     assert (found.run_seconds, found.kept_seconds) == ((0.5, 0.25), (0.1, 0.2))
-    assert (found.cores, found.own_share, found.others_share) == (2.0, 0.4, pytest.approx(0.6))
+    assert (found.steps, found.cores, found.own_share) == (8, 2.0, 0.4)
+    assert found.others_share == pytest.approx(0.6)
     assert found.gpu_idle_share is None
 
 
-def test_calls_become_ten_parts_and_one_call_is_too_few(clocks):
-    meter = Meter()
-    meter.start()
-    meter.stop()
-    assert len(meter.speed([(1, 1.0)] * 100, [1.0, 1.0]).run_seconds) == 10
-    assert meter.speed([(1, 1.0)], [1.0, 1.0]) is None
-    assert meter.speed([(1, 1.0)] * 100, []) is None
+def test_last_calls_become_ten_parts(meter):
+    for number in range(1000):
+        meter.add(1, 1.0 if number >= 1000 - 512 else 9.0)
+    found = meter.speed(None, print, 1)
+    assert found.run_seconds == (1.0,) * 11
+    assert found.steps == 512
+
+
+def test_without_a_second_call_or_a_batch_there_is_no_speed(meter):
+    meter.add(1, 1.0)
+    assert meter.speed(None, print, 1) is None
+    meter.add(1, 1.0)
+    assert meter.speed(None, None, 1) is None
 
 
 class Nvml:
@@ -87,7 +97,7 @@ def test_steps_on_a_kept_batch_leave_the_model_as_it_is():
         counts.append(steps)
         model.weights[0].assign_add(np.ones((2, 1)))
 
-    assert len(kept_seconds(model, run, call_steps=100, steps=1000)) == 5
+    assert len(kept_seconds(model, run, 100, 1000)) == 5
     assert counts == [1, 20, 20, 20, 20, 20]  # at most a tenth of the run's steps in all
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)

@@ -9,7 +9,9 @@ from penstock.components.trainer.utilisation.verdict import Speed, input_gain, v
 # Ten parts of a run and five calls on a kept batch of 8 ms, each within 2 % of the others.
 NOISE = (1.0, 1.01, 0.99, 1.02, 1.0, 0.98, 1.01, 1.0, 0.99, 1.0)
 KEPT = (0.00805, 0.008, 0.0081, 0.00802, 0.00798)
-QUIET = Speed(KEPT, KEPT, cores=2.0, own_share=0.1, others_share=0.02, gpu_idle_share=None)
+QUIET = Speed(
+    KEPT, KEPT, steps=10_000, cores=2.0, own_share=0.1, others_share=0.02, gpu_idle_share=None
+)
 
 
 def run_of(milliseconds, **more):
@@ -80,3 +82,14 @@ def test_idle_gpu_between_short_steps_is_told():
 
 def test_too_few_steps_are_unknown():
     assert verdict(None) == "unknown: too few steps to time"
+
+
+def test_short_run_with_a_wide_range_says_that_it_is_too_short():
+    # The steps of 3.8 s of taxi on a loaded machine.
+    short = replace(QUIET, run_seconds=(0.004, 0.011, 0.007, 0.003), steps=600)
+    assert verdict(short) == (
+        "unknown: 600 steps in 3.8 s are too few to tell whether the input limits the training; "
+        "a longer training will"
+    )
+    assert verdict(replace(short, steps=6000)).startswith("compute-bound: ")
+    assert verdict(replace(run_of(24.0), steps=100)).startswith("input-bound: ")
