@@ -82,10 +82,10 @@ def _svg(width: float, height: float, body: Sequence[str]) -> str:
 
 def dag() -> dict[str, list[str]]:
     """Returns the upstream nodes of each node of the taxi pipeline."""
-    from penstock.pipelines.taxi.config import TaxiConfig
+    from penstock.pipelines.taxi.config import Config
     from penstock.pipelines.taxi.pipeline import create_pipeline
 
-    nodes = create_pipeline(TaxiConfig()).components
+    nodes = create_pipeline(Config()).components
     return {_name(node.id): sorted(_name(up.id) for up in node.upstream_nodes) for node in nodes}
 
 

@@ -1,6 +1,5 @@
 """Finds pipelines by name or dotted path, for `run` and `compile`."""
 
-import ast
 import dataclasses
 import importlib
 import importlib.util
@@ -23,6 +22,8 @@ PIPELINES = {
     "taxi": "penstock.pipelines.taxi.pipeline:create_pipeline",
     "digits": "penstock.pipelines.digits.pipeline:create_pipeline",
 }
+# Module and class of a package's config, as `penstock init` and the pipelines above name them.
+_CONFIG_MODULE, _CONFIG = "config", "Config"
 # Part of the error of `tfx.orchestration.pipeline.Pipeline` for a long name; its other errors are
 # bugs.
 _NAME_TOO_LONG = "exceeds maximum allowed length"
@@ -68,32 +69,26 @@ def pipeline_path(name: str) -> str:
 
 
 def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
-    """Returns the config of a pipeline without importing the pipeline, which imports TFX."""
-    module, _, function = pipeline_path(name).partition(":")
-    package, beside, _ = module.rpartition(".")
+    """Returns the config of a pipeline without importing the pipeline, which imports TFX.
+
+    Returns None if there is no dataclass `Config` in a module `config` beside the pipeline's.
+    """
+    package = pipeline_path(name).partition(":")[0].rpartition(".")[0]
+    _add_working_directory()
+    module = f"{package}.{_CONFIG_MODULE}"
+    try:
+        if not package or importlib.util.find_spec(module) is None:
+            return None
+    except ModuleNotFoundError:
+        return None
+    found = getattr(importlib.import_module(module), _CONFIG, None)
+    make: Callable[[], Any] | None = found if dataclasses.is_dataclass(found) else None
+    return override(make(), changes) if make else None
+
+
+def _add_working_directory() -> None:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    found = importlib.util.find_spec(module) if beside and _exists(package) else None
-    if found is None or not found.origin or not _exists(f"{package}.config"):
-        return None
-    tree = ast.parse(Path(found.origin).read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == function and node.args.args:
-            hint = node.args.args[0].annotation
-            classes = vars(importlib.import_module(f"{package}.config"))
-            kind: Any = classes.get(hint.id) if isinstance(hint, ast.Name) else None
-            if kind is None or not dataclasses.is_dataclass(kind):
-                return None
-            make: Any = kind
-            return override(make(), changes)
-    return None
-
-
-def _exists(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _find_here() -> str:
@@ -113,8 +108,7 @@ def _find_here() -> str:
 
 def _load(path: str) -> Callable[..., Any]:
     module_name, _, function_name = path.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    _add_working_directory()
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -39,7 +39,7 @@ from penstock.training import (
 
 
 @dataclass(frozen=True)
-class DigitsConfig(ImageConfig):
+class Config(ImageConfig):
     """Options of the digits pipeline, besides those of `ImageConfig`.
 
     Attributes:

@@ -10,7 +10,7 @@ from penstock.recipes import ImageModelOptions, ModelFacts, image_model, train_i
 
 
 def build_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
-    """Build and compile the model that `config.DigitsConfig.model` names."""
+    """Build and compile the model that `config.Config.model` names."""
     return image_model(facts, options)
 
 

@@ -6,13 +6,13 @@ from tfx.orchestration.pipeline import Pipeline
 
 from penstock.nodes import ImageGate
 from penstock.pipelines.digits import data, features
-from penstock.pipelines.digits.config import DigitsConfig
+from penstock.pipelines.digits.config import Config
 from penstock.pipelines.digits.example_gen import DigitsExampleGen
 from penstock.recipes import eval_config, image_examples, training_pipeline
 from penstock.training import check_application
 
 
-def create_pipeline(config: DigitsConfig) -> Pipeline:
+def create_pipeline(config: Config) -> Pipeline:
     """Returns `training_pipeline` with a gate of images."""
     if config.model.application:
         check_application(config.model.application)
@@ -34,7 +34,7 @@ def create_pipeline(config: DigitsConfig) -> Pipeline:
     )
 
 
-def _with_digits(config: DigitsConfig) -> DigitsConfig:
+def _with_digits(config: Config) -> Config:
     folder = f"{config.folder}/data"
     source = replace(config.source, labels_file=f"{folder}/{data.LABELS}")
     return replace(config, data=f"{folder}/{data.IMAGES}", source=source)

@@ -30,7 +30,7 @@ def example_data() -> str:
 
 
 @dataclass(frozen=True)
-class TaxiConfig(TableConfig):
+class Config(TableConfig):
     """Options of the taxi pipeline, besides those of `TableConfig`.
 
     Attributes:

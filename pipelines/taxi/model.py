@@ -11,7 +11,7 @@ from penstock.recipes import ModelFacts, TableModelOptions, table_model, train_t
 
 
 def build_model(facts: ModelFacts, options: TableModelOptions) -> keras.Model:
-    """Build and compile the model with the sizes of `config.TaxiConfig.model`.
+    """Build and compile the model with the sizes of `config.Config.model`.
 
     Inputs: `numbers_xf` float32 [batch, 6] and `categories_xf` int64 [batch, 9].
     Output: float32 [batch, 1], the probability that the passenger tips well.

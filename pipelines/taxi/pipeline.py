@@ -3,11 +3,11 @@
 from tfx.orchestration.pipeline import Pipeline
 
 from penstock.pipelines.taxi import features
-from penstock.pipelines.taxi.config import TaxiConfig
+from penstock.pipelines.taxi.config import Config
 from penstock.recipes import eval_config, table_examples, training_pipeline
 
 
-def create_pipeline(config: TaxiConfig) -> Pipeline:
+def create_pipeline(config: Config) -> Pipeline:
     """Returns the `training_pipeline` of the taxi data."""
     return training_pipeline(
         "taxi",

@@ -15,7 +15,7 @@ from penstock.components.gates.baseline import LatestBlessedOfOtherDataStrategy
 from penstock.components.gates.options import GateOptions, KServeOptions
 from penstock.pipelines.blocks.pipeline import pipeline_of
 from penstock.pipelines.kubeflow.plan import plan_pipeline
-from penstock.pipelines.taxi.config import TaxiConfig
+from penstock.pipelines.taxi.config import Config
 from penstock.pipelines.taxi.pipeline import create_pipeline
 
 
@@ -80,7 +80,7 @@ def test_base_model_was_blessed_and_trained_on_other_data(runs):
 
 
 def test_resolvers_are_nodes_of_a_compiled_pipeline(tmp_path):
-    config = replace(TaxiConfig(), root=str(tmp_path), last_spans=3, start_from="blessed")
+    config = replace(Config(), root=str(tmp_path), last_spans=3, start_from="blessed")
     tasks = {task.node_id: task for task in plan_pipeline(create_pipeline(config)).tasks}
     assert tasks["Spans"].upstream == ("shardedexamplegen",)
     assert "spans" in tasks["Transform"].upstream
@@ -93,7 +93,7 @@ def test_base_model_path_and_digest_are_trainer_options(tmp_path):
     (tmp_path / "base.keras").write_bytes(b"weights")
 
     def options(start_from):
-        config = replace(TaxiConfig(), root=str(tmp_path), start_from=start_from)
+        config = replace(Config(), root=str(tmp_path), start_from=start_from)
         nodes = {node.id: node for node in create_pipeline(config).components}
         assert "BaseModel" not in nodes
         found = json.loads(nodes["Trainer"].exec_properties["custom_config"])
@@ -107,7 +107,7 @@ def test_base_model_path_and_digest_are_trainer_options(tmp_path):
 def test_drift_limit_gives_the_gate_the_statistics_blessed_last(tmp_path):
     def gate(**limits):
         pipeline = create_pipeline(
-            replace(TaxiConfig(), root=str(tmp_path), gate=GateOptions(**limits))
+            replace(Config(), root=str(tmp_path), gate=GateOptions(**limits))
         )
         node = next(node for node in pipeline.components if node.id == "ValidationGate")
         (task,) = [one for one in plan_pipeline(pipeline).tasks if one.node_id == "ValidationGate"]
@@ -123,7 +123,7 @@ def test_drift_limit_gives_the_gate_the_statistics_blessed_last(tmp_path):
 
 
 def test_kserve_without_storage_is_refused(tmp_path):
-    config = replace(TaxiConfig(), root="/penstock/taxi", kserve=KServeOptions(name="taxi"))
+    config = replace(Config(), root="/penstock/taxi", kserve=KServeOptions(name="taxi"))
     with pytest.raises(UsageError, match=r"^kserve.storage must say what KServe calls the folder"):
         create_pipeline(replace(config, root=str(tmp_path)))
     options = replace(config.kserve, folder="gs://models/taxi", canary_percent=10)
@@ -147,12 +147,12 @@ def test_kserve_without_storage_is_refused(tmp_path):
 )
 def test_option_without_its_node_is_refused(changes, message):
     with pytest.raises(UsageError, match=message):
-        pipeline_of("mine", replace(TaxiConfig(), **changes), [])
+        pipeline_of("mine", replace(Config(), **changes), [])
 
 
 def test_options_outside_their_range_are_refused():
     with pytest.raises(UsageError, match=r"^`last_spans` must be at least 1, got 0$"):
-        replace(TaxiConfig(), last_spans=0)
+        replace(Config(), last_spans=0)
 
 
 @pytest.mark.slow

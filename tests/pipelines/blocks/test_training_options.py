@@ -8,8 +8,8 @@ import pytest
 from penstock.components.errors import UsageError
 from penstock.pipelines.blocks.config import TableConfig
 from penstock.pipelines.blocks.training_options import read_options, training_options
-from penstock.pipelines.digits.config import DigitsConfig
-from penstock.pipelines.taxi.config import TaxiConfig
+from penstock.pipelines.digits import config as digits
+from penstock.pipelines.taxi import config as taxi
 
 RUN_FN = "penstock.pipelines.taxi.model.run_fn"
 
@@ -23,7 +23,7 @@ class OwnConfig(TableConfig):
     model: Model = Model()
 
 
-@pytest.mark.parametrize("config", [TaxiConfig(), DigitsConfig(), OwnConfig()])
+@pytest.mark.parametrize("config", [taxi.Config(), digits.Config(), OwnConfig()])
 def test_options_reach_run_fn_with_their_types(config):
     custom_config = json.loads(json.dumps(training_options(config, RUN_FN, packed=True)))
     found = read_options(custom_config)

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from penstock.components.errors import DataError, UsageError
 from penstock.components.plain import override
 from penstock.pipelines.blocks.config import ImageModelOptions
-from penstock.pipelines.digits.config import DigitsConfig
+from penstock.pipelines.digits.config import Config
 from penstock.pipelines.digits.data import write_digits
 
 
@@ -70,7 +70,7 @@ def test_options_outside_their_range_are_refused(options, changes, message):
 
 def test_digits_labels_without_data_are_refused():
     with pytest.raises(UsageError, match="labels_file: give data as well"):
-        override(DigitsConfig(), {"source": {"labels_file": "labels.csv"}})
+        override(Config(), {"source": {"labels_file": "labels.csv"}})
 
 
 def test_example_in_the_config_docstring_is_valid():
@@ -78,7 +78,7 @@ def test_example_in_the_config_docstring_is_valid():
 
     lines = config.__doc__.splitlines()
     example = "\n".join(line for line in lines[lines.index("    data: cars_train") :])
-    changed = override(DigitsConfig(), yaml.safe_load(example))
+    changed = override(Config(), yaml.safe_load(example))
     assert changed.model.application == "InceptionResNetV2"
     assert changed.model.augment.flip_horizontal
     assert (changed.input.height, changed.input.cache) == (299, "none")
@@ -89,7 +89,7 @@ def test_unknown_application_is_refused_before_the_run(tmp_path):
     from penstock.pipelines.digits.pipeline import create_pipeline
 
     config = override(
-        DigitsConfig(),
+        Config(),
         {"root": str(tmp_path), "model": {"application": "VGG99", "train_base": True}},
     )
     with pytest.raises(UsageError, match=r"application must be one of .* got 'VGG99'"):

@@ -13,7 +13,7 @@ from penstock.pipelines.kubeflow.compile import compile_pipeline
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.recipe import Recipe, build_ir, graph_of, run_options
 from penstock.pipelines.kubeflow.resources import Volume
-from penstock.pipelines.taxi.config import TaxiConfig
+from penstock.pipelines.taxi.config import Config
 
 USER_CODE = Path(__file__).parents[1] / "user_code"
 IMAGE = "registry.example/penstock@sha256:" + "0" * 64
@@ -45,8 +45,8 @@ def test_named_options_and_their_values_are_parameters(recipe):
 
 
 def test_default_parameters_are_those_that_the_config_has():
-    assert run_options(TaxiConfig()) == {
-        "data": TaxiConfig().data,
+    assert run_options(Config()) == {
+        "data": Config().data,
         "train.max_steps": 160,
         "input.batch_size": 256,
         "model.learning_rate": 0.01,
