@@ -81,9 +81,10 @@ def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
             return None
     except ModuleNotFoundError:
         return None
-    found = getattr(importlib.import_module(module), _CONFIG, None)
-    make: Callable[[], Any] | None = found if dataclasses.is_dataclass(found) else None
-    return override(make(), changes) if make else None
+    kind = getattr(importlib.import_module(module), _CONFIG, None)
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        return None
+    return override(kind(), changes)
 
 
 def _add_working_directory() -> None:
