@@ -7,7 +7,7 @@ from .components.trainer.base_model import warm_started
 from .components.trainer.checkpoints import resume_dir
 from .components.trainer.export import TransformGraph, export_model
 from .components.trainer.images.applications import ApplicationBase, check_application
-from .components.trainer.images.augmentation import Augmentation, augment_in_input
+from .components.trainer.images.augmentation import Augmentation
 from .components.trainer.images.augmentation_options import AugmentOptions
 from .components.trainer.images.serving import decode_features, serve_images
 from .components.trainer.input.images import IMAGE, LabelFn
@@ -37,7 +37,6 @@ __all__ = [
     "TrainingInterruptedError",
     "TransformGraph",
     "WorkerLostError",
-    "augment_in_input",
     "check_application",
     "decode_features",
     "export_model",

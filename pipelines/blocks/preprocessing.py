@@ -193,30 +193,25 @@ def label_values(label: Column) -> tf.Tensor:
 
 
 def image_classes(
-    inputs: Columns, *, image: str | Sequence[str] = names.ENCODED, label: str = names.LABEL
+    inputs: Columns, *, image: str = names.ENCODED, label: str = names.LABEL
 ) -> dict[str, tf.Tensor]:
     """A `preprocessing_fn` that returns image and label unchanged and lists the classes.
 
     Args:
-        inputs: Raw features by name; [batch, 1] or sparse [batch, <=1], int64 or string; pixels
-            that are floats [batch, ...].
-        image: Name of the image feature, or several names.
+        inputs: Raw features by name; [batch, 1] or sparse [batch, <=1], int64 or string.
+        image: Name of the image feature.
         label: Name of the feature with the class, a whole number.
 
     Returns:
-        The stored images, and the label, int64 [batch, 1], by the name of its `Target`.
+        The stored image, and the label, int64 [batch, 1], by the name of its `Target`.
     """
     number = dense_column(inputs[label])
     text = tf.strings.as_string(number)
     # A class without a name in the data gets its number as name.
     words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
     tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
-    images = [image] if isinstance(image, str) else image
-    stored = {name: inputs[name] for name in (*images, *_SIZES) if name in inputs}
-    return {
-        **{n: c if c.dtype == tf.float32 else dense_column(c) for n, c in stored.items()},
-        transformed_name(label): number,
-    }
+    stored = {name: dense_column(inputs[name]) for name in (image, *_SIZES) if name in inputs}
+    return {**stored, transformed_name(label): number}
 
 
 def _nothing(inputs: Columns, dtype: tf.DType) -> tf.Tensor:

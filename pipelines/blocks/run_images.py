@@ -4,7 +4,6 @@ Transform runs `image_classes`, which does not decode the images: decoded, they 
 times the space of the data.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import tensorflow as tf
@@ -36,20 +35,19 @@ def train_images(
     fn_args: FnArgs,
     build_model: BuildModel,
     *,
-    image: str | Sequence[str] = names.ENCODED,
+    image: str = names.ENCODED,
     label: str = names.LABEL,
 ) -> None:
     """Trains a model, compares it with the best constant, and exports it.
 
-    Besides the signatures of `export_model`, the SavedModel has `serve_images` for encoded images,
-    unless a row has several images or pixels are floats.
+    Besides the signatures of `export_model`, the SavedModel has `serve_images` for encoded images.
 
     Args:
         fn_args: Arguments from TFX, with the `training_options` in `custom_config`; the files are
             those of the ExampleGen, because images are not transformed.
         build_model: Function that returns a compiled model from the `ModelFacts` and the config's
             `model`; see `image_model`.
-        image: Name of the image feature, or several names, as in `image_classes`.
+        image: Name of the image feature, as in `image_classes`.
         label: Name of the feature with the class, as in `image_classes`.
 
     Raises:
@@ -66,8 +64,7 @@ def train_images(
     targets, to_label = (target,), _label_fn(transform, target)
     open_input = partial(Input.images, options=images, image=image, label=label, label_fn=to_label)
     train_data = open_input(fn_args.train_files)
-    shape = (images.height, images.width, images.channels)
-    inputs = dict.fromkeys([IMAGE] if isinstance(image, str) else image, shape)
+    inputs = {IMAGE: (images.height, images.width, images.channels)}
 
     def labels() -> dict[str, LabelFacts]:
         return {target.label: label_facts(_labels(fn_args, to_label, label), target)}
@@ -83,16 +80,13 @@ def train_images(
     )
     if trained is None:
         return
-    stored, signatures = train_data.stored(), {}
-    if IMAGE in stored and stored[IMAGE].dtype == tf.uint8:
-        signatures[SERVE_IMAGES] = serve_images(trained.model, images, texts)
     export_model(
         trained.model,
         fn_args.serving_model_dir,
         label=label,
         transform=transform,
-        prepare=decode_features(stored, images),
-        signatures=signatures,
+        prepare=decode_features(train_data.stored(), images),
+        signatures={SERVE_IMAGES: serve_images(trained.model, images, texts)},
     )
     trained.discard_checkpoints()
 

@@ -1,13 +1,11 @@
-"""Random augmentation of training images by Keras layers, inside the model or in the input.
+"""Random augmentation of training images by Keras layers, inside the model.
 
 Input and output: images [batch, height, width, channels] with values 0..255.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 
@@ -47,40 +45,6 @@ class Augmentation(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return input_shape
-
-
-class _GivenSeed(keras.random.SeedGenerator):
-    """Generator of seeds that depend only on a given seed, not on earlier calls."""
-
-    given: Any = None
-    draws: int = 0
-
-    def next(self, ordered: bool = True) -> Any:
-        self.draws += 1
-        seed = tf.random.experimental.stateless_fold_in(self.given, self.draws)
-        return tf.cast(seed, self.state.dtype)
-
-
-def augment_in_input(
-    options: AugmentOptions, *, channels: int = 3
-) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Returns a function from a batch of uint8 images and a seed to a changed batch.
-
-    For `Input.images(augment=...)`. The arguments mean the same as those of `Augmentation`.
-    """
-    augmentation = Augmentation(options, seed=0, channels=channels)
-    seeds = _GivenSeed(0)
-    for change in augmentation.changes:
-        if hasattr(change, "generator"):
-            change.generator = seeds
-
-    def augment(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        tf.debugging.assert_type(images, tf.uint8, "augment floats in the model, not in the input")
-        seeds.given, seeds.draws = seed, 0
-        changed = augmentation(tf.cast(images, tf.float32), training=True)
-        return tf.cast(tf.clip_by_value(tf.round(changed), 0.0, 255.0), tf.uint8)
-
-    return augment
 
 
 def _moves(options: AugmentOptions, seed: int | None) -> list[keras.Layer]:

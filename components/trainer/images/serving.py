@@ -10,28 +10,21 @@ from penstock.components import image_features as names
 from penstock.components.trainer.export import Prepare, Signature
 from penstock.components.trainer.input.image_decode import decode_whole
 from penstock.components.trainer.input.image_storage import StoredImages
-from penstock.components.trainer.input.images import IMAGE, Stored
+from penstock.components.trainer.input.images import IMAGE
 from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.serving import Served, named
 
 
-def decode_features(stored: Stored, options: ImageInputOptions) -> Prepare:
+def decode_features(stored: StoredImages, options: ImageInputOptions) -> Prepare:
     """Returns a function from parsed features to the model's inputs, for `export_model(prepare=)`.
 
-    Its input is each image as it is stored: floats as [batch, ...]; raw pixels of varying size with
-    their height and width. Its output is that of the training input: `{"image": [batch, height,
-    width, channels]}`.
+    Its input is the image as it is stored: raw pixels of varying size with their height and width.
+    Its output is that of the training input: `{"image": [batch, height, width, channels]}`.
     """
 
     def prepare(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        images = {}
-        for name, one in stored.items():
-            columns = {
-                n: features[n] if features[n].dtype == tf.float32 else tf.reshape(features[n], [-1])
-                for n in one.spec
-            }
-            images[name] = _decoded(columns, one, options)
-        return images
+        columns = {name: tf.reshape(features[name], [-1]) for name in stored.spec}
+        return {IMAGE: _decoded(columns, stored, options)}
 
     return prepare
 
@@ -64,4 +57,4 @@ def _decoded(
 ) -> tf.Tensor:
     decode = partial(decode_whole, stored=stored, options=options)
     size = [options.height, options.width, options.channels]
-    return tf.map_fn(decode, columns, fn_output_signature=tf.TensorSpec(size, stored.dtype))
+    return tf.map_fn(decode, columns, fn_output_signature=tf.TensorSpec(size, tf.uint8))

@@ -1,7 +1,7 @@
 """Decodes stored images to tensors of one size: the same ops in training and serving.
 
-Input: a JPEG or PNG, or pixels, as `image_storage` found. Output: [height, width, channels] in the
-dtype that is stored (uint8 for files). Resizing is bilinear without antialiasing, like
+Input: a JPEG or PNG, or pixels, as `image_storage` found. Output: uint8 [height, width, channels].
+Resizing is bilinear without antialiasing, like
 `keras.utils.image_dataset_from_directory`: if an image is more than twice too large, some pixels
 have no effect, unless `scaled_decode` lets libjpeg average squares of 2, 4 or 8 pixels a side.
 """
@@ -101,14 +101,9 @@ def _at_scale(
 
 
 def _pixels(features: Features, stored: StoredImages, channels: int) -> tf.Tensor:
-    """Returns [height, width, channels] from raw or serialized pixels."""
-    values = features[stored.image]
+    """Returns uint8 [height, width, channels] from raw pixels."""
+    values = tf.io.decode_raw(features[stored.image], tf.uint8)
     size = [features[name] for name in stored.sizes] or stored.first_size
-    if stored.form == "bytes":
-        values = tf.io.decode_raw(values, stored.dtype)
-    elif stored.form == "tensor":
-        values = tf.io.parse_tensor(values, stored.dtype)
-        size = tf.unstack(tf.shape(values)[:2], 2)
     image = tf.reshape(values, tf.stack([*size, stored.channels]))
     image = tf.ensure_shape(image, [None, None, stored.channels])
     if stored.channels == channels:

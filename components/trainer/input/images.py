@@ -15,14 +15,12 @@ Every pass yields every image exactly once and ends before the next begins; ever
 is full; and a seed decides the order, so a training can resume at any step.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from math import gcd
 from typing import Any
 
 import tensorflow as tf
 
-from penstock.components.isolation import isolated
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.trainer.input.cache import cached
 from penstock.components.trainer.input.common import (
@@ -58,9 +56,6 @@ IMAGE = "image"
 """Name of the model's image input if there is only one: [batch, height, width, channels]."""
 
 LabelFn = Callable[[Any], Any]
-BatchFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-# Storage by the name of the model's input.
-Stored = Mapping[str, StoredImages]
 
 
 class ImageInput(Input):
@@ -71,16 +66,14 @@ class ImageInput(Input):
         self,
         source: InputSource,
         options: ImageInputOptions,
-        image: str | Sequence[str],
+        image: str,
         label: str | Sequence[str],
         label_fn: LabelFn | None,
-        augment: BatchFn | None,
     ) -> None:
-        super().__init__(source, options, (label_fn, augment))
-        self._features = {IMAGE: image} if isinstance(image, str) else {n: n for n in image}
-        self._label, self._label_fn, self._augment = label, label_fn, augment
+        super().__init__(source, options, label_fn)
+        self._image, self._label, self._label_fn = image, label, label_fn
 
-    def stored(self, *, split: str = "train") -> Stored:
+    def stored(self, *, split: str = "train") -> StoredImages:
         """Returns how the images are stored, from the first record; see `decode_features`."""
         return self._stored(find_input(self.source, split=split))
 
@@ -105,7 +98,7 @@ class ImageInput(Input):
             streams = [_stream(_pass, passes) for passes in shares]
             images = parallel_map(taken_in_turn(streams, share_rows), whole)
         batches = images.batch(batch_size, drop_remainder=True)
-        return self._labelled(self._augmented(batches, shares, batch_size))
+        return self._labelled(batches)
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files = find_input(self.source, split=split)
@@ -117,20 +110,17 @@ class ImageInput(Input):
     def _columns(self, split: str) -> tuple[InputFiles, int, bool]:
         return find_input(self.source, split=split), 2, True
 
-    def _stored(self, files: InputFiles) -> Stored:
+    def _stored(self, files: InputFiles) -> StoredImages:
         label_spec = self._label_spec()
 
-        def parse(record: tf.Tensor) -> Stored:
+        def parse(record: tf.Tensor) -> StoredImages:
             example = parse_example(record.numpy())
             there = example.context.feature if example else {}
-            if not {*self._features.values(), *label_spec}.issubset(there):
+            if not {self._image, *label_spec}.issubset(there):
                 has = ", ".join(sorted(there))
                 raise tf.errors.InvalidArgumentError(None, None, f"it has {has}")
             tf.io.parse_single_example(record, label_spec)
-            return {
-                name: stored_as(there, feature, self.options)
-                for name, feature in self._features.items()
-            }
+            return stored_as(there, self._image, self.options)
 
         return first_record(files, parse, _NAMED)
 
@@ -138,46 +128,15 @@ class ImageInput(Input):
         labels = [self._label] if isinstance(self._label, str) else self._label
         return dict.fromkeys(labels, tf.io.FixedLenFeature([], tf.int64))
 
-    def _parser(self, stored: Stored, decode: Callable[..., tf.Tensor]) -> Callable[..., Any]:
-        spec, label = self._label_spec(), self._label
-        for one in stored.values():
-            spec.update(one.spec)
+    def _parser(self, stored: StoredImages, decode: Callable[..., tf.Tensor]) -> Callable[..., Any]:
+        spec, label = {**self._label_spec(), **stored.spec}, self._label
 
         def parse(record: tf.Tensor, *more: tf.Tensor) -> tuple[dict[str, tf.Tensor], Any]:
             features = tf.io.parse_single_example(record, spec)
             raw = features[label] if isinstance(label, str) else {n: features[n] for n in label}
-            return {name: decode(features, *more, stored=one) for name, one in stored.items()}, raw
+            return {IMAGE: decode(features, *more, stored=stored)}, raw
 
         return parse
-
-    def _augmented(
-        self, batches: tf.data.Dataset, shares: list[Passes], batch_size: int
-    ) -> tf.data.Dataset:
-        """Returns batches whose images are changed with numbered seeds.
-
-        The numbers continue after a resume, and do not depend on the number of workers.
-        """
-        if self._augment is None:
-            return batches
-        change = isolated(tf.function(self._augment))
-        passes = shares[0]
-        share_parts = passes.step_rows // gcd(batch_size, passes.step_rows)
-        batch_parts = batch_size * share_parts // passes.step_rows
-        own_parts = share_parts * len(shares)
-
-        def changed(images: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
-            found = []
-            for at, part in enumerate(tf.split(images, batch_parts)):
-                own = batch * batch_parts + at
-                step = passes.step + own // own_parts
-                first = step * passes.order.shares + passes.order.share
-                found.append(change(part, passes.seed_of(first * share_parts + own % own_parts)))
-            return tf.concat(found, 0) if batch_parts > 1 else found[0]
-
-        return parallel_map(
-            tf.data.Dataset.zip((batches, tf.data.Dataset.range(ENDLESS))),
-            lambda batch, n: ({k: changed(v, n) for k, v in batch[0].items()}, batch[1]),
-        )
 
     def _labelled(self, batches: tf.data.Dataset) -> tf.data.Dataset:
         to_label = self._label_fn or (lambda raw: raw)

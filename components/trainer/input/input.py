@@ -16,7 +16,7 @@ from penstock.components.trainer.input.parsing import Spec
 from penstock.components.trainer.input.start import InputStart
 
 if TYPE_CHECKING:
-    from penstock.components.trainer.input.images import BatchFn, ImageInput, LabelFn
+    from penstock.components.trainer.input.images import ImageInput, LabelFn
 
 # Name of a dataset's attribute that holds its `Input` and split, for `damage_in`.
 _ORIGIN = "penstock_origin"
@@ -39,11 +39,11 @@ class Input(ABC):
     kind: ClassVar[str]
 
     def __init__(
-        self, source: InputSource, options: InputOptions, functions: Sequence[Any] = ()
+        self, source: InputSource, options: InputOptions, function: Callable[..., Any] | None = None
     ) -> None:
         self.source = source
         self.options = options
-        self._has_user_code = any(function is not None for function in functions)
+        self._has_user_code = function is not None
 
     # The kinds are imported when called: they subclass this class and need further modules.
 
@@ -107,33 +107,27 @@ class Input(ABC):
         source: InputSource,
         *,
         options: ImageInputOptions,
-        image: str | Sequence[str] = names.ENCODED,
+        image: str = names.ENCODED,
         label: str | Sequence[str] = names.LABEL,
         label_fn: "LabelFn | None" = None,
-        augment: "BatchFn | None" = None,
     ) -> "ImageInput":
         """Returns an input of images: encoded, or stored as pixels.
 
-        Batches are `({"image": [batch, height, width, channels]}, label)`, uint8, or float32 if the
-        stored pixels are floats. If there are several images, each has the name of its feature.
+        Batches are `({"image": uint8 [batch, height, width, channels]}, label)`.
 
         Args:
             source: See `Input`.
             options: Size, shuffling and speed.
             image: The feature that holds an image: a JPEG, PNG, BMP or GIF (its first frame); or
-                raw pixels, as bytes of uint8 or float32 or as a list of floats, with the record's
-                height and width, else the wanted ones; or such a tensor, serialized. Or several
-                features, whose images are all resized to the same size.
+                raw uint8 pixels, with the record's height and width, else the wanted ones.
             label: The feature that the label is made from, one integer per image; or several, and
                 the label is a mapping by name.
             label_fn: Function from that feature, int64 [batch], to the label, int64 [batch]; None
                 uses the feature unchanged.
-            augment: Function from a training batch of images, [batch, height, width, channels], and
-                a seed, int64 [2], to changed images; images of one row have the same seed.
         """
         from penstock.components.trainer.input.images import ImageInput
 
-        return ImageInput(source, options, image, label, label_fn, augment)
+        return ImageInput(source, options, image, label, label_fn)
 
     def train(
         self,

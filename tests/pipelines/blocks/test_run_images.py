@@ -1,6 +1,5 @@
 from types import SimpleNamespace
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -131,41 +130,3 @@ def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
     assert served["text"].numpy().tolist() == [b"0", b"1"]
     of_example = model.signatures["serving_default"](tf.constant([example(image=encoded[1])]))
     assert np.argmax(next(iter(of_example.values()))) == 1
-
-
-@pytest.mark.slow
-def test_train_images_on_pairs_of_file_and_float_pixels(tmp_path):
-    chance = np.random.default_rng(0)
-    left = [np.full((9, 8, 3), shade, np.uint8) for shade in chance.integers(0, 256, 64)]
-    right = [np.full((8, 8, 3), shade, np.float32) for shade in chance.random(64)]
-    labels = [int(one.mean() / 255 > other.mean()) for one, other in zip(left, right, strict=True)]
-    files = [tf.io.encode_png(one).numpy() for one in left]
-    with tf.io.TFRecordWriter(str(tmp_path / "pairs.tfrecord")) as writer:
-        for row in zip(files, right, labels, strict=True):
-            writer.write(example(**dict(zip(("left", "right", "brighter"), row, strict=True))))
-
-    def build_model(facts, options):
-        inputs = {name: keras.Input(shape, name=name) for name, shape in facts.inputs.items()}
-        means = [keras.layers.GlobalAveragePooling2D()(one) for one in inputs.values()]
-        seen = keras.layers.Concatenate()([means[0] / 255, means[1]])
-        model = keras.Model(inputs, keras.layers.Dense(2, activation="softmax")(seen))
-        model.compile(keras.optimizers.Adam(0.3), "sparse_categorical_crossentropy")
-        return model
-
-    model = trained(
-        tmp_path,
-        [str(tmp_path / "pairs.tfrecord")],
-        [
-            {"left": [b"-"], "right": one.ravel(), "brighter": [label]}
-            for one, label in zip(right, labels, strict=True)
-        ],
-        {"left": ([1], tf.string), "right": ([192], tf.float32), "brighter": ([1], tf.int64)},
-        build_model,
-        {"image": ["left", "right"], "label": "brighter"},
-    )
-    assert set(model.signatures) == {"predict_features", "serving_default", "transform_features"}
-    bright, dark = np.full((8, 8, 3), 0.9, np.float32), np.full((8, 8, 3), 0.1, np.float32)
-    half = tf.io.encode_png(np.full((8, 8, 3), 128, np.uint8)).numpy()
-    rows = [example(left=half, right=bright), example(left=half, right=dark)]
-    served = model.signatures["serving_default"](tf.constant(rows))
-    assert np.argmax(next(iter(served.values())), axis=1).tolist() == [0, 1]

@@ -5,8 +5,6 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.trainer.images.augmentation import augment_in_input
-from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.images.serving import serve_images
 from penstock.components.trainer.input import cache as image_input_cache
 from penstock.components.trainer.input.image_decode import (
@@ -16,7 +14,6 @@ from penstock.components.trainer.input.image_decode import (
 from penstock.components.trainer.input.image_storage import StoredImages
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions
-from penstock.components.trainer.input.start import InputStart
 
 COUNT = 23
 
@@ -141,59 +138,27 @@ def test_each_worker_reads_files_of_its_own(source):
     assert sorted(parts) == list(range(COUNT))
 
 
-def test_labels_and_images_can_be_changed(source):
+def test_labels_can_be_changed(source):
     data = Input.images(
         source,
         options=options(),
         label_fn=lambda raw: raw[:, None] + 100,
-        augment=lambda images, seed: 255 - images,
     ).train()
     features, label = next(iter(data))
     assert label.shape == (5, 1)
-    expected = 255 - 10 * (label.numpy()[:, 0] - 100)
+    expected = 10 * (label.numpy()[:, 0] - 100)
     np.testing.assert_array_equal(features["image"][:, 0, 0, 0], expected)
 
 
-def seeds_of_steps(source, workers, replicas, *, begin=0, end=6, shares=None):
-    """Set of the augmentation's seeds in each step, over all workers, in the order of shares."""
+def test_function_of_the_user_may_branch_on_tensors(source):
+    def halved(label):
+        if tf.shape(label)[0] > 300:
+            return label
+        return label // 2
 
-    def marked(images, seed):
-        return tf.fill(tf.shape(images), tf.cast(seed[1], tf.uint8))
-
-    data = Input.images(source, options=options(batch_size=4, shares=shares), augment=marked)
-    steps = [[] for _ in range(begin, end)]
-    for worker in range(workers):
-        context = tf.distribute.InputContext(workers, worker, workers * replicas)
-        batches = iter(data.train(start=InputStart(step=begin, seed=7), input_context=context))
-        for step in steps:
-            for _ in range(replicas):
-                images = next(batches)[0]["image"]
-                step += images[:, 0, 0, 0].numpy().tolist()
-    return steps
-
-
-def test_augmentation_seeds_of_several_workers_and_gpus_go_on_at_a_resume(source):
-    steps = seeds_of_steps(source, 2, 2)
-    assert len(set(itertools.chain(*steps))) == 6 * 4  # another seed for each replica of a step
-    assert seeds_of_steps(source, 2, 2, begin=3) == steps[3:]
-
-
-def test_augmentation_seeds_are_those_of_the_shares_on_any_workers(source):
-    two = seeds_of_steps(source, 2, 1, shares=2)
-    assert seeds_of_steps(source, 1, 1, shares=2) == two
-    assert [sorted(set(step)) for step in two[:2]] == [[0, 1], [2, 3]]
-
-
-def test_functions_of_the_user_may_branch_on_tensors(source):
-    def inverted(images, seed):
-        if tf.shape(images)[0] > 300:
-            return images
-        return 255 - images
-
-    data = Input.images(source, options=options(), augment=inverted).train()
+    data = Input.images(source, options=options(), label_fn=halved).train()
     features, label = next(iter(data))
-    expected = 255 - 10 * label.numpy()
-    np.testing.assert_array_equal(features["image"][:, 0, 0, 0], expected)
+    np.testing.assert_array_equal(features["image"][:, 0, 0, 0].numpy() // 20, label)
 
 
 def test_several_labels_are_a_mapping_by_name(source):
@@ -228,8 +193,8 @@ def test_images_of_the_wanted_size_are_taken_as_they_are(tmp_path):
     other = np.repeat(ROWS, 3, axis=-1)
     source = write(tmp_path, [record(noise, 0, "RAW"), record(other, 1, "RAW")], shards=1)
     sizes = ("image/height", "image/width")
-    stored = StoredImages("image/encoded", "bytes", tf.uint8, 3, sizes, (2, 2))
-    assert Input.images(source, options=options()).stored() == {"image": stored}
+    stored = StoredImages("image/encoded", 3, sizes, (2, 2))
+    assert Input.images(source, options=options()).stored() == stored
     [(features, _)] = Input.images(source, options=options()).eval()
     np.testing.assert_array_equal(features["image"][0], noise)
     np.testing.assert_array_equal(features["image"][1][..., 0], [[100, 200], [150, 250]])
@@ -334,7 +299,7 @@ def test_images_of_others_are_read_by_the_names_of_their_features(tmp_path, firs
     source = write(tmp_path, [foreign(n, one) for n, one in enumerate(images)], shards=1)
     named = {"image": "image", "label": "label"}
     stored = StoredImages("image", first_size=size)
-    assert Input.images(source, options=options(), **named).stored() == {"image": stored}
+    assert Input.images(source, options=options(), **named).stored() == stored
     data = Input.images(source, options=options(), **named).eval()
     assert labels_of(data) == [[0, 1, 2, 3, 4]]
     batches = labels_of(Input.images(source, options=options(seed=1), **named).train(), 2)
@@ -363,93 +328,35 @@ def test_a_record_without_the_named_features_is_refused(tmp_path, named, reason)
 # Pixels of others, without a header of their own.
 
 
-def floats(value):
-    return tf.train.Feature(float_list=tf.train.FloatList(value=value))
-
-
 def example(**features):
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-
-
-RED = np.array([[0.0, 0.25], [0.5, 1.5]], np.float32)
-TALL = np.arange(8, dtype=np.float32).reshape(4, 2, 1) / 8  # its rows' mean is 7 / 16
 
 
 @pytest.mark.parametrize(
     ("features", "channels", "expected"),
     [
-        ({"image": floats(RED.ravel())}, 1, RED[..., None]),
-        ({"image": text(RED.tobytes())}, 1, RED[..., None]),
-        ({"image": text(RED.tobytes())}, 3, np.repeat(RED[..., None], 3, -1)),
-        ({"image": text(tf.io.serialize_tensor(RED).numpy())}, 1, RED[..., None]),
-        ({"image": text(tf.io.serialize_tensor(TALL).numpy())}, 1, TALL[1:3]),
-        ({"image": floats(TALL.ravel()), "height": ints(4), "width": ints(2)}, 1, TALL[1:3]),
-        ({"image": text(bytes([1, 2, 3, 4]))}, 1, np.array([[[1], [2]], [[3], [4]]], np.uint8)),
+        ({"image": text(bytes([1, 2, 3, 4]))}, 1, [[[1], [2]], [[3], [4]]]),
+        ({"image": text(bytes([1, 2, 3, 4]))}, 3, [[[1] * 3, [2] * 3], [[3] * 3, [4] * 3]]),
         (
             {"image": text(bytes(range(8))), "height": ints(4), "width": ints(2)},
             1,
-            np.array([[[2], [3]], [[4], [5]]], np.uint8),
+            [[[2], [3]], [[4], [5]]],
         ),
     ],
 )
 def test_pixels_are_read_as_they_are(tmp_path, features, channels, expected):
     source = write(tmp_path, [example(**features, label=ints(1))], shards=1)
-    named = {"image": "image", "label": "label"}
     chosen = options(batch_size=1, channels=channels)
-    [(found, label)] = Input.images(source, options=chosen, **named).eval()
-    assert found["image"].dtype == expected.dtype
-    np.testing.assert_array_equal(found["image"][0], expected)
+    [(found, label)] = Input.images(source, options=chosen, image="image", label="label").eval()
+    assert found["image"].dtype == tf.uint8
+    assert found["image"].numpy()[0].tolist() == expected
     assert label.numpy().tolist() == [1]
 
 
-def test_several_images_of_a_row_are_called_by_their_names_and_cut_alike(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = []
-    for number in range(6):
-        left = rng.integers(0, 256, (8, 8, 3), np.uint8)
-        right = (left / 255).astype(np.float32)
-        features = {"left": text(tf.io.encode_png(left).numpy())}
-        features["right"] = text(tf.io.serialize_tensor(right).numpy())
-        rows.append(example(**features, label=ints(number)))
-    source = write(tmp_path, rows)
-    named = {"image": ["left", "right"], "label": "label"}
-    for changes in ({}, {"crop": "random"}, {"cache": "memory"}):
-        chosen = options(height=6, width=6, batch_size=4, seed=1, **changes)
-        augment = None if changes else (lambda images, seed: images[:, ::-1])
-        data = Input.images(source, options=chosen, augment=augment, **named).train()
-        features, label = next(iter(data))
-        assert {name: image.dtype for name, image in features.items()} == {
-            "left": tf.uint8,
-            "right": tf.float32,
-        }
-        assert features["left"].shape == (4, 6, 6, 3)
-        np.testing.assert_allclose(features["left"] / 255, features["right"], atol=1 / 255)
-        assert label.shape == (4,)
-
-
-@pytest.mark.parametrize(
-    ("image", "reason"),
-    [
-        (floats([1.0, 2.0]), "image has 0 bytes and 2 floats, neither 2x2 pixels of 1 or 3 chann"),
-        (text(bytes(5)), "image has 5 bytes and 0 floats, neither 2x2 pixels of 1 or 3 channels"),
-    ],
-)
-def test_pixels_of_another_number_are_refused(tmp_path, image, reason):
-    source = write(tmp_path, [example(image=image, label=ints(1))], shards=1)
-    with pytest.raises(DataError, match=reason):
+def test_pixels_of_another_number_are_refused(tmp_path):
+    source = write(tmp_path, [example(image=text(bytes(5)), label=ints(1))], shards=1)
+    with pytest.raises(DataError, match="image has 5 bytes, neither 2x2 uint8 pixels of 1 or 3 ch"):
         Input.images(source, options=options(), image="image", label="label").eval()
-
-
-def test_floats_are_not_augmented_in_the_input(tmp_path):
-    source = write(tmp_path, [example(image=floats(RED.ravel()), label=ints(1))], shards=1)
-    with pytest.raises(TypeError, match="augment floats in the model, not in the input"):
-        Input.images(
-            source,
-            options=options(channels=1),
-            image="image",
-            label="label",
-            augment=augment_in_input(AugmentOptions(flip_horizontal=True), channels=1),
-        ).train()
 
 
 # What is refused.
