@@ -1,4 +1,4 @@
-"""TFX nodes, resolver strategies and their options.
+"""TFX nodes and their options.
 
 The names and the modules that define them are in `nodes.pyi`; each is loaded on first use.
 """

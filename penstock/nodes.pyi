@@ -2,17 +2,10 @@
 
 from .components.batches.statistics_gen import BatchStatisticsGen
 from .components.batches.transform import BatchTransform
-from .components.engine.options import EngineOptions, local_beam_args
+from .components.engine.options import EngineOptions
 from .components.evaluator.component import BatchEvaluator
 from .components.example_gen.component import ShardedExampleGen
 from .components.example_gen.driver import ContentDriver
-from .components.example_gen.options import IngestOptions, Split, SplitOptions
-from .components.example_gen.spans import LatestSpansStrategy
-from .components.gates.baseline import (
-    LatestBlessedOfOtherDataStrategy,
-    LatestBlessedStatisticsStrategy,
-    LatestOtherBlessedModelStrategy,
-)
 from .components.gates.curated_schema import CuratedSchema
 from .components.gates.gate import ValidationGate
 from .components.gates.image_gate import ImageGate
@@ -22,7 +15,6 @@ from .components.gates.pusher import Pusher
 from .components.gates.serving_check import ServingCheck
 from .components.packing.component import Pack
 from .components.packing.options import ImageColumn, PackOptions
-from .components.tfrecord.sharding import ShardOptions
 
 __all__ = [
     "BatchEvaluator",
@@ -35,22 +27,13 @@ __all__ = [
     "ImageColumn",
     "ImageGate",
     "ImageRules",
-    "IngestOptions",
     "KServeOptions",
     "KServePush",
-    "LatestBlessedOfOtherDataStrategy",
-    "LatestBlessedStatisticsStrategy",
-    "LatestOtherBlessedModelStrategy",
-    "LatestSpansStrategy",
     "Pack",
     "PackOptions",
     "Pusher",
     "ServingCheck",
     "ServingOptions",
-    "ShardOptions",
     "ShardedExampleGen",
-    "Split",
-    "SplitOptions",
     "ValidationGate",
-    "local_beam_args",
 ]

@@ -1,4 +1,4 @@
-"""Kinds of outside data: one frozen dataclass of options for each.
+"""Kinds of outside data, one frozen dataclass of options for each, and the options of an ingest.
 
 The names and the modules that define them are in `sources.pyi`; each is loaded on first use.
 """

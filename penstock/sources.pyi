@@ -1,5 +1,6 @@
 # The names of `penstock.sources` and the modules that define them.
 
+from .components.example_gen.options import IngestOptions, Split, SplitOptions
 from .components.example_gen.spark_writer import write_tfrecords
 from .components.sources.arrow import Arrow
 from .components.sources.avro import Avro
@@ -14,6 +15,7 @@ from .components.sources.spark.source import Spark
 from .components.sources.sql.options import Sql
 from .components.sources.tfrecords.source import TFRecord
 from .components.sources.tfrecords.tfds import Tfds
+from .components.tfrecord.sharding import ShardOptions
 
 __all__ = [
     "Arrow",
@@ -23,10 +25,14 @@ __all__ = [
     "Delta",
     "Iceberg",
     "Images",
+    "IngestOptions",
     "JsonLines",
     "Orc",
     "Parquet",
+    "ShardOptions",
     "Spark",
+    "Split",
+    "SplitOptions",
     "Sql",
     "TFRecord",
     "Table",

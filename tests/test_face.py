@@ -82,10 +82,10 @@ def test_ingest_as_a_function(taxi_csv, tmp_path):
     manifest = penstock.ingest(
         str(taxi_csv),
         tmp_path / "shards",
-        splits=penstock.nodes.SplitOptions(
-            (penstock.nodes.Split("train", 9), penstock.nodes.Split("eval", 1))
+        splits=penstock.sources.SplitOptions(
+            (penstock.sources.Split("train", 9), penstock.sources.Split("eval", 1))
         ),
-        options=penstock.nodes.IngestOptions(shards=penstock.nodes.ShardOptions(shards=2)),
+        options=penstock.sources.IngestOptions(shards=penstock.sources.ShardOptions(shards=2)),
     )
     assert manifest.account.read == 15002
     assert [len(shards) for shards in manifest.splits.values()] == [2, 2]

@@ -19,6 +19,7 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import Model
 
 from penstock import nodes
+from penstock.components.engine.options import local_beam_args
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.sharding import ShardOptions
@@ -48,7 +49,7 @@ def run(data, root, schema, beam_args):
         data,
         source=Table(schema_file=str(schema)),
         ingest=IngestOptions(shards=ShardOptions(shards=2)),
-    ).with_beam_pipeline_args(nodes.local_beam_args())
+    ).with_beam_pipeline_args(local_beam_args())
     examples = rows.outputs["examples"]
     curated = nodes.CuratedSchema(str(schema))
     transform = nodes.BatchTransform(
@@ -90,6 +91,6 @@ data, folder, *beam_args = sys.argv[1:]
 with as_file(files("penstock.schemas.taxi") / "schema.pbtxt") as schema:
     found = [
         run(data, Path(folder) / name, schema, args)
-        for name, args in (("here", nodes.local_beam_args()), ("engine", beam_args))
+        for name, args in (("here", local_beam_args()), ("engine", beam_args))
     ]
 print(json.dumps(found))

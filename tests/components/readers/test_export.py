@@ -22,7 +22,7 @@ def shards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
     (folder / "t.jsonl").write_text(text, encoding="utf-8")
-    one = penstock.nodes.IngestOptions(shards=penstock.nodes.ShardOptions(shards=1))
+    one = penstock.sources.IngestOptions(shards=penstock.sources.ShardOptions(shards=1))
     penstock.ingest(str(folder / "t.jsonl"), folder / "shards", options=one)
     return folder / "shards"
 
@@ -32,7 +32,7 @@ def either(request, shards, tmp_path):
     if request.param == "rows":
         return shards, ROWS
     options = penstock.nodes.PackOptions(
-        block_rows=64, shards=penstock.nodes.ShardOptions(shards=1)
+        block_rows=64, shards=penstock.sources.ShardOptions(shards=1)
     )
     penstock.pack(str(shards), tmp_path / "packed", options)
     return tmp_path / "packed", [{**row, "x": row["x"] or 0.0} for row in ROWS]

@@ -20,10 +20,10 @@ LINES = [f"{i},{i / 2 if i % 3 else ''},name {i % 4}" for i in range(1000)]
 def shards(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
     (folder / "t.csv").write_text("\n".join(["id,x,name", *LINES]) + "\n")
-    options = penstock.nodes.IngestOptions(
-        shards=penstock.nodes.ShardOptions(shards=3), compression=request.param
+    options = penstock.sources.IngestOptions(
+        shards=penstock.sources.ShardOptions(shards=3), compression=request.param
     )
-    splits = penstock.nodes.SplitOptions((penstock.nodes.Split("train", 1),))
+    splits = penstock.sources.SplitOptions((penstock.sources.Split("train", 1),))
     penstock.ingest(str(folder / "t.csv"), folder / "shards", options=options, splits=splits)
     return folder / "shards"
 
@@ -144,7 +144,7 @@ def test_images_keep_their_shape(tmp_path):
         str(tmp_path / "images"),
         tmp_path / "shards",
         source=penstock.sources.Images(),
-        splits=penstock.nodes.SplitOptions((penstock.nodes.Split("train", 1),)),
+        splits=penstock.sources.SplitOptions((penstock.sources.Split("train", 1),)),
     )
     column = penstock.nodes.ImageColumn.parse("image/encoded=8x8")
     penstock.pack(

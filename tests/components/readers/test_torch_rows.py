@@ -62,8 +62,8 @@ def packed(tmp_path_factory):
     (root / "rows.csv").write_text(
         "id,x,name\n" + "".join(f"{i},{i / 4},name {i}\n" for i in range(1000))
     )
-    splits = penstock.nodes.SplitOptions((penstock.nodes.Split("train", 1),))
-    shards = penstock.nodes.ShardOptions(shards=3)
+    splits = penstock.sources.SplitOptions((penstock.sources.Split("train", 1),))
+    shards = penstock.sources.ShardOptions(shards=3)
     penstock.ingest(str(root / "rows.csv"), root / "rows", splits=splits)
     options = penstock.nodes.PackOptions(block_rows=100, shards=shards)
     penstock.pack(str(root / "rows"), root / "packed", options)
