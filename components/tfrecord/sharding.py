@@ -60,7 +60,8 @@ class ShardOptions:
 
     Attributes:
         shards: Number of shards of each split; None plans it.
-        reading_hosts: Number of hosts that will read the shards at the same time.
+        reading_hosts: Number of hosts, or training workers, that will read the shards at the same
+            time; a planned number of shards is a multiple of it.
     """
 
     shards: int | None = None
@@ -81,34 +82,39 @@ class ShardPlan:
 def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> ShardPlan:
     """Plans the number of shards of a split: at most one per row.
 
-    `estimated_bytes` is the uncompressed size of the largest split's records.
+    A planned number is a multiple of the reading hosts, so that each reads as many shards as the
+    others. `estimated_bytes` is the uncompressed size of the largest split's records.
     """
     asked, most = options.shards, max(rows, 1)
     if asked is not None and asked > most:
         return ShardPlan(most, f"{most} of {asked} asked for, as there are no more rows")
     if asked is not None:
         return ShardPlan(asked, f"{asked} as asked for")
-    by_size = math.ceil(estimated_bytes / TARGET_SHARD_BYTES)
-    by_hosts = min(
-        SHARDS_PER_HOST * options.reading_hosts,
-        math.ceil(estimated_bytes / MIN_SHARD_BYTES),
-    )
-    is_small = estimated_bytes < MIN_SHARD_BYTES
-    few = min(options.reading_hosts, _FEW_SHARDS)
-    shards = few if is_small else max(by_size, by_hosts, READER_PARALLELISM)
+    hosts = options.reading_hosts
     mebibytes = estimated_bytes / MIB
+    shards, why = _needed_shards(estimated_bytes, hosts)
+    if estimated_bytes >= MIN_SHARD_BYTES and shards % hosts:
+        shards += hosts - shards % hosts
+        why += f", rounded up to a multiple of {hosts} reading hosts"
     if shards > rows:
-        shards = most
-        why = f"one for each of {rows} rows"
-    elif is_small:
-        why = f"less than {MIN_SHARD_BYTES / MIB:.0f} MiB are read at once"
-    elif shards == READER_PARALLELISM:
-        why = f"the reader interleaves {READER_PARALLELISM} files"
-    elif shards == by_size:
-        why = f"{TARGET_SHARD_BYTES / MIB:.0f} MiB a shard"
-    else:
-        why = (
-            f"{SHARDS_PER_HOST} for each of {counted(options.reading_hosts, 'reading host')}, "
-            f"at least {MIN_SHARD_BYTES / MIB:.0f} MiB a shard"
-        )
+        shards, why = most, f"one for each of {rows} rows"
     return ShardPlan(shards, f"{shards} for about {mebibytes:.1f} MiB: {why}")
+
+
+def _needed_shards(size: int, hosts: int) -> tuple[int, str]:
+    """Returns the smallest number of shards that satisfies all rules, and the rule behind it."""
+    if size < MIN_SHARD_BYTES:
+        why = f"less than {MIN_SHARD_BYTES / MIB:.0f} MiB are read at once"
+        return min(hosts, _FEW_SHARDS), why
+    by_size = math.ceil(size / TARGET_SHARD_BYTES)
+    by_hosts = min(SHARDS_PER_HOST * hosts, math.ceil(size / MIN_SHARD_BYTES))
+    return max(
+        (READER_PARALLELISM, f"the reader interleaves {READER_PARALLELISM} files"),
+        (by_size, f"{TARGET_SHARD_BYTES / MIB:.0f} MiB a shard"),
+        (
+            by_hosts,
+            f"{SHARDS_PER_HOST} for each of {counted(hosts, 'reading host')}, "
+            f"at least {MIN_SHARD_BYTES / MIB:.0f} MiB a shard",
+        ),
+        key=lambda rule: rule[0],
+    )

@@ -40,8 +40,27 @@ ROWS = 10**9
             400,
             16,
             ShardPlan(
-                40,
-                "40 for about 400.0 MiB: 10 for each of 16 reading hosts, at least 10 MiB a shard",
+                48,
+                "48 for about 400.0 MiB: 10 for each of 16 reading hosts, at least 10 MiB a "
+                "shard, rounded up to a multiple of 16 reading hosts",
+            ),
+        ),
+        (
+            30e9 / MIB,
+            8,
+            ShardPlan(
+                192,
+                "192 for about 28610.2 MiB: 150 MiB a shard, rounded up to a multiple of 8 "
+                "reading hosts",
+            ),
+        ),
+        (
+            10,
+            3,
+            ShardPlan(
+                9,
+                "9 for about 10.0 MiB: the reader interleaves 8 files, rounded up to a multiple "
+                "of 3 reading hosts",
             ),
         ),
         (3000, 1, ShardPlan(20, "20 for about 3000.0 MiB: 150 MiB a shard")),
@@ -57,40 +76,21 @@ def test_the_number_asked_for_is_taken():
     assert plan_shards(10**12, ShardOptions(shards=3), rows=ROWS) == ShardPlan(3, "3 as asked for")
 
 
-@given(SIZES, HOSTS)
-def test_from_10_mib_on_never_fewer_shards_than_the_reader_interleaves(size, hosts):
-    shards = plan_shards(size, ShardOptions(reading_hosts=hosts), rows=ROWS).shards
-    assert shards >= READER_PARALLELISM if size >= MIN_SHARD_BYTES else shards <= 2
-
-
-@given(SIZES, HOSTS)
-def test_no_shard_is_larger_than_the_target(size, hosts):
-    options = ShardOptions(reading_hosts=hosts)
-    assert plan_shards(size, options, rows=ROWS).shards * TARGET_SHARD_BYTES >= size
-
-
-@given(SIZES, HOSTS)
-def test_hosts_split_no_further_than_the_least_size(size, hosts):
+@given(SIZES, SIZES, HOSTS)
+def test_planned_numbers_keep_every_rule(size, more, hosts):
     options = ShardOptions(reading_hosts=hosts)
     shards = plan_shards(size, options, rows=ROWS).shards
-    if shards > max(READER_PARALLELISM, math.ceil(size / TARGET_SHARD_BYTES)):
-        assert (shards - 1) * MIN_SHARD_BYTES < size
-
-
-@given(SIZES, HOSTS)
-def test_ten_shards_a_host_where_there_is_enough_data(size, hosts):
-    options = ShardOptions(reading_hosts=hosts)
+    assert shards * TARGET_SHARD_BYTES >= size
+    assert plan_shards(size + more, options, rows=ROWS).shards >= shards
+    if size < MIN_SHARD_BYTES:
+        assert shards <= 2
+        return
+    assert shards >= READER_PARALLELISM
+    assert shards % hosts == 0
     if size >= 10 * hosts * MIN_SHARD_BYTES:
-        assert plan_shards(size, options, rows=ROWS).shards >= 10 * hosts
-
-
-@given(SIZES, SIZES, HOSTS)
-def test_more_data_never_gets_fewer_shards(size, more, hosts):
-    options = ShardOptions(reading_hosts=hosts)
-    assert (
-        plan_shards(size + more, options, rows=ROWS).shards
-        >= plan_shards(size, options, rows=ROWS).shards
-    )
+        assert shards >= 10 * hosts
+    if shards > max(READER_PARALLELISM, math.ceil(size / TARGET_SHARD_BYTES)) + hosts:
+        assert (shards - hosts) * MIN_SHARD_BYTES < size
 
 
 @given(st.data(), st.integers(1, 10**6), st.sampled_from(["", "GZIP"]))
