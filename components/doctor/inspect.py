@@ -14,13 +14,13 @@ from typing import Any
 
 from penstock.components.doctor.feature_summary import FeatureSummary, FeatureTally
 from penstock.components.errors import DataError
+from penstock.components.files.find import SHARDS, find
 from penstock.components.packing.arrow_check import is_packed, packed_rows
 from penstock.components.tfrecord.checked import find_scopes, shard_faults
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.tfrecord.records import Frame, RecordReader, open_file
-from penstock.components.tfrecord.unlisted import find_tfrecords
 
 # To parse and summarize takes 50-100 us per record: a tenth of a second in all.
 DEFAULT_RECORDS = 1000
@@ -92,7 +92,7 @@ def inspect(
     """
     manifests, set_faults = _sets(path)
     try:
-        found = find_tfrecords(path)
+        found = find(path, SHARDS)
     except DataError as error:
         raise DataError("\n".join((str(error), *set_faults))) from error
     survey = _Survey(samples)
@@ -100,12 +100,12 @@ def inspect(
     if max_records is not None:
         in_all = (max_records, _SUMMARY_BYTES, _COUNT_BYTES)
         limits = [most / len(found.files) for most in in_all]
-    files = tuple(_look_into(file, survey, *limits) for file in found.files)
+    files = tuple(_look_into(Path(file), survey, *limits) for file in found.files)
     first_file, first_frame = _first_frame(files)
     return InspectReport(
         path=path,
         files=files,
-        skipped=tuple(str(file) for file in found.skipped),
+        skipped=tuple(found.ignored),
         payloads=dict(survey.payloads),
         packed_rows=survey.packed_rows,
         first_file=first_file,

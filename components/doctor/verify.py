@@ -13,10 +13,11 @@ from pathlib import Path
 
 from penstock.components.doctor.shard_check import FileReport, check_shard
 from penstock.components.errors import DataError
+from penstock.components.files.find import SHARDS, find
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import Scope, find_scopes, leftover, missing
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
-from penstock.components.tfrecord.unlisted import find_tfrecords, missing_members
+from penstock.components.tfrecord.unlisted import missing_members
 
 OnProgress = Callable[[int, int], None]
 
@@ -160,15 +161,16 @@ def _vocabulary_faults(root: Path, layout: PackedLayout) -> Iterator[str]:
 
 
 def _verify_unlisted(path: str, on_progress: OnProgress | None) -> VerifyReport:
-    found = find_tfrecords(path)
-    one_file = found.files == (Path(path),)
+    found = find(path, SHARDS)
+    files = [Path(file) for file in found.files]
+    one_file = found.files == (path,)
     step_kinds: dict[str, str] = {}
-    meter = _Meter(sum(file.stat().st_size for file in found.files), on_progress)
+    meter = _Meter(sum(file.stat().st_size for file in files), on_progress)
     return VerifyReport(
         path,
         None,
-        tuple(check_shard(f, step_kinds=step_kinds, on_bytes=meter.add) for f in found.files),
-        () if one_file else tuple(missing_members(found.files)),
+        tuple(check_shard(f, step_kinds=step_kinds, on_bytes=meter.add) for f in files),
+        () if one_file else tuple(missing_members(files)),
         (_NO_MANIFEST,),
-        tuple(str(file) for file in found.skipped),
+        tuple(found.ignored),
     )

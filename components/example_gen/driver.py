@@ -23,7 +23,7 @@ from penstock.components.example_gen.options import IngestInput, IngestOptions, 
 from penstock.components.example_gen.spans import Spans, has_span
 from penstock.components.files.address import scheme_of
 from penstock.components.files.content import hash_file
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.files.remote import RemoteFile
 from penstock.components.plain import from_plain
 from penstock.components.sources.files import map_files
@@ -141,7 +141,7 @@ def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
         assert isinstance(one.data, str)
         kind = one.source.kind if one.source else None
         if kind is None or kind in TABLE_KINDS:
-            for line in map_files(_line, list_files(one.data, kind).files):
+            for line in map_files(_line, find(one.data, kind).files):
                 digest.update(line)
         else:
             digest.update(open_source(one.data, one.source).fingerprint.encode())

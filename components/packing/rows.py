@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import HashingStream, hash_file
+from penstock.components.files.find import SHARDS, find
 from penstock.components.files.remote import RemoteFile, find_below, is_remote, normal_address
 from penstock.components.files.spool import local_folder, local_path
 from penstock.components.tfrecord.checked import altered, checked_manifest, missing
@@ -25,7 +26,7 @@ from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
 from penstock.components.tfrecord.records import RecordReader, open_file
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
-from penstock.components.tfrecord.unlisted import check_unlisted, find_tfrecords
+from penstock.components.tfrecord.unlisted import check_unlisted
 
 # Maximum number of rows that are decoded together, and of their bytes.
 BATCH_ROWS = 4096
@@ -118,7 +119,7 @@ def _from_manifest(
 
 
 def _from_folder(folder: Path) -> RowSplit:
-    files = tuple(map(str, find_tfrecords(str(folder)).files))
+    files = find(str(folder), SHARDS).files
     shards = (
         Shard(file, rows, os.path.getsize(file), hash_file(file).sha256.hex())
         for file, rows in zip(files, check_unlisted(files), strict=True)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import hash_file, open_data, open_unchanged
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.arrow_values import feature_type, number_unit
 from penstock.components.sources.base import NUMBERS, Batch, Column, Piece
@@ -133,7 +133,7 @@ def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConvert
 
 
 def open_avro(inputs: Sequence[str], options: Avro, spread: Spread = here) -> AvroSource:
-    listing = list_files(inputs, "avro")
+    listing = find(inputs, "avro")
     files = spread_files(_inspect, listing.files, spread)
     require_rows(files, allow_empty=options.allow_empty)
     folders = find_folders(listing.files, inputs)

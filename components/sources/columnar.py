@@ -27,7 +27,7 @@ from penstock.components.files.content import (
     open_data,
     open_unchanged,
 )
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.files.retry import is_transient, wait_or_give_up, waits
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.arrow_values import (
@@ -336,7 +336,7 @@ def open_columnar(
     options: ColumnOptions,
     spread: Spread,
 ) -> SourceT:
-    listing = list_files(inputs, kind)
+    listing = find(inputs, kind)
     folders = find_folders(listing.files, inputs)
     files = inspect_files(inspect, listing.files, spread)
     columns = type_columns(files, options, folders)

@@ -25,7 +25,7 @@ from penstock.components.files.content import (
     open_data,
     scanned_content,
 )
-from penstock.components.files.listing import Listing
+from penstock.components.files.find import Found
 from penstock.components.sources.base import Batch, Piece, Source
 from penstock.components.sources.batches import batch_of
 from penstock.components.sources.spread import Spread
@@ -77,7 +77,7 @@ class FileSource(Source, Generic[FileT]):
 
     @classmethod
     def of(
-        cls: type[SourceT], kind: str, files: Sequence[FileT], listing: Listing, **fields: Any
+        cls: type[SourceT], kind: str, files: Sequence[FileT], listing: Found, **fields: Any
     ) -> SourceT:
         """Returns the source of a listing's scanned files; `fields` are its other attributes."""
         return cls(
@@ -86,7 +86,7 @@ class FileSource(Source, Generic[FileT]):
             rows=sum(file.rows for file in files),
             files=listing.files,
             input_bytes=sum(file.content.size for file in files),
-            ignored=listing.ignored,
+            ignored=tuple(listing.ignored),
             scanned={file.path: file for file in files if file.rows},
             **fields,
         )

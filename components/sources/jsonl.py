@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import EMPTY_ADVICE
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
@@ -103,7 +103,7 @@ def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes)
 def open_json_lines(
     inputs: Sequence[str], options: JsonLines, spread: Spread = here
 ) -> JsonLinesSource:
-    listing = list_files(inputs, "jsonl")
+    listing = find(inputs, "jsonl")
     headers = map_files(lambda path: line_header(path, check_head), listing.files)
     sampler = None if options.schema_file else _Sampler(len(headers), options.sample_rows)
     splitter = LineSplitter(options.max_row_bytes)

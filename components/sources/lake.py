@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files.listing import Listing
+from penstock.components.files.find import Found, FoundFile
 from penstock.components.files.remote import is_remote, remote_file
 from penstock.components.sources.columnar import ColumnarFile, type_columns
 from penstock.components.sources.files import map_files
@@ -109,7 +109,7 @@ def open_snapshot(kind: str, table: str, snapshot: Snapshot, options: LakeOption
     source = ParquetSource.of(
         kind,
         files,
-        Listing(tuple(paths), ()),
+        Found([FoundFile(path, path) for path in paths]),
         columns=type_columns(files, options),
         options=options,
         snapshot=str(snapshot.version),

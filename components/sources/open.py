@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
-from penstock.components.files.listing import COMPRESSED, EXTENSIONS, list_files
+from penstock.components.files.find import COMPRESSED, EXTENSIONS, find
 from penstock.components.files.sniff import kind_by_magic
 from penstock.components.sources.base import Source
 from penstock.components.sources.kinds import as_options_of, find_kind
@@ -24,7 +24,7 @@ def open_source(
     """
     options = options or Table()
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)
-    name = options.kind or _kind_of(list_files(inputs, None).files)
+    name = options.kind or _kind_of(find(inputs, None).files)
     kind = find_kind(name)
     # A `Table` is a `Csv`, and its kind stays None: CSV that was only recognised must have a
     # delimiter.

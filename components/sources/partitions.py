@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from penstock.components.errors import DataError
-from penstock.components.files.listing import identity
+from penstock.components.files.find import identity
 from penstock.components.files.remote import is_remote, normal_address
 from penstock.components.sources.arrow_values import to_feature
 from penstock.components.sources.base import Column

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import EMPTY_ADVICE
-from penstock.components.files.listing import Listing
+from penstock.components.files.find import find
 from penstock.components.files.sniff import not_plain_text
 from penstock.components.sources.base import Batch, Column, RejectedRow, Source
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
@@ -24,7 +24,6 @@ from penstock.components.sources.text.codec import read_head
 from penstock.components.sources.text.lines import LineSplitter, line_header
 from penstock.components.sources.text.scan import TextFile, scan_files
 from penstock.components.sources.text.source import TextSource
-from penstock.components.sources.tree import STRAY, find_tree
 from penstock.components.sources.whole_files import (
     FILENAME,
     UnfitFileError,
@@ -187,21 +186,21 @@ def open_text(inputs: Sequence[str], options: Text, spread: Spread = here) -> So
 
 
 def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSource:
-    tree = find_tree(inputs, STRAY, "file")
+    tree = find(inputs, "text")
     for path, reason in sorted(tree.refused.items()):
         raise DataError(f"{path}: {reason}")
     check = partial(_check_head, encoding=options.encoding)
-    headers = map_files(lambda path: line_header(path, check), [f.path for f in tree.files])
+    headers = map_files(lambda path: line_header(path, check), tree.files)
     scanned, _, _ = scan_files(headers, LineSplitter(options.max_row_bytes), None, spread)
     for file in scanned:
         _check_lines_of(file, options)
     return LineSource.of(
         "text",
         scanned,
-        Listing(tuple(file.path for file in tree.files), tuple(tree.ignored)),
-        columns=name_columns((TEXT, FILENAME, LINE), [file.name for file in tree.files]),
+        tree,
+        columns=name_columns((TEXT, FILENAME, LINE), [file.name for file in tree.entries]),
         options=options,
-        names={file.path: file.name for file in tree.files},
+        names={file.path: file.name for file in tree.entries},
     )
 
 

@@ -23,13 +23,13 @@ from penstock.components.files.content import (
     open_data,
     open_unchanged,
 )
+from penstock.components.files.find import FoundFile, find
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
 from penstock.components.sources.files import FileSource, ScannedFile, map_files
 from penstock.components.sources.options import KindOptions
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.tree import STRAY, FoundFile, find_tree
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
@@ -244,9 +244,9 @@ def open_whole_files(
 
     `columns` are the content, then `FILENAME` and `SIZE` or one of them; `convert` is picklable.
     """
-    tree = find_tree(inputs, STRAY, "file")
-    names = [os.fsencode(file.name) for file in tree.files]
-    files = [tree.files[at] for at in shuffled(names, options.shuffle_seed)]
+    tree = find(inputs, kind)
+    names = [os.fsencode(file.name) for file in tree.entries]
+    files = [tree.entries[at] for at in shuffled(names, options.shuffle_seed)]
     rejected: dict[str, str] = dict(sorted(tree.refused.items()))
     digest = hashlib.sha256(kind.encode())
     kept: dict[FoundFile, Content] = {}

@@ -1,31 +1,24 @@
-"""TFRecord files that no manifest lists: finds them by path and checks them before reading.
+"""TFRecord files that no manifest lists: checks them before reading.
 
 TensorFlow reads on silently if a file of a set is missing, a file is empty or ends inside a header,
 or a GZIP stream lacks its end. A file that is cut exactly between two records looks complete.
 """
 
-import glob
 import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.example_proto import has_sequences
-from penstock.components.tfrecord.manifest import DIGESTS_NAME, MANIFEST_NAME
 from penstock.components.tfrecord.records import RecordReader, open_file, read_records
-from penstock.components.tfrecord.recovery import recover
 
 # Beginnings of names that are not shards: hidden files, markers, and the folder of unfinished files
 # that Beam leaves if an engine repeats a task.
 NO_SHARDS = (".", "_", "beam-temp-")
-# Suffixes of files that lie beside TFRecords: Spark's checksums, descriptions of TensorFlow
-# Datasets and TFX, an ingest's rejected rows, notes.
-_OTHER_SUFFIXES = {".crc", ".csv", ".json", ".jsonl", ".md", ".pbtxt", ".txt", ".yaml", ".yml"}
 # Matches more than sharding.py's own names: `images.tfrecord-00000-of-00004`,
 # `images-00000-of-00004.tfrecord` and TensorFlow Datasets' names, too.
 _MEMBER = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>.*)$")
@@ -35,36 +28,6 @@ _MAX_NAMED = 10
 _THREADS = 4
 # Number of records of each file, by path, inode, size, mtime and ctime when it was counted.
 _counted: dict[tuple[str, int, int, int, int], int] = {}
-
-
-@dataclass(frozen=True)
-class FoundFiles:
-    """TFRecord files below a path, chosen by name and sorted; not opened.
-
-    `skipped` has hidden files, `_SUCCESS` and the like, and files with other suffixes, but not
-    Penstock's own files.
-    """
-
-    files: tuple[Path, ...]
-    skipped: tuple[Path, ...]
-
-
-def find_tfrecords(path: str) -> FoundFiles:
-    """Finds the TFRecord files of a folder and its subfolders, or of a glob pattern.
-
-    A path of a file finds that file, whatever its name.
-    """
-    recover(path)
-    if os.path.exists(path) and not os.path.isdir(path):
-        return FoundFiles((Path(path),), ())
-    below = sorted(_walk(path) if os.path.isdir(path) else _expand(path))
-    files = tuple(file for file in below if not _is_other(file.name))
-    own = (MANIFEST_NAME, DIGESTS_NAME)
-    skipped = tuple(f for f in below if _is_other(f.name) and f.name not in own)
-    if not files:
-        beside = f" (passed over: {', '.join(p.name for p in skipped)})" if skipped else ""
-        raise DataError(f"{path}: no TFRecord file in there{beside}")
-    return FoundFiles(files, skipped)
 
 
 def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
@@ -138,22 +101,3 @@ def missing_members(files: Iterable[Path]) -> Iterator[str]:
 def _list(missing: list[str]) -> str:
     more = " and more" if len(missing) > _MAX_NAMED else ""
     return f"{', '.join(missing[:_MAX_NAMED])}{more} {'is' if len(missing) == 1 else 'are'}"
-
-
-def _walk(folder: str) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(NO_SHARDS)]
-        yield from (Path(parent, name) for name in names)
-
-
-def _expand(pattern: str) -> Iterator[Path]:
-    if "://" in pattern:
-        raise DataError(f"{pattern}: remote files are not read here; mount or copy them first")
-    matches = glob.glob(pattern, recursive=True)
-    if not matches:
-        raise DataError(f"{pattern}: no such file or folder, and no file matches it as a pattern")
-    return (Path(match) for match in matches if not os.path.isdir(match))
-
-
-def _is_other(name: str) -> bool:
-    return name.startswith(NO_SHARDS) or os.path.splitext(name)[1].lower() in _OTHER_SUFFIXES

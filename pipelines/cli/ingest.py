@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import UsageError, counted
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
-from penstock.components.files.listing import EXTENSIONS
+from penstock.components.files.find import EXTENSIONS
 from penstock.components.sources.kinds import KINDS, find_kind, options_type
 from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.sharding import ShardOptions

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import EMPTY_ADVICE
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.sources.base import Batch, Column
 from penstock.components.sources.batches import MAX_BATCH_ROWS
 from penstock.components.sources.csv.header import find_delimiter, read_header
@@ -62,7 +62,7 @@ class CsvSource(TextSource):
 
 
 def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvSource:
-    listing = list_files(inputs, "csv")
+    listing = find(inputs, "csv")
     folders = find_folders(listing.files, inputs)
     if options.delimiter is None:
         options = replace(options, delimiter=find_delimiter(listing.files[0], options.comment))

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError
+from penstock.components.files.find import FoundFile
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of, take_rows
 from penstock.components.sources.images.labels import LabelColumns, LabelTable, find_columns
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.schema import shown
-from penstock.components.sources.tree import FoundFile
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 Names = Sequence[str]

@@ -7,7 +7,6 @@ shard mixes the classes, and a new image does not move the others.
 
 import hashlib
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ import pyarrow as pa
 from penstock.components import image_features
 from penstock.components.errors import DataError, counted
 from penstock.components.files.content import Content
+from penstock.components.files.find import Found, FoundFile, find
 from penstock.components.sources.base import Column, RejectedRow
 from penstock.components.sources.batches import take_rows
 from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
@@ -25,7 +25,6 @@ from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.pixels import require_pillow, store
 from penstock.components.sources.schema import shown
 from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.tree import STRAY, FoundFile, Tree, find_tree
 from penstock.components.sources.whole_files import (
     FileList,
     Rows,
@@ -48,12 +47,6 @@ IMAGE_COLUMNS = (
 )
 # Name of this feature in TensorFlow's object detection API.
 DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
-# Files that are certainly not images; any other file is rejected later if it is not one.
-_STRAY = re.compile(
-    rf"{STRAY.pattern}|\.(txt|[ct]sv|jsonl?|xml|ya?ml|md|html?|mat|np[yz]|h5|hdf5|pbtxt|parquet|pkl"
-    r"|pth?|ini|db|log|py|sh|ipynb)$",
-    re.IGNORECASE,
-)
 # A larger file is rejected unread: a worker holds a few whole images, and a record ends at 2 GiB.
 MAX_FILE_BYTES = 256 * MIB
 # Number of left-out files that are reported by name.
@@ -108,12 +101,12 @@ class ImageSource(WholeFileSource[ImageList]):
 
 def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -> ImageSource:
     require_pillow()
-    tree = find_images(inputs)
-    labels = _labels(tree.files, options)
+    tree = find(inputs, "images")
+    labels = _labels(tree.entries, options)
     kept, rejected = _apply_policies(tree, labels, options)
-    order = shuffled([os.fsencode(tree.files[at].name) for at in kept], options.shuffle_seed)
+    order = shuffled([os.fsencode(tree.entries[at].name) for at in kept], options.shuffle_seed)
     kept = [kept[at] for at in order]
-    images = [tree.files[at] for at in kept]
+    images = [tree.entries[at] for at in kept]
     contents = scan_each(_scan, [image.path for image in images], spread)
     listed = ImageList.of(images, contents, rejected, labels=take_rows(labels.rows, kept))
     digest = (DIGEST_COLUMN,) if options.content_digest else ()
@@ -133,11 +126,6 @@ def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -
     )
 
 
-def find_images(inputs: Sequence[str]) -> Tree:
-    """Finds the images of folders (recursively), globs and named files; see `find_tree`."""
-    return find_tree(inputs, _STRAY, "image file")
-
-
 def _labels(images: Sequence[FoundFile], options: Images) -> Labels:
     names = read_class_names(options.class_names_file) if options.class_names_file else None
     if options.labels_file is None:
@@ -146,7 +134,7 @@ def _labels(images: Sequence[FoundFile], options: Images) -> Labels:
 
 
 def _apply_policies(
-    tree: Tree, labels: Labels, options: Images
+    tree: Found, labels: Labels, options: Images
 ) -> tuple[list[int], list[RejectedRow]]:
     """Returns the indices of the images to read, and the rows that are rejected unread."""
     rejected: list[RejectedRow] = [
@@ -154,14 +142,14 @@ def _apply_policies(
     ]
     without = set(labels.unlabelled) if options.unlabelled != "keep" else set()
     if options.unlabelled == "reject":
-        names = [tree.files[at].name for at in labels.unlabelled]
+        names = [tree.entries[at].name for at in labels.unlabelled]
         reason = _unlabelled_reason(names, options)
-        rejected += [rejected_file(tree.files[at].path, reason) for at in labels.unlabelled]
+        rejected += [rejected_file(tree.entries[at].path, reason) for at in labels.unlabelled]
     elif options.unlabelled == "drop":
-        tree.ignored += [tree.files[at].path for at in labels.unlabelled]
+        tree.ignored += [tree.entries[at].path for at in labels.unlabelled]
     if options.missing_images == "reject":
         rejected += _missing(labels, options.labels_file or "")
-    kept = [at for at in range(len(tree.files)) if at not in without]
+    kept = [at for at in range(len(tree.entries)) if at not in without]
     if not kept and not rejected:
         raise DataError("no image is left: all are without label, and `unlabelled` is 'drop'")
     return kept, rejected

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
-from penstock.components.files.listing import identity
+from penstock.components.files.find import identity
 from penstock.components.files.remote import RemoteFile, is_remote, normal_address, remote_file
 from penstock.components.files.retry import NotThereError
 from penstock.components.sources.files import ScannedFile

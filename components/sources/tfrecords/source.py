@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import HashingStream, open_data, open_unchanged
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, Piece, RejectedRow
 from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
 from penstock.components.sources.files import (
@@ -159,7 +159,7 @@ def open_tfrecords(
     inputs: Sequence[str], options: TFRecord, spread: Spread = here
 ) -> TFRecordSource:
     """Checks the checksums of all records, counts the records and infers their features."""
-    listing = list_files(inputs, "tfrecord")
+    listing = find(inputs, "tfrecord")
     shards = listed_shards(inputs, listing.files)
     wanted = max(_MIN_SAMPLED_RECORDS, options.sample_rows // len(listing.files))
     found = spread_files(partial(_scan_file, wanted=wanted), listing.files, spread)

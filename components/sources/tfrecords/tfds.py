@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.address import masked, scheme_of
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.sources.base import Column
 from penstock.components.sources.options import KindOptions
 from penstock.components.sources.spread import Spread, here
@@ -60,7 +60,7 @@ def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TF
     if os.path.isdir(place):
         files = [path for split in _chosen(info, folder, options) for path in expected[split]]
     else:
-        files = list(list_files(place, None).files)
+        files = list(find(place, None).files)
     records = {path: count for split in expected.values() for path, count in split.items()}
     source = open_tfrecords(
         files,

@@ -313,5 +313,5 @@ def test_a_damaged_manifest_is_a_fault_and_the_files_are_looked_into(artifact):
 def test_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(DataError, match="/pipe: not a regular file; a pipe or a"):
+        with pytest.raises(DataError, match="/pipe: not a regular file;"):
             inspect(str(path))

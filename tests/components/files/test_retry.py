@@ -12,7 +12,7 @@ import pytest
 from penstock.components.errors import DataError
 from penstock.components.files import retry
 from penstock.components.files.content import hash_file, open_data
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.sources import columnar
 from penstock.components.sources.open import open_source
 
@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be_listed_for_a_moment(tmp_path, monkeypatch, wait
         return listdir(path)
 
     monkeypatch.setattr(os, "listdir", stale)
-    assert len(list_files(str(tmp_path), "csv").files) == 1
+    assert len(find(str(tmp_path), "csv").files) == 1
     assert waited == [0.5]
 
 

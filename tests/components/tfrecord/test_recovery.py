@@ -9,8 +9,7 @@ import pytest
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files import commit
 from penstock.components.files.commit import attempt
-from penstock.components.files.listing import list_files
-from penstock.components.sources.images.source import find_images
+from penstock.components.files.find import find
 from penstock.components.tfrecord.manifest import (
     Manifest,
     RowAccount,
@@ -19,7 +18,6 @@ from penstock.components.tfrecord.manifest import (
     write_manifest,
 )
 from penstock.components.tfrecord.recovery import locked, recover
-from penstock.components.tfrecord.unlisted import find_tfrecords
 
 pytestmark = pytest.mark.slow
 
@@ -66,11 +64,11 @@ def torn(tmp_path):
     "look",
     [
         _try_manifest,
-        lambda out: find_tfrecords(str(out)),
-        lambda out: find_tfrecords(f"{out}/Split-train/*"),
-        lambda out: list_files(f"{out}/Split-train", "tfrecord"),
-        lambda out: list_files(f"{out}/Split-train/a.tfrecord", "tfrecord"),
-        lambda out: find_images([f"{out}/Split-train"]),
+        lambda out: find(str(out), "shards"),
+        lambda out: find(f"{out}/Split-train/*", "shards"),
+        lambda out: find(f"{out}/Split-train", "tfrecord"),
+        lambda out: find(f"{out}/Split-train/a.tfrecord", "tfrecord"),
+        lambda out: find([f"{out}/Split-train"], "images"),
     ],
 )
 def test_every_reader_finds_the_old_output_again(torn, look):

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.sources.open import open_source
 
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
@@ -18,7 +18,7 @@ def test_objects_of_google(google, read_out):
         assert source.files == ("gs://b/d/a.csv", "gs://b/d/b.csv")
         assert len(read_out(source, parts=3).rows) == 2000
     assert google.faults == []
-    files = list_files("gs://b/d/a.csv", None).files
+    files = find("gs://b/d/a.csv", None).files
     assert files[0].sure_version == str(abs(hash(CSV)))
     for address, reason in {
         "gs://b/none.csv": "no such file or folder",

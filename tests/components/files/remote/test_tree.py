@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.components.files.listing import list_files
+from penstock.components.files.find import find
 from penstock.components.sources.binary import Binary
 from penstock.components.sources.open import open_source
 from penstock.components.sources.plain_text import Text
@@ -61,9 +61,9 @@ def test_a_glob_of_tables_gives_files_only_as_on_a_path(s3, pattern, found, tmp_
         s3.put_object(Bucket="bucket", Key=f"t/{name}", Body=b"x\n1\n")
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x\n1\n")
-    assert list_files(f"s3://bucket/t/{pattern}", "csv").files == tuple(
+    assert find(f"s3://bucket/t/{pattern}", "csv").files == tuple(
         f"s3://bucket/t/{name}" for name in found
     )
-    assert list_files(f"{tmp_path}/{pattern}", "csv").files == tuple(
+    assert find(f"{tmp_path}/{pattern}", "csv").files == tuple(
         f"{tmp_path}/{name}" for name in found
     )

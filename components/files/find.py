@@ -1,0 +1,418 @@
+"""Finds the files of an input: a file, a folder or a glob, on a path or at an address.
+
+In: inputs and the kind of their data. Out: the files in reading order, with their names below the
+input; beside them, the files that are certainly not data, and those that are refused.
+"""
+
+import fnmatch
+import glob
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any, TypeVar
+
+from penstock.components.errors import DataError, UsageError, counted, one_line
+from penstock.components.files import remote
+from penstock.components.files.remote import RemoteFile, has_glob, is_remote
+from penstock.components.files.retry import retry_local
+from penstock.components.tfrecord.manifest import DIGESTS_NAME, MANIFEST_NAME
+from penstock.components.tfrecord.recovery import recover
+
+_LOG = logging.getLogger(__name__)
+
+PathT = TypeVar("PathT", bound=str)
+
+# Suffixes by which kinds of tables are recognised; other kinds must be named.
+EXTENSIONS = {
+    "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
+    "parquet": (".parquet", ".pq", ".parq"),
+    "arrow": (".arrow", ".arrows", ".feather"),
+    "orc": (".orc",),
+    "jsonl": (".jsonl", ".ndjson"),
+    "avro": (".avro",),
+    "tfrecord": (".tfrecord", ".tfrecords"),
+}
+# Suffixes of compressed files, after the suffix of their kind.
+COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
+# Files below any folder, whose names are checked with their manifest or set: not an ingest's kind.
+SHARDS = "shards"
+# Kinds whose files may lie in folders `column=value`, which add columns; None if not known yet.
+_PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)
+_IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+_DELTA_LOG = "_delta_log"
+# Maximum number of files to look at for advice, and to name, as a folder may have millions.
+_MAX_LOOKED_AT, _MAX_NAMED = 1000, 20
+
+# Not data for any kind: hidden files, markers, checksums, leftovers of editors and systems. A
+# leading `_` is no sign of these: cameras write _DSC0001.JPG.
+_STRAY = (
+    r"^\.|^_SUCCESS$|^__MACOSX$|^readme\b|^licen[cs]e\b|^thumbs\.db$|^desktop\.ini$|~$"
+    r"|\.(crc|tmp|swp|bak|_copying_)$"
+)
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """How the files of a kind are found.
+
+    `stray` matches names that are no data. `deep` kinds have files in folders of any depth. Without
+    `links`, only links to files below the same input are followed, and what cannot be read is a
+    rejected row.
+    """
+
+    what: str
+    stray: str = r"^\."
+    deep: bool = False
+    links: bool = True
+
+    @cached_property
+    def is_stray(self) -> Callable[[str], Any]:
+        return re.compile(f"{_STRAY}|{self.stray}", re.IGNORECASE).search
+
+
+_TABLES = _Rules("data file", r"^_|\.(md|pbtxt|json|ya?ml)$")
+_DOCUMENTS = _Rules("file", deep=True, links=False)
+_RULES = {
+    "text": _DOCUMENTS,
+    "binary": _DOCUMENTS,
+    "images": _Rules(
+        "image file",
+        r"\.(txt|[ct]sv|jsonl?|xml|ya?ml|md|html?|mat|np[yz]|h5|hdf5|pbtxt|parquet|pkl|pth?|ini|db"
+        r"|log|py|sh|ipynb)$",
+        deep=True,
+        links=False,
+    ),
+    # `beam-temp-`: the folder of unfinished files that Beam leaves if an engine repeats a task.
+    SHARDS: _Rules(
+        "TFRecord file", r"^_|^beam-temp-|\.(csv|jsonl?|md|pbtxt|txt|ya?ml)$", deep=True
+    ),
+}
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    path: str  # Local path, or a `RemoteFile`.
+    name: str  # Its path below the input folder, with `/`.
+
+    @property
+    def folder(self) -> str | None:
+        """Name of the folder right below the input folder; None if the file is not in one."""
+        first, slash, _ = self.name.partition("/")
+        return first if slash else None
+
+
+@dataclass
+class Found:
+    """Files of inputs in reading order, and those that are left out."""
+
+    entries: list[FoundFile] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)  # Paths that are certainly not data.
+    refused: dict[str, str] = field(default_factory=dict)  # Reason by path of each refused file.
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(file.path for file in self.entries)
+
+
+def find(inputs: str | Sequence[str], kind: str | None) -> Found:
+    """Finds the data files of one or several inputs; None stands for any kind of table.
+
+    A named file is taken whatever its name. In a glob or a folder, hidden files, markers
+    (`_SUCCESS`), checksums and READMEs are ignored. Folders of tables are not searched but for
+    folders `column=value`; if some files in them have a suffix of the kind, all others are ignored.
+    Names are relative to an input folder, or to the part of a glob before its first folder with a
+    wildcard.
+    """
+    given = [inputs] if isinstance(inputs, str) else list(inputs)
+    if not given:
+        raise UsageError("no input: name a file, a folder or a glob")
+    rules = _RULES.get(kind or "", _TABLES)
+    parts = [_find_one(os.fspath(one), kind, rules) for one in given]
+    entries: dict[str, FoundFile] = {}
+    for file in (file for part in parts for file in part.entries):
+        entries.setdefault(identity(file.path), file)
+    ignored = {identity(path): path for part in parts for path in part.ignored}
+    found = Found(list(entries.values()), [p for at, p in ignored.items() if at not in entries])
+    for part in parts:
+        found.refused |= part.refused
+    if rules.deep:
+        found.entries.sort(key=lambda file: (file.name, file.path))
+        found.ignored.sort()
+    if found.ignored:
+        names = _shown(found.ignored)
+        _LOG.info("ignored %s: %s", counted(len(found.ignored), "stray file"), names)
+    return found
+
+
+def identity(path: str) -> str:
+    """Returns the absolute path or the address of a file, equal for all names of the file."""
+    return str(path) if isinstance(path, RemoteFile) else os.path.abspath(path)
+
+
+def _find_one(one: str, kind: str | None, rules: _Rules) -> Found:
+    recover(one)
+    found = Found()
+    if is_remote(one):
+        one = remote.normal_address(one)
+        files, is_one = remote.find_files(one)
+        if is_one:
+            return Found([FoundFile(files[0], os.path.basename(files[0]))])
+        _add(_below_address(one, files, kind, rules), found, rules)
+    elif os.path.isfile(one):
+        return Found([FoundFile(one, os.path.basename(one))])
+    elif os.path.isdir(one) or glob.has_magic(one):
+        if rules.deep:
+            found.entries = list(_Folder(one, rules, found).files())
+        else:
+            _add(_tables(one, kind), found, rules)
+    elif os.path.exists(one):
+        raise DataError(f"{one}: not a regular file; save the output of a pipe or a device in one")
+    else:
+        raise DataError(f"{one}: no such file or folder")
+    if not rules.deep:
+        _choose(one, found, kind)
+    if kind == SHARDS:
+        own = (MANIFEST_NAME, DIGESTS_NAME)
+        found.ignored = [path for path in found.ignored if os.path.basename(path) not in own]
+    if not found.entries and not found.refused:
+        beside = f" but {_shown(found.ignored)}, which are not data" if found.ignored else ""
+        advice = "expected at least one" if rules.deep else _advice(one, found.ignored)
+        raise DataError(f"{one}: no {rules.what} matches{beside}; {advice}")
+    for file in () if rules.deep else found.entries:
+        if not isinstance(file.path, RemoteFile) and not os.path.isfile(file.path):
+            raise DataError(f"{file.path}: a broken link, a pipe or a device; mend or remove it")
+    return found
+
+
+def _add(files: Iterable[FoundFile], found: Found, rules: _Rules) -> None:
+    for file in files:
+        parts = file.name.split("/") if rules.deep else [os.path.basename(file.path)]
+        if any(map(rules.is_stray, parts)):
+            found.ignored.append(file.path)
+        else:
+            found.entries.append(file)
+
+
+def _below_address(
+    one: str, files: Sequence[RemoteFile], kind: str | None, rules: _Rules
+) -> Iterator[FoundFile]:
+    """Yields the files of a folder or a glob at an address; `files` are those found right there."""
+    root = _fixed_part(one) if has_glob(one) else one.rstrip("/")
+    if rules.deep:
+        files = remote.find_matches(one) if has_glob(one) else remote.find_below(root)
+    elif not has_glob(one) and kind in _PARTITIONED:
+        _, folders = remote.list_folder(one)
+        _check_no_table(one, folders)
+        if not files or any("=" in name for name in folders):
+            tree = remote.find_below(root)
+            _check_no_table(one, [file.removeprefix(f"{root}/") for file in tree])
+            files = [*files, *_partitioned(root, tree, kind)]
+    for file in files:
+        yield FoundFile(file, _below(root, file))
+
+
+def _tables(one: str, kind: str | None) -> Iterator[FoundFile]:
+    """Yields the files of a local folder and its folders `column=value`, or those of a glob."""
+    if not os.path.isdir(one):
+        paths = [path for path in glob.iglob(one, recursive=True) if not os.path.isdir(path)]
+    else:
+        names = retry_local(one, lambda: os.listdir(one))
+        metadata = glob.iglob(os.path.join(glob.escape(one), "metadata", "*.metadata.json"))
+        _check_no_table(one, [*names, *("metadata/*.metadata.json" for _ in islice(metadata, 1))])
+        paths = [path for name in names if not os.path.isdir(path := os.path.join(one, name))]
+        if kind in _PARTITIONED and any("=" in name for name in names):
+            below = glob.iglob(os.path.join(glob.escape(one), "*=*", "**"), recursive=True)
+            paths += _partitioned(one, [path for path in below if not os.path.isdir(path)], kind)
+    for path in paths:
+        yield FoundFile(path, os.path.basename(path))
+
+
+def _choose(one: str, found: Found, kind: str | None) -> None:
+    """Sorts the files of tables; of a folder, leaves only those of the kind if there are any."""
+    found.entries.sort(key=lambda file: file.path)
+    is_folder = not is_remote(one) and os.path.isdir(one)
+    if is_folder or not has_glob(one):
+        chosen = [file for file in found.entries if _is_data(file.path, kind)]
+        others = {file.path for file in found.entries} - {file.path for file in chosen}
+        if chosen:
+            found.entries = chosen
+            found.ignored += others
+    found.ignored.sort()
+    if is_folder and kind and found.entries:
+        plain = [name for name in os.listdir(one) if "=" not in name]
+        left_out = _data_below(one, plain)
+        if left_out:
+            _LOG.warning("%s: %s", one, left_out)
+
+
+def _check_no_table(folder: str, names: Iterable[str]) -> None:
+    """Raises DataError for the folder of a table whose log or metadata list its files."""
+    for name in names:
+        if name.split("/")[0] == _DELTA_LOG:
+            kind, table = "delta", "a Delta table, whose log decides"
+        elif fnmatch.fnmatchcase(name, "metadata/*.metadata.json"):
+            kind, table = "iceberg", "an Iceberg table, whose metadata decide"
+        else:
+            continue
+        raise DataError(f"{folder}: is {table} which of its files count; say --kind {kind}")
+
+
+def _partitioned(root: str, paths: Sequence[PathT], kind: str | None) -> list[PathT]:
+    """Returns the files for which all folders below the root are `column=value`."""
+    found, left_out = [], []
+    for path in paths:
+        folders = os.path.dirname(_below(root, path)).split("/")
+        if all("=" in folder[1:] and folder[0] not in "._" for folder in folders):
+            found.append(path)
+        elif "=" in folders[0] and not any(one.startswith((".", "_")) for one in folders):
+            left_out += [path] if _is_data(path, None) else []
+    if kind and left_out:
+        _LOG.warning(
+            "%s: left out %s in folders that are not column=value, such as %s",
+            root, counted(len(left_out), "data file"), left_out[0],
+        )  # fmt: skip
+    return found
+
+
+def _is_data(path: str, kind: str | None) -> bool:
+    groups = (EXTENSIONS.get(kind, ()),) if kind else EXTENSIONS.values()
+    known = tuple(extension for group in groups for extension in group)
+    return COMPRESSED.sub("", path.lower()).endswith(known)
+
+
+def _data_below(folder: str, names: Iterable[str]) -> str | None:
+    """Returns advice if folders in a folder hold data files, since they are not searched."""
+    holding = {
+        name: f"{folder}/**/*{os.path.splitext(path)[1]}"
+        for name in sorted(name for name in names if name[0] not in "._")
+        for path in _walked(os.path.join(folder, name))
+        if _is_data(path, None)
+    }
+    if not holding:
+        return None
+    return (
+        f"does not include the data files in its folders {', '.join([*holding][:4])}; to read them "
+        f"too, name them or a glob as '{next(iter(holding.values()))}'"
+    )
+
+
+def _advice(one: str, ignored: Sequence[str]) -> str:
+    if any(path.endswith("/dataset_dict.json") for path in ignored):
+        return "a data set of Hugging Face: name each folder in it, --input-split train=.../train"
+    if any(path.endswith(".json") for path in ignored):
+        return "JSON is read as one object a line (.jsonl), which `jq -c '.[]'` makes of an array"
+    if not is_remote(one) and os.path.isdir(one):
+        if any(path.lower().endswith(_IMAGES) for path in _walked(one)):
+            return "there are images below it: say --kind images"
+        if left_out := _data_below(one, os.listdir(one)):
+            return left_out
+    return "expected at least one"
+
+
+def _walked(folder: str) -> Iterator[str]:
+    below = (os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
+    return islice(below, _MAX_LOOKED_AT)
+
+
+def _shown(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _MAX_NAMED:,} more" if len(paths) > _MAX_NAMED else ""
+    return f"{', '.join(paths[:_MAX_NAMED])}{more}"
+
+
+def _below(root: str, path: str) -> str:
+    return path[len(root) :].lstrip("/")
+
+
+def _fixed_part(pattern: str) -> str:
+    parts = pattern.split("/")
+    first = next(at for at, part in enumerate(parts) if glob.has_magic(part))
+    return "/".join(parts[:first]) or ("/" if first else "")
+
+
+class _Folder:
+    """A local folder or a glob, of a kind whose files lie in folders of any depth."""
+
+    def __init__(self, one: str, rules: _Rules, found: Found) -> None:
+        self._one, self._rules, self._found = one, rules, found
+        self._root = one if os.path.isdir(one) else _fixed_part(one)
+        self._real_root = os.path.realpath(self._root)
+        self._reached: dict[str, bool] = {}
+
+    def files(self) -> Iterator[FoundFile]:
+        return self._walk(self._one) if os.path.isdir(self._one) else self._match()
+
+    def _match(self) -> Iterator[FoundFile]:
+        walked: set[str] = set()
+        for path in (p.rstrip("/") for p in sorted(glob.iglob(self._one, recursive=True))):
+            parent, name = os.path.split(path)
+            is_folder = os.path.isdir(path) and not os.path.islink(path)
+            if path == self._root.rstrip("/"):
+                walked.add(path)
+                yield from self._walk(path)
+            elif parent in walked:  # `**` also matches the entries of a folder that it matches.
+                walked |= {path} if os.path.isdir(path) else set()
+            elif not self._rules.links and not self._is_reached(parent):
+                reason = f"is not below {self._root or '.'}, or only through a link"
+                self._found.refused[path] = reason
+            elif is_folder and not self._rules.is_stray(name):
+                walked.add(path)
+                yield from self._walk(path)
+            else:
+                yield from self._entry(path, name, is_link=os.path.islink(path))
+
+    def _walk(self, folder: str) -> Iterator[FoundFile]:
+        pending = [folder]
+        while pending:
+            for entry in _entries(pending.pop()):
+                if not entry.is_dir(follow_symlinks=False):
+                    yield from self._entry(entry.path, entry.name, is_link=entry.is_symlink())
+                elif self._rules.is_stray(entry.name):
+                    self._found.ignored.append(entry.path)
+                else:
+                    pending.append(entry.path)
+
+    def _entry(self, path: str, name: str, *, is_link: bool) -> Iterator[FoundFile]:
+        if self._rules.is_stray(name) or (self._rules.links and os.path.isdir(path)):
+            self._found.ignored.append(path)
+        elif not self._rules.links and (reason := self._refusal(path, is_link=is_link)):
+            self._found.refused[path] = reason
+        else:
+            yield FoundFile(path, _below(self._root, path))
+
+    def _refusal(self, path: str, *, is_link: bool) -> str | None:
+        if is_link:
+            target = os.path.realpath(path)
+            if not os.path.exists(target):
+                return f"is a link to {target}, which is not there"
+            if os.path.isdir(target):
+                return f"is a link to the folder {target}; links to folders are not followed"
+            if not self._is_inside(path):
+                return f"is a link to {target}, outside {self._root or '.'}; copy the file"
+        return None if os.path.isfile(path) else "is neither a file nor a folder"
+
+    def _is_inside(self, path: str) -> bool:
+        return os.path.commonpath([os.path.realpath(path), self._real_root]) == self._real_root
+
+    def _is_reached(self, folder: str) -> bool:
+        """Returns whether a folder that a glob found is in the root, reached without a link."""
+        if folder not in self._reached:
+            direct = os.path.normpath(os.path.join(self._real_root, _below(self._root, folder)))
+            inside = self._is_inside(folder)
+            self._reached[folder] = direct == os.path.realpath(folder) and inside
+        return self._reached[folder]
+
+
+def _entries(folder: str) -> list[os.DirEntry]:
+    try:
+        return retry_local(folder, lambda: _sorted_entries(folder))
+    except OSError as error:
+        raise DataError(f"cannot be listed: {one_line(error)}") from error
+
+
+def _sorted_entries(folder: str) -> list[os.DirEntry]:
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
