@@ -7,6 +7,7 @@ both, TFX would reuse the cached output.
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -132,6 +133,8 @@ def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
     """Returns the sha256 (hex) of names and contents of all files that decide the output.
 
     Files of tables are hashed, not parsed; the other kinds compute a fingerprint when they open.
+    The rows of a database are read only once, by the executor. If nothing else tells their state,
+    the result is another one each time.
     """
     schema_file = getattr(inputs[0].source, "schema_file", None)
     digest = hashlib.sha256()
@@ -143,6 +146,8 @@ def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
         if kind is None or kind in TABLE_KINDS:
             for line in map_files(_line, find(one.data, kind).files):
                 digest.update(line)
+        elif not find_kind(kind).of_files:
+            digest.update((find_kind(kind).load_state()(one.data) or uuid.uuid4().hex).encode())
         else:
             digest.update(open_source(one.data, one.source).fingerprint.encode())
     return digest.hexdigest()

@@ -34,7 +34,7 @@ from penstock.components.files.output import check_output, open_output, store_ad
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Column, Source
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spread import spread_by
+from penstock.components.sources.spread import Spread
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.manifest import (
@@ -80,8 +80,9 @@ def ingest(
     """
     options = options or IngestOptions()
     check_output(output, overwrite=overwrite)
-    planned = plan_inputs(inputs, output, options, engine, on_planned)
-    return write_inputs(planned, output, options, engine=engine, overwrite=overwrite)
+    with Spread(engine, output) as spread:
+        planned = plan_inputs(inputs, output, options, engine, spread, on_planned)
+        return write_inputs(planned, output, options, engine=engine, overwrite=overwrite)
 
 
 def plan_inputs(
@@ -89,17 +90,14 @@ def plan_inputs(
     output: str | PathLike[str],
     options: IngestOptions,
     engine: Engine,
+    spread: Spread,
     on_planned: OnPlanned,
 ) -> list[PlannedInput]:
     """Opens and scans the inputs, and plans the number of shards; see `ingest`."""
     planned = []
     for one in inputs:
         data = one.data if isinstance(engine, int) else _absolute(one.data)
-        planned.append(
-            plan_input(
-                open_source(data, one.source, spread_by(engine, output)), one.splits, options
-            )
-        )
+        planned.append(plan_input(open_source(data, one.source, spread), one.splits, options))
         on_planned(planned[-1])
     _require_same_columns(planned)
     _require_distinct_splits(planned)

@@ -52,6 +52,10 @@ class Output(ABC):
             self.take(folder)
 
     @abstractmethod
+    def place(self, name: str) -> str:
+        """Returns the path or address of a file, by which any worker can open it."""
+
+    @abstractmethod
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """Returns the bytes of a taken file, from `start` up to `end`."""
 
@@ -149,6 +153,9 @@ class _LocalOutput(Output):
                 if parent.name != WORK_DIR:  # a late task must not recreate this folder
                     (self.folder / parent).mkdir(exist_ok=True)
             file.rename(self.folder / name)
+
+    def place(self, name: str) -> str:
+        return str(self.folder / name)
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         with (self.folder / name).open("rb") as file:

@@ -37,6 +37,7 @@ RENEW_SECONDS = 10.0
 LEASE_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
 _CLAIM = f"{WORK_DIR}/claim-"
+_WORKSPACE = f"{WORK_DIR}/workspace-"
 # Files of an ingest or a pack that died before its commit; no manifest lists them.
 _LEFT_OVER = re.compile(
     r"Split-[^/]+/data_tfrecord-\d{5,}-of-\d{5,}(\.gz)?|quarantine/rejected-\d{5,}\.jsonl"
@@ -65,6 +66,9 @@ class _StoreOutput(Output):
         for file in files_below(folder):
             create(f"{self.address}/{file.relative_to(folder).as_posix()}", file)
             file.unlink()
+
+    def place(self, name: str) -> str:
+        return f"{self.address}/{name}"
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         data: bytes = ask(f"{self.address}/{name}", "cat_file", start=start or None, end=end)
@@ -143,7 +147,7 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
     try:
         check_prefix(address, overwrite=overwrite)  # another ingest may have finished meanwhile
         _clear(output, MANIFEST_NAME)  # before the files that it lists are removed
-        _clear(output)
+        _clear(output, but=_WORKSPACE)  # this ingest may have rows there
         yield output
     finally:
         over.set()
@@ -158,7 +162,7 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
 @contextmanager
 def open_store_workspace(address: str) -> Iterator[_StoreOutput]:
     """Yields a new prefix below an address, without a claim; it is removed at the end."""
-    work = _StoreOutput(f"{address}/{WORK_DIR}/{uuid.uuid4().hex}", "", b"")
+    work = _StoreOutput(f"{address}/{_WORKSPACE}{uuid.uuid4().hex}", "", b"")
     try:
         yield work
     finally:
@@ -248,9 +252,9 @@ def _renew(output: _StoreOutput, over: threading.Event) -> None:
             ask(address, "pipe_file", output.writer + b"%d" % count)
 
 
-def _clear(output: _StoreOutput, *only: str) -> None:
+def _clear(output: _StoreOutput, *only: str, but: tuple[str, ...] | str = ()) -> None:
     """Removes all files but the claim, or only those whose names begin with one of `only`."""
     for name, file in _names(output.address).items():
-        if name != output.claim and name.startswith(only or ("",)):
+        if name != output.claim and name.startswith(only or ("",)) and not name.startswith(but):
             with suppress(NotThereError):
                 ask(file, "rm_file")

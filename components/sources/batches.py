@@ -1,6 +1,6 @@
 """Record batches of a source's columns."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -76,30 +76,3 @@ def take_rows(batch: pa.RecordBatch, rows: Sequence[int | None]) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(
         [array.take(indices) for array in batch.columns], schema=batch.schema
     )
-
-
-def joined(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yields the same rows in fewer batches, for a source that reads few rows at a time.
-
-    Each batch costs the encoder a millisecond or two. `records` and `digests` are dropped.
-    """
-    waiting: list[Batch] = []
-    rows = size = 0
-    for batch in batches:
-        rows += batch.table.num_rows
-        size += batch.table.nbytes
-        if waiting and (rows > MAX_BATCH_ROWS or size > MAX_BATCH_BYTES):
-            yield _join(waiting)
-            waiting, rows, size = [], batch.table.num_rows, batch.table.nbytes
-        waiting.append(batch)
-    if waiting:
-        yield _join(waiting)
-
-
-def _join(batches: Sequence[Batch]) -> Batch:
-    if len(batches) == 1:
-        return batches[0]
-    tables = [batch.table for batch in batches if batch.table.num_rows] or [batches[0].table]
-    [table, *_] = pa.Table.from_batches(tables).combine_chunks().to_batches() or tables
-    rejected = tuple(row for batch in batches for row in batch.rejected)
-    return Batch(table, rejected, sum(batch.blank for batch in batches))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -127,6 +127,7 @@ class BatchSize:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnarSource(FileSource[FileT]):
     options: ColumnOptions
+    also_read: ClassVar[tuple[str, ...]] = ()  # Stored columns that are none of the source's.
 
     @abstractmethod
     def read_groups(
@@ -164,6 +165,7 @@ class ColumnarSource(FileSource[FileT]):
         stored = [name for name in file.names if name not in file.constants]
         # Without any stored column, a batch would not know its number of rows.
         names = [c.name for c in self.columns if c.name in stored] or stored[:1]
+        names += self.also_read
         in_file = [file.stored.get(name, name) for name in names]
         with open_unchanged(piece.file, file.content):
             batches = self.read_groups(file, groups, in_file, size)

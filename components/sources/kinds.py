@@ -16,17 +16,25 @@ if TYPE_CHECKING:  # `base` imports Arrow, which `--help` does not need.
 class Kind:
     """Location of a kind's code, as `module:name` below this package; imported on first use.
 
-    The opener takes (inputs, options), and a `Spread` for its scan if the kind is `of_files`.
-    Otherwise inputs are addresses, and `options.with_query` sets the query of an input split.
+    The opener takes (inputs, options, spread). If there is a `state`, inputs are addresses, not
+    files: it returns a digest of what is at one, or None if that is known only by reading it. Then
+    `options.with_query` sets the query of an input split.
     """
 
     options: str
     opener: str
-    of_files: bool = True
+    state: str = ""
 
     @property
     def options_type(self) -> type:
         return _load(self.options)
+
+    @property
+    def of_files(self) -> bool:
+        return not self.state
+
+    def load_state(self) -> "Callable[[str], str | None]":
+        return _load(self.state)
 
     def load_opener(self) -> "Callable[..., Source]":
         return _load(self.opener)
@@ -47,7 +55,7 @@ KINDS = {
     "images": Kind("images.options:Images", "images.source:open_images"),
     "text": Kind("plain_text:Text", "plain_text:open_text"),
     "binary": Kind("binary:Binary", "binary:open_binary"),
-    "sql": Kind("sql.options:Sql", "sql.source:open_sql", of_files=False),
+    "sql": Kind("sql.options:Sql", "sql.source:open_sql", "sql.source:state_of"),
 }
 
 

@@ -1,6 +1,8 @@
 """Opens files, globs, folders or addresses as a `Source`."""
 
+import weakref
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
@@ -9,19 +11,31 @@ from penstock.components.files.sniff import kind_by_magic
 from penstock.components.sources.base import Source
 from penstock.components.sources.kinds import as_options_of, find_kind
 from penstock.components.sources.options import KindOptions, Table
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 
 _SNIFFED_BYTES = 512
 
 
 def open_source(
-    pattern: str | Sequence[str], options: KindOptions | None = None, spread: Spread = here
+    pattern: str | Sequence[str],
+    options: KindOptions | None = None,
+    spread: Spread | None = None,
 ) -> Source:
     """Opens outside data: finds, checks, counts, hashes and types all of it.
 
     `pattern` is a file, a folder, a glob (`**` is recursive) or several of them; for kinds that do
     not read files, an address. Without options, the kind is recognised and has its defaults.
+    Without a spread, rows that can be read only once are kept as long as the source exists.
     """
+    if spread is not None:
+        return _open(pattern, options, spread)
+    with ExitStack() as stack:
+        source = _open(pattern, options, stack.enter_context(Spread()))
+        weakref.finalize(source, stack.pop_all().close)
+        return source
+
+
+def _open(pattern: str | Sequence[str], options: KindOptions | None, spread: Spread) -> Source:
     options = options or Table()
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)
     name = options.kind or _kind_of(find(inputs, None).files)
@@ -30,8 +44,7 @@ def open_source(
     # delimiter.
     if not isinstance(options, kind.options_type):
         options = as_options_of(name, options)
-    opener = kind.load_opener()
-    return opener(inputs, options, spread) if kind.of_files else opener(inputs, options)
+    return kind.load_opener()(inputs, options, spread)
 
 
 def _kind_of(files: Sequence[str]) -> str:

@@ -1,12 +1,14 @@
-"""Where the tasks of a scan run: in this process, several local processes, or an engine."""
+"""Where the tasks of a scan run, and where it keeps rows that can be read only once."""
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from contextlib import ExitStack
+from typing import Any, TypeVar
 
 from penstock.components.engine.processes import run_in_processes
 from penstock.components.engine.tasks import Engine, run_tasks
-from penstock.components.files.output import open_workspace
+from penstock.components.files.output import Output, open_workspace, store_address
 from penstock.components.tfrecord.sharding import MIB
 
 Task = TypeVar("Task")
@@ -18,31 +20,48 @@ _WORTH_PROCESSES_BYTES = 256 * MIB
 _WORTH_ENGINE_BYTES = 2048 * MIB
 
 
-class Spread(Protocol):
+class Spread:
+    """Runs tasks in this process, in several, or on an engine, if there is enough to read.
+
+    A context manager; its workspace, which all workers can reach, is removed at the end.
+    """
+
+    def __init__(self, engine: Engine = 1, output: str | os.PathLike[str] | None = None) -> None:
+        self._engine = engine
+        if output is None or (isinstance(engine, int) and store_address(output)):
+            output = os.path.join(tempfile.gettempdir(), "penstock-rows")
+        self._target = output  # Workers on other machines can reach only the output.
+        self._stack = ExitStack()
+        self._workspace: Output | None = None
+
     def __call__(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
     ) -> list[Result]:
         """Returns the result of `work` for each task, in order; all must be picklable."""
-        ...
-
-
-def here(work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int) -> list[Result]:
-    del input_bytes
-    return [work(task) for task in tasks]
-
-
-def spread_by(engine: Engine, output: str | os.PathLike[str]) -> Spread:
-    """Returns a spread that uses the engine if there is enough to read; workers share `output`."""
-
-    def spread(
-        work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
-    ) -> list[Result]:
+        engine = self._engine
         worth = _WORTH_PROCESSES_BYTES if isinstance(engine, int) else _WORTH_ENGINE_BYTES
         if engine == 1 or len(tasks) < 2 or input_bytes < worth:
-            return here(work, tasks, input_bytes)
+            return [work(task) for task in tasks]
         if isinstance(engine, int):
             return list(run_in_processes(work, tasks, engine))
-        with open_workspace(output) as place:
+        with open_workspace(self._target) as place:
             return list(run_tasks(tasks, work, place, engine))
 
-    return spread
+    def workspace(self) -> Output:
+        """Returns a folder for files that are read as long as the spread is open."""
+        if self._workspace is None:
+            self._workspace = self._stack.enter_context(open_workspace(self._target))
+        return self._workspace
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> "Spread":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+
+# For scans of files that can be read at any place.
+here = Spread()

@@ -1,17 +1,16 @@
-"""BigQuery as a database: one query per range; the server computes the digest of the rows."""
+"""BigQuery as a database: one query is billed, and its result gives the types of the columns."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import func, literal_column
 from sqlalchemy.engine import Connection
-from sqlalchemy.sql.expression import ColumnElement
+from sqlalchemy.sql.expression import Executable, TextClause
 
 from penstock.components.errors import DataError, TriesFailedError, UsageError, short_error
 from penstock.components.sources.sql.address import Login
 from penstock.components.sources.sql.database import Database, Feature
-from penstock.components.sources.sql.statements import Statements
+from penstock.components.sources.sql.statements import as_subquery
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 try:
@@ -29,13 +28,10 @@ _KINDS = {
     FeatureKind.BYTES: ("STRING", "BYTES"),
 }  # fmt: skip
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
-_COMMA: ColumnElement[str] = literal_column("','")
 
 
 class BigQueryDatabase(Database):
     """A BigQuery data set; the login is that of Google's clients."""
-
-    runs_whole_queries = True
 
     def connect(self) -> Connection:
         with self._google_errors_named():
@@ -43,6 +39,10 @@ class BigQueryDatabase(Database):
 
     def _login(self) -> Login:
         return Login(None, None)
+
+    def checked(self, query: TextClause, connection: Connection) -> Executable:
+        del connection
+        return as_subquery(query)  # A check of its own would be billed, too.
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
         """Returns the types of the columns from the query's result; arrays are rejected."""
@@ -57,16 +57,6 @@ class BigQueryDatabase(Database):
                 "feature can hold; select its fields, or TO_JSON_STRING of it, in a query"
             )
         return kind, False
-
-    def counts_and_digest(
-        self, statements: Statements, connection: Connection
-    ) -> tuple[int, int, bytes]:
-        """Returns the counts and a digest from one query: sums of halves of each row's hash."""
-        texts = [text for one in statements.rows.c for text in (func.to_json_string(one), _COMMA)]
-        digest: ColumnElement[int] = func.farm_fingerprint(func.concat(*texts))
-        halves = func.sum(digest.op(">>")(32)), func.sum(digest.op("&")(2**32 - 1))
-        count, keys, *sums = connection.execute(statements.counts(*halves)).one()
-        return count, keys, repr(sums).encode()
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:

@@ -1,38 +1,29 @@
-"""A database that SQLAlchemy reaches: connections, errors as one line, streamed results.
+"""A database that SQLAlchemy reaches: a read-only connection, errors as one line, streamed rows.
 
-Subclasses such as `sqlite.py` and `postgresql.py` add what the base lacks: a mark of the data's
-state that all workers see, column types, and a digest that needs no further reading.
+Subclasses such as `sqlite.py` and `postgresql.py` add what the base lacks: the state of the data
+without reading it, and types of columns.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import create_engine, select
-from sqlalchemy.engine import URL, Connection, CursorResult, Engine
+from sqlalchemy import create_engine, literal_column
+from sqlalchemy.engine import URL, Connection, CursorResult
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
-from sqlalchemy.sql.expression import Executable
+from sqlalchemy.sql.expression import Executable, TextClause
 
 from penstock.components.errors import DataError, PenstockError, TriesFailedError, UsageError
 from penstock.components.sources.sql.address import Login, read_login, shown_address
-from penstock.components.sources.sql.statements import Statements
+from penstock.components.sources.sql.statements import as_subquery
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 Feature = tuple[FeatureKind | None, bool]
 """Kind of a column (None if unknown), and whether it holds lists."""
 
-_DIGEST_ROWS = 1024
-
 
 class Database:
-    """A database; pickled without connections and password."""
-
-    # Whether the state that `mark` names ends with the connection that named it.
-    mark_needs_connection = False
-    # Whether the database computes (and bills) all rows of a statement before the first is fetched.
-    runs_whole_queries = False
     # Whether two columns may have names that differ only in case; most databases refuse that.
     tells_case = False
 
@@ -40,23 +31,15 @@ class Database:
         self.url = url
         self.shown = shown_address(url)
         self._credentials_file = credentials_file
-        self._engine: Engine | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None}
-
-    @property
-    def input_bytes(self) -> int:
-        """Size in bytes if known, otherwise 0."""
-        return 0
 
     @contextmanager
-    def reading(self, mark: str | None) -> Iterator[Connection]:
-        """Yields a read-only connection that sees the data in the state `mark`, if given."""
+    def reading(self) -> Iterator[Connection]:
+        """Yields a read-only connection in a transaction, which is never committed."""
         connection = self.connect()
         try:
-            self._begin(connection, mark)
-            yield connection
+            with self.errors_named():
+                self._begin(connection)
+                yield connection
         finally:
             # To close a lost connection fails.
             with suppress(SQLAlchemyError):
@@ -64,9 +47,7 @@ class Database:
 
     def connect(self) -> Connection:
         try:
-            if self._engine is None:
-                self._engine = self._create_engine()
-            return self._engine.connect()
+            return self._create_connection()
         except PenstockError:
             raise
         except (TypeError, ValueError, ArgumentError) as error:
@@ -74,26 +55,25 @@ class Database:
                 f"{self.shown}: its driver refuses what the address says after '?' "
                 f"({self._text(error)})"
             ) from error
-        except SQLAlchemyError as error:
-            raise TriesFailedError(f"{self.shown}: {self._text(error)}") from error
-
-    def _create_engine(self) -> Engine:
-        login = self._login()
-        url = self.url
-        if url.username is None and login.user is not None:
-            url = url.set(username=login.user)
-        if login.password is not None:
-            url = url.set(password=login.password)
-        try:
-            return create_engine(
-                url, poolclass=NullPool, hide_parameters=True, connect_args=self._connect_args()
-            )
         except NoSuchModuleError as error:
             raise UsageError(f"{self.shown}: SQLAlchemy knows no such kind of database") from error
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"{self.shown}: needs the driver {error.name!r}: pip install {error.name}"
             ) from error
+        except SQLAlchemyError as error:
+            raise TriesFailedError(f"{self.shown}: {self._text(error)}") from error
+
+    def _create_connection(self) -> Connection:
+        login, url = self._login(), self.url
+        if url.username is None and login.user is not None:
+            url = url.set(username=login.user)
+        if login.password is not None:
+            url = url.set(password=login.password)
+        engine = create_engine(
+            url, poolclass=NullPool, hide_parameters=True, connect_args=self._connect_args()
+        )
+        return engine.connect()
 
     def _login(self) -> Login:
         return read_login(self._credentials_file)
@@ -101,41 +81,28 @@ class Database:
     def _connect_args(self) -> dict[str, Any]:
         return {}
 
-    def _begin(self, connection: Connection, mark: str | None) -> None:
+    def _begin(self, connection: Connection) -> None:
         """Begins the transaction in which rows are read."""
 
-    def mark(self, connection: Connection) -> str | None:
-        """Returns a name by which other connections can see the state of `connection`, or None."""
-        del connection
-        return None
+    def checked(self, query: TextClause, connection: Connection) -> Executable:
+        """Returns a statement of a query's rows; an error if the query is not one SELECT."""
+        # As a subquery, a statement that changes data fails, and so do several statements.
+        connection.execute(as_subquery(query).where(literal_column("1 = 0"))).close()
+        return query  # As it is, so that its order counts.
+
+    def stream(self, statement: Executable, connection: Connection, rows: int) -> CursorResult:
+        """Runs a statement; the client holds at most `rows` rows."""
+        options = {"stream_results": True, "max_row_buffer": rows}
+        return connection.execute(statement, execution_options=options)
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature] | None:
         """Returns the types of the columns that a cursor describes; None to infer them."""
         del description, connection
         return None
 
-    def fetches_key_as_text(self, feature: Feature) -> bool:
-        """Returns whether keys of this type must be fetched as text to be exact."""
-        del feature
-        return False
-
-    def counts_and_digest(
-        self, statements: Statements, connection: Connection
-    ) -> tuple[int, int, bytes]:
-        """Reads all rows; returns their number, the number with a key, and an unordered digest."""
-        total = 0
-        for rows in fetch(connection, select(statements.rows), _DIGEST_ROWS):
-            for row in rows:
-                hashed = hashlib.blake2b(
-                    repr(tuple(row)).encode("utf-8", "replace"), digest_size=16
-                )
-                total += int.from_bytes(hashed.digest(), "big")
-        count, keys = self.counts(statements, connection)
-        return count, keys, (total % 2**128).to_bytes(16, "big")
-
-    def counts(self, statements: Statements, connection: Connection) -> tuple[int, int]:
-        count, keys = connection.execute(statements.counts()).one()
-        return count, keys
+    def state(self) -> str | None:
+        """Returns a digest of the data that is known without reading rows, if there is one."""
+        return None
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:
@@ -157,16 +124,3 @@ class Database:
         own = getattr(error, "orig", None) or error
         line = next(iter(str(own).strip().splitlines()), type(own).__name__)
         return self._login().hide(line)[:300]
-
-
-def fetch(connection: Connection, statement: Executable, rows: int) -> Iterator[Sequence[Any]]:
-    """Yields the rows of a statement, `rows` at a time; the server keeps the others."""
-    with stream(connection, statement, rows) as result:
-        while some := result.fetchmany(rows):
-            yield some
-
-
-def stream(connection: Connection, statement: Executable, rows: int) -> CursorResult:
-    """Returns the result of a statement; the client holds at most `rows` rows."""
-    options = {"stream_results": True, "max_row_buffer": rows}
-    return connection.execute(statement, execution_options=options)

@@ -14,13 +14,13 @@ class Sql(ColumnOptions):
     `credentials_file` only.
 
     Attributes:
-        query: A SELECT; `:name` is a parameter; write `\:` for a colon before a word.
-        table: A table or view, optionally `schema.name`; give it instead of a query.
+        query: A SELECT; `:name` is a parameter; write `\:` for a colon before a word. Its ORDER BY
+            is the order of the rows; without one, the same data may give other shards.
+        table: A table or view, optionally `schema.name`, in the order of its primary key; give it
+            instead of a query.
         params: Values of the query's parameters, each `name=value`. They are bound as text, never
             pasted into the statement; for a number write CAST(:name AS INTEGER) in the query.
-        key: Column by whose ranges the workers divide the rows, best unique and indexed; None takes
-            the first column of the table's primary key.
-        sample_rows: Rows from which types are inferred if the database does not state them.
+        sample_rows: First rows, from which types are inferred if the database does not state them.
         credentials_file: Path of a file with the lines `user = ...` and `password = ...`.
     """
 
@@ -28,7 +28,6 @@ class Sql(ColumnOptions):
     query: str | None = None
     table: str | None = None
     params: tuple[str, ...] = ()
-    key: str | None = None
     sample_rows: int = 10_000
     credentials_file: str | None = None
 

@@ -1,4 +1,4 @@
-"""PostgreSQL by psycopg: one snapshot for all workers; the server gives types and digest."""
+"""PostgreSQL by psycopg: a server-side cursor in one read-only transaction; it states types."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,13 +8,11 @@ from psycopg import pq
 from psycopg.adapt import Loader
 from psycopg.types.numeric import FloatLoader
 from psycopg.types.string import TextLoader
-from sqlalchemy import Numeric, bindparam, cast, func, literal_column, text
+from sqlalchemy import text
 from sqlalchemy.engine import Connection
-from sqlalchemy.sql.elements import ColumnElement
 
 from penstock.components.errors import DataError
 from penstock.components.sources.sql.database import Database, Feature
-from penstock.components.sources.sql.statements import ROWS, Statements
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _KINDS = {
@@ -34,8 +32,8 @@ _DEADLINES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-# All connections give a row the same text; other readers do not change the order of equal keys; the
-# planning connection may idle while the workers read.
+# Rows have the same text whatever the server's settings; other readers do not change their order;
+# the connection may idle while rows are written.
 _SETTINGS = (
     "SET TIME ZONE 'UTC'",
     "SET DateStyle = 'ISO'",
@@ -47,7 +45,6 @@ _SETTINGS = (
 
 
 class PostgresDatabase(Database):
-    mark_needs_connection = True
     tells_case = True
 
     def _connect_args(self) -> dict[str, Any]:
@@ -60,31 +57,10 @@ class PostgresDatabase(Database):
             adapters.register_loader(name, loader)
         return connection
 
-    def _begin(self, connection: Connection, mark: str | None) -> None:
+    def _begin(self, connection: Connection) -> None:
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        with self.errors_named():
-            if mark is not None:
-                self._join(connection, mark)
-            for setting in _SETTINGS:
-                connection.exec_driver_sql(setting)
-
-    def _join(self, connection: Connection, snapshot: str) -> None:
-        try:
-            # The server made the name, so it is safe; the statement allows no parameters.
-            connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
-        except Exception as error:
-            if not isinstance(getattr(error, "orig", None), psycopg.Error):
-                raise
-            if error.orig.sqlstate not in ("22023", "42704"):  # type: ignore[attr-defined]
-                raise
-            raise DataError(
-                f"{self.shown}: the snapshot of the data ended with the connection that held it "
-                "(the server was restarted, or ended the session); start again"
-            ) from error
-
-    def mark(self, connection: Connection) -> str:
-        """Exports a snapshot that lasts as long as the transaction of `connection`."""
-        return connection.exec_driver_sql("SELECT pg_export_snapshot()").scalar_one()
+        for setting in _SETTINGS:
+            connection.exec_driver_sql(setting)
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
         return [self._feature(one.name, one.type_code, connection) for one in description]
@@ -101,22 +77,6 @@ class PostgresDatabase(Database):
             f"{self.shown}: column {column!r} has type {name}, which no feature can hold; cast it "
             "in a query, to text say, or leave it out"
         )
-
-    def fetches_key_as_text(self, feature: Feature) -> bool:
-        """Returns whether the key is a decimal, which would be loaded as an inexact float."""
-        return feature[0] is FeatureKind.FLOAT
-
-    def counts_and_digest(
-        self, statements: Statements, connection: Connection
-    ) -> tuple[int, int, bytes]:
-        """Returns the counts and a digest from one query: sums of two hashes of every row."""
-        row: ColumnElement[str] = literal_column(f"CAST({ROWS} AS text)")
-        sums = [
-            func.sum(cast(func.hashtextextended(row, bindparam(None, seed)), Numeric))
-            for seed in (0, 1)
-        ]
-        count, keys, *digest = connection.execute(statements.counts(*sums)).one()
-        return count, keys, repr([str(one) for one in digest]).encode()
 
 
 class _Tolerant(Loader):

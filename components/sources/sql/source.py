@@ -1,152 +1,52 @@
-"""Rows of a database as a `Source`: ranges of a key, each read in key order by one worker.
+"""Rows of a database as a `Source`: one query in one transaction, whose rows are staged as Parquet.
 
-Opening it counts and digests the rows and finds keys that divide them evenly. Each worker checks
-that it reads as many rows as were counted.
+The query is read once, from its first row to its last. Whatever ends it before, nothing is left.
 """
 
-import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
-from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.base import Batch, Piece, Source
+import pyarrow as pa
+from sqlalchemy import inspect
+from sqlalchemy.engine import Connection, CursorResult
+
+from penstock.components.errors import DataError, TriesFailedError, UsageError
+from penstock.components.files.output import Output
+from penstock.components.sources.base import MAX_BATCH_BYTES, NUMBERS, Column
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
-    batch_without,
+    Faults,
     convert_columns,
-    joined,
     next_batch_rows,
 )
-from penstock.components.sources.files import RowStart, cut_files
-from penstock.components.sources.python_values import row_json, to_column
+from penstock.components.sources.python_values import ValueSample, row_json, to_column
+from penstock.components.sources.schema import SchemaColumn, check_schema_names, read_schema, shown
+from penstock.components.sources.spread import Spread
 from penstock.components.sources.sql.address import parse_address
-from penstock.components.sources.sql.database import Database, stream
+from penstock.components.sources.sql.database import Database, Feature
 from penstock.components.sources.sql.options import Sql
-from penstock.components.sources.sql.plan import SqlPlan, make_plan, user_query
-from penstock.components.sources.sql.statements import KeyRange, Statements
+from penstock.components.sources.sql.statements import bound_query, whole_table
+from penstock.components.sources.staging import StagedFile, StagedSource, stage, with_faults
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # A thousand rows of Python values still fit the processor's cache when Arrow converts them: with 40
 # columns, 6.0 us per row, against 7.5 us with 256 or 8192 rows.
 _FETCH_ROWS = 1024
+# Workers divide the rows at no more places than this, for the same shards whatever the parts.
+_MOST_PLACES = 4096
+
+Rows = Sequence[Sequence[Any]]
 
 
-class _Rows(NamedTuple):
-    path: str
-    units: int
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SqlSource(Source):
-    """The rows of a query or table, counted and typed, in the state of the data that `mark` names.
-
-    `files` is the address, without login. `input_bytes` is 0 if the size is unknown.
-    """
-
-    database: Database
-    options: Sql
-    plan: SqlPlan
-    mark: str | None
-
-    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """Returns `parts` runs of key ranges with about equal numbers of rows.
-
-        Rows with equal keys stay in one range; so do rows without a key.
-        """
-
-        def row_start(_: _Rows, row: int, __: RowStart | None) -> RowStart:
-            at = self.plan.boundary_at(row)
-            return RowStart(at, at + 1)
-
-        return cut_files([_Rows(self.files[0], self.rows)], parts, row_start)
-
-    def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
-        ends = {end for piece in pieces for end in (piece.start, piece.end)}
-        boundaries = {row: key for row, key in self.plan.boundaries.items() if row in ends}
-        return replace(self, plan=replace(self.plan, boundaries=boundaries)), pieces
-
-    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        return joined(self._fetched(pieces))
-
-    def _fetched(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
-        keyed = self.plan.keyed_rows
-        for piece in pieces:
-            if piece.start < keyed:
-                end = min(piece.end, keyed)
-                yield from self._range(piece.start, end, self.plan.keys_of(piece.start, end))
-            if piece.end > keyed:
-                yield from self._range(max(piece.start, keyed), piece.end, None)
-
-    def _range(self, start: int, end: int, keys: KeyRange | None) -> Iterator[Batch]:
-        query = user_query(self.database, self.options)
-        statements = Statements(
-            query, self.plan.names, self.plan.key, key_as_text=self.plan.key_as_text
-        )
-        names = [column.name for column in self.columns if column.name in self.plan.names]
-        row, wanted = start, FIRST_BATCH_ROWS
-        with self.database.reading(self.mark) as connection:
-            with self.database.errors_named():
-                result = stream(connection, statements.read(names, keys), wanted)
-            while True:
-                with self.database.errors_named():
-                    rows = result.fetchmany(wanted)
-                if not rows:
-                    break
-                batch = self._batch(rows, names, row)
-                yield batch
-                row += len(rows)
-                wanted = next_batch_rows(wanted, batch.table.nbytes // len(rows), _FETCH_ROWS)
-        if row != end:
-            raise DataError(
-                f"{self.files[0]}: {row - start} rows in a range of the key {self.plan.key!r} that "
-                f"had {end - start} when they were counted; the data were changed, start again"
-            )
-
-    def _batch(self, rows: Sequence[Sequence[Any]], names: Sequence[str], before: int) -> Batch:
-        """Converts rows of (key, columns `names`); `before` counts the rows before them."""
-        _, *values = zip(*rows, strict=True)
-        found = dict(zip(names, values, strict=True))
-        nothing = (None,) * len(rows)
-        policy = self.options.non_finite
-        table, faults = convert_columns(
-            self.columns, lambda column: to_column(found.get(column.name, nothing), column, policy)
-        )
-
-        def raw(at: int) -> bytes:
-            return row_json(dict(zip(names, rows[at][1:], strict=True)))
-
-        return batch_without(faults, table, self.files[0], before + 1, raw)
-
-
-def open_sql(inputs: Sequence[str], options: Sql) -> SqlSource:
+def open_sql(inputs: Sequence[str], options: Sql, spread: Spread) -> StagedSource:
     if len(inputs) != 1:
         raise UsageError(f"kind 'sql' takes one address of a database, got {len(inputs)}")
-    return open_rows(open_database(inputs[0], options.credentials_file), options)
-
-
-def open_rows(database: Database, options: Sql) -> SqlSource:
-    with ExitStack() as stack:
-        with database.errors_named():
-            connection = stack.enter_context(database.reading(None))
-            mark = database.mark(connection)
-            plan = make_plan(database, options, connection)
-        source = SqlSource(
-            kind="sql",
-            columns=plan.columns,
-            fingerprint=plan.fingerprint,
-            rows=plan.rows,
-            files=(database.shown,),
-            input_bytes=database.input_bytes,
-            database=database,
-            options=options,
-            plan=plan,
-            mark=mark,
-        )
-        if database.mark_needs_connection:
-            # The connection stays open as long as the source exists in this process.
-            weakref.finalize(source, stack.pop_all().close)
-    return source
+    database = open_database(inputs[0], options.credentials_file)
+    return read_database(database, options, spread.workspace())
 
 
 def open_database(address: str, credentials_file: str | None) -> Database:
@@ -165,3 +65,172 @@ def open_database(address: str, credentials_file: str | None) -> Database:
 
         return BigQueryDatabase(url, credentials_file)
     return Database(url, credentials_file)
+
+
+def state_of(address: str) -> str | None:
+    return open_database(address, None).state()
+
+
+def read_database(database: Database, options: Sql, workspace: Output) -> StagedSource:
+    with database.reading() as connection:
+        try:
+            result = _run(database, options, connection)
+        except TriesFailedError:
+            raise
+        except DataError as error:
+            raise _with_tables(error, database, options) from error
+        names = _names(database, result)
+        features = database.features(result.cursor.description, connection)
+        chunks = _chunks(result)
+        if features is None:
+            sampled, features = _sample(chunks, names, options.sample_rows)
+            chunks = chain(sampled, chunks)
+        columns = _columns(database.shown, dict(zip(names, features, strict=True)), options)
+        files = stage(
+            _converted(chunks, names, columns, options.non_finite), database.shown, workspace
+        )
+    rows = sum(file.rows for file in files)
+    if not rows and not options.allow_empty:
+        what = "query" if options.query is not None else f"table {options.table!r}"
+        raise DataError(
+            f"{database.shown}: the {what} gives no rows; set `allow_empty` if that is fine"
+        )
+    return StagedSource(
+        kind="sql",
+        columns=columns,
+        fingerprint=_fingerprint(options, names, files),
+        rows=rows,
+        files=(database.shown,),
+        input_bytes=sum(file.content.size for file in files),
+        options=options,
+        scanned={file.path: file for file in files},
+        step=max(1, -(-rows // _MOST_PLACES)),
+    )
+
+
+def _run(database: Database, options: Sql, connection: Connection) -> CursorResult:
+    if options.query is None and options.table is None:
+        raise UsageError(f"{database.shown}: say what to read: a query or a table")
+    with database.errors_named():
+        if options.query is None:
+            statement = whole_table(str(options.table), connection)
+        else:
+            query = bound_query(options.query, options.bound_params())
+            statement = database.checked(query, connection)
+        return database.stream(statement, connection, _FETCH_ROWS)
+
+
+def _names(database: Database, result: CursorResult) -> tuple[str, ...]:
+    if result.cursor is None or not result.cursor.description:
+        raise UsageError(f"{database.shown}: the query gives no columns; expected a SELECT")
+    names = tuple(str(one[0]) for one in result.cursor.description)
+    names_seen = Counter(name if database.tells_case else name.lower() for name in names)
+    twice = [name for name, count in names_seen.items() if count > 1]
+    if twice or not all(name.strip() for name in names):
+        what = f"duplicate column {shown(twice)}" if twice else "a column without a name"
+        if twice and len(set(names)) == len(names):
+            alike = [name for name in names if name.lower() in twice]
+            what = f"columns that differ in case only ({shown(alike)})"
+        raise DataError(f"{database.shown}: {what}; give each a name of its own (AS) in the query")
+    return names
+
+
+def _chunks(result: CursorResult) -> Iterator[Rows]:
+    wanted = FIRST_BATCH_ROWS
+    while rows := result.fetchmany(wanted):
+        yield rows
+        wanted = next_batch_rows(wanted, _bytes(rows) // len(rows), _FETCH_ROWS)
+
+
+def _bytes(rows: Rows) -> int:
+    return sum(len(value) for row in rows for value in row if isinstance(value, (str, bytes, list)))
+
+
+def _sample(
+    chunks: Iterator[Rows], names: Sequence[str], most: int
+) -> tuple[list[Rows], list[Feature]]:
+    """Returns the first chunks, of about `most` rows, and the types of the columns in them."""
+    sample, sampled, rows, size = ValueSample(), list[Rows](), 0, 0
+    for chunk in chunks:
+        sampled.append(chunk)
+        for row in chunk[: most - rows]:
+            sample.add(dict(zip(names, row, strict=True)), "")
+        rows += len(chunk)
+        size += _bytes(chunk)
+        if rows >= most or size >= MAX_BATCH_BYTES:
+            break
+    return sampled, [sample.feature(name) for name in names]
+
+
+def _converted(
+    chunks: Iterable[Rows], names: Sequence[str], columns: Sequence[Column], non_finite: str
+) -> Iterator[pa.RecordBatch]:
+    """Yields rows to stage, of those columns that the source has."""
+    wanted = {column.name for column in columns}
+    for rows in chunks:
+        values = dict(zip(names, zip(*rows, strict=True), strict=True))
+        yield _batch({n: v for n, v in values.items() if n in wanted}, columns, non_finite)
+
+
+def _batch(
+    values: Mapping[str, Sequence[Any]], columns: Sequence[Column], non_finite: str
+) -> pa.RecordBatch:
+    nothing = (None,) * len(next(iter(values.values())))
+
+    def convert(column: Column) -> tuple[pa.Array, Faults]:
+        return to_column(values.get(column.name, nothing), column, non_finite)
+
+    def raw(at: int) -> bytes:
+        return row_json({name: of_rows[at] for name, of_rows in values.items()})
+
+    return with_faults(*convert_columns(columns, convert), raw)
+
+
+def _with_tables(error: DataError, database: Database, options: Sql) -> DataError:
+    """Adds the names of the tables, if the one that was asked for is not among them."""
+    if options.table is None or "." in options.table:
+        return error
+    try:
+        # Another connection: PostgreSQL refuses further statements after an error.
+        with database.reading() as connection:
+            inspector = inspect(connection)
+            there = sorted([*inspector.get_table_names(), *inspector.get_view_names()])
+    except Exception:  # Only advice is lost: a login may read a table, but not list others.
+        return error
+    if options.table in there:
+        return error
+    return DataError(f"{error}; its tables: {shown(there) if there else 'none'}")
+
+
+def _columns(place: str, found: dict[str, Feature], options: Sql) -> tuple[Column, ...]:
+    schema = read_schema(options.schema_file)
+    if not schema:
+        return tuple(
+            Column(name, kind or FeatureKind.BYTES, is_list)
+            for name, (kind, is_list) in found.items()
+        )
+    check_schema_names(place, tuple(found), schema, options.extra_columns)
+    return tuple(_schema_column(place, one, found, options) for one in schema)
+
+
+def _schema_column(
+    place: str, wanted: SchemaColumn, found: dict[str, Feature], options: Sql
+) -> Column:
+    kind, is_list = found.get(wanted.name, (None, bool(wanted.is_list)))
+    column = Column(wanted.name, wanted.kind, is_list if wanted.is_list is None else wanted.is_list)
+    same_kind = kind is column.kind or (kind in NUMBERS and column.kind in NUMBERS)
+    if kind is not None and not (same_kind and is_list == column.is_list):
+        raise DataError(
+            f"{place}: column {wanted.name!r} holds {Column('', kind, is_list).holds}, expected "
+            f"{column.holds} as the schema {options.schema_file} has it; cast it in the query, or "
+            "change the schema"
+        )
+    return column
+
+
+def _fingerprint(options: Sql, names: Sequence[str], files: Sequence[StagedFile]) -> str:
+    picked = [options.query, options.table, sorted(options.bound_params().items()), list(names)]
+    digest = hashlib.sha256(b"sql\0" + json.dumps(picked).encode())
+    for file in files:
+        digest.update(file.content.sha256)
+    return digest.hexdigest()

@@ -1,23 +1,17 @@
-"""SQLite as a database: the digest is the file's, and every worker checks that it is unchanged."""
+"""SQLite as a database: a file, whose digest is the state of the data."""
 
 import hashlib
-import json
 import os
-from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy.engine import URL, Connection
+from sqlalchemy.engine import URL, Connection, CursorResult
+from sqlalchemy.sql.expression import Executable
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import UsageError
 from penstock.components.files.content import hash_file, open_data
 from penstock.components.sources.sql.address import Login
 from penstock.components.sources.sql.database import Database
-from penstock.components.sources.sql.statements import Statements
-
-# Counter of changes in the file's header; in WAL mode the log's size and time change instead.
-_CHANGE_COUNTER = slice(24, 28)
 
 
 class SqliteDatabase(Database):
@@ -36,55 +30,21 @@ class SqliteDatabase(Database):
         super().__init__(url.set(database=name, query=options), credentials_file)
         self.shown = self.path
 
-    @property
-    def input_bytes(self) -> int:
-        """Size of the file, with all its tables."""
-        return os.path.getsize(self.path)
-
     def _login(self) -> Login:
         return Login(None, None)
 
-    def _begin(self, connection: Connection, mark: str | None) -> None:
-        # Workers fetch text as bytes: to decode and encode it again takes 1.5 us per row of eight
-        # texts. Planning fetches keys as text, since it sends them back.
+    def _begin(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    def stream(self, statement: Executable, connection: Connection, rows: int) -> CursorResult:
+        # Text as bytes: to decode and encode it again takes 1.5 us per row of eight texts.
         driver: Any = connection.connection.driver_connection
-        driver.text_factory = bytes if mark else partial(str, encoding="utf-8", errors="replace")
-        with self.errors_named():
-            connection.exec_driver_sql("BEGIN")
-            connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").all()
-        if mark is not None and mark != self.mark(connection):
-            raise DataError(f"{self.path}: was changed since the work was planned; start again")
+        driver.text_factory = bytes
+        return super().stream(statement, connection, rows)
 
-    def mark(self, connection: Connection) -> str:
-        """Returns a name of the file's state, which changes with every commit."""
-        del connection
-        stat = os.stat(self.path)
-        with open_data(self.path) as file:
-            counter = file.read(100)[_CHANGE_COUNTER].hex()
-        return json.dumps([stat.st_size, stat.st_mtime_ns, counter, *self._log_state()])
-
-    def _log_state(self) -> tuple[int, int]:
-        """Returns size and time of the write-ahead log; zeros if it is empty."""
-        try:
-            stat = os.stat(self._log)
-        except FileNotFoundError:
-            return 0, 0
-        return (stat.st_size, stat.st_mtime_ns) if stat.st_size else (0, 0)
-
-    @property
-    def _log(self) -> str:
-        return self.path + "-wal"
-
-    def counts_and_digest(
-        self, statements: Statements, connection: Connection
-    ) -> tuple[int, int, bytes]:
-        """Returns the counts, and a digest of the whole file (all tables)."""
-        before = self.mark(connection)
+    def state(self) -> str:
+        """Returns a digest of the file, with all its tables, and of its write-ahead log."""
         digest = hashlib.sha256()
-        for path in (self.path, self._log):
-            if Path(path).exists():
-                digest.update(hash_file(path).sha256)
-        count, keys = self.counts(statements, connection)
-        if self.mark(connection) != before:
-            raise DataError(f"{self.path}: was changed while it was read; start again")
-        return count, keys, digest.digest()
+        for path in filter(os.path.exists, (self.path, self.path + "-wal")):
+            digest.update(hash_file(path).sha256)
+        return digest.hexdigest()

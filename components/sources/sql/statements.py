@@ -1,21 +1,16 @@
-"""SQL statements around a user's query, which is a subquery with bound values.
-
-They count its rows, find boundaries of ranges of its key, and read a range in key order.
-"""
+"""The statement of a user's query or table, with bound values."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
-from sqlalchemy import Text, bindparam, cast, column, func, literal_column, select, table, text
-from sqlalchemy.sql.expression import ColumnElement, Select, TextClause
+from sqlalchemy import bindparam, column, inspect, literal_column, select, table, text
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.sql.expression import Executable, Select, TextClause
 from sqlalchemy.types import NullType
 
 from penstock.components.errors import UsageError
 
-# Name of the user's query within our statements; none of its columns should have this name.
-ROWS = "penstock_rows"
 # Semicolons and comments at the end of a query. If a quote follows, they may be part of a text; the
 # database then judges them.
 _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
@@ -37,78 +32,18 @@ def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
     return clause.bindparams(*binds)
 
 
-def table_query(name: str) -> str:
+def whole_table(name: str, connection: Connection) -> Executable:
+    """Returns a statement of a table's rows, in the order of its primary key if it has one."""
     schema, _, bare = name.rpartition(".")
     source = table(bare, schema=schema or None)
-    return str(select(literal_column("*")).select_from(source))
+    rows: Select = select(literal_column("*")).select_from(source)
+    try:
+        found = inspect(connection).get_pk_constraint(bare, schema=schema or None)
+    except NoSuchTableError:  # Its own error has the database's words.
+        return rows
+    return rows.order_by(*map(column, found.get("constrained_columns") or ()))
 
 
-def no_rows(query: TextClause) -> Select:
-    """Returns a statement that selects no rows; it fails if the query is not one SELECT."""
-    rows = query.columns().subquery(ROWS)
-    return select(literal_column("*")).select_from(rows).where(literal_column("1 = 0"))
-
-
-@dataclass(frozen=True)
-class KeyRange:
-    """Keys from `low` up to but not including `high`; None means unbounded."""
-
-    low: Any = None
-    high: Any = None
-
-
-class Statements:
-    """Statements over the rows of one bound query.
-
-    `key_as_text` fetches the key as text, to keep it exact.
-    """
-
-    def __init__(
-        self, query: TextClause, names: Sequence[str], key: str, *, key_as_text: bool = False
-    ) -> None:
-        self.rows = query.columns(*map(column, names)).subquery(ROWS)
-        self._key = self.rows.c[key]
-        self._key_as_text = key_as_text
-
-    def counts(self, *more: ColumnElement) -> Select:
-        """Selects the numbers of rows and of rows with a key, and further aggregates."""
-        return select(func.count(), func.count(self._key), *more).select_from(self.rows)
-
-    def boundaries(self, step: int) -> Select:
-        """Selects every `step`th key, ascending, with the number of rows with smaller keys."""
-        ranked = (
-            select(
-                self._key.label("penstock_key"),
-                func.rank().over(order_by=self._key).label("penstock_rank"),
-                func.row_number().over(order_by=self._key).label("penstock_number"),
-            )
-            .where(self._key.is_not(None))
-            .subquery("penstock_ranked")
-        )
-        number = ranked.c.penstock_number
-        return (
-            select(self._fetched(ranked.c.penstock_key), ranked.c.penstock_rank - 1)
-            .where((number - 1) % step == 0)
-            .order_by(number)
-        )
-
-    def read(self, names: Sequence[str], keys: KeyRange | None) -> Select:
-        """Selects key and columns of a range in key order; or of rows without a key, for None."""
-        wanted = select(
-            self._fetched(self._key).label("penstock_key"), *(self.rows.c[name] for name in names)
-        ).select_from(self.rows)
-        if keys is None:
-            return wanted.where(self._key.is_(None))
-        bounded = wanted.where(self._key.is_not(None))
-        if keys.low is not None:
-            bounded = bounded.where(self._key >= _value(keys.low))
-        if keys.high is not None:
-            bounded = bounded.where(self._key < _value(keys.high))
-        return bounded.order_by(self._key)
-
-    def _fetched(self, key: ColumnElement) -> ColumnElement:
-        return cast(key, Text) if self._key_as_text else key
-
-
-def _value(value: Any) -> ColumnElement:
-    return bindparam(None, value, type_=NullType(), unique=True)
+def as_subquery(query: TextClause) -> Select:
+    """Returns a statement of a query's rows; it fails if the query is not one SELECT."""
+    return select(literal_column("*")).select_from(query.columns().subquery("penstock_rows"))

@@ -19,7 +19,7 @@ from penstock.components.sources.binary import Binary
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
 from penstock.components.sources.plain_text import Text
-from penstock.components.sources.spread import spread_by
+from penstock.components.sources.spread import Spread
 from penstock.components.tfrecord.sharding import ShardOptions
 
 
@@ -86,7 +86,7 @@ def test_scan_on_an_engine_gives_the_same_manifest(tmp_path, monkeypatch, kind, 
         pipelines.append(local_pipeline(1))
         return pipelines[-1]
 
-    there = open_source(str(tmp_path / "in"), options, spread_by(pipeline, tmp_path / "out" / "a"))
+    there = open_source(str(tmp_path / "in"), options, Spread(pipeline, tmp_path / "out" / "a"))
     assert len(pipelines) == 1
     assert os.listdir(tmp_path / "out") == []
     found = manifest(there, tmp_path / "out" / "a")
@@ -101,7 +101,7 @@ def test_damaged_file_in_a_scan_on_an_engine_is_named(tmp_path):
         open_source(
             str(tmp_path / "*.parquet"),
             None,
-            spread_by(partial(local_pipeline, 1), tmp_path / "out"),
+            Spread(partial(local_pipeline, 1), tmp_path / "out"),
         )
     assert str(error.value) == (
         f"{tmp_path}/1.parquet: truncated: 24 bytes that do not end as Parquet does; copy it again"
@@ -113,7 +113,7 @@ def test_scan_by_two_processes_equals_scan_by_one(tmp_path, monkeypatch):
     csv(tmp_path)
     here = open_source(str(tmp_path / "*.csv"))
     monkeypatch.setattr(cells, "_RANGE_CELLS", 1)
-    there = open_source(str(tmp_path / "*.csv"), None, spread_by(2, tmp_path / "out"))
+    there = open_source(str(tmp_path / "*.csv"), None, Spread(2, tmp_path / "out"))
     assert (there.fingerprint, there.columns) == (here.fingerprint, here.columns)
     assert there.cut(5) == here.cut(5)
 
@@ -122,4 +122,4 @@ def test_first_damaged_file_in_a_scan_by_two_processes_is_named(tmp_path):
     for at in range(5):
         (tmp_path / f"{at}.parquet").write_bytes(b"PAR1" + bytes(20))
     with pytest.raises(DataError, match=rf"^{tmp_path}/0\.parquet: truncated"):
-        open_source(str(tmp_path / "*.parquet"), None, spread_by(2, tmp_path / "out"))
+        open_source(str(tmp_path / "*.parquet"), None, Spread(2, tmp_path / "out"))

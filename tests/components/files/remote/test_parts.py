@@ -16,7 +16,7 @@ from penstock.components.files import cells
 from penstock.components.sources import spread
 from penstock.components.sources.avro import Avro
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spread import spread_by
+from penstock.components.sources.spread import Spread
 from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.sharding import MIB, ShardOptions
@@ -93,7 +93,7 @@ def test_an_input_larger_than_the_disk(s3, proxy, tmp_path, small_disk, monkeypa
     monkeypatch.setattr(cells, "_RANGE_CELLS", 1)
     pipeline = partial(local_pipeline, 1)
     proxy.faults += ["503", None, None, "short", "reset", None, "break"]
-    source = open_source("s3://bucket/in", None, spread_by(pipeline, "s3://bucket/out"))
+    source = open_source("s3://bucket/in", None, Spread(pipeline, "s3://bucket/out"))
     assert source.input_bytes > 16 * MIB
     options = IngestOptions(shards=ShardOptions(shards=12))
     job = plan_input(source, SplitOptions(), options)

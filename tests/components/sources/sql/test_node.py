@@ -53,7 +53,7 @@ def test_sqlite_in_a_pipeline_is_cached_until_it_changes(tmp_path, sqlite_table)
         connection.execute("UPDATE t SET n = 7 WHERE id = 5")
     connection.close()
     assert len(run(tmp_path, node(table="t"))) == 2
-    assert len(run(tmp_path, node(query="SELECT * FROM t WHERE id < 9", key="id"))) == 3
+    assert len(run(tmp_path, node(query="SELECT * FROM t WHERE id < 9"))) == 3
 
 
 def test_splits_by_query_and_the_day_of_a_span(tmp_path, sqlite_table):
@@ -73,7 +73,7 @@ def test_splits_by_query_and_the_day_of_a_span(tmp_path, sqlite_table):
         range_config=range_config_pb2.RangeConfig(
             static_range={"start_span_number": 3, "end_span_number": 3}
         ),
-        source=Sql(key="id"),
+        source=Sql(),
         ingest=TWO_SHARDS,
     )
     [artifact] = run(tmp_path, node)
@@ -93,12 +93,12 @@ def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
         connection.execute(
             "CREATE TABLE t AS SELECT i AS id, i * 0.5 AS n FROM generate_series(1, 300) i"
         )
-    source = Sql(query="SELECT * FROM t WHERE id > :least", params=("least=0",), key="id")
+    source = Sql(query="SELECT * FROM t WHERE id > :least", params=("least=0",))
     [artifact] = run(
         tmp_path, ShardedExampleGen(postgres.address, source=source, ingest=TWO_SHARDS)
     )
     assert read_manifest(artifact.uri).account.read == 300
-    bad = Sql(query="SELECT * FROM gone", key="id")
+    bad = Sql(query="SELECT * FROM gone")
     with pytest.raises(Exception, match='relation "gone" does not exist') as caught:
         run(tmp_path, ShardedExampleGen(postgres.address, source=bad, ingest=TWO_SHARDS))
     assert files_with("least=0", tmp_path), "nothing is searched"
@@ -114,7 +114,7 @@ def test_the_command_line(tmp_path, sqlite_table, penstock):
     query = "SELECT * FROM t WHERE id < CAST(:n AS INTEGER)"
     done = penstock(
         *("ingest", address, out, "--kind", "sql", "--query", query, "--param", "n=60"),
-        *("--key", "id", "--shards", 4, "--workers", 2),
+        *("--shards", 4, "--workers", 2),
     )
     assert done.returncode == 0, done.stderr
     assert read_manifest(out).account.read == 60
@@ -125,7 +125,7 @@ def test_the_command_line(tmp_path, sqlite_table, penstock):
 def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table, run_ingest, capsys):
     address = sqlite_table("id INTEGER", [(1,)])
     out = tmp_path / "out"
-    assert run_ingest(address, out, "--kind", "sql", "--key", "id", "--table", "gone") == 1
+    assert run_ingest(address, out, "--kind", "sql", "--table", "gone") == 1
     expected = f"penstock: {tmp_path}/data.db: no such table: gone; its tables: 't'\n"
     assert capsys.readouterr().err == expected
     assert run_ingest("mysql://me:pw-3f9c@host/db", "out", "--kind", "sql", "--table", "t") == 2

@@ -6,7 +6,10 @@ import pickle
 import pytest
 
 from penstock.components.errors import DataError
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput
 from penstock.components.sources.base import Column
+from penstock.components.sources.sql.options import Sql
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 pytestmark = pytest.mark.slow
@@ -40,8 +43,7 @@ def test_rows_of_a_table_by_its_primary_key(trips, open_sql, read_out):
     source = open_sql(trips.address, table="public.trips")
     assert source.columns == (Column("id", INT), Column("fare", FLOAT), Column("company", BYTES))
     assert source.rows == 10_000
-    copy = pickle.loads(pickle.dumps(source))
-    rows = read_out(copy, parts=5).rows
+    rows = read_out(source, parts=5).rows
     assert [row[0] for row in rows] == list(range(10_000))
     assert rows[7] == [7, 1.75, b"company 1"]
 
@@ -61,7 +63,7 @@ def test_every_type_by_its_policy(postgres, open_sql, read_out):
         "INSERT INTO t (id, li) VALUES (2, '{}')",
         "INSERT INTO t (id, lt, ts) VALUES (3, '{y,z}', '1969-12-31 23:59:59.999999')",
     )
-    source = open_sql(postgres.address, table="t", key="id")
+    source = open_sql(postgres.address, table="t")
     kinds = {column.name: (column.kind, column.is_list) for column in source.columns}
     assert kinds["li"] == (INT, True)
     assert kinds["lt"] == (BYTES, True)
@@ -79,7 +81,7 @@ def test_every_type_by_its_policy(postgres, open_sql, read_out):
         "can hold"
     ]
     execute(postgres, "UPDATE t SET lt = '{x}' WHERE id = 1")
-    first = read_out(open_sql(postgres.address, table="t", key="id")).rows[0]
+    first = read_out(open_sql(postgres.address, table="t")).rows[0]
     assert first == [
         1, 1, 7, 0.5, 12.25, 10, 1_000_000, 0, 2_000_000,
         b"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", b'{"a": [2], "b": 1}', b"\x00\xff", b"ab ",
@@ -94,9 +96,9 @@ def test_what_no_feature_holds(postgres, open_sql, read_out):
         "INSERT INTO t VALUES (1, 'infinity', 1), (2, '0044-03-15 BC', 1), (3, '2000-01-01', "
         "'NaN'), (4, '2000-01-01', 1e39), (5, '2000-01-01', 0.5)",
     )
-    message = data_error(lambda: open_sql(postgres.address, table="t", key="id"))
+    message = data_error(lambda: open_sql(postgres.address, table="t"))
     assert "column 'span' has type interval, which no feature can hold; cast it" in message
-    out = read_out(open_sql(postgres.address, query="SELECT id, at, x FROM t", key="id"))
+    out = read_out(open_sql(postgres.address, query="SELECT id, at, x FROM t"))
     assert out.rows == [[5, 946_684_800_000_000, 0.5]]
     assert [error.partition(": row ")[2] for error in out.errors] == [
         "1, column 'at': 'infinity' is text, expected a whole number",
@@ -106,32 +108,13 @@ def test_what_no_feature_holds(postgres, open_sql, read_out):
     ]
 
 
-@pytest.mark.parametrize(
-    ("key_type", "keys"),
-    [
-        ("numeric", "1.1, 1.10000000000000000001, 'NaN', -2"),
-        ("float8", "0.1, 1e300, 'NaN', '-Infinity'"),
-        ("date", "'2024-01-01', 'infinity', '0044-03-15 BC', NULL"),
-        ("timestamptz", "'2024-01-01', 'infinity', '2024-01-01 00:00:00.000001', NULL"),
-        ("uuid", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"),
-        ("text", "'a', 'B', 'é', ''''"),
-    ],
-)
-def test_keys_of_many_types(postgres, open_sql, read_out, key_type, keys):
-    values = ", ".join(f"({key}, {n})" for n, key in enumerate(keys.split(", ")))
-    execute(postgres, f"CREATE TABLE t (k {key_type}, n int)", f"INSERT INTO t VALUES {values}")
-    source = open_sql(postgres.address, query="SELECT n, k FROM t", key="k", non_finite="keep")
-    out = read_out(source, parts=4)
-    assert len(out.rows) + len(out.rejected) == source.rows == len(keys.split(", "))
-
-
 def test_parameters_are_bound_whatever_they_say(trips, open_sql, read_out):
     query = "SELECT id FROM trips WHERE company = :name OR id < :below"
     evil = "'; DROP TABLE trips; --"
-    source = open_sql(trips.address, query=query, params=(f"name={evil}", "below=3"), key="id")
+    source = open_sql(trips.address, query=query, params=(f"name={evil}", "below=3"))
     assert read_out(source).rows == [[0], [1], [2]]
     message = data_error(
-        lambda: open_sql(trips.address, query=query, params=("name=x", f"below={evil}"), key="id")
+        lambda: open_sql(trips.address, query=query, params=("name=x", f"below={evil}"))
     )
     assert "invalid input syntax for type bigint" in message
     assert open_sql(trips.address, table="trips").rows == 10_000
@@ -139,26 +122,15 @@ def test_parameters_are_bound_whatever_they_say(trips, open_sql, read_out):
 
 def test_a_query_cannot_write(trips, open_sql):
     query = "WITH gone AS (DELETE FROM trips RETURNING id) SELECT id FROM gone"
-    message = data_error(lambda: open_sql(trips.address, query=query, key="id"))
+    message = data_error(lambda: open_sql(trips.address, query=query))
     assert "WITH clause containing a data-modifying statement must be at the top level" in message
     execute(
         trips,
         "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS 'DELETE FROM trips RETURNING id'",
     )
-    message = data_error(lambda: open_sql(trips.address, query="SELECT f() AS id", key="id"))
+    message = data_error(lambda: open_sql(trips.address, query="SELECT f() AS id"))
     assert "cannot execute DELETE in a read-only transaction" in message
     assert open_sql(trips.address, table="trips").rows == 10_000
-
-
-def test_all_ranges_see_one_state_of_the_data(trips, open_sql, read_out):
-    source = open_sql(trips.address, table="trips")
-    first, second = source.cut(2)
-    reading = source.read(first)
-    first_rows = next(reading).rows_read
-    execute(trips, "DELETE FROM trips WHERE id > 5000", "INSERT INTO trips VALUES (-5, 0, 'new')")
-    assert read_out(source, parts=3).rows[0][0] == 0
-    assert sum(batch.rows_read for batch in [*reading, *source.read(second)]) == 10_000 - first_rows
-    assert open_sql(trips.address, table="trips").rows == 5_002
 
 
 def test_the_fingerprint_is_of_the_content(trips, open_sql):
@@ -175,37 +147,33 @@ def test_the_fingerprint_is_of_the_content(trips, open_sql):
     assert open_sql(trips.address, table="trips").fingerprint != first
 
 
-READING = "query LIKE 'FETCH%'"
-
-
-def test_a_lost_connection_is_one_line(trips, open_sql, monkeypatch):
-    monkeypatch.setattr("penstock.components.sources.batches.MAX_BATCH_ROWS", 500)
-    source = open_sql(trips.address, table="trips")
-    reading = source.read(source.cut(1)[0])
-    next(reading)
-    assert trips.end_sessions(READING) == 1
-    message = data_error(lambda: list(reading))
+def test_a_connection_lost_in_the_midst_is_one_line_and_leaves_nothing(trips, tmp_path):
+    ends = "CASE WHEN id = 9000 THEN pg_terminate_backend(pg_backend_pid()) END"
+    source = Sql(query=f"SELECT id, {ends} AS x FROM trips")
+    message = data_error(lambda: ingest([IngestInput(trips.address, source)], tmp_path / "out"))
     assert ": connection lost (" in message
     assert message.endswith("); start again when the server answers")
     assert "\n" not in message
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_snapshot_is_lost_with_its_connection(trips, open_sql):
-    source = open_sql(trips.address, table="trips")
-    assert trips.end_sessions() == 1
-    message = data_error(lambda: list(source.read(source.cut(1)[0])))
-    assert "the snapshot of the data ended with the connection that held it" in message
+def test_a_query_is_read_once_in_its_own_order(trips, open_sql, read_out):
+    execute(trips, "CREATE SEQUENCE calls")
+    query = "SELECT id, nextval('calls') AS call FROM trips ORDER BY id DESC"
+    assert "read-only transaction" in data_error(lambda: open_sql(trips.address, query=query))
+    execute(trips, "CREATE FUNCTION told(bigint) RETURNS bigint LANGUAGE plpgsql AS "
+            "'BEGIN RAISE LOG ''told %'', $1; RETURN $1; END'")  # fmt: skip
+    source = open_sql(trips.address, query="SELECT told(id) AS id FROM trips ORDER BY id DESC")
+    assert [row[0] for row in read_out(source, parts=3).rows] == list(range(9999, -1, -1))
+    assert (trips.folder / "log").read_text().count("LOG:  told 7\n") == 1
 
 
 def test_a_server_that_is_gone_is_one_line(trips, open_sql):
-    source = open_sql(trips.address, table="trips")
     trips.control("stop", "-m", "immediate")
     try:
-        message = data_error(lambda: list(source.read(source.cut(1)[0])))
-        assert "Connection refused" in message
-        assert "\n" not in message
         message = data_error(lambda: open_sql(trips.address, table="trips"))
         assert "Connection refused" in message
+        assert "\n" not in message
     finally:
         trips.control("start")
 

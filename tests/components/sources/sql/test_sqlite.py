@@ -1,13 +1,21 @@
 """Databases without a server: sqlite files."""
 
-import pickle
+import errno
+import os
 import sqlite3
 
 import pytest
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, one_line
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput
+from penstock.components.sources import staging
 from penstock.components.sources.base import Column
-from penstock.components.sources.sql.source import SqlSource, open_database
+from penstock.components.sources.parquet import inspect_parquet
+from penstock.components.sources.spread import Spread
+from penstock.components.sources.sql.database import Database
+from penstock.components.sources.sql.options import Sql
+from penstock.components.sources.sql.source import open_database, read_database, state_of
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -30,13 +38,15 @@ def usage_error(call):
     return str(caught.value)
 
 
-def test_a_table_is_typed_by_its_values_and_cut_by_its_primary_key(
+def test_a_table_is_typed_by_its_values_and_read_in_the_order_of_its_primary_key(
     sqlite_table, open_sql, read_out
 ):
-    address = sqlite_table(TRIPS, trips(10))
+    rows = [(f"{9 - i}", i, i / 4, f"company {i % 3}", bytes([i])) for i in range(10)]
+    address = sqlite_table("k TEXT PRIMARY KEY, id INTEGER, fare REAL, company TEXT, raw", rows)
     source = open_sql(address, table="t")
     assert source.columns == (
-        Column("id", INT), Column("fare", FLOAT), Column("company", BYTES), Column("raw", BYTES)
+        Column("k", BYTES), Column("id", INT), Column("fare", FLOAT), Column("company", BYTES),
+        Column("raw", BYTES),
     )  # fmt: skip
     assert source.rows == 10
     assert [[(p.start, p.end) for p in run] for run in source.cut(3)] == [
@@ -44,8 +54,9 @@ def test_a_table_is_typed_by_its_values_and_cut_by_its_primary_key(
         [(3, 6)],
         [(6, 10)],
     ]
-    rows = read_out(pickle.loads(pickle.dumps(source)), parts=3).rows
-    assert rows == [[i, i / 4, b"company %d" % (i % 3), bytes([i])] for i in range(10)]
+    assert read_out(source, parts=3).rows == [
+        [b"%d" % (9 - i), i, i / 4, b"company %d" % (i % 3), bytes([i])] for i in range(9, -1, -1)
+    ]
 
 
 def test_the_login_of_another_database_does_not_matter(sqlite_table, open_sql, monkeypatch):
@@ -54,10 +65,17 @@ def test_the_login_of_another_database_does_not_matter(sqlite_table, open_sql, m
     assert open_sql(sqlite_table(TRIPS, trips(3)), table="t").rows == 3
 
 
-def test_more_rows_than_boundaries_and_batches(sqlite_table, open_sql, read_out):
-    address = sqlite_table(TRIPS, trips(10_000))
-    source = open_sql(address, table="t")
-    assert [row[0] for row in read_out(source, parts=7).rows] == list(range(10_000))
+def test_rows_in_several_files_and_groups(sqlite_table, open_sql, read_out, monkeypatch):
+    monkeypatch.setattr(staging, "_GROUP_BYTES", 10_000)
+    monkeypatch.setattr(staging, "_FILE_BYTES", 50_000)
+    rows = trips(10_000)
+    rows[6000] = (6000, "many", "", None)
+    source = open_sql(sqlite_table(TRIPS, rows), table="t")
+    assert len(source.scanned) == 5
+    for parts in (1, 7):
+        out = read_out(source, parts=parts)
+        assert [row[0] for row in out.rows] == [i for i in range(10_000) if i != 6000]
+        assert out.errors == ["data.db: row 6001, column 'fare': 'many' is text, expected a number"]
     sizes = [sum(piece.end - piece.start for piece in run) for run in source.cut(7)]
     assert max(sizes) - min(sizes) <= 3
 
@@ -65,7 +83,7 @@ def test_more_rows_than_boundaries_and_batches(sqlite_table, open_sql, read_out)
 def test_a_query_with_bound_parameters(sqlite_table, open_sql, read_out):
     address = sqlite_table(TRIPS, trips(10))
     query = "SELECT id AS k, company FROM t WHERE id >= CAST(:least AS INTEGER) -- the newest"
-    source = open_sql(address, query=query, params=("least=8",), key="k")
+    source = open_sql(address, query=query, params=("least=8",))
     assert read_out(source).rows == [[8, b"company 2"], [9, b"company 0"]]
 
 
@@ -73,43 +91,14 @@ def test_a_parameter_is_only_a_value(sqlite_table, open_sql, read_out):
     evil = "'; DROP TABLE t; --"
     address = sqlite_table("id INTEGER, name TEXT", [(1, "a"), (2, evil)])
     query = "SELECT * FROM t WHERE name = :name;"
-    source = open_sql(address, query=query, params=(f"name={evil}",), key="id")
+    source = open_sql(address, query=query, params=(f"name={evil}",))
     assert read_out(source).rows == [[2, evil.encode()]]
-    assert read_out(open_sql(address, table="t", key="id")).rows[0] == [1, b"a"]
-
-
-def test_equal_keys_stay_together_and_null_keys_come_last(sqlite_table, open_sql, read_out):
-    keys = [None, 2, 1, 2, None, 2, 3, 2]
-    address = sqlite_table("k INTEGER, n INTEGER", list(zip(keys, range(8), strict=True)))
-    source = open_sql(address, table="t", key="k")
-    assert [[(p.start, p.end) for p in run] for run in source.cut(4)] == [
-        [(0, 5)],
-        [],
-        [(5, 6)],
-        [(6, 8)],
-    ]
-    rows = read_out(source, parts=4).rows
-    assert [row[0] for row in rows] == [1, 2, 2, 2, 2, 3, None, None]
-    assert sorted(row[1] for row in rows) == list(range(8))
-
-
-@pytest.mark.parametrize(
-    "keys", [["a", "B", "é", "'"], [1.5, -2.0, 0.1, 3e30], ["2024-01-01", "2024-02-30", "x", ""]]
-)
-def test_keys_of_text_floats_and_dates(sqlite_table, open_sql, read_out, keys):
-    address = sqlite_table("k, n INTEGER", list(zip(keys, range(4), strict=True)))
-    rows = read_out(open_sql(address, table="t", key="k"), parts=4).rows
-    assert [row[1] for row in rows] == sorted(range(4), key=keys.__getitem__)
-
-
-def test_only_null_keys(sqlite_table, open_sql, read_out):
-    address = sqlite_table("k INTEGER, n INTEGER", [(None, 1), (None, 2)])
-    assert read_out(open_sql(address, table="t", key="k"), parts=2).rows == [[None, 1], [None, 2]]
+    assert read_out(open_sql(address, table="t")).rows[0] == [1, b"a"]
 
 
 def test_nulls_are_no_value_and_a_column_of_nulls_is_text(sqlite_table, open_sql, read_out):
     address = sqlite_table("id INTEGER, a REAL, b", [(1, None, None), (2, 0.5, None)])
-    source = open_sql(address, table="t", key="id")
+    source = open_sql(address, table="t")
     assert [column.kind for column in source.columns] == [INT, FLOAT, BYTES]
     assert read_out(source).rows == [[1, None, None], [2, 0.5, None]]
 
@@ -119,7 +108,7 @@ def test_what_does_not_fit_rejects_its_row_only(sqlite_table, open_sql, read_out
     rows[1] = (1, "many", "ok")
     rows[3] = (3, 2.5, "ok")
     address = sqlite_table("id INTEGER, n, s", rows)
-    source = open_sql(address, table="t", key="id")
+    source = open_sql(address, table="t")
     out = read_out(source, parts=2)
     assert [row[0] for row in out.rows] == [0, 2, 3, 4]
     assert out.errors == ["data.db: row 2, column 'n': 'many' is text, expected a number"]
@@ -131,7 +120,7 @@ def test_text_that_is_not_utf8_stays_as_it_is(sqlite_table, open_sql, read_out):
     with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE t SET s = CAST(x'6162ff' AS TEXT) WHERE id = 'b'")
     connection.close()
-    out = read_out(open_sql(address, table="t", key="id"), parts=3)
+    out = read_out(open_sql(address, table="t"), parts=3)
     assert out.rows == [[b"a", b"good"], [b"b", b"ab\xff"], [b"c", b"y"]]
 
 
@@ -160,27 +149,21 @@ def test_refusals_name_what_is_wrong(sqlite_table, open_sql, tmp_path):
         usage_error(lambda: open_sql(address)) == f"{place}: say what to read: a query or a table"
     )
     assert (
-        data_error(lambda: open_sql(address, table="x", key="id"))
+        data_error(lambda: open_sql(address, table="x"))
         == f"{place}: no such table: x; its tables: 't'"
     )
     assert (
-        data_error(lambda: open_sql(address, query="SELECT id, fare, id FROM t", key="id"))
+        data_error(lambda: open_sql(address, query="SELECT id, fare, id FROM t"))
         == f"{place}: duplicate column 'id'; give each a name of its own (AS) in the query"
     )
-    assert "the query needs a key: a column, best unique" in usage_error(
-        lambda: open_sql(address, query="SELECT * FROM t")
-    )
-    assert "no column 'when' for the key; it has 'id', 'fare', 'company', 'raw'" in usage_error(
-        lambda: open_sql(address, table="t", key="when")
-    )
     assert "query has the parameter :least without a value" in usage_error(
-        lambda: open_sql(address, query="SELECT * FROM t WHERE id > :least", key="id")
+        lambda: open_sql(address, query="SELECT * FROM t WHERE id > :least")
     )
     assert "params names 'x'; the query has no :x" in usage_error(
-        lambda: open_sql(address, query="SELECT * FROM t", params=("x=1",), key="id")
+        lambda: open_sql(address, query="SELECT * FROM t", params=("x=1",))
     )
     assert (
-        data_error(lambda: open_sql(address, query="SELECT * FROM t WHERE id < 0", key="id"))
+        data_error(lambda: open_sql(address, query="SELECT * FROM t WHERE id < 0"))
         == f"{place}: the query gives no rows; set `allow_empty` if that is fine"
     )
     missing = tmp_path / "none.db"
@@ -191,7 +174,7 @@ def test_refusals_name_what_is_wrong(sqlite_table, open_sql, tmp_path):
     text = tmp_path / "text.db"
     text.write_text("no database, but long enough to be taken for one\n" * 100)
     assert (
-        data_error(lambda: open_sql(f"sqlite:///{text}", table="t", key="id"))
+        data_error(lambda: open_sql(f"sqlite:///{text}", table="t"))
         == f"{text}: file is not a database"
     )
     assert "expected a path: sqlite:///trips.db" in usage_error(
@@ -205,12 +188,12 @@ def test_refusals_name_what_is_wrong(sqlite_table, open_sql, tmp_path):
 )
 def test_a_query_that_changes_data_is_refused(sqlite_table, open_sql, read_out, query):
     address = sqlite_table("id INTEGER", [(1,), (2,)])
-    assert "syntax error" in data_error(lambda: open_sql(address, query=query, key="id"))
-    assert read_out(open_sql(address, table="t", key="id")).rows == [[1], [2]]
+    assert "syntax error" in data_error(lambda: open_sql(address, query=query))
+    assert read_out(open_sql(address, table="t")).rows == [[1], [2]]
 
 
 def test_no_rows_if_that_is_allowed(sqlite_table, open_sql, read_out):
-    source = open_sql(sqlite_table("id INTEGER", []), table="t", key="id", allow_empty=True)
+    source = open_sql(sqlite_table("id INTEGER", []), table="t", allow_empty=True)
     assert source.columns == (Column("id", BYTES),)
     assert read_out(source, parts=3).rows == []
 
@@ -220,7 +203,7 @@ def test_the_fingerprint_is_of_the_content(sqlite_table, open_sql):
     two = sqlite_table(TRIPS, trips(5), "two.db")
     first = open_sql(one, table="t").fingerprint
     assert open_sql(two, table="t").fingerprint == first
-    assert open_sql(one, query="SELECT * FROM t WHERE id < 3", key="id").fingerprint != first
+    assert open_sql(one, query="SELECT * FROM t WHERE id < 3").fingerprint != first
     with sqlite3.connect(one.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE t SET fare = 7 WHERE id = 2")
     connection.close()
@@ -228,28 +211,46 @@ def test_the_fingerprint_is_of_the_content(sqlite_table, open_sql):
 
 
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
-def test_a_change_after_planning_stops_the_reading(sqlite_table, open_sql, read_out, journal):
-    address = sqlite_table(TRIPS, trips(20_000))
+def test_rows_stay_as_they_were_read(sqlite_table, open_sql, read_out, journal):
+    address = sqlite_table(TRIPS, trips(2000))
     writer = sqlite3.connect(address.removeprefix("sqlite:///"))
     writer.execute(f"PRAGMA journal_mode = {journal}")
-    source = open_sql(address, table="t")
-    assert len(read_out(source, parts=4).rows) == 20_000
-    reading = source.read(source.cut(1)[0])
-    first = next(reading).rows_read
-    assert 4096 < first <= 8192
-    runs = source.cut(2)
-    if journal == "WAL":
-        writer.execute("UPDATE t SET fare = 7 WHERE id = 19999")
-        writer.commit()
-        # What is being read stays as it was.
-        assert sum(batch.rows_read for batch in reading) == 20_000 - first
-    else:
-        reading.close()
-        writer.execute("UPDATE t SET fare = 7 WHERE id = 19999")
-        writer.commit()
-    message = data_error(lambda: list(source.read(runs[1])))
-    assert message.endswith("data.db: was changed since the work was planned; start again")
+    before, source = state_of(address), open_sql(address, table="t")
+    writer.execute("UPDATE t SET fare = 7")
+    writer.commit()
+    assert state_of(address) != before
+    assert read_out(source, parts=4).rows[1999][1] == 499.75
     writer.close()
+
+
+def test_files_exist_as_long_as_the_source(sqlite_table, open_sql):
+    source = open_sql(sqlite_table(TRIPS, trips(10)), table="t")
+    [path] = source.scanned
+    assert os.path.exists(path)
+    del source
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, "No space left")])
+def test_nothing_stays_of_rows_that_were_not_all_read(sqlite_table, tmp_path, monkeypatch, error):
+    monkeypatch.setattr(staging, "_GROUP_BYTES", 1000)
+    monkeypatch.setattr(staging, "_FILE_BYTES", 5000)
+    left = [3]
+
+    def fail(path):
+        left[0] -= 1
+        if left[0]:
+            return inspect_parquet(path)
+        raise error
+
+    monkeypatch.setattr(staging, "inspect_parquet", fail)
+    inputs = [IngestInput(sqlite_table(TRIPS, trips(3000)), Sql(table="t"))]
+    (tmp_path / "to").mkdir()
+    with pytest.raises(type(error) if isinstance(error, OSError) else error) as caught:
+        ingest(inputs, tmp_path / "to" / "out")
+    assert list((tmp_path / "to").iterdir()) == []
+    if isinstance(error, OSError):
+        assert one_line(caught.value).startswith(f"{tmp_path}/to/out: No space left; free space")
 
 
 def test_a_locked_database_is_one_line(sqlite_table, open_sql):
@@ -261,27 +262,16 @@ def test_a_locked_database_is_one_line(sqlite_table, open_sql):
     writer.close()
 
 
-def test_a_database_of_any_make_is_read_and_its_rows_are_counted(sqlite_table, open_sql, read_out):
-    """What is done for MySQL and others: a digest by reading, and no common state of the data."""
-    from penstock.components.sources.sql.database import Database
-    from penstock.components.sources.sql.options import Sql
-    from penstock.components.sources.sql.source import open_rows
-
+def test_a_database_of_any_make_is_read(sqlite_table, read_out):
     address = sqlite_table(TRIPS, trips(100))
     database = Database(open_database(address, None).url, None)
-    source = open_rows(database, Sql(table="t"))
-    again = open_rows(database, Sql(table="t"))
-    assert isinstance(source, SqlSource)
-    assert source.mark is None
-    assert source.fingerprint == again.fingerprint
-    assert len(read_out(source, parts=4).rows) == 100
-    with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
-        connection.execute("DELETE FROM t WHERE id = 60")
-    connection.close()
-    assert open_rows(database, Sql(table="t")).fingerprint != source.fingerprint
-    assert "24 rows in a range of the key 'id' that had 25 when they were counted" in data_error(
-        lambda: list(source.read(source.cut(4)[2]))
-    )
+    assert database.state() is None
+    with Spread() as spread:
+        source = read_database(database, Sql(table="t"), spread.workspace())
+        assert [row[2] for row in read_out(source, parts=4).rows[:2]] == [
+            b"company 0",
+            b"company 1",
+        ]
 
 
 @pytest.mark.parametrize("option", ["timeout=abc", "check_same_thread=x"])
@@ -296,20 +286,20 @@ def test_options_that_the_driver_refuses_are_named(sqlite_table, open_sql, optio
     "end", [";", " ; ;\n", "; -- all of them", "; /* a */ -- b\n -- c", " -- it's", " -- a; -- b"]
 )
 def test_a_query_may_end_in_a_semicolon_and_comments(sqlite_table, open_sql, end):
-    source = open_sql(sqlite_table(TRIPS, trips(3)), query=f"SELECT * FROM t{end}", key="id")
+    source = open_sql(sqlite_table(TRIPS, trips(3)), query=f"SELECT * FROM t{end}")
     assert source.rows == 3
 
 
 def test_a_semicolon_in_a_text_is_kept(sqlite_table, open_sql, read_out):
     query = "SELECT id, ';--' AS x FROM t WHERE ';' <> '; -- '"
-    source = open_sql(sqlite_table(TRIPS, trips(1)), query=query, key="id")
+    source = open_sql(sqlite_table(TRIPS, trips(1)), query=query)
     assert read_out(source).rows == [[0, b";--"]]
 
 
 def test_columns_that_differ_in_case_only_are_refused(sqlite_table, open_sql):
     address = sqlite_table("id INTEGER PRIMARY KEY, fare REAL", [(1, 0.5)])
     with pytest.raises(DataError) as error:
-        open_sql(address, query="SELECT id, fare, id + 1 AS Fare FROM t", key="id")
+        open_sql(address, query="SELECT id, fare, id + 1 AS Fare FROM t")
     assert str(error.value).endswith(
         ": columns that differ in case only ('fare', 'Fare'); give each a name of its own (AS) in "
         "the query"
