@@ -28,9 +28,7 @@ class Spread:
 
     def __init__(self, engine: Engine = 1, output: str | os.PathLike[str] | None = None) -> None:
         self._engine = engine
-        if output is None or (isinstance(engine, int) and store_address(output)):
-            output = os.path.join(tempfile.gettempdir(), "penstock-rows")
-        self._target = output  # Workers on other machines can reach only the output.
+        self._output = output
         self._stack = ExitStack()
         self._workspace: Output | None = None
 
@@ -44,14 +42,21 @@ class Spread:
             return [work(task) for task in tasks]
         if isinstance(engine, int):
             return list(run_in_processes(work, tasks, engine))
-        with open_workspace(self._target) as place:
+        with open_workspace(self._place()) as place:
             return list(run_tasks(tasks, work, place, engine))
 
     def workspace(self) -> Output:
         """Returns a folder for files that are read as long as the spread is open."""
         if self._workspace is None:
-            self._workspace = self._stack.enter_context(open_workspace(self._target))
+            self._workspace = self._stack.enter_context(open_workspace(self._place()))
         return self._workspace
+
+    def _place(self) -> str | os.PathLike[str]:
+        """Returns the output, or a private folder if no worker is on another machine."""
+        if self._output is None or (isinstance(self._engine, int) and store_address(self._output)):
+            folder = tempfile.TemporaryDirectory(prefix="penstock-rows-")
+            return os.path.join(self._stack.enter_context(folder), "rows")
+        return self._output
 
     def close(self) -> None:
         self._stack.close()
