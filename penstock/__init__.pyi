@@ -7,6 +7,7 @@ from .components.doctor.verify import verify
 from .components.errors import DataError, PenstockError, UsageError
 from .components.readers.export import export
 from .components.readers.rows import Rows
+from .pipelines.prediction.evaluate import evaluate
 from .pipelines.prediction.predict import predict
 
 __version__: str
@@ -17,6 +18,7 @@ __all__ = [
     "UsageError",
     "compile",
     "diff",
+    "evaluate",
     "export",
     "ingest",
     "init",

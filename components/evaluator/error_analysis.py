@@ -113,13 +113,16 @@ class ErrorAnalysis:
         for value, count in found:
             counts[value] = counts.get(value, 0) + count
 
-    def write(self, folder: str, slices: Sequence[SliceKey], predict: Predict) -> None:
-        """Writes `error_analysis.json` into an evaluation's folder; `slices` are TFMA's keys."""
+    def write(self, folder: str, slices: Sequence[SliceKey], predict: Predict | None) -> None:
+        """Writes `error_analysis.json` into an evaluation's folder; `slices` are TFMA's keys.
+
+        Without `predict`, features have no importance.
+        """
         if self._sample is None or not self._outputs:
             return
         records, *flat = self._sample.columns
         known = dict(zip(self._outputs, zip(flat[::2], flat[1::2], strict=True), strict=True))
-        importance = self._importance(records, known, predict)
+        importance = self._importance(records, known, predict) if predict else {}
         found = {
             target: {
                 **self._target(target, labels, predictions, slices),

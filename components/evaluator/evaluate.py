@@ -14,17 +14,18 @@ from tensorflow_model_analysis.evaluators import metrics_plots_and_validations_e
 from tensorflow_model_analysis.evaluators import metrics_validator
 from tensorflow_model_analysis.metrics import metric_types
 from tensorflow_model_analysis.proto import config_pb2
-from tensorflow_model_analysis.utils import model_util
+from tensorflow_model_analysis.utils import config_util, model_util
 from tensorflow_model_analysis.writers import eval_config_writer
 from tensorflow_model_analysis.writers import metrics_plots_and_validations_writer as writer
 
 from penstock.components.batches.shards import ShardTask
 from penstock.components.engine.tasks import Engine
+from penstock.components.evaluator.error_analysis import Predict
 from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.summarize import write_evaluation
 from penstock.components.evaluator.tallies import Tally
-from penstock.components.evaluator.tasks import EvaluateShard, Sums, sum_shards
+from penstock.components.evaluator.tasks import Batch, EvaluateShard, Sums, sum_shards
 
 logger = logging.getLogger(__name__)
 
@@ -90,17 +91,37 @@ def evaluate(
         tuple((model.model_path, model.model_name) for model in models),
         shards=len(tasks),
     )
-    tallies = work.tallies  # raises before any work if a metric is not known
+    _ = work.tallies  # raises before any work if a metric is not known
     sums = sum_shards(work, tasks, engine=engine, output=output)
+    return _written(
+        work, sums, output, models, lambda rows: (b.extracts for b in work.predictor.batches(rows))
+    )
+
+
+def evaluate_predictions(
+    batches: Iterable[Batch], output: str, eval_config: config_pb2.EvalConfig
+) -> Evaluation:
+    """Evaluates predictions that exist already, and writes the files that `evaluate` writes."""
+    config = config_util.update_eval_config_with_defaults(eval_config, has_baseline=False)
+    work = EvaluateShard(config.SerializeToString(deterministic=True), (), shards=1)
+    return _written(work, work.summed(batches), output, [], None)
+
+
+def _written(
+    work: EvaluateShard,
+    sums: Sums,
+    output: str,
+    models: Sequence[EvalSharedModel],
+    predict: Predict | None,
+) -> Evaluation:
+    eval_config, tallies = work.eval_config, work.tallies
     _log_rows(sums, eval_config)
     for tally, summed in zip(tallies, sums.tallies, strict=True):
         tally.sums = summed
     outputs = ((key, _outputs(tallies, number)) for number, key in enumerate(sums.keys))
     results = _derived(outputs, work.computations, eval_config)
     _write_results(results, output, eval_config=eval_config, models=models)
-    sums.analysis.write(
-        output, sums.keys, lambda records: (b.extracts for b in work.predictor.batches(records))
-    )
+    sums.analysis.write(output, sums.keys, predict)
     return write_evaluation(output, sums.rows)
 
 

@@ -51,6 +51,13 @@ def coded_list(column: pa.Array) -> Coded:
     return Coded(codes, values)
 
 
+def coded_values(column: pa.Array) -> Coded:
+    """Returns the codes of an Arrow column of single values; null is a row without a value."""
+    encoded = column.dictionary_encode()
+    codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy() + 1
+    return Coded(codes, [(), *((value,) for value in encoded.dictionary.to_pylist())])
+
+
 class Slicer:
     """Assigns rows to slices; asks TFMA once for each combination of values."""
 

@@ -1,9 +1,9 @@
 """Evaluation as tasks: each adds the rows of a shard; the sums are merged in order of shards."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow_model_analysis as tfma
@@ -16,9 +16,9 @@ from penstock.components.batches.shards import ShardTask, run_shards
 from penstock.components.engine.tasks import Engine
 from penstock.components.evaluator.class_tallies import tally_of
 from penstock.components.evaluator.error_analysis import ErrorAnalysis
-from penstock.components.evaluator.inputs import NotInBatchesError
+from penstock.components.evaluator.inputs import Extracts, NotInBatchesError
 from penstock.components.evaluator.predictor import Predictor
-from penstock.components.evaluator.slices import SliceKey, Slicer
+from penstock.components.evaluator.slices import Coded, SliceKey, Slicer
 from penstock.components.evaluator.tallies import KeyedSums, Tally
 from penstock.components.packing.rows import read_payloads
 from penstock.components.tfrecord.sharding import MIB
@@ -27,6 +27,20 @@ from penstock.components.tfrecord.sharding import MIB
 _MOST_ROWS = 4096
 # A network needs many times the bytes of its input; images of 85 KB make batches of 96.
 _BATCH_BYTES = 8 * MIB
+
+
+class Batch(Protocol):
+    """Rows with labels and predictions."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def extracts(self) -> Extracts: ...
+
+    @property
+    def column(self) -> Callable[[str], Coded | None]:
+        """Function from the name of a feature to slice by to its values."""
 
 
 @dataclass
@@ -85,20 +99,29 @@ class EvaluateShard:
 
     def __call__(self, task: ShardTask) -> Sums | str:
         """Returns sums; or why rows cannot be added in batches, as engines pass on only texts."""
-        slicer, rows_read = Slicer(self.eval_config), 0
+        payloads = read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES)
+        batches = (
+            batch
+            for records in payloads
+            for batch in self.predictor.batches(np.array(records, object))
+        )
         seed = int(task.shard.sha256, 16)  # not that of other shards, whatever process does them
-        analysis = ErrorAnalysis(self.eval_config, seed, parts=self.shards)
         try:
-            for records in read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES):
-                for batch in self.predictor.batches(np.array(records, object)):
-                    rows, slices = slicer.members(batch.rows, batch.column)
-                    for tally in self.tallies:
-                        tally.add(batch.extracts, rows, slices)
-                    analysis.add(batch.extracts, rows, slices)
-                    rows_read += batch.rows
-                    activity.advance(batch.rows)
+            return self.summed(batches, seed)
         except NotInBatchesError as error:
             return str(error)
+
+    def summed(self, batches: Iterable[Batch], seed: int = 0) -> Sums:
+        """Returns the sums of batches; `seed` picks the sample of the error analysis."""
+        slicer, rows_read = Slicer(self.eval_config), 0
+        analysis = ErrorAnalysis(self.eval_config, seed, parts=self.shards)
+        for batch in batches:
+            rows, slices = slicer.members(batch.rows, batch.column)
+            for tally in self.tallies:
+                tally.add(batch.extracts, rows, slices)
+            analysis.add(batch.extracts, rows, slices)
+            rows_read += batch.rows
+            activity.advance(batch.rows)
         sums = [tally.take() for tally in self.tallies]
         return Sums(rows_read, slicer.keys, slicer.outside, sums, analysis)
 

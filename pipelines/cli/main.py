@@ -23,6 +23,7 @@ from penstock.pipelines.cli import (
     containers,
     diff,
     doctor,
+    evaluate,
     export,
     ingest,
     init,
@@ -46,7 +47,7 @@ from penstock.pipelines.terminal.output import ForgivingStream, plain
 
 # Commands whose result is more than what they print.
 _WORKING = (
-    *("init", "run", "predict", "report", "ingest", "pack", "export", "compile"),
+    *("init", "run", "predict", "evaluate", "report", "ingest", "pack", "export", "compile"),
     *("submit", "node", "bench", "worker", "component", "notify"),
 )
 _REWORDED = (
@@ -78,6 +79,7 @@ for _one in (
         init,
         run,
         predict,
+        evaluate,
         report,
         ingest,
         pack,

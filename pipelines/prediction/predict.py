@@ -128,7 +128,7 @@ def _table(model: PushedModel, data: str, options: Table) -> tuple[Iterator[pa.T
             raise DataError(text.removesuffix(", or change the schema")) from error
 
     def predictions() -> Iterator[pa.Table]:
-        for batch in _good(source):
+        for batch in good_tables(source):
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 rows = batch.slice(start, _BATCH_ROWS)
                 columns = {
@@ -170,7 +170,7 @@ def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
     source = open_source(folder, Images(unlabelled="keep"))
 
     def predictions() -> Iterator[pa.Table]:
-        for batch in _good(source):
+        for batch in good_tables(source):
             for start in range(0, batch.num_rows, _BATCH_IMAGES):
                 rows = batch.slice(start, _BATCH_IMAGES)
                 encoded = _tensor(rows[image_features.ENCODED], FeatureKind.BYTES)
@@ -181,7 +181,8 @@ def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
     return predictions(), source.rows
 
 
-def _good(source: Source) -> Iterator[pa.Table]:
+def good_tables(source: Source) -> Iterator[pa.Table]:
+    """Yields the rows of a source; DataError names the first row that does not fit."""
     for piece in (piece for pieces in source.cut(1) for piece in pieces):
         for batch in source.read([piece]):
             _refuse(batch)

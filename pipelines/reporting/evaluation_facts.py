@@ -1,13 +1,12 @@
 """Facts of a ModelEvaluation artifact for the report: `evaluation.json`, with names of classes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.components.evaluator.evaluation import Curves, Evaluation
 from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
 from penstock.components.files.spool import local_folder
 from penstock.pipelines.reporting.closer_facts import CloserFacts, class_name, gather_closer
-from penstock.pipelines.runs.baseline import Beaten
 
 DECIDES_AT = 0.5
 
@@ -54,12 +53,14 @@ class EvaluationFacts:
         return sorted(self.result.metrics.get(OVERALL, {}), key=lambda n: (n == EXAMPLE_COUNT, n))
 
 
-def gather_evaluation(uri: str, baseline: Sequence[Beaten] = ()) -> EvaluationFacts:
-    """Gathers an artifact's facts; `baseline` has the class names."""
+def gather_evaluation(
+    uri: str, classes: Mapping[str, Sequence[str]] | None = None
+) -> EvaluationFacts:
+    """Gathers an artifact's facts; `classes` has the class names of each label."""
     uri = local_folder(uri)
     result = Evaluation.read(uri)
-    closer = gather_closer(uri, {one.label: one.classes for one in baseline})
-    words = baseline[0].classes if len(baseline) == 1 else ()
+    closer = gather_closer(uri, classes or {})
+    [words] = classes.values() if classes and len(classes) == 1 else [()]
     return EvaluationFacts(result, _confusion(result, words), closer)
 
 

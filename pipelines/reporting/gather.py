@@ -78,8 +78,9 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     )
     schema = reader.read("Schema", "the schema", schema_of)
     baseline = reader.read("ModelRun", "the baseline", read_baseline) or ()
+    classes = {one.label: one.classes for one in baseline}
     evaluation = reader.read(
-        "ModelEvaluation", "the evaluation", lambda uri: gather_evaluation(uri, baseline)
+        "ModelEvaluation", "the evaluation", lambda uri: gather_evaluation(uri, classes)
     )
     model = reader.read("Model", "the model", gather_model)
     return Report(

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jinja2
@@ -34,13 +35,34 @@ def render_report(report: Report) -> str:
         "report.html",
         r=report,
         curves=_curves(report.training) if report.training else [],
-        slices=_slices(report.evaluation) if report.evaluation else None,
-        decisions=_decisions(report.evaluation) if report.evaluation else [],
-        DECIDES_AT=DECIDES_AT,
+        **(_of_evaluation(report.evaluation) if report.evaluation else {}),
         OVERALL=OVERALL,
         EXAMPLE_COUNT=EXAMPLE_COUNT,
         MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
     )
+
+
+def render_evaluation(evaluation: EvaluationFacts, name: str) -> str:
+    """Returns the report's section of an evaluation as a page of its own."""
+    facts = SimpleNamespace(
+        evaluation=evaluation, baseline=(), images=None, labels=frozenset(), name=name
+    )
+    return _render(
+        "evaluation_page.html",
+        r=facts,
+        **_of_evaluation(evaluation),
+        OVERALL=OVERALL,
+        EXAMPLE_COUNT=EXAMPLE_COUNT,
+        MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
+    )
+
+
+def _of_evaluation(evaluation: EvaluationFacts) -> dict[str, Any]:
+    return {
+        "slices": _slices(evaluation),
+        "decisions": _decisions(evaluation),
+        "DECIDES_AT": DECIDES_AT,
+    }
 
 
 def render_comparison(comparison: Comparison) -> str:

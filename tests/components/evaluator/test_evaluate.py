@@ -458,8 +458,6 @@ AGGREGATES = (
     "aggregate {micro_average: true} ",
     "aggregate {macro_average: true class_weights {key: 0 value: 1} "
     "class_weights {key: 2 value: 3}}",
-    "aggregate {weighted_macro_average: true class_weights {key: 0 value: 1} "
-    "class_weights {key: 1 value: 1} class_weights {key: 2 value: 1}}",
 )
 SIGNATURES = {"binary": ("yes", "label_xf"), "classes": ("classes", "class")}
 SIGNATURES["regression"] = ("number", "y")

@@ -1,0 +1,233 @@
+"""Judges predictions in a table as BatchEvaluator judges a model.
+
+In: Parquet, or any table that an ingest reads, with a label and a prediction in each row; the
+columns in use are held in memory. Out: a folder with `evaluation.json`, TFMA's files and a page.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from tensorflow_model_analysis import constants
+
+from penstock.components.errors import DataError, UsageError, one_line
+from penstock.components.evaluator.evaluate import evaluate_predictions
+from penstock.components.evaluator.evaluation import Evaluation
+from penstock.components.evaluator.slices import Coded, coded_values
+from penstock.components.files.commit import attempt
+from penstock.components.files.spool import local_path
+from penstock.components.sources.open import open_source
+from penstock.components.tfrecord.encoder import encode_examples
+from penstock.pipelines.blocks.config import EvaluationOptions
+from penstock.pipelines.blocks.evaluation import eval_config
+from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.prediction.predict import good_tables
+from penstock.pipelines.reporting.evaluation_facts import gather_evaluation
+from penstock.pipelines.reporting.page import render_evaluation
+from penstock.pipelines.reporting.write import write_page
+
+PAGE_NAME = "evaluation.html"
+_BATCH_ROWS = 65_536
+
+
+def evaluate(
+    predictions: str,
+    output: str | os.PathLike[str],
+    *,
+    label: str = "label",
+    prediction: str = "prediction",
+    weight: str | None = None,
+    slices: Sequence[str] = (),
+    thresholds: Mapping[str, float] | None = None,
+) -> Evaluation:
+    """Judge the predictions of any trainer's model as `BatchEvaluator` judges a model.
+
+    Labels 0 and 1 with predictions within 0..1 are two classes; a list or a struct of probabilities
+    in each row is one of several classes (of two, the second is the positive one); all else is a
+    regression. The labels of classes are their numbers, or their names in the struct.
+
+    Args:
+        predictions: A Parquet file, or another table that `ingest` reads.
+        output: Folder to make: `evaluation.json`, TFMA's files and `evaluation.html`.
+        label: Column of the labels.
+        prediction: Column of the predictions.
+        weight: Column of the weights of rows.
+        slices: Columns whose values define slices.
+        thresholds: Least value of metrics over all rows, of errors the largest: `{"AUC": 0.8}`.
+
+    Returns:
+        The evaluation; `blessed` says whether all thresholds were reached, and `failures` why not.
+
+    Raises:
+        DataError: A column is missing, or a row has no label, prediction or weight.
+        UsageError: A metric does not exist, or `output` cannot be used.
+    """
+    names = list(dict.fromkeys([label, prediction, *([weight] if weight else []), *slices]))
+    with attempt(output, overwrite=None) as folder:
+        table = _read(predictions, names)
+        rows = _Rows.of(table, label, prediction, weight, slices)
+        options = EvaluationOptions(thresholds=dict(thresholds or {}), slices=tuple(slices))
+        target = Target(label, rows.task, rows.classes, label)
+        config = eval_config([target], options)
+        config.model_specs[0].example_weight_key = weight or ""
+        result = evaluate_predictions(rows.batches(), str(folder), config)
+        facts = gather_evaluation(str(folder), {label: rows.classes})
+        write_page(render_evaluation(facts, os.path.basename(predictions)), folder / PAGE_NAME)
+    return result
+
+
+def _read(data: str, names: Sequence[str]) -> pa.Table:
+    try:
+        if data.endswith(".parquet"):  # with structs of probabilities, and numbers of 64 bits
+            path = local_path(data)
+            _require(names, pq.read_schema(path).names, data)
+            table = pq.read_table(path, columns=list(names))
+        else:
+            source = open_source(data)
+            _require(names, [column.name for column in source.columns], data)
+            table = pa.concat_tables(t.select(names) for t in good_tables(source))
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{data}: cannot be read ({one_line(error)})") from error
+    if not table.num_rows:
+        raise DataError(f"{data}: no row to evaluate")
+    return table
+
+
+def _require(names: Sequence[str], there: Sequence[str], data: str) -> None:
+    if missing := [name for name in names if name not in there]:
+        raise DataError(f"{data}: no column {', '.join(missing)}; it has {', '.join(there)}")
+
+
+@dataclass(frozen=True)
+class _Batch:
+    rows: int
+    extracts: Mapping[str, Any]
+    slices: pa.Table
+
+    def column(self, name: str) -> Coded | None:
+        return coded_values(self.slices[name].combine_chunks())
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Labels [n, 1], predictions [n, classes or 1], weights [n, 1] and the columns to slice by."""
+
+    task: str
+    classes: tuple[str, ...]
+    labels: np.ndarray
+    predictions: np.ndarray
+    weights: np.ndarray | None
+    slices: pa.Table
+
+    @classmethod
+    def of(
+        cls, table: pa.Table, label: str, prediction: str, weight: str | None, slices: Sequence[str]
+    ) -> "_Rows":
+        predictions, classes = _predictions(table[prediction], prediction)
+        labels = _labels(table[label], label, classes)
+        width = predictions.shape[1]
+        classes = classes or tuple(map(str, range(width if width > 1 else 2)))
+        of_two = bool(np.isin(labels, (0, 1)).all())
+        if width > 1 and not np.isin(labels, range(width)).all():
+            wrong = labels[~np.isin(labels, range(width))][0]
+            raise DataError(f"column {label!r}: a label is {wrong:g}; expected 0..{width - 1}")
+        shares = bool(((predictions >= 0) & (predictions <= 1)).all())
+        if width > 1 and not shares:
+            raise DataError(f"column {prediction!r}: expected probabilities within 0..1")
+        if width == 2:
+            predictions = predictions[:, 1:]
+        task = "classes" if width > 2 else "binary" if of_two and shares else "regression"
+        weights = _numbers(table[weight], weight)[:, None] if weight else None
+        if weights is not None and (weights < 0).any():
+            raise DataError(f"column {weight!r}: a weight is below 0")
+        known = () if task == "regression" else classes
+        columns = [_sliceable(table[name], name) for name in slices]
+        by = pa.table(columns, names=list(slices))
+        return cls(task, known, labels[:, None], predictions, weights, by)
+
+    def batches(self) -> Iterator[_Batch]:
+        for start in range(0, len(self.labels), _BATCH_ROWS):
+            part = slice(start, start + _BATCH_ROWS)
+            by = self.slices.slice(start, _BATCH_ROWS)
+            count = len(self.labels[part])
+            extracts = {
+                constants.INPUT_KEY: _records(by, count),
+                constants.LABELS_KEY: self.labels[part],
+                constants.PREDICTIONS_KEY: self.predictions[part],
+            }
+            if self.weights is not None:
+                extracts[constants.EXAMPLE_WEIGHTS_KEY] = self.weights[part]
+            yield _Batch(count, extracts, by)
+
+
+def _predictions(column: pa.ChunkedArray, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Returns predictions [n, classes or 1], and names of the classes if they are known."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        fields = [_numbers(pc.struct_field(column, [i]), name) for i in range(kind.num_fields)]
+        return np.stack(fields, axis=1), tuple(kind.field(i).name for i in range(kind.num_fields))
+    if not pa.types.is_nested(kind):
+        return _numbers(column, name)[:, None], ()
+    widths = pc.unique(pc.list_value_length(column)).to_pylist()
+    if len(widths) != 1 or not widths[0] or widths[0] < 2:
+        lengths = ", ".join(map(str, widths))
+        raise DataError(
+            f"column {name!r}: lists of {lengths} values; expected one per class in each"
+        )
+    return _numbers(pc.list_flatten(column), name).reshape(-1, widths[0]), ()
+
+
+def _labels(column: pa.ChunkedArray, name: str, classes: Sequence[str]) -> np.ndarray:
+    is_text = pa.types.is_binary(column.type) or pa.types.is_string(column.type)
+    if not is_text:
+        return _numbers(column, name)
+    if not classes:
+        raise DataError(
+            f"column {name!r} holds texts; expected numbers, or predictions as a struct of "
+            "probabilities by class name"
+        )
+    numbers = pc.index_in(column.cast(pa.string()), value_set=pa.array(classes))
+    if numbers.null_count:
+        wrong = column.filter(numbers.is_null())[0].as_py()
+        raise DataError(f"column {name!r}: {wrong!r} is none of the classes {', '.join(classes)}")
+    return numbers.cast(pa.int64()).to_numpy()
+
+
+def _numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
+    """Returns finite numbers, int64 or float64."""
+    kind = column.type
+    whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    if not (whole or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise DataError(f"column {name!r} is {kind}; expected numbers")
+    values = column.cast(pa.int64() if whole and not column.null_count else pa.float64()).to_numpy()
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise DataError(
+            f"column {name!r}: {len(bad):,} of {len(values):,} values are missing or not finite, "
+            f"the first is number {bad[0] + 1:,}; expected a number in each row"
+        )
+    return values
+
+
+def _sliceable(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Returns a column of int64 or text, as TFMA knows them; other types become text."""
+    if pa.types.is_nested(column.type):
+        raise UsageError(f"column {name!r} is {column.type}; slice by a column of single values")
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    return column.cast(pa.float32() if pa.types.is_floating(column.type) else pa.string())
+
+
+def _records(slices: pa.Table, rows: int) -> np.ndarray:
+    """Returns the columns of the slices as Examples, for the page's list of the worst rows."""
+    if not slices.num_columns:
+        return np.full(rows, b"", object)
+    [batch] = slices.combine_chunks().to_batches()
+    columns = [c.cast(pa.binary()) if pa.types.is_string(c.type) else c for c in batch.columns]
+    encoded = encode_examples(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+    return np.array(encoded.to_pylist(), object)
