@@ -27,7 +27,7 @@ def python(code, folder):
 def test_top_level_names():
     assert set(penstock.__all__) == {
         *("compile", "diff", "export", "ingest", "init", "inspect", "pack", "predict", "report"),
-        *("run", "DataError", "PenstockError", "Rows", "UsageError", "verify", *ROOMS),
+        *("evaluate", "run", "DataError", "PenstockError", "Rows", "UsageError", "verify", *ROOMS),
     }
 
 
