@@ -1,6 +1,6 @@
 """Formats: protobuf or JSON, and the files of which peers.
 
-A million users with a post of 280 characters in each format; the same rows, and the same decoded
+A million users with four posts each, in each format; the same rows, and the same decoded
 pixels, in the files of webdataset, grain, TensorFlow, Parquet and, in a Python of their own, of
 PyTorch's readers.
 """
@@ -18,7 +18,7 @@ class FormatsOptions:
     """What is written and read, and how often.
 
     Attributes:
-        users: Users with a post of 280 characters, as JSON and as protobuf; 0 leaves them out.
+        users: Users with four posts each, as JSON and as nested protobuf; 0 leaves them out.
         rows: Rows of 40 columns for the peers; 0 leaves them out.
         images: Images of 299 x 299 decoded pixels for the peers; 0 leaves them out.
         seconds: How long each reader reads in each round.
@@ -122,9 +122,9 @@ def setting(options: FormatsOptions) -> list[str]:
     lines = []
     if options.users:
         lines.append(
-            f"{options.users:,} users: a post of {messages.POST_CHARACTERS} ASCII characters and "
-            "five small fields; tf.train.Example writes a tenth of them; protobuf "
-            f"{version('protobuf')}"
+            f"{options.users:,} users: {messages.POSTS} posts of {messages.POST_CHARACTERS} ASCII "
+            "characters, nested, and five small fields; tf.train.Example writes a tenth of them; "
+            f"protobuf {version('protobuf')}"
         )
     if options.rows or options.images:
         names = ("webdataset", "grain", "array-record")

@@ -1,6 +1,7 @@
-"""Users with a post of 280 characters as JSON, as a protobuf message, as tf.train.Example.
+"""Users with four posts each as JSON, as nested protobuf messages, as tf.train.Example.
 
 Each format writes a file and reads every field of it again; the length of all posts is checked.
+An Example has no nested messages: there the posts are three lists of equal length.
 """
 
 import json
@@ -16,7 +17,7 @@ from typing import Any
 from penstock.benchmarks.harness import Measured, data_folder, make_once, measure
 from penstock.components.errors import DataError
 
-POST_CHARACTERS = 280
+POSTS, POST_CHARACTERS = 4, 70
 # Made once and written over and over, so that making them is not measured.
 DISTINCT = 20_000
 BATCH_ROWS = 1024
@@ -34,12 +35,12 @@ _WORDS = (
 
 
 def made_users(count: int = DISTINCT, *, seed: int = 7) -> list[User]:
-    """Returns users of six fields; posts are plain ASCII, which is JSON's best case."""
+    """Returns users of five fields and their posts, in plain ASCII, which is JSON's best case."""
     chance = random.Random(seed)
     text = " ".join(chance.choices(_WORDS, k=50_000))
     users = []
     for number in range(count):
-        start = chance.randrange(len(text) - POST_CHARACTERS)
+        starts = chance.choices(range(len(text) - POST_CHARACTERS), k=POSTS)
         users.append(
             {
                 "id": 10**12 + number,
@@ -47,7 +48,14 @@ def made_users(count: int = DISTINCT, *, seed: int = 7) -> list[User]:
                 "followers": int(chance.paretovariate(0.8)) % 10**8,
                 "verified": chance.random() < 0.02,
                 "created": 1_600_000_000 + chance.randrange(10**8),
-                "post": text[start : start + POST_CHARACTERS],
+                "posts": [
+                    {
+                        "id": 10 * number + i,
+                        "likes": chance.randrange(10_000),
+                        "text": text[start : start + POST_CHARACTERS],
+                    }
+                    for i, start in enumerate(starts)
+                ],
             }
         )
     return users
@@ -68,11 +76,12 @@ def write_json(users: list[User], count: int, path: Path) -> None:
 def read_json(path: Path) -> int:
     """Returns the length of all posts."""
     with path.open(encoding="utf-8") as lines:
-        return sum(len(json.loads(line)["post"]) for line in lines)
+        posts = (post for line in lines for post in json.loads(line)["posts"])
+        return sum(len(post["text"]) for post in posts)
 
 
 def write_protobuf(users: list[User], count: int, path: Path) -> None:
-    """A message of six fields behind its length; `SerializeToString`, `FromString`."""
+    """A message with nested ones behind its length; `SerializeToString`, `FromString`."""
     message_class = user_message()
     with path.open("wb") as out:
         for user in _over_and_over(users, count):
@@ -88,31 +97,41 @@ def read_protobuf(path: Path) -> int:
             user = message_class.FromString(file.read(struct.unpack("<I", head)[0]))
             # Each field is touched: a JSON reader has made them all.
             _ = user.id, user.name, user.followers, user.verified, user.created
-            characters += len(user.post)
+            for post in user.posts:
+                _ = post.id, post.likes
+                characters += len(post.text)
     return characters
 
 
 def user_message() -> Any:
-    """Returns the class of `message User`, made without a compiler."""
+    """Returns the class of `message User` with `repeated Post posts`, made without a compiler."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
         name="penstock_bench_user.proto", package="penstock_bench", syntax="proto3"
     )
-    message = file.message_type.add(name="User")
-    for number, (name, kind) in enumerate(
-        {
+    fields = {
+        "Post": {"id": field.TYPE_INT64, "likes": field.TYPE_INT64, "text": field.TYPE_STRING},
+        "User": {
             "id": field.TYPE_INT64,
             "name": field.TYPE_STRING,
             "followers": field.TYPE_INT64,
             "verified": field.TYPE_BOOL,
             "created": field.TYPE_INT64,
-            "post": field.TYPE_STRING,
-        }.items(),
-        1,
-    ):
-        message.field.add(name=name, number=number, type=kind, label=field.LABEL_OPTIONAL)
+        },
+    }
+    for name, kinds in fields.items():
+        message = file.message_type.add(name=name)
+        for number, (of, kind) in enumerate(kinds.items(), 1):
+            message.field.add(name=of, number=number, type=kind, label=field.LABEL_OPTIONAL)
+    message.field.add(
+        name="posts",
+        number=6,
+        type_name="Post",
+        type=field.TYPE_MESSAGE,
+        label=field.LABEL_REPEATED,
+    )
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     descriptor = pool.FindMessageTypeByName("penstock_bench.User")
@@ -121,18 +140,27 @@ def user_message() -> Any:
     return message_factory.MessageFactory(pool).GetPrototype(descriptor)
 
 
+def flat(user: User) -> dict[str, list[Any]]:
+    """Returns a user as lists by feature: bytes and integers."""
+    plain = {name: [_plain(value)] for name, value in user.items() if name != "posts"}
+    posts = {
+        f"post_{name}": [_plain(post[name]) for post in user["posts"]] for name in user["posts"][0]
+    }
+    return plain | posts
+
+
 def write_example(users: list[User], count: int, path: Path) -> None:
     """tf.train.Example a user, TFRecordWriter; TFRecordDataset, `FromString`."""
     import tensorflow as tf
 
-    def feature(value: Any) -> Any:
-        if isinstance(value, str):
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
+    def feature(values: Any) -> Any:
+        if isinstance(values[0], bytes):
+            return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
     with tf.io.TFRecordWriter(str(path)) as out:
         for user in _over_and_over(users, count):
-            features = {name: feature(value) for name, value in user.items()}
+            features = {name: feature(values) for name, values in flat(user).items()}
             example = tf.train.Example(features=tf.train.Features(feature=features))
             out.write(example.SerializeToString())
 
@@ -147,7 +175,9 @@ def read_example(path: Path) -> int:
         for name in ("id", "followers", "verified", "created"):
             _ = features[name].int64_list.value[0]
         _ = features["name"].bytes_list.value[0]
-        characters += len(features["post"].bytes_list.value[0])
+        for name in ("post_id", "post_likes"):
+            _ = list(features[name].int64_list.value)
+        characters += sum(map(len, features["post_text"].bytes_list.value))
     return characters
 
 
@@ -161,7 +191,8 @@ def write_penstock(users: list[User], count: int, path: Path) -> None:
     writer = ShardWriter(path.parent, path.name)
     for start in range(0, count, len(users)):
         some = users[: count - start]
-        columns = {name: pa.array([_plain(user[name]) for user in some]) for name in some[0]}
+        rows = [flat(user) for user in some]
+        columns = {name: pa.array([row[name] for row in rows]) for name in rows[0]}
         batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
         writer.write(frame_records(encode_examples(batch)))
     writer.finish()
@@ -176,8 +207,10 @@ def read_penstock(path: Path) -> int:
     import tensorflow as tf
 
     spec = {
-        name: tf.io.FixedLenFeature([], tf.string if isinstance(value, str) else tf.int64)
-        for name, value in made_users(1)[0].items()
+        name: tf.io.FixedLenFeature(
+            [len(values)], tf.string if isinstance(values[0], bytes) else tf.int64
+        )
+        for name, values in flat(made_users(1)[0]).items()
     }
     batches = (
         tf.data.TFRecordDataset(str(path))
@@ -185,7 +218,7 @@ def read_penstock(path: Path) -> int:
         .map(lambda records: tf.io.parse_example(records, spec))
     )
     lengths = batches.map(
-        lambda users: tf.reduce_sum(tf.cast(tf.strings.length(users["post"]), tf.int64))
+        lambda users: tf.reduce_sum(tf.cast(tf.strings.length(users["post_text"]), tf.int64))
     )
     return int(lengths.reduce(tf.constant(0, tf.int64), lambda total, some: total + some))
 
@@ -206,7 +239,7 @@ def users_of(name: str, users: int) -> int:
 
 def path_of(name: str, users: int) -> Path:
     """Returns the file of the users in a format."""
-    return data_folder() / f"users-{users}" / name.replace(" ", "-")
+    return data_folder() / f"users-with-posts-{users}" / name.replace(" ", "-")
 
 
 def prepare(users: int) -> None:
@@ -240,7 +273,7 @@ def read_users(way: Callable[[Path], int], name: str, users: int) -> Measured:
 
     def work() -> int:
         characters = way(path_of(name, users))
-        if characters != count * POST_CHARACTERS:
+        if characters != count * POSTS * POST_CHARACTERS:
             raise DataError(f"{characters:,} characters of posts were read of {count:,} users")
         return count
 

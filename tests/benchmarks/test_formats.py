@@ -37,12 +37,12 @@ def test_photos_have_sizes_and_classes(tmp_path):
     assert found == [(0, (500, 333)), (1, (500, 375)), (2, (500, 375)), (3, (500, 333))]
 
 
-def test_users_are_the_same_each_time_and_have_posts_of_280_characters():
+def test_users_are_the_same_each_time_and_have_four_posts_of_70_characters():
     users = messages.made_users(50)
     assert users == messages.made_users(50)
-    assert {len(user["post"]) for user in users} == {280}
-    assert all(user["post"].isascii() for user in users)
-    assert len({user["post"] for user in users}) == 50
+    texts = [post["text"] for user in users for post in user["posts"]]
+    assert (len(texts), {len(text) for text in texts}) == (200, {70})
+    assert all(text.isascii() for text in texts)
 
 
 @pytest.mark.parametrize("name", messages.FORMATS)
@@ -56,7 +56,9 @@ def test_message_keeps_all_fields():
     (user,) = messages.made_users(1)
     message_class = messages.user_message()
     read = message_class.FromString(message_class(**user).SerializeToString())
+    posts = user.pop("posts")
     assert {name: getattr(read, name) for name in user} == user
+    assert [{name: getattr(post, name) for name in posts[0]} for post in read.posts] == posts
 
 
 @pytest.mark.slow
