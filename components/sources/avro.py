@@ -1,6 +1,6 @@
-"""Avro container files as a `Source`: a worker reads only the blocks that its rows lie in.
+"""Avro container files as a `Source`: each is read once, from its first block to its last.
 
-If two workers share a block, both decode it.
+A file's rows are staged as Parquet, which workers read in any parts.
 """
 
 import json
@@ -8,33 +8,36 @@ import lzma
 import re
 import struct
 import zlib
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 
 import fastavro
 import pyarrow as pa
 
 from penstock.components.errors import DataError, short_error
-from penstock.components.files.content import hash_file, open_data, open_unchanged
+from penstock.components.files.content import (
+    HashingStream,
+    file_size,
+    file_state,
+    fingerprint,
+    look,
+    open_data,
+)
 from penstock.components.files.find import find
+from penstock.components.files.output import Output
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.arrow_values import feature_type, number_unit
-from penstock.components.sources.base import NUMBERS, Batch, Column, Piece
-from penstock.components.sources.batches import (
-    FIRST_BATCH_ROWS,
-    MAX_BATCH_ROWS,
-    batch_without,
-    next_batch_rows,
-)
-from penstock.components.sources.files import FileSource, ScannedFile, require_rows, spread_files
+from penstock.components.sources.base import NUMBERS, Column
+from penstock.components.sources.batches import FIRST_BATCH_ROWS, MAX_BATCH_ROWS, next_batch_rows
+from penstock.components.sources.files import ScannedFile, map_files, require_rows, spread_files
 from penstock.components.sources.options import RowFileOptions
 from penstock.components.sources.partitions import Folders, add_partitions, find_folders
 from penstock.components.sources.python_values import Row, RowConverter, row_json
 from penstock.components.sources.schema import check_layouts, read_schema
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
+from penstock.components.sources.staging import StagedFile, StagedSource, stage, with_faults
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 try:  # The package for the codec "snappy", if it is installed.
@@ -44,7 +47,7 @@ except ImportError:
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
-_CRC_BYTES = 4
+_END_BYTES = 4 + _SYNC_BYTES  # of a block: the checksum of the codec snappy, and the mark
 # Exceptions of fastavro for a damaged file, or for a codec that is not installed.
 _DAMAGE = (
     EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, OSError,
@@ -74,13 +77,12 @@ class Avro(RowFileOptions):
     kind: str = "avro"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AvroFile(ScannedFile):
-    """An Avro file, described by its header and the headers of its blocks."""
+@dataclass(frozen=True)
+class _Header:
+    """An Avro file, described by its header."""
 
+    path: str
     schema: Mapping[str, Any]  # Avro schema (JSON) of its records.
-    block_starts: tuple[int, ...]  # First byte of each block.
-    block_ends: tuple[int, ...]  # One past the last row of each block, ascending.
 
     @property
     def types(self) -> dict[str, Any]:
@@ -90,105 +92,127 @@ class AvroFile(ScannedFile):
     def names(self) -> list[str]:
         return list(self.types)
 
-    def read_rows(self, start: int, end: int) -> Iterator[Row]:
-        block = bisect_right(self.block_ends, start)
-        row = self.block_ends[block - 1] if block else 0
-        with open_unchanged(self.path, self.content) as stream:
-            try:
-                values = fastavro.reader(stream)  # Reads the header.
-                stream.seek(self.block_starts[block])
-                for value in values:
-                    if row >= end:
-                        return
-                    if row >= start:
-                        yield value  # type: ignore[misc]  # a file's rows are records
-                    row += 1
-            except _DAMAGE as error:
-                raise DataError(
-                    f"{self.path}: damaged at row {row + 1} or after it ({short_error(error)}); "
-                    "copy or write it again"
-                ) from error
-        if row < end:
-            raise DataError(f"{self.path}: rows end at {row}, expected {end}; it has changed")
+
+def open_avro(inputs: Sequence[str], options: Avro, spread: Spread) -> StagedSource:
+    listing = find(inputs, "avro")
+    headers = map_files(_read_header, listing.files)
+    folders = find_folders(listing.files, inputs)
+    columns = _columns(headers, options, folders)
+    scanned = spread_files(_Stage(columns, options, spread.workspace()), listing.files, spread)
+    require_rows(scanned, allow_empty=options.allow_empty)
+    staged = [file for one in scanned for file in one.staged]
+    source = add_partitions(
+        StagedSource(
+            kind="avro",
+            columns=columns,
+            fingerprint=fingerprint("avro", [(one.path, one.content.sha256) for one in scanned]),
+            rows=sum(one.rows for one in scanned),
+            files=listing.files,
+            input_bytes=sum(one.content.size for one in scanned),
+            ignored=tuple(listing.ignored),
+            options=options,
+            scanned={file.path: file for file in staged},
+        ),
+        folders,
+    )
+    of_place = source.partitions
+    return replace(source, partitions={file.path: of_place.get(file.place, {}) for file in staged})
+
+
+def _read_header(path: str) -> _Header:
+    with open_data(path) as stream:
+        head = stream.read(512)
+        stream.seek(0)
+        if not head.startswith(_MAGIC):
+            problem = (not_text(head) or "is no Avro file") if head else "is empty (0 bytes)"
+            raise DataError(f"{path}: {problem}; expected an Avro container file")
+        try:
+            schema = fastavro.reader(stream).writer_schema
+        except _DAMAGE as error:
+            raise _damaged(path, 0, error) from error
+    if not isinstance(schema, Mapping) or schema.get("type") != "record":
+        raise DataError(f"{path}: its rows are {schema!r}; expected records with named fields")
+    return _Header(path, schema)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AvroSource(FileSource[AvroFile]):
+class _StagedAvro(ScannedFile):
+    staged: list[StagedFile]
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A task that reads a file once: it hashes and checks it, and stages its rows."""
+
+    columns: tuple[Column, ...]
     options: Avro
+    workspace: Output
 
-    def read_piece(self, file: AvroFile, piece: Piece) -> Iterator[Batch]:
+    def __call__(self, path: str) -> _StagedAvro:
+        with open_data(path) as file:
+            before = file_size(file), file_state(file)
+            stream = _Stream(file)
+            staged = stage(self._batches(stream, path), path, self.workspace)
+        if look(path) != before:
+            raise DataError(f"{path}: was changed while it was read; start again")
+        rows = sum(file.rows for file in staged)
+        return _StagedAvro(path=path, content=stream.content(), rows=rows, staged=staged)
+
+    def _batches(self, stream: "_Stream", path: str) -> Iterator[pa.RecordBatch]:
         converter = RowConverter(self.columns, self.options)
-        rows = file.read_rows(piece.start, piece.end)
-        number, wanted = piece.first_row, FIRST_BATCH_ROWS
+        rows, wanted = _rows(stream, path), FIRST_BATCH_ROWS
         while some := list(islice(rows, wanted)):
-            batch = _batch(some, piece.file, number, converter)
+            batch = _batch(some, converter)
             yield batch
-            number += len(some)
-            wanted = next_batch_rows(wanted, batch.table.nbytes // len(some), MAX_BATCH_ROWS)
+            wanted = next_batch_rows(wanted, batch.nbytes // len(some), MAX_BATCH_ROWS)
 
 
-def _batch(rows: Sequence[Row], path: str, first_row: int, converter: RowConverter) -> Batch:
-    table, faults = converter.convert(rows)
-    return batch_without(faults, table, path, first_row, lambda at: row_json(rows[at]))
+def _batch(rows: Sequence[Row], converter: RowConverter) -> pa.RecordBatch:
+    return with_faults(*converter.convert(rows), lambda at: row_json(rows[at]))
 
 
-def open_avro(inputs: Sequence[str], options: Avro, spread: Spread = here) -> AvroSource:
-    listing = find(inputs, "avro")
-    files = spread_files(_inspect, listing.files, spread)
-    require_rows(files, allow_empty=options.allow_empty)
-    folders = find_folders(listing.files, inputs)
-    columns = _columns(files, options, folders)
-    source = AvroSource.of("avro", files, listing, columns=columns, options=options)
-    return add_partitions(source, folders)
+class _Stream(HashingStream):
+    """Hashes what fastavro reads, and keeps its end: fastavro skips a block's checksum."""
+
+    end = b""
+
+    def read(self, size: int, /) -> bytes:
+        data = super().read(size)
+        self.end = (self.end + data[-_END_BYTES:])[-_END_BYTES:]
+        return data
+
+    def tell(self) -> int:
+        return self._size
 
 
-def _inspect(path: str) -> AvroFile:
-    with open_data(path) as stream:
-        head = stream.read(512)
-    content = hash_file(path)
-    if not head.startswith(_MAGIC):
-        problem = not_text(head) if content.size else "is empty (0 bytes)"
-        raise DataError(f"{path}: {problem or 'is no Avro file'}; expected an Avro container file")
-    starts, ends, rows = [], [], 0
-    with open_data(path) as stream:
-        try:
-            reader = fastavro.block_reader(stream)
-            for block in reader:
-                _check_crc(stream, block)
-                starts.append(block.offset)
-                rows += block.num_records
-                ends.append(rows)
-        except _DAMAGE as error:
-            raise DataError(
-                f"{path}: damaged or cut after row {rows} ({short_error(error)}); "
-                "copy or write it again"
-            ) from error
-        schema = reader.writer_schema
-    if not isinstance(schema, Mapping) or schema.get("type") != "record":
-        raise DataError(f"{path}: its rows are {schema!r}; expected records with named fields")
-    return AvroFile(
-        path=path,
-        content=content,
-        rows=rows,
-        schema=schema,
-        block_starts=tuple(starts),
-        block_ends=tuple(ends),
+def _rows(stream: _Stream, path: str) -> Iterator[Row]:
+    rows = 0
+    try:
+        for block in fastavro.block_reader(stream):  # type: ignore[arg-type]  # reads and tells
+            _check_crc(stream, block)
+            for row in block:
+                yield row  # type: ignore[misc]  # a file's rows are records
+                rows += 1
+    except _DAMAGE as error:
+        raise _damaged(path, rows, error) from error
+
+
+def _damaged(path: str, rows: int, error: Exception) -> DataError:
+    return DataError(
+        f"{path}: damaged or cut after row {rows} ({short_error(error)}); copy or write it again"
     )
 
 
-def _check_crc(stream: BinaryIO, block: Any) -> None:
+def _check_crc(stream: _Stream, block: Any) -> None:
     """Compares a block with the CRC-32 that the codec snappy adds; fastavro does not."""
     if block.codec != "snappy":
         return
-    end = block.offset + block.size
-    stream.seek(end - _SYNC_BYTES - _CRC_BYTES)
-    stored = int.from_bytes(stream.read(_CRC_BYTES), "big")
-    stream.seek(end)
+    stored = int.from_bytes(stream.end[: _END_BYTES - _SYNC_BYTES], "big")
     if zlib.crc32(block.bytes_.getbuffer()) != stored:
         raise ValueError(f"the block at byte {block.offset} differs from its checksum")
 
 
-def _columns(files: Sequence[AvroFile], options: Avro, folders: Folders) -> tuple[Column, ...]:
+def _columns(files: Sequence[_Header], options: Avro, folders: Folders) -> tuple[Column, ...]:
     schema = read_schema(options.schema_file)
     check_layouts(files, schema, options, folders)
     for file in files:
@@ -208,7 +232,7 @@ def _columns(files: Sequence[AvroFile], options: Avro, folders: Folders) -> tupl
     return columns
 
 
-def _check_units(file: AvroFile, names: Sequence[str]) -> None:
+def _check_units(file: _Header, names: Sequence[str]) -> None:
     for name in names:
         arrow_types = _arrow_types(file.types.get(name, "null"))
         units = sorted({unit for one in arrow_types if (unit := number_unit(one))})
@@ -219,7 +243,7 @@ def _check_units(file: AvroFile, names: Sequence[str]) -> None:
             )
 
 
-def _column(file: AvroFile, name: str, options: Avro) -> Column:
+def _column(file: _Header, name: str, options: Avro) -> Column:
     avro_type = file.types[name]
     feature = avro_feature(avro_type)
     if feature is not None:

@@ -1,5 +1,6 @@
 import datetime
 import decimal
+import hashlib
 import uuid
 from importlib.resources import files
 
@@ -7,7 +8,9 @@ import fastavro
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.sources.avro import Avro, avro_feature
+from penstock.components.files.content import fingerprint
+from penstock.components.sources import avro
+from penstock.components.sources.avro import Avro, _Stream, avro_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -80,6 +83,31 @@ def test_a_row_that_does_not_fit_is_named(tmp_path):
     assert rows == [{"x": 1.0}]
     assert rejected[0].startswith(f"{path}: row 2, column 'x': nan is not finite")
     assert rejected[1].startswith(f"{path}: row 3, column 'x': 1e+300 is beyond float32")
+
+
+def test_a_file_is_read_once_and_its_rows_stay_as_they_were(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.avro", [{"name": "id", "type": "long"}],
+                 [{"id": i} for i in range(50_000)])  # fmt: skip
+    opened = []
+    monkeypatch.setattr(avro, "_Stream", lambda file: opened.append(file) or _Stream(file))
+    source = open_source(path)
+    assert len(opened) == 1
+    digest = hashlib.sha256((tmp_path / "a.avro").read_bytes()).digest()
+    assert source.fingerprint == fingerprint("avro", [(path, digest)])
+    (tmp_path / "a.avro").write_bytes(b"other")
+    assert [row["id"] for row in read(source, 3)[0]] == list(range(50_000))
+
+
+def test_an_edit_in_the_midst_of_the_reading_is_seen(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.avro", [{"name": "id", "type": "long"}], [{"id": 1}])
+
+    def edited(*given):
+        (tmp_path / "a.avro").write_bytes(b"other")
+        return []
+
+    monkeypatch.setattr(avro, "stage", edited)
+    with pytest.raises(DataError, match=r"a\.avro: was changed while it was read; start again"):
+        open_source(path, Avro(allow_empty=True))
 
 
 def test_damage_is_found_before_or_while_reading(tmp_path):

@@ -2,7 +2,6 @@
 
 import os
 
-import fastavro
 import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
@@ -11,7 +10,6 @@ from PIL import Image
 
 from penstock.components.errors import DataError
 from penstock.components.sources.arrow import Arrow
-from penstock.components.sources.avro import Avro
 from penstock.components.sources.binary import Binary
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.jsonl import JsonLines
@@ -37,13 +35,6 @@ def jsonl(path, first):
 def parquet(path, first):
     table = pa.table({"id": [first, *range(5000)]})
     pq.write_table(table, path, compression="none", use_dictionary=False)
-
-
-def avro(path, first):
-    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
-    with path.open("wb") as out:
-        rows = [{"id": first}, *({"id": i} for i in range(5000))]
-        fastavro.writer(out, schema, rows, sync_marker=b"0123456789abcdef")
 
 
 def arrow(path, first):
@@ -72,7 +63,6 @@ CASES = {
     "document": (csv, Text(unit="document")),
     "binary": (csv, Binary()),
     "parquet": (parquet, Table(kind="parquet")),
-    "avro": (avro, Avro()),
     "arrow": (arrow, Arrow()),
     "orc": (orc, Orc()),
     "tfrecord": (tfrecord, TFRecord()),

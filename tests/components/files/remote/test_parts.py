@@ -3,7 +3,6 @@
 import tempfile
 from functools import partial
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +13,6 @@ from penstock.components.example_gen.ingest import plan_input, write_inputs
 from penstock.components.example_gen.options import IngestOptions, SplitOptions
 from penstock.components.files import cells
 from penstock.components.sources import spread
-from penstock.components.sources.avro import Avro
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.tfrecords.source import TFRecord
@@ -42,13 +40,6 @@ def parquet(path):
     pq.write_table(table(), path, row_group_size=1000)
 
 
-def avro(path):
-    fields = [{"name": "id", "type": "long"}, {"name": "text", "type": "string"}]
-    rows = ({"id": i, "text": "x" * 250} for i in range(ROWS))
-    with path.open("wb") as out:
-        fastavro.writer(out, {"type": "record", "name": "r", "fields": fields}, rows)
-
-
 def tfrecord(path):
     texts = pa.array([b"x" * 200] * ROWS)
     batch = pa.RecordBatch.from_arrays([pa.array(range(ROWS)), texts], ["id", "text"])
@@ -58,7 +49,6 @@ def tfrecord(path):
 CASES = {
     "csv": (csv, None),
     "parquet": (parquet, None),
-    "avro": (avro, Avro()),
     "tfrecord": (tfrecord, TFRecord()),
 }
 
