@@ -2,7 +2,7 @@
 
     python benchmarks/scale.py --keep             on a quiet machine; writes the tables too
     python benchmarks/figures.py bench/*.json     after a run on a quiet machine
-    python benchmarks/figures.py                  the tables anew
+    python benchmarks/figures.py                  writes the tables again
 
 An outcome is kept in `docs/figures`; between `<!-- figures: NAME -->` and `<!-- end -->` of a
 document stands the table of that name. Nobody writes a figure there by hand.

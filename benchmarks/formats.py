@@ -15,7 +15,7 @@ from penstock.components.errors import UsageError
 
 @dataclass(frozen=True)
 class FormatsOptions:
-    """What is written and read, and how often.
+    """Data to write and read, and the number of rounds.
 
     Attributes:
         users: Users with four posts each, as JSON and as nested protobuf; 0 leaves them out.
@@ -118,7 +118,7 @@ def _table_peers(options: FormatsOptions) -> Group:
 
 
 def setting(options: FormatsOptions) -> list[str]:
-    """What was written and read, and by which versions."""
+    """Returns lines that describe data and versions."""
     lines = []
     if options.users:
         lines.append(

@@ -24,7 +24,7 @@ SHORT_IMAGES, LONG_IMAGES = "images, short steps", "images, long steps"
 
 @dataclass(frozen=True)
 class GpuOptions:
-    """What is trained on, tables and images, and how often.
+    """Tables and images to train on, and the number of rounds.
 
     Attributes:
         rows: Rows of the generated table of 40 columns.

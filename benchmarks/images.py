@@ -20,7 +20,7 @@ PIL_LOOP = "PIL loop"
 
 @dataclass(frozen=True)
 class ImagesOptions:
-    """What is trained, on what, and how often.
+    """Network, images and number of rounds.
 
     Attributes:
         images: Generated JPEG photos of 375 x 500.
@@ -99,7 +99,7 @@ def groups(options: ImagesOptions) -> list[Group]:
 
 
 def setting(options: ImagesOptions) -> list[str]:
-    """What was trained, on what."""
+    """Returns lines that describe network and images."""
     filters = options.filters
     network = options.network or f"convolutions of {filters}, {2 * filters}, {4 * filters} filters"
     return [

@@ -192,7 +192,7 @@ def groups(options: CsvIngestOptions) -> list[Group]:
 
 
 def setting(options: CsvIngestOptions) -> list[str]:
-    """What was ingested, and how."""
+    """Returns lines that describe data and settings."""
     return [
         f"{options.rows:,} rows of 20 floats, 12 integers and 8 texts; many rows are "
         f"{options.many_rows:,}",

@@ -20,7 +20,7 @@ NAIVE, TUNED, ROWS, PACKED = "naive", "tf.data, tuned", "row Examples", "packed"
 
 @dataclass(frozen=True)
 class LadderOptions:
-    """What is read, and how often.
+    """Data to read, and the number of rounds.
 
     Attributes:
         rows: Rows of the generated table of 40 columns; 0 leaves the table out.
@@ -212,7 +212,7 @@ def _checks(ways: dict[str, Any]) -> list[Check]:
 
 
 def setting(options: LadderOptions) -> list[str]:
-    """What was read, and how."""
+    """Returns lines that describe data and readers."""
     return [
         f"{options.rows:,} rows of 20 floats, 12 integers and 8 texts; {options.images:,} JPEG "
         "images of 375 x 500",

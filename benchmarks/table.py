@@ -131,7 +131,7 @@ def naive(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
 
 
 def stock(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
-    """What `fn_args.data_accessor.tf_dataset_factory` gives: shuffled, endless."""
+    """Dataset of `fn_args.data_accessor.tf_dataset_factory`: shuffled, endless."""
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.public import tfxio
     from tfx_bsl.tfxio.tf_example_record import TFExampleRecord

@@ -23,7 +23,7 @@ PANDAS, CSV, STOCK, ROWS, PACKED = (
 
 @dataclass(frozen=True)
 class TabularOptions:
-    """What is read and trained on.
+    """Table, network and number of rounds.
 
     Attributes:
         rows: Rows of the generated table of 40 columns.
@@ -109,7 +109,7 @@ def _train(way: Callable[..., Any], options: TabularOptions) -> Measured:
 
 
 def pack_rows(options: TabularOptions) -> Measured:
-    """What packing the row Examples costs, once."""
+    """Cost of packing the row Examples once."""
     from penstock.components.packing.options import PackOptions
     from penstock.components.packing.pack import pack
 
@@ -158,7 +158,7 @@ def _all(work: Callable[..., Measured], options: TabularOptions) -> dict[str, An
 
 
 def setting(options: TabularOptions) -> list[str]:
-    """What was read and trained on."""
+    """Returns lines that describe table and network."""
     return [
         f"{options.rows:,} rows of 20 floats, 12 integers and 8 texts, in batches of {table.BATCH}",
         f"the network: two layers of {options.units} over the 32 numbers, trained by Keras' steps, "

@@ -43,7 +43,7 @@ _SAMPLED_ROWS = 1000
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do with each shard: TFDV's generators with `DistinctValues`, and slice functions."""
+    """Work on each shard: TFDV's generators with `DistinctValues`, and slice functions."""
 
     options: StatsOptions
     generators: list[CombinerStatsGenerator]

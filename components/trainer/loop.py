@@ -272,7 +272,7 @@ def _begun(train_data: TrainData, start: InputStart, workers: Workers | None) ->
         )
     if start.step:
         logger.warning(
-            "train_data is a dataset and begins anew at step %d; give a function of the start, "
+            "train_data is a dataset, read from its start at step %d; give a function of start, "
             "Input.rows(...).train, to go on where it was",
             start.step,
         )
@@ -295,7 +295,7 @@ def _model(
     for data in (train_data, eval_data):
         if data is not None:
             check_features(model, data)
-    # XLA compiles anew for each length of a batch, and knows neither texts nor other devices.
+    # XLA compiles again for each length of a batch, and knows neither texts nor other devices.
     specs = tf.nest.flatten(train_data.element_spec)
     is_dense = all(isinstance(s, tf.TensorSpec) and s.shape.is_fully_defined() for s in specs)
     if not is_dense or not is_numbers(train_data) or strategy.num_replicas_in_sync > 1:

@@ -64,7 +64,7 @@ class TableData:
 
     @property
     def facts(self) -> ModelFacts:
-        """What the model is built from."""
+        """Returns the facts that the model is built from."""
         shapes = {name: tuple(getattr(self._spec[name], "shape", ())) for name in self.features}
         return ModelFacts(self.targets, shapes, self.options.input.seed, self._labels)
 

@@ -7,7 +7,7 @@ from penstock.components.limits import check_numbers
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentOptions:
-    """Random changes of training images, drawn anew for each image; off by default.
+    """Random changes of training images, drawn for each image; off by default.
 
     Attributes:
         flip_horizontal: Whether to swap left and right in half of the images.
