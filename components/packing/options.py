@@ -16,7 +16,7 @@ MAX_BLOCK_ROWS = 4096
 # Size limit for blocks of large rows: a larger block leaves the CPU cache between two steps.
 TARGET_BLOCK_BYTES = MIB
 # Large values are read one by one, so that their blocks need not be small.
-MIN_BLOCK_ROWS = 16
+MIN_BLOCK_ROWS = 64
 
 _IMAGE = re.compile(r"^(?P<name>.+?)(=(?P<height>\d+)x(?P<width>\d+)(x(?P<channels>[13]))?)?$")
 
@@ -60,7 +60,7 @@ class PackOptions:
     Attributes:
         splits: Splits to pack; empty packs all.
         columns: Features to keep; empty keeps all.
-        block_rows: Number of rows per batch; None takes 4,096, or fewer (16 at least) for 1 MiB.
+        block_rows: Number of rows per batch; None takes 4,096, or fewer (64 at least) for 1 MiB.
         seed: Seed of the shuffle; equal rows and seeds give equal bytes.
         ids: BYTES features to store as ids in a vocabulary of all their values.
         images: BYTES features to store as uint8 arrays.

@@ -4,8 +4,9 @@ A row's number is `block * block_rows + row in the block`; blocks are counted th
 order. A shard that changed since it was opened is an error that names it, at the next read.
 """
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any
@@ -15,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.errors import DataError
-from penstock.components.packing.layout import PackedLayout
+from penstock.components.packing.layout import PackedColumn, PackedLayout
 from penstock.components.readers.packed_file import PackedFile
-from penstock.components.readers.packed_values import row_value
+from penstock.components.readers.packed_values import moved, plain, row_value
 from penstock.components.tfrecord.checked import require_stamp, stamp_of
 
 Array = npt.NDArray[Any]
@@ -27,15 +28,11 @@ Numbers = npt.NDArray[np.int64]
 _OPEN_FILES = 128
 # Blocks are kept for the next batches: at least so many bytes, and those of two windows.
 _KEPT_BYTES = 64 * 2**20
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where wanted rows are: rows of each block, and the place of these among the wanted rows."""
-
-    blocks: list[int]
-    rows: list[Array]  # of each block
-    inverse: Array  # of each wanted row, its place in the joined `rows`
+# If more rows than so many times the wanted ones are in their blocks, these are picked block by
+# block; else all are joined first, to pick once.
+_FEW = 8
+# Alignment with which TensorFlow uses memory without a copy.
+_ALIGNMENT = 64
 
 
 class PackedShards:
@@ -74,9 +71,8 @@ class PackedShards:
         self._bounds = lru_cache(None)(lambda at, name: self._file(at).bounds(name))
         mean = sum(size for size, _ in self._stamps) / max(1, self._first_blocks[-1])
         in_windows = 2 * (2 + self._window_rows // self.layout.block_rows)
-        # Number of blocks that are kept, also by those who make something else of them.
-        self.kept_blocks = max(in_windows, int(_KEPT_BYTES / max(1.0, mean)))
-        self._block = lru_cache(self.kept_blocks)(self._read_block)
+        kept = max(in_windows, int(_KEPT_BYTES / max(1.0, mean)))
+        self._block = lru_cache(kept)(self._read_block)
 
     def __getstate__(self) -> dict[str, Any]:
         started = ("_lock", "_file", "_bounds", "_block")
@@ -87,19 +83,22 @@ class PackedShards:
         self._start()
 
     @property
-    def has_small(self) -> bool:
+    def _has_small(self) -> bool:
         return any(not column.is_large for column in self.columns)
 
     @cached_property
     def words(self) -> dict[str, pa.Array]:
-        """The values of each column's dictionary, which are the same in all shards."""
+        """The values of each column's dictionary, binary, which are the same in all shards."""
         names = [column.name for column in self.columns if column.storage == "words"]
-        return {name: self.column(0, name).dictionary for name in names}
+        if not names:
+            return {}
+        first = self._stored_block(0)
+        return {name: first.column(name).dictionary.cast(pa.large_binary()) for name in names}
 
     def row_bytes(self) -> float:
         """Returns the mean size of the wanted columns of a row, from the first rows."""
         size = 0.0
-        if self.has_small:
+        if self._has_small:
             first = self.block(0)
             size = sum(sum(b.size for b in c.buffers() if b) for c in first.columns)
             size /= first.num_rows
@@ -118,73 +117,63 @@ class PackedShards:
 
     def row(self, number: int) -> dict[str, Any]:
         """Returns a row as Python values by name."""
-        numbers, place = np.array([number]), number % self.layout.block_rows
         found: dict[str, Any] = {}
         for column in self.columns:
-            if column.storage == "blob":
-                [found[column.name]] = self.blobs(column.name, numbers)
-            elif column.is_large:
-                pixels = np.empty((1, column.width), np.uint8)
-                self.read_pixels(column.name, numbers, pixels)
-                found[column.name] = pixels.reshape(column.shape)
+            if column.is_large:
+                [value] = self._large(column, np.array([number]))
+                found[column.name] = (
+                    value if column.storage == "blob" else value.reshape(column.shape)
+                )
             else:
-                array = self.column(number // self.layout.block_rows, column.name)
-                found[column.name] = row_value(array, place, column)
+                block, place = divmod(number, self.layout.block_rows)
+                array, words = self.block(block).column(column.name), self.words.get(column.name)
+                found[column.name] = row_value(array, place, column, words)
         return found
 
-    def column(self, number: int, name: str) -> pa.Array:
-        """Returns a column of small values of a block."""
-        block = self.block(number)
-        return block.column(block.schema.get_field_index(name))
+    def batch(self, numbers: Numbers) -> pa.RecordBatch:
+        """Returns rows in any order, in the types of `plain`."""
+        found = self.take(numbers)
+        arrays = [plain(found[c.name], c, self.words.get(c.name)) for c in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, [column.name for column in self.columns])
 
-    def places(self, numbers: Numbers) -> Places:
-        blocks = numbers // self.layout.block_rows
-        found = np.unique(blocks)
-        for at in np.unique(np.searchsorted(self._first_blocks, found, "right") - 1).tolist():
+    def take(self, numbers: Numbers) -> dict[str, Any]:
+        """Returns rows in any order: by column, in one of the forms that `plain` takes."""
+        small = self._small(numbers) if self._has_small else None
+        return {
+            c.name: self._large(c, numbers) if small is None or c.is_large else small.column(c.name)
+            for c in self.columns
+        }
+
+    def _small(self, numbers: Numbers) -> pa.RecordBatch:
+        found = pa.array(numbers // self.layout.block_rows).dictionary_encode()
+        which, rows = found.indices.to_numpy(), numbers % self.layout.block_rows
+        for at in {self._file_of(block) for block in found.dictionary.to_pylist()}:
             require_stamp(self._files[at], self._stamps[at])  # blocks may be in memory
-        which = np.searchsorted(found, blocks)
-        # Sorted by block; for integers of so few bits, argsort is a radix sort.
-        order = np.argsort(which.astype(np.min_scalar_type(len(found))), kind="stable")
-        rows = (numbers - blocks * self.layout.block_rows)[order]
-        inverse = np.empty_like(order)
-        inverse[order] = np.arange(len(order))
-        cuts = np.cumsum(np.bincount(which))[:-1]
-        return Places(found.tolist(), np.split(rows, cuts), inverse)
+        blocks = [self.block(block) for block in found.dictionary.to_pylist()]
+        if len(blocks) == 1 and (np.diff(rows) == 1).all():
+            return blocks[0].slice(int(rows[0]), len(rows))
+        ends = np.cumsum([0, *(block.num_rows for block in blocks)])
+        if _FEW * len(rows) < ends[-1]:
+            # For integers of so few bits, argsort is a radix sort.
+            order = np.argsort(which.astype(np.min_scalar_type(len(blocks))), kind="stable")
+            parts = np.split(rows[order], np.cumsum(np.bincount(which))[:-1])
+            blocks = [b.take(pa.array(some)) for b, some in zip(blocks, parts, strict=True)]
+            index = np.empty_like(order)
+            index[order] = np.arange(len(order))
+        else:
+            index = ends[which] + rows
+        [joined] = pa.Table.from_batches(blocks).combine_chunks().to_batches()
+        return joined.take(pa.array(index))
 
-    def take(self, numbers: Numbers) -> pa.RecordBatch:
-        """Returns rows in any order, in columns as they are stored."""
-        arrays: dict[str, pa.Array] = {}
-        if self.has_small:
-            batch = self._take_small(numbers)
-            arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-        for column in self.columns:
-            if column.storage == "blob":
-                arrays[column.name] = pa.array(self.blobs(column.name, numbers), column.type)
-            elif column.is_large:
-                pixels = np.empty((len(numbers), column.width), np.uint8)
-                self.read_pixels(column.name, numbers, pixels)
-                buffers = [None, pa.py_buffer(pixels)]
-                arrays[column.name] = pa.Array.from_buffers(column.type, len(numbers), buffers)
-        names = [column.name for column in self.columns]
-        return pa.RecordBatch.from_arrays([arrays[name] for name in names], names)
-
-    def _take_small(self, numbers: Numbers) -> pa.RecordBatch:
-        places = self.places(numbers)
-        batches = [self.block(block) for block in places.blocks]
-        if len(batches) == 1 and (np.diff(numbers) == 1).all():
-            return batches[0].slice(int(places.rows[0][0]), len(numbers))
-        parts = [b.take(pa.array(rows)) for b, rows in zip(batches, places.rows, strict=True)]
-        [joined] = pa.Table.from_batches(parts).combine_chunks().to_batches()
-        return joined.take(pa.array(places.inverse))
-
-    def blobs(self, name: str, numbers: Numbers) -> list[bytes]:
-        """Returns large values, each by one read."""
-        return [file.read(begin, size) for file, begin, size in self._reads(name, numbers)]
-
-    def read_pixels(self, name: str, numbers: Numbers, out: Array) -> None:
-        """Fills `out`, uint8 [rows, width], with large images, each by one read."""
-        for target, (file, begin, _) in zip(out, self._reads(name, numbers), strict=True):
+    def _large(self, column: PackedColumn, numbers: Numbers) -> Any:
+        """Returns large values, each by one read: a list of bytes, or pixels, [rows, width]."""
+        reads = self._reads(column.name, numbers)
+        if column.storage == "blob":
+            return [file.read(begin, size) for file, begin, size in reads]
+        pixels = aligned((len(numbers), column.width), "uint8")
+        for target, (file, begin, _) in zip(pixels, reads, strict=True):
             file.read_into(begin, target)
+        return pixels
 
     def _reads(self, name: str, numbers: Numbers) -> Iterator[tuple[PackedFile, int, int]]:
         """Yields the file, begin and size of values; after the last one, checks these files."""
@@ -212,18 +201,28 @@ class PackedShards:
             in_memory=self._in_memory,
         )
 
-    def _read_block(self, number: int) -> pa.RecordBatch:
-        at = int(np.searchsorted(self._first_blocks, number, "right")) - 1
-        batch = self._file(at).batch(number - int(self._first_blocks[at]))
-        if number:
-            self._require_same_words(batch, self._files[at])
-        return batch
+    def _file_of(self, block: int) -> int:
+        return bisect_right(self._first_blocks, block) - 1
 
-    def _require_same_words(self, batch: pa.RecordBatch, file: str) -> None:
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if not pa.types.is_dictionary(column.type):
-                continue
-            first = self._block(0)
-            words = first.column(first.schema.get_field_index(name)).dictionary
-            if column.dictionary is not words and not column.dictionary.equals(words):
+    def _read_block(self, number: int) -> pa.RecordBatch:
+        stored = self._stored_block(number)
+        by_name = {column.name: column for column in self.columns}
+        for name, words in self.words.items():
+            if not stored.column(name).dictionary.cast(pa.large_binary()).equals(words):
+                file = self._files[self._file_of(number)]
                 raise DataError(f"{file}: column {name!r} has other words than the first shard")
+        names = stored.schema.names
+        arrays = [moved(a, by_name[name]) for name, a in zip(names, stored.columns, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, names)
+
+    def _stored_block(self, number: int) -> pa.RecordBatch:
+        at = self._file_of(number)
+        return self._file(at).batch(number - self._first_blocks[at])
+
+
+def aligned(shape: tuple[int, ...], dtype: str) -> Array:
+    """Returns an uninitialised array that TensorFlow can use without a copy."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    data = np.empty(size + _ALIGNMENT, np.uint8)
+    begin = -data.ctypes.data % _ALIGNMENT
+    return data[begin : begin + size].view(dtype).reshape(shape)

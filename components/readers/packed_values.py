@@ -1,65 +1,80 @@
-"""Values of packed columns in the types that readers of rows return, as of row Examples."""
+"""Values of packed columns: the types in which rows are moved, and those that readers return."""
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components.packing.layout import PackedColumn
 
 
-def plain_batch(stored: pa.RecordBatch, columns: tuple[PackedColumn, ...]) -> pa.RecordBatch:
-    """Returns columns of int64, float32, int32 and binary, and lists of these and of pixels."""
-    pairs = zip(columns, stored.columns, strict=True)
-    arrays = [_plain(array, column) for column, array in pairs]
-    return pa.RecordBatch.from_arrays(arrays, stored.schema.names)
+def moved(array: pa.Array, column: PackedColumn) -> pa.Array:
+    """Returns a column of a block in a type whose rows are cheap to pick, without a copy.
 
-
-def row_value(array: pa.Array, row: int, column: PackedColumn) -> Any:
-    """Returns an int, float or bytes; an array for several values."""
-    if column.storage == "uint8":
-        return np.frombuffer(array[row].as_buffer(), np.uint8).reshape(column.shape)
+    Words are their ids, texts are binary, and several numbers in a row are bytes.
+    """
+    if column.storage == "words":
+        return array.indices
     if column.storage == "list":
-        return _numpy(array[row].values, column)
-    if column.width == 1:
-        value = array[row].as_py()
-        value = value.encode() if isinstance(value, str) else value
-        return value if _is_single(column) else np.array([value]).reshape(column.shape)
-    return _numpy(array.slice(row, 1).flatten(), column).reshape(column.shape)
+        return pa.ListArray.from_arrays(array.offsets, _binary(array.values))
+    if column.width == 1 or column.storage == "uint8":
+        return _binary(array)
+    if column.kind == "BYTES" and column.storage == "text":
+        return pa.FixedSizeListArray.from_arrays(_binary(array.values), column.width)
+    kind = pa.binary(column.width * array.type.value_type.bit_width // 8)
+    return pa.Array.from_buffers(kind, len(array), [None, array.values.buffers()[1]])
 
 
-def _is_single(column: PackedColumn) -> bool:
-    return column.shape in ((), (1,))
+def plain(values: Any, column: PackedColumn, words: pa.Array | None) -> pa.Array:
+    """Returns picked rows of a column as int64, float32, int32 and binary, and lists of these.
+
+    Args:
+        values: Array of a type of `moved`, a list of bytes, or pixels, uint8 [rows, width].
+        column: Description of the column.
+        words: Values of the column's dictionary, if it has one.
+    """
+    if column.storage == "blob":
+        found = pa.array(values, pa.binary())
+    elif column.storage == "list":
+        ends = values.offsets.to_numpy()
+        return pa.ListArray.from_arrays(ends - ends[0], _short(values.flatten()))
+    elif column.kind == "BYTES" and column.storage in ("words", "text"):
+        values = values if words is None else words.take(values)
+        found = _short(values.flatten() if pa.types.is_fixed_size_list(values.type) else values)
+    else:
+        found = pa.array(numbers(values, column).reshape(-1))
+    is_single = column.shape in ((), (1,))
+    return found if is_single else pa.FixedSizeListArray.from_arrays(found, column.width)
 
 
-def _numpy(values: pa.Array, column: PackedColumn) -> npt.NDArray[Any]:
-    if column.kind == "BYTES" and column.storage != "int32":
-        values = values.cast(pa.large_binary())
-    return values.to_numpy(zero_copy_only=False)
+def numbers(values: Any, column: PackedColumn) -> np.ndarray[Any, Any]:
+    """Returns picked rows of numbers or pixels as an array [rows, width], without a copy."""
+    if isinstance(values, np.ndarray):
+        return values
+    first, count = values.offset * column.width, len(values) * column.width
+    flat = np.frombuffer(values.buffers()[1], column.storage)
+    return flat[first : first + count].reshape(-1, column.width)
 
 
-def _plain(array: pa.Array, column: PackedColumn) -> pa.Array:
-    kind = array.type
-    if pa.types.is_fixed_size_binary(kind):
-        width = column.width
-        buffers = [None, array.buffers()[1]]
-        flat = pa.Array.from_buffers(
-            pa.uint8(), len(array) * width, buffers, offset=array.offset * width
-        )
-        return flat if _is_single(column) else pa.FixedSizeListArray.from_arrays(flat, width)
-    if pa.types.is_fixed_size_list(kind):
-        return pa.FixedSizeListArray.from_arrays(_binary(array.flatten()), column.width)
-    if pa.types.is_list(kind):
-        ends = array.offsets.to_numpy()
-        return pa.ListArray.from_arrays(pa.array(ends - ends[0]), _binary(array.flatten()))
-    flat = _binary(array)
-    return flat if _is_single(column) else pa.FixedSizeListArray.from_arrays(flat, 1)
+def row_value(array: pa.Array, row: int, column: PackedColumn, words: pa.Array | None) -> Any:
+    """Returns an int, float or bytes; an array for several values."""
+    if column.storage == "list":
+        return array[row].values.to_numpy(zero_copy_only=False)
+    if pa.types.is_fixed_size_list(array.type):
+        found = array[row].values.to_numpy(zero_copy_only=False)
+    elif pa.types.is_fixed_size_binary(array.type):
+        found = np.frombuffer(array[row].as_buffer(), column.storage)
+    else:
+        value = (array if words is None else words)[row if words is None else array[row].as_py()]
+        if column.shape in ((), (1,)):
+            return value.as_py()
+        found = np.array([value.as_py()])
+    return found.reshape(column.shape)
 
 
 def _binary(array: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        array = array.cast(pa.large_binary())
+    return array.view(pa.large_binary()) if pa.types.is_large_string(array.type) else array
+
+
+def _short(array: pa.Array) -> pa.Array:
     return array.cast(pa.binary()) if pa.types.is_large_binary(array.type) else array

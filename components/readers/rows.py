@@ -29,7 +29,6 @@ from penstock.components.readers.order import (
     tensorflow_permutation,
 )
 from penstock.components.readers.packed_shards import PackedShards
-from penstock.components.readers.packed_values import plain_batch
 from penstock.components.sources.base import Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest, require_stamp, stamp_of
@@ -262,8 +261,7 @@ class Rows:
         shards = np.searchsorted(self._ends, numbers, "right")
         rows = numbers - np.array([self._first(at) for at in range(len(self.shards))])[shards]
         if self._packed is not None:
-            stored = self._packed.take(self._packed.first_numbers[shards] + rows)
-            return plain_batch(stored, self._packed.columns)
+            return self._packed.batch(self._packed.first_numbers[shards] + rows)
         places = list(zip(shards.tolist(), rows.tolist(), strict=True))
         batch, faults = self._decoder.decode([self._payload(at, row) for at, row in places])
         for place, (feature, reason) in faults.items():

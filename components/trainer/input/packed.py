@@ -46,7 +46,7 @@ from penstock.components.trainer.input.passes import ENDLESS, Passes, open_passe
 from penstock.components.trainer.input.start import InputStart
 
 # Maximum bytes of rows copied together: larger buffers are newly mapped by the system each time.
-_MAX_GROUP_BYTES = 4 * 2**20
+_MAX_GROUP_BYTES = 8 * 2**20
 
 
 class PackedInput(Input):
@@ -125,15 +125,15 @@ class PackedInput(Input):
         labels = names_of(self._label, columns)
         return [name for name in columns if self._stacked and name not in labels]
 
-    def _features(self, rows: PackedRows, opened: PackedShards) -> Callable[..., Any]:
+    def _features(
+        self, rows: PackedRows, opened: PackedShards
+    ) -> Callable[[Callable[[np.int64], list[Any]], tf.Tensor, int | None], Any]:
         """Returns a graph function that calls `pick` for rows and makes features of these."""
 
         def features(
-            pick: Callable[[np.int64], list[npt.NDArray[Any]]], begin: tf.Tensor, count: int | None
+            pick: Callable[[np.int64], list[Any]], begin: tf.Tensor, count: int | None
         ) -> Any:
-            together, found = rows.tensors(python_op(pick, [begin], rows.kinds), count)
-            names = [column.name for column in opened.columns if column.name in found]
-            return apart({**together, **{name: found[name] for name in names}}, self._label)
+            return apart(rows.tensors(python_op(pick, [begin], rows.kinds), count), self._label)
 
         return features
 
