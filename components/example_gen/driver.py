@@ -19,7 +19,7 @@ from tfx.proto import example_gen_pb2, range_config_pb2
 from tfx.types import standard_component_specs
 from tfx.utils import proto_utils
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.example_gen.spans import Spans, has_span
 from penstock.components.files.address import scheme_of
@@ -35,6 +35,8 @@ from penstock.components.sources.options import TABLE_KINDS, KindOptions, Table
 _FIELD = "penstock"
 # TFX's pattern for an input without patterns.
 _EVERYTHING = "*"
+# Kinds whose rows depend on nothing but the files that `find` returns; None recognises the kind.
+_HASHED_KINDS = (None, *TABLE_KINDS, "tfrecord", "images", "text", "binary")
 
 
 @dataclass(frozen=True)
@@ -132,31 +134,52 @@ class ContentDriver(driver.FileBasedDriver):
 def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
     """Returns the sha256 (hex) of names and contents of all files that decide the output.
 
-    Files of tables are hashed, not parsed; the other kinds compute a fingerprint when they open.
-    The rows of a database are read only once, by the executor. If nothing else tells their state,
-    the result is another one each time.
+    Data files, and files of options such as labels, are hashed, not parsed. Tables with a log and
+    prepared data sets compute a fingerprint when they open. The rows of a database are read only
+    once, by the executor. If nothing else tells their state, the result is another one each time.
     """
-    schema_file = getattr(inputs[0].source, "schema_file", None)
     digest = hashlib.sha256()
-    if schema_file:
-        digest.update(_line(schema_file))
+    for path in _option_files(inputs[0].source):
+        digest.update(_line(path))
     for one in inputs:
         assert isinstance(one.data, str)
         kind = one.source.kind if one.source else None
-        if kind is None or kind in TABLE_KINDS:
-            for line in map_files(_line, find(one.data, kind).files):
-                digest.update(line)
-        elif not find_kind(kind).of_files:
-            digest.update((find_kind(kind).load_state()(one.data) or uuid.uuid4().hex).encode())
-        else:
-            digest.update(open_source(one.data, one.source).fingerprint.encode())
+        if kind not in _HASHED_KINDS:
+            digest.update(_state(one.data, one.source).encode())
+            continue
+        found = find(one.data, kind)
+        for line in map_files(_line, found.files):
+            digest.update(line)
+        for path, reason in sorted(found.refused.items()):
+            digest.update(os.fsencode(f"{path}\0{reason}\n"))
     return digest.hexdigest()
+
+
+def _state(data: str, source: KindOptions) -> str:
+    """Returns the state of a database, a table with a log or a prepared data set."""
+    assert source.kind is not None
+    kind = find_kind(source.kind)
+    if kind.of_files:
+        return open_source(data, source).fingerprint
+    return kind.load_state()(data) or uuid.uuid4().hex
+
+
+def _option_files(source: KindOptions | None) -> list[str]:
+    """Returns the files that options name and rows depend on, so no file of a login."""
+    values = options_to_json(source) if source else {}
+    names = [name for name in values if name.endswith("_file") and name != "credentials_file"]
+    return [values[name] for name in names if values[name]]
 
 
 def _line(file: str) -> bytes:
     # If a store tells an object's version, its content need not be read here.
     version = file.sure_version if isinstance(file, RemoteFile) else None
-    version = version or hash_file(file).sha256.hex()
+    try:
+        version = version or hash_file(file).sha256.hex()
+    except DataError as error:  # some kinds reject a file that may not be read, and go on
+        if not isinstance(error.__cause__, PermissionError):
+            raise
+        version = "denied"
     return os.fsencode(f"{file}\0{version}\n")
 
 

@@ -16,9 +16,13 @@ from penstock.components.example_gen.driver import input_fingerprint
 from penstock.components.example_gen.options import IngestInput, IngestOptions
 from penstock.components.sources.arrow import Arrow
 from penstock.components.sources.avro import Avro
+from penstock.components.sources.binary import Binary
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.jsonl import JsonLines
 from penstock.components.sources.options import Csv, Parquet, Table
 from penstock.components.sources.orc import Orc
+from penstock.components.sources.plain_text import Text
+from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
@@ -156,14 +160,41 @@ def test_a_byte_that_keeps_size_and_time_is_seen(tmp_path, write):
     assert len(run(tmp_path, node())) == 2
 
 
-def test_tables_are_hashed_for_the_cache_key_and_not_scanned(tmp_path, monkeypatch):
+def test_files_are_hashed_for_the_cache_key_and_not_scanned(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("id\n1\n")
     monkeypatch.setattr("penstock.components.example_gen.driver.open_source", None)
+    tables = (Table(), Csv(), Parquet(), JsonLines(), Avro(), Arrow(), Orc())
+    others = (TFRecord(), Images(), Text(), Binary())
     keys = {
         input_fingerprint([IngestInput(str(tmp_path / "a.csv"), source)])
-        for source in (Table(), Csv(), Parquet(), JsonLines(), Avro(), Arrow(), Orc())
+        for source in (*tables, *others)
     }
     assert len(keys) == 1
+
+
+def test_the_key_of_images_depends_on_contents_labels_and_refused_files(tmp_path):
+    photos, labels = tmp_path / "photos", tmp_path / "labels.csv"
+    (photos / "cat").mkdir(parents=True)
+    (photos / "cat" / "1.jpg").write_bytes(b"x")
+    labels.write_text("file,label\n1.jpg,2\n")
+
+    def key():
+        source = Images(labels_file=str(labels))
+        return input_fingerprint([IngestInput(str(photos), source)])
+
+    keys = [key(), key()]
+    assert keys[0] == keys[1]
+    (photos / "README.md").write_text("not data")
+    assert key() == keys[0]
+    for change in (
+        lambda: (photos / "cat" / "1.jpg").write_bytes(b"y"),
+        lambda: labels.write_text("file,label\n1.jpg,3\n"),
+        lambda: (photos / "cat" / "2.jpg").symlink_to("nowhere"),
+        lambda: (photos / "cat").rename(photos / "dog"),
+    ):
+        change()
+        keys.append(key())
+    assert len(set(keys)) == 5
 
 
 def test_a_changed_option_and_a_changed_schema_run_again(tmp_path, write):
