@@ -167,7 +167,7 @@ def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> I
             MiB; None parses and counts all records.
 
     Returns:
-        The files, the layout of the first record, and type, counts and samples of each feature.
+        The files with their faults, and type, counts and samples of each feature.
 
     Raises:
         DataError: No TFRecord file is at `path`.

@@ -8,7 +8,6 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -50,24 +49,14 @@ class Record(NamedTuple):
     offset: int
     payload: bytes
 
-
-@dataclass(frozen=True)
-class Frame:
-    """Layout of one record in the file, damaged or not; None for parts beyond the file's end.
-
-    A `..._crc` is the stored checksum, `..._crc_computed` the correct one.
-    """
-
-    offset: int
-    length: int
-    length_crc: int
-    length_crc_computed: int
-    payload_crc: int | None
-    payload_crc_computed: int | None
+    @property
+    def end(self) -> int:
+        """Offset of the next record."""
+        return self.offset + HEADER_BYTES + len(self.payload) + FOOTER_BYTES
 
     @property
-    def is_length_right(self) -> bool:
-        return self.length_crc == self.length_crc_computed
+    def place(self) -> str:
+        return f"record {self.number} at offset {self.offset}"
 
 
 class RecordReader:
@@ -171,22 +160,6 @@ class RecordReader:
             start += size
             self._number += 1
             self._offset += size
-
-    def first_frame(self) -> Frame | None:
-        """Returns the layout of the first record, None without a header, and ends the pass."""
-        buffer = self._extend(b"", HEADER_BYTES)
-        if len(buffer) < HEADER_BYTES:
-            return None
-        length, length_crc = struct.unpack_from("<QI", buffer)
-        computed = masked_crc(buffer[:8])
-        crc = payload_crc = None
-        if length_crc == computed and length <= MAX_RECORD_BYTES:
-            end = HEADER_BYTES + length
-            buffer = self._extend(buffer, end + FOOTER_BYTES)
-            if len(buffer) >= end + FOOTER_BYTES:
-                crc = int.from_bytes(buffer[end : end + FOOTER_BYTES], "little")
-                payload_crc = masked_crc(buffer[HEADER_BYTES:end])
-        return Frame(self._offset, length, length_crc, computed, crc, payload_crc)
 
     def _extend(self, buffer: bytes, size: int) -> bytes:
         parts = [buffer]

@@ -19,14 +19,13 @@ def command(
     every: Annotated[bool, typer.Option("--all", help="Read all records and count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show what is in TFRecords: files, the layout of a record, features and their values.
+    """Show what is in TFRecords: files, features and their values.
 
     Works on any TFRecord, uncompressed or GZIP, by any writer. Exit 1 if a file is damaged.
 
     Example: penstock inspect shards/Split-train
     """
     from penstock.components.doctor.inspect import inspect
-    from penstock.components.errors import DataError
     from penstock.components.files.spool import local_folder
     from penstock.pipelines.cli.shard_tables import show_inspection
 
@@ -35,5 +34,4 @@ def command(
         typer.echo(report.to_json())
     else:
         show_inspection(report)
-    if report.faults:
-        raise DataError("\n".join(report.faults))
+    report.raise_faults()

@@ -6,9 +6,7 @@ from penstock.components.doctor.feature_summary import MAX_DISTINCT, FeatureSumm
 from penstock.components.doctor.inspect import InspectReport
 from penstock.components.errors import DataError, counted
 from penstock.components.packing.layout import EMPTY_COLUMNS, PackedLayout
-from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
-from penstock.components.tfrecord.records import Frame
 from penstock.pipelines.terminal.tables import (
     as_html,
     console,
@@ -20,9 +18,7 @@ from penstock.pipelines.terminal.tables import (
 
 # A screenful; --json has them all.
 _MAX_FILES, _MAX_COLUMNS = 20, 40
-_LENGTH_BYTES = 8
 _FILE_COLUMNS = ("file", "size", "compression", "records")
-_LAYOUT_COLUMNS = ("offset", "bytes", "field", "value", "")
 _PACKED_COLUMNS = ("column", "kind", "stored as", "shape", "Arrow type", "filled")
 _FEATURE_COLUMNS = (
     "feature",
@@ -55,18 +51,14 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
             _show_manifest(out, folder, manifest)
         except DataError as error:  # packed records in the layout of another version
             out.print(str(error))
-    if report.first_file and report.first_frame:
-        title = f"\nfirst record of {short_path(report.first_file, report.path)}"
-        print_table(out, title, _LAYOUT_COLUMNS, _layout(report.first_frame))
     if report.features:
         rows = [_feature(feature) for feature in report.features]
         print_table(out, f"\n{_features_title(report)}", _FEATURE_COLUMNS, rows)
     if report.packed_rows and report.path not in report.manifests:  # printed above
         blocks = counted(report.payloads["packed"], "packed block")
         out.print(f"\n{counted(report.packed_rows, 'row')} in {blocks}")
-    if report.hexdump:
-        out.print(f"\npayloads that are no Example: {report.payloads['other']:,}; the first begins")
-        out.print(report.hexdump)
+    if others := report.payloads.get("other"):
+        out.print(f"\n{counted(others, 'payload')} of another kind than tf.train.Example")
 
 
 def _show_manifest(out: Console, folder: str, manifest: Manifest) -> None:
@@ -128,7 +120,7 @@ def _headline(report: InspectReport) -> str:
     size = human_bytes(sum(file.bytes for file in report.files))
     how = "counted" if report.is_exact else "about, from a part of each file"
     if report.faults:
-        how = "up to where a file is damaged"
+        how = "in files with faults"
     files, records = counted(len(report.files), "file"), counted(report.records, "record")
     return f"{report.path}: {files}, {size}, {records} ({how})"
 
@@ -139,39 +131,11 @@ def _files(report: InspectReport) -> list[tuple[str, ...]]:
             short_path(file.file, report.path),
             human_bytes(file.bytes),
             file.compression or "none",
-            f"{file.records:,}" + ("" if file.is_exact else " damaged" if file.fault else " about"),
+            f"{file.records:,}"
+            + ("" if file.is_exact else " damaged" if file.faults else " about"),
         )
         for file in report.files[:_MAX_FILES]
     ]
-
-
-def _layout(frame: Frame) -> list[tuple[str, ...]]:
-    payload = frame.offset + HEADER_BYTES
-    footer = payload + frame.length
-    rows = [
-        (frame.offset, _LENGTH_BYTES, "length", f"{frame.length:,}", ""),
-        (
-            frame.offset + _LENGTH_BYTES,
-            HEADER_BYTES - _LENGTH_BYTES,
-            "masked CRC of length",
-            *_crc(frame.length_crc, frame.length_crc_computed),
-        ),
-    ]
-    if frame.payload_crc is not None and frame.payload_crc_computed is not None:
-        rows += [
-            (payload, frame.length, "payload", "", ""),
-            (
-                footer,
-                FOOTER_BYTES,
-                "masked CRC of payload",
-                *_crc(frame.payload_crc, frame.payload_crc_computed),
-            ),
-        ]
-    return [(f"{offset:,}", f"{size:,}", *rest) for offset, size, *rest in rows]
-
-
-def _crc(stored: int, computed: int) -> tuple[str, str]:
-    return f"{stored:#010x}", "ok" if stored == computed else f"wrong, must be {computed:#010x}"
 
 
 def _features_title(report: InspectReport) -> str:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from penstock.components.doctor.shard_check import FileReport
-    from penstock.components.doctor.verify import VerifyReport
+    from penstock.components.doctor.read_file import FileReport
+    from penstock.components.doctor.walk import Report
 
 # A screenful; --json has them all. Files with a fault are on stderr in any case.
 _MAX_FILES = 20
@@ -42,7 +42,7 @@ def command(
     report.raise_faults()
 
 
-def _show(report: "VerifyReport") -> None:
+def _show(report: "Report") -> None:
     from penstock.components.errors import counted
     from penstock.pipelines.terminal import tables
 
@@ -73,5 +73,5 @@ def _show(report: "VerifyReport") -> None:
     )
 
 
-def _of_rows(held: "FileReport | VerifyReport") -> str:
+def _of_rows(held: "FileReport | Report") -> str:
     return "" if held.rows in (None, held.records) else f" of {held.rows:,} rows"

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from penstock.components.doctor.shard_check import MAX_NAMED_RECORDS
+from penstock.components.doctor.read_file import MAX_NAMED_RECORDS
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.example_proto import SequenceExample
@@ -272,18 +272,21 @@ def test_a_cut_gzip_shard_is_found(tfrecord, row):
     )
 
 
-def test_payloads_that_are_no_example_are_named_and_counted(tfrecord, row):
+def test_payloads_that_are_no_example_are_noted_and_counted(tfrecord, row):
     path = tfrecord("a", [row(0), b"hello world", row(1), b"hello world"])
-    assert verify(str(path)).faults == (
+    report = verify(str(path))
+    assert report.faults == ()
+    assert report.notes == (
+        NOTE,
         f"{path}: record 1 at offset 50: payload is neither a tf.train.Example nor a "
         "SequenceExample, it begins with b'hello world' (2 of 4 records are so)",
     )
 
 
-def test_a_payload_that_is_no_example_is_found_far_into_a_file(tfrecord, row):
+def test_a_payload_that_is_no_example_is_noted_far_into_a_file(tfrecord, row):
     path = tfrecord("a", [row(0)] * 150 + [b"hello world"])
-    (fault,) = verify(str(path)).faults
-    assert fault.startswith(f"{path}: record 150 at offset 7500: payload is neither a tf.train.")
+    _, note = verify(str(path)).notes
+    assert note.startswith(f"{path}: record 150 at offset 7500: payload is neither a tf.train.")
 
 
 @pytest.mark.parametrize("folder", ["tfrecord", "tfrecord_sequence"])

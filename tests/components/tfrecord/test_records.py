@@ -8,7 +8,7 @@ import pytest
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.compression import CHUNK_BYTES
-from penstock.components.tfrecord.records import Frame, RecordReader, open_file, read_records
+from penstock.components.tfrecord.records import RecordReader, open_file, read_records
 
 
 def error_of(path):
@@ -242,24 +242,3 @@ def test_memory_stays_with_the_greatest_record(tfrecord):
     assert sum(1 for _ in read_records(path)) == 400
     assert tracemalloc.get_traced_memory()[1] < 8 * CHUNK_BYTES
     tracemalloc.stop()
-
-
-def test_the_first_frame_is_shown_right_or_wrong(tfrecord):
-    path = tfrecord("a", [b"abc"])
-    right = Frame(0, 3, 0x0E4999B0, 0x0E4999B0, 0x21F1576E, 0x21F1576E)
-    assert first_frame(path) == right
-    assert right.is_length_right
-    data = bytearray(path.read_bytes())
-    data[12] ^= 1
-    path.write_bytes(data)
-    wrong = first_frame(path)
-    assert wrong.payload_crc == 0x21F1576E != wrong.payload_crc_computed
-    path.write_bytes(data[:14])
-    assert first_frame(path) == Frame(0, 3, 0x0E4999B0, 0x0E4999B0, None, None)
-    path.write_bytes(data[:11])
-    assert first_frame(path) is None
-
-
-def first_frame(path):
-    with open_file(path) as file:
-        return RecordReader(file, str(path)).first_frame()

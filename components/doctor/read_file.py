@@ -1,0 +1,172 @@
+"""Reads one file of a set once: its size, digest and checksums, and each record for a `Look`."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from penstock.components.errors import DataError
+from penstock.components.files.content import HashingStream
+from penstock.components.packing.arrow_check import is_packed, packed_rows
+from penstock.components.packing.layout import PackedLayout
+from penstock.components.tfrecord.compression import CHUNK_BYTES
+from penstock.components.tfrecord.manifest import Shard
+from penstock.components.tfrecord.records import Record, RecordReader, open_file
+
+# Maximum number of damaged payloads to name; one more line counts the others.
+MAX_NAMED_RECORDS = 100
+
+
+class Look(Protocol):
+    """Examination of the good records of one file."""
+
+    def add(self, record: Record) -> bool:
+        """Looks at a record; False if the file need not be read on."""
+        ...
+
+    def findings(self, name: str) -> tuple[list[str], list[str]]:
+        """Returns faults and notes on the records, each with the file's name."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """Size on disk, records, faults and notes of one file, in file order.
+
+    After a fault that hides the rest of the file, `records` counts no further and `rows` is None.
+    Without `is_exact`, the file was read in part and `records` is an estimate. `packed` files hold
+    Arrow batches, which count as records.
+    """
+
+    file: str
+    bytes: int
+    compression: str
+    records: int
+    rows: int | None
+    faults: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    is_exact: bool = True
+    packed: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file to read; `shard` and `compression` are those of its manifest, None without one.
+
+    `layout` is the layout of packed records, or None if each record is one row.
+    """
+
+    path: Path
+    shard: Shard | None = None
+    compression: str | None = None
+    layout: PackedLayout | None = None
+
+
+def read_file(target: Target, look: Look, on_bytes: Callable[[int], None]) -> FileReport:
+    path = str(target.path)
+    try:
+        if is_packed(path):
+            return _read_packed(target, on_bytes)
+        if target.layout is not None:
+            raise DataError(f"{path}: is no Arrow file; pack again")
+        with open_file(path) as raw:
+            size = os.fstat(raw.fileno()).st_size
+            file = HashingStream(raw, on_bytes)
+            reader = RecordReader(file, path)
+            read = _Read(reader, path, look)
+            read.all()
+            while read.is_whole and file.read(CHUNK_BYTES):  # after a fault, read on for the digest
+                pass
+    except DataError as error:
+        return FileReport(path, 0, "", 0, None, (str(error),))
+    found_faults, notes = look.findings(path)
+    faults = [*read.faults(), *found_faults]
+    records = read.records
+    if not read.is_whole:
+        done = file.content().size if reader.compression else read.end
+        records = round(records * size / done)
+    elif target.shard is not None:
+        differences = _differences(file, read.rows, target.shard, "records")
+        faults += [f"{path}: {difference}" for difference in differences]
+    elif not size:
+        faults.append(f"{path}: zero bytes; an empty shard cannot be told from a lost one")
+    if target.shard is not None and size and reader.compression != target.compression:
+        faults.append(
+            f"{path}: compression {reader.compression or 'none'}, the manifest says "
+            f"{target.compression or 'none'}"
+        )
+    is_exact = read.is_whole and read.hidden is None
+    return FileReport(
+        path, size, reader.compression, records, read.rows, tuple(faults), tuple(notes), is_exact
+    )
+
+
+class _Read:
+    """One pass over the records of a file, damaged ones included."""
+
+    def __init__(self, reader: RecordReader, name: str, look: Look) -> None:
+        self._reader, self._name, self._look = reader, name, look
+        self._damaged: list[str] = []
+        self._good = 0
+        self.end = 0  # Offset after the last good record.
+        self.hidden: str | None = None  # Fault that hides the rest of the file.
+        self.is_whole = True
+
+    def all(self) -> None:
+        damaged = self._damaged
+        try:
+            for record in self._reader.records(on_bad_payload=lambda e: damaged.append(str(e))):
+                self._good += 1
+                self.end = record.end
+                if not self._look.add(record):
+                    self.is_whole = False
+                    return
+        except DataError as error:
+            self.hidden = str(error)
+
+    @property
+    def records(self) -> int:
+        return self._good + len(self._damaged)
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows, one per record; None if a fault, or a part not read, hides some."""
+        return self.records if self.is_whole and self.hidden is None else None
+
+    def faults(self) -> list[str]:
+        named = self._damaged[:MAX_NAMED_RECORDS]
+        if more := len(self._damaged) - len(named):
+            named.append(f"{self._name}: {more:,} more records have damaged payloads")
+        return [*named, *([self.hidden] if self.hidden else [])]
+
+
+def _read_packed(target: Target, on_bytes: Callable[[int], None]) -> FileReport:
+    path, faults = str(target.path), []
+    with target.path.open("rb") as raw:
+        file = HashingStream(raw, on_bytes)
+        while file.read(CHUNK_BYTES):
+            pass
+    batches, rows = 0, None
+    try:
+        batches, rows = packed_rows(target.path, target.layout)
+    except DataError as error:
+        faults.append(str(error))
+    if target.shard is not None:
+        faults += [f"{path}: {one}" for one in _differences(file, rows, target.shard, "rows")]
+    size, is_exact = file.content().size, rows is not None
+    return FileReport(path, size, "", batches, rows, tuple(faults), is_exact=is_exact, packed=True)
+
+
+def _differences(file: HashingStream, rows: int | None, shard: Shard, noun: str) -> Iterator[str]:
+    held = file.content()
+    if rows is not None and rows != shard.rows:
+        fewer = "; it was cut at the end of a record" if rows < shard.rows else ""
+        yield f"{rows:,} {noun}, the manifest says {shard.rows:,}{fewer}"
+    if held.size != shard.bytes:
+        yield f"{held.size:,} bytes, the manifest says {shard.bytes:,}"
+    elif held.sha256.hex() != shard.sha256:
+        yield (
+            f"sha256 {held.sha256.hex()[:16]}..., the manifest says {shard.sha256[:16]}...; "
+            "the content was altered"
+        )
