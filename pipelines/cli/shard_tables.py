@@ -126,16 +126,12 @@ def _headline(report: InspectReport) -> str:
 
 
 def _files(report: InspectReport) -> list[tuple[str, ...]]:
-    return [
-        (
-            short_path(file.file, report.path),
-            human_bytes(file.bytes),
-            file.compression or "none",
-            f"{file.records:,}"
-            + ("" if file.is_exact else " damaged" if file.faults else " about"),
-        )
-        for file in report.files[:_MAX_FILES]
-    ]
+    rows = []
+    for file in report.files[:_MAX_FILES]:
+        how = " damaged" if file.faults else "" if file.is_exact else " about"
+        place, size = short_path(file.file, report.path), human_bytes(file.bytes)
+        rows.append((place, size, file.compression or "none", f"{file.records:,}{how}"))
+    return rows
 
 
 def _features_title(report: InspectReport) -> str:
