@@ -143,11 +143,11 @@ def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
         digest.update(_line(path))
     for one in inputs:
         assert isinstance(one.data, str)
-        kind = one.source.kind if one.source else None
-        if kind not in _HASHED_KINDS:
-            digest.update(_state(one.data, one.source).encode())
+        source = one.source or Table()
+        if source.kind not in _HASHED_KINDS:
+            digest.update(_state(one.data, source).encode())
             continue
-        found = find(one.data, kind)
+        found = find(one.data, source.kind)
         for line in map_files(_line, found.files):
             digest.update(line)
         for path, reason in sorted(found.refused.items()):

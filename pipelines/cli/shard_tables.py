@@ -126,7 +126,7 @@ def _headline(report: InspectReport) -> str:
 
 
 def _files(report: InspectReport) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for file in report.files[:_MAX_FILES]:
         how = " damaged" if file.faults else "" if file.is_exact else " about"
         place, size = short_path(file.file, report.path), human_bytes(file.bytes)
