@@ -11,7 +11,6 @@ from .components.sources.lake import Delta, Iceberg
 from .components.sources.options import Csv, Parquet, Table
 from .components.sources.orc import Orc
 from .components.sources.plain_text import Text
-from .components.sources.spark.source import Spark
 from .components.sources.sql.options import Sql
 from .components.sources.tfrecords.source import TFRecord
 from .components.sources.tfrecords.tfds import Tfds
@@ -30,7 +29,6 @@ __all__ = [
     "Orc",
     "Parquet",
     "ShardOptions",
-    "Spark",
     "Split",
     "SplitOptions",
     "Sql",

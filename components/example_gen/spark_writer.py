@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import manifest_of
-from penstock.components.example_gen.options import IngestOptions, OnBadRow, Split, SplitOptions
+from penstock.components.example_gen.options import IngestOptions, OnBadRow, SplitOptions
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import TaskResult
 from penstock.components.example_gen.spark_task import SparkRows, Written, partition_writer
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.files.output import Output, open_output
+from penstock.components.sources.arrow_values import feature_type, holds_text
+from penstock.components.sources.base import Column
 from penstock.components.sources.options import NON_FINITE
-from penstock.components.sources.spark.types import StepColumn, spark_column, spark_steps
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, Manifest
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 
@@ -43,8 +44,6 @@ def write_tfrecords(
     path: str,
     *,
     splits: SplitOptions | None = None,
-    partition_by: str | None = None,
-    feature_lists: Sequence[str] = (),
     shards: int | None = None,
     compression: str = "",
     non_finite: str = "reject",
@@ -59,9 +58,6 @@ def write_tfrecords(
         path: Folder to create, which driver and executors can reach, or an address (`s3a://`,
             `s3://`, `gs://`).
         splits: Rule by which rows are divided; None makes train and eval, two rows to one.
-        partition_by: A column whose values are the splits, `Split-VALUE/` each; it is in no record.
-        feature_lists: Columns of arrays whose values, or arrays of values, are the steps of
-            SequenceExamples; the other columns are their context.
         shards: Maximum number of shards per split; None keeps the DataFrame's partitions.
         compression: `""` or `"GZIP"`.
         non_finite: NaN and infinity in columns of floats: `reject`, `null` or `keep`.
@@ -83,53 +79,53 @@ def write_tfrecords(
         on_bad_row=on_bad_row,
         max_quarantined_share=max_quarantined_share,
     )
-    if partition_by is not None and splits is not None:
-        raise UsageError("`partition_by` and `splits` both divide the rows; give one of them")
     splits = splits or SplitOptions()
-    rows = _rows_of(df, feature_lists, partition_by, non_finite)
+    rows = _rows_of(df, non_finite)
     check_partition(splits, rows.columns)
     if shards is not None:
         df = df.repartition(shards)
     df = df.toDF(*map(str, range(len(rows.names))))
-    if partition_by is not None:
-        at = str(rows.names.index(partition_by))
-        df = df.withColumn(at, df[at].cast("string")).sortWithinPartitions(at)
     with open_output(path, overwrite=overwrite) as output:
         written = _written(df, partition_writer(rows, splits, options, output))
-        manifest = _manifest(rows, splits, options, _named(written, options, output))
+        results = _named(written, options, output)
+        names = [split.name for split in splits.splits]
+        plan = f"{len(results)}: one for each partition of the DataFrame"
+        manifest = manifest_of([rows], names, plan, options, results)
+        # A DataFrame has no content to hash but what was written.
+        digests = "".join(shard.sha256 for shard in manifest.shards)
+        fingerprint = hashlib.sha256(digests.encode()).hexdigest()
+        manifest = replace(manifest, source_fingerprint=fingerprint)
         output.commit(manifest)
     return manifest
 
 
-def _rows_of(
-    df: "DataFrame", feature_lists: Sequence[str], by: str | None, non_finite: str
-) -> SparkRows:
+def _rows_of(df: "DataFrame", non_finite: str) -> SparkRows:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     if non_finite not in NON_FINITE:
         raise UsageError(f"`non_finite` must be one of {', '.join(NON_FINITE)}, got {non_finite!r}")
     twice = [name for name, times in Counter(df.columns).items() if times > 1]
     if twice:
         raise UsageError(f"the DataFrame has several columns {twice[0]!r}; rename all but one")
-    for option, names in (("feature_lists", feature_lists), ("partition_by", [by] if by else [])):
-        if unknown := [name for name in names if name not in df.columns]:
+    columns = []
+    for field, (name, type_name) in zip(to_arrow_schema(df.schema), df.dtypes, strict=True):
+        kind, is_list = feature_type(field.type) or (None, False)
+        if kind is None:
+            advice = "select its fields as columns of their own, or leave it out"
+            if type_name == "vector":  # of Spark ML
+                advice = f"make it an array by vector_to_array({name!r}) of pyspark.ml.functions"
             raise UsageError(
-                f"`{option}`: the DataFrame has no column {unknown[0]!r}; it has "
-                f"{', '.join(df.columns)}"
+                f"column {name!r} has Spark's type {type_name}, which no feature can hold; {advice}"
             )
-    found = [
-        (spark_steps if name in feature_lists else spark_column)(name, type_name)
-        for name, type_name in df.dtypes
-        if name != by
-    ]
+        columns.append(Column(name, kind, is_list, holds_text(field.type)))
     return SparkRows(
         kind="spark",
-        columns=tuple(column for column in found if not isinstance(column, StepColumn)),
+        columns=tuple(columns),
         fingerprint="",
         rows=0,
         files=(),
         input_bytes=0,
         names=tuple(df.columns),
-        steps=tuple(column for column in found if isinstance(column, StepColumn)),
-        by=by,
         non_finite=non_finite,
     )
 
@@ -142,23 +138,20 @@ def _written(df: "DataFrame", work: Callable[..., Any]) -> list[Written]:
     for _, result in results:
         if isinstance(result, DataError):
             raise result
-    written = [one for _, result in results for one in result]
+    written = [result for _, result in results]
     if not sum(one.result.read for one in written):
         raise DataError("the DataFrame has no rows; expected at least one")
     return written
 
 
 def _named(written: Sequence[Written], options: IngestOptions, output: Output) -> list[TaskResult]:
-    counts = Counter(split for one in written for split in one.result.shards)
-    before: Counter[str] = Counter()
     moves, results = [], []
     for number, one in enumerate(written):
         shards = {}
         for split, shard in one.result.shards.items():
-            name = shard_name(before[split], counts[split], compression=options.compression)
+            name = shard_name(number, len(written), compression=options.compression)
             shards[split] = replace(shard, file=f"{split_dir(split)}/{name}")
             moves.append((f"{one.folder}/{shard.file}", shards[split].file))
-            before[split] += 1
         if one.result.quarantined:
             kept = f"{QUARANTINE_DIR}/rejected-{{:05d}}.jsonl".format
             moves.append((f"{one.folder}/{kept(0)}", kept(number)))
@@ -166,17 +159,3 @@ def _named(written: Sequence[Written], options: IngestOptions, output: Output) -
     with ThreadPoolExecutor(_MOVED_AT_ONCE) as pool:
         list(pool.map(lambda move: output.move(*move), moves))
     return results
-
-
-def _manifest(
-    rows: SparkRows, splits: SplitOptions, options: IngestOptions, results: Sequence[TaskResult]
-) -> Manifest:
-    if rows.by is not None:
-        values = sorted({name for result in results for name in result.shards})
-        splits = SplitOptions(tuple(map(Split, values)))
-    plan = f"{len(results)}: one for each partition of the DataFrame"
-    names = [split.name for split in splits.splits]
-    manifest = manifest_of([rows], names, plan, options, results)
-    # A DataFrame has no content to hash but what was written.
-    digests = "".join(shard.sha256 for shard in manifest.shards)
-    return replace(manifest, source_fingerprint=hashlib.sha256(digests.encode()).hexdigest())

@@ -51,7 +51,6 @@ KINDS = {
     "avro": Kind("avro:Avro", "avro:open_avro"),
     "tfrecord": Kind("tfrecords.source:TFRecord", "tfrecords.source:open_tfrecords"),
     "tfds": Kind("tfrecords.tfds:Tfds", "tfrecords.tfds:open_tfds"),
-    "spark": Kind("spark.source:Spark", "spark.source:open_spark"),
     "images": Kind("images.options:Images", "images.source:open_images"),
     "text": Kind("plain_text:Text", "plain_text:open_text"),
     "binary": Kind("binary:Binary", "binary:open_binary"),

@@ -28,6 +28,7 @@ from penstock.components.sources.columnar import (
     opening,
 )
 from penstock.components.sources.options import Parquet
+from penstock.components.sources.spark import require_finished
 from penstock.components.sources.spread import Spread, here
 
 _ARROW = "parquet-cpp"
@@ -60,7 +61,9 @@ def open_reader(path: str) -> pq.ParquetFile:
 
 
 def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread = here) -> ParquetSource:
-    return open_columnar(ParquetSource, "parquet", inspect_parquet, inputs, options, spread)
+    source = open_columnar(ParquetSource, "parquet", inspect_parquet, inputs, options, spread)
+    require_finished(inputs, source.files)
+    return source
 
 
 def inspect_parquet(path: str) -> ColumnarFile:

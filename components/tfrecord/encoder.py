@@ -14,14 +14,10 @@ Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
     BytesList = (0A len value) for each value
     FloatList = Int64List = 0A len values, packed; nothing if there are no values
 
-    SequenceExample = 0A len Features, 12 len FeatureLists
-    FeatureLists    = (0A len (0A len key, 12 len FeatureList)) for each key
-    FeatureList     = (0A len Feature) for each step
-
 A null becomes an empty Feature, which TFDV counts as missing; it does not count an empty list so.
 """
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -53,23 +49,6 @@ def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
     return _join([header, features], batch.num_rows)
 
 
-def encode_sequences(batch: pa.RecordBatch, feature_lists: Container[str]) -> pa.BinaryArray:
-    """Encodes the rows of a batch as serialized `tf.train.SequenceExample`s, no nulls.
-
-    Columns as in `encode_examples`; those of `feature_lists` are lists of these types, an item a
-    step, and a null is a sequence without steps. The other columns are the context.
-    """
-    parts: dict[bytes, list[Part]] = {TAG_1: [], TAG_2: []}
-    columns = zip(batch.schema.names, batch.columns, strict=True)
-    for name, column in sorted(columns, key=itemgetter(0)):
-        if name in feature_lists:
-            parts[TAG_2] += _list_entry(name, column)
-        else:
-            parts[TAG_1] += _map_entry(name, column)
-    pieces = [_tagged(tag, _join(entries, batch.num_rows)) for tag, entries in parts.items()]
-    return _join([piece for both in pieces for piece in both], batch.num_rows)
-
-
 def encode_features(column: pa.Array) -> pa.BinaryArray:
     """Returns each value of a column as a serialized `tf.train.Feature`; empty for a null."""
     payload, head = _feature(column)
@@ -92,18 +71,6 @@ def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
         missing = _scalar(entry_head(name.encode(), b"", 0))
         heads = pc.if_else(column.is_valid(), heads, missing)
     return heads, payload
-
-
-def _tagged(tag: bytes, values: pa.BinaryArray) -> tuple[Part, pa.BinaryArray]:
-    """A field of a message in two pieces: its tag and length, and each row's value."""
-    return _by_length(_lengths(values), lambda size: tag + varint(size)), values
-
-
-def _list_entry(name: str, column: pa.ListArray) -> tuple[Part, pa.BinaryArray]:
-    """A column of steps as a map entry of two parts: the bytes before the steps, and the steps."""
-    payload = _list_payload(column, encode_features(column.flatten()))
-    key = name.encode()
-    return _by_length(_lengths(payload), lambda size: entry_head(key, b"", size)), payload
 
 
 def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:

@@ -23,6 +23,7 @@ from penstock.components.sources.files import (
 )
 from penstock.components.sources.options import KindOptions
 from penstock.components.sources.schema import read_schema
+from penstock.components.sources.spark import require_finished
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.tfrecords.decode import (
     FeatureSample,
@@ -160,6 +161,7 @@ def open_tfrecords(
 ) -> TFRecordSource:
     """Checks the checksums of all records, counts the records and infers their features."""
     listing = find(inputs, "tfrecord")
+    require_finished(inputs, listing.files)
     shards = listed_shards(inputs, listing.files)
     wanted = max(_MIN_SAMPLED_RECORDS, options.sample_rows // len(listing.files))
     found = spread_files(partial(_scan_file, wanted=wanted), listing.files, spread)

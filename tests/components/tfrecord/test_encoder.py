@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from penstock.components.tfrecord.encoder import (
     encode_examples,
     encode_features,
-    encode_sequences,
 )
 
 INT = st.integers(-(2**63), 2**63 - 1)
@@ -114,55 +113,3 @@ def test_nan_and_infinity_keep_their_bits():
         for r in encode_examples(batch).to_pylist()
     ]
     np.testing.assert_array_equal(decoded, np.array([math.nan, math.inf, -0.0], np.float32))
-
-
-def sequence(row, kinds, lists):
-    """A row as protobuf has it, of columns whose order and number of steps it keeps."""
-    message = tf.train.SequenceExample()
-    message.context.SetInParent()
-    message.feature_lists.SetInParent()
-    for name, value in row.items():
-        if name not in lists:
-            message.context.feature[name].CopyFrom(feature(value, kinds[name]))
-            continue
-        steps = message.feature_lists.feature_list[name].feature
-        steps.extend(feature(step, kinds[name].value_type) for step in value or ())
-    return message
-
-
-def test_sequences_are_the_messages_of_protobuf():
-    batch = pa.RecordBatch.from_pydict(
-        {
-            "price": pa.array([[1.5, -2.0], None, [0.25]], pa.list_(pa.float32())),
-            "tags": pa.array([[[], [b"a", b"b"]], [], None], pa.list_(pa.list_(pa.binary()))),
-            "ids": pa.array([[[1, 300], [-1]], [[2**40]], []], pa.list_(pa.list_(pa.int64()))),
-            "label": pa.array([7, None, 9]),
-            "words": pa.array([[b"x"], [], None], pa.list_(pa.binary())),
-        }
-    )
-    kinds = {field.name: field.type for field in batch.schema}
-    lists = {"price", "tags", "ids"}
-    records = encode_sequences(batch, lists).to_pylist()
-    for record, row in zip(records, batch.to_pylist(), strict=True):
-        parsed = tf.train.SequenceExample.FromString(record)
-        assert parsed == sequence(row, kinds, lists)
-        assert len(record) == parsed.ByteSize()
-    assert encode_sequences(batch.slice(1, 1), lists).to_pylist() == records[1:2]
-    assert encode_sequences(batch.slice(0, 0), lists).to_pylist() == []
-
-
-def test_a_sequence_without_context_or_without_lists():
-    batch = pa.RecordBatch.from_pydict({"b": pa.array([[1], [2, 3]]), "a": pa.array([[4], []])})
-    kinds = {"a": batch.schema.field("a").type, "b": batch.schema.field("b").type}
-    for lists in ({"a", "b"}, set(), {"b"}):
-        records = encode_sequences(batch, lists).to_pylist()
-        rows = [tf.train.SequenceExample.FromString(record) for record in records]
-        assert rows == [sequence(row, kinds, lists) for row in batch.to_pylist()]
-
-
-def test_the_bytes_of_a_sequence():
-    batch = pa.RecordBatch.from_pydict({"s": pa.array([[5]]), "c": pa.array([6])})
-    assert encode_sequences(batch, {"s"})[0].as_py() == (
-        b"\x0a\x0c\x0a\x0a\x0a\x01c\x12\x05\x1a\x03\x0a\x01\x06"
-        b"\x12\x0e\x0a\x0c\x0a\x01s\x12\x07\x0a\x05\x1a\x03\x0a\x01\x05"
-    )

@@ -24,11 +24,9 @@ OTHERS = {"--glob", "--long", "--user", "--from-literal", "--audience", "--logdi
 _IN_PYTHON = {
     "components/example_gen/spark_writer.py",
     "components/example_gen/spark_task.py",
-    "components/sources/spark/types.py",  # of `write_tfrecords`
 }
 # Kinds of data that `init` reads have their texts in all of `sources` but these.
 _NOT_OF_INIT = (
-    "spark/",
     "sql/",
     "tfrecords/",
     "delta",

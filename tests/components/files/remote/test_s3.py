@@ -16,7 +16,6 @@ from penstock.components.files import remote_range
 from penstock.components.sources.binary import Binary
 from penstock.components.sources.lake import Delta, Iceberg
 from penstock.components.sources.open import open_source
-from penstock.components.sources.spark.source import Spark
 from penstock.components.sources.tfrecords.tfds import Tfds
 
 pytestmark = pytest.mark.slow
@@ -239,19 +238,12 @@ def test_names_that_look_like_globs_or_paths(s3, read_out):
 def test_a_folder_that_spark_wrote(s3, read_out, tmp_path):
     pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "x.parquet")
     data = (tmp_path / "x.parquet").read_bytes()
-    s3.put_object(Bucket="bucket", Key="t/part-00000.snappy.parquet", Body=data)
-    message = data_error(lambda: open_source("s3://bucket/t", Spark()))
-    assert message.startswith("s3://bucket/t: has no _SUCCESS, so Spark's job did not finish")
+    key = "t/part-00000-0a1b2c3d-0000-4e5f-8a9b-0c1d2e3f4a5b-c000.snappy.parquet"
+    s3.put_object(Bucket="bucket", Key=key, Body=data)
+    message = data_error(lambda: open_source("s3a://bucket/t/"))
+    assert message.startswith("s3a://bucket/t/: holds part files of Spark but no _SUCCESS")
     s3.put_object(Bucket="bucket", Key="t/_SUCCESS", Body=b"")
-    assert read_out(open_source("s3a://bucket/t", Spark())).rows == [[1], [2], [3]]
-    s3.put_object(Bucket="bucket", Key="t/.part-00000.snappy.parquet.crc", Body=b"no")
-    message = data_error(lambda: open_source("s3://bucket/t", Spark()))
-    assert message.startswith(
-        "s3://bucket/t/.part-00000.snappy.parquet.crc: not a Hadoop checksum file"
-    )
-    s3.put_object(Bucket="bucket", Key="t/year=2024/part-00000", Body=data)
-    message = data_error(lambda: open_source("s3://bucket/t", Spark()))
-    assert message.startswith("s3://bucket/t: is partitioned by folder (year=2024)")
+    assert read_out(open_source("s3a://bucket/t")).rows == [[1], [2], [3]]
 
 
 def test_tfds_is_read_from_paths():

@@ -1,1 +1,0 @@
-"""Folders that Spark wrote: part files with `_SUCCESS` and `.crc` beside them."""
