@@ -2,7 +2,7 @@
 
 Readers that need a path open such a copy: seeking is free, and the bytes parsed are the bytes
 scanned, whatever happens to the original in the meantime. Files of stores are copied in blocks,
-those of web servers in one stream, which can resume.
+those of web servers in one stream, which each try begins anew.
 """
 
 import atexit
@@ -44,7 +44,6 @@ _PREFIX = "penstock-spool-"
 _LOCK = "lock"
 _ONE_AT_A_TIME = threading.Lock()
 _STREAM_BYTES = MIB
-_RANGE_NOT_SATISFIABLE = 416
 
 
 def local_path(path: str) -> str:
@@ -137,31 +136,22 @@ def _receive(file: RemoteFile, out: BinaryIO) -> None:
     sync(system.loop, _stream, system, file, out)
     size = out.tell()
     if file.size is not None and size != file.size:
-        out.seek(0)
         require_unchanged(file)
         raise OSError(f"{size} bytes came where {file.size} were promised")
 
 
 async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
-    """Makes one request; it resumes the previous one if the file's version is known."""
-    start = out.tell() if file.version else 0
-    headers = {"Accept-Encoding": "identity"}
-    if start:
-        # A server with a newer version, or without ranges, sends the whole file.
-        headers |= {"Range": f"bytes={start}-", "If-Range": str(file.version)}
+    out.seek(0)
+    out.truncate()
     session = await system.set_session()
-    async with session.get(system.encode_url(str(file)), headers=headers) as answer:
-        if answer.status == _RANGE_NOT_SATISFIABLE:
-            out.seek(0)
-            raise OSError("the server cannot resume the download")
+    url, headers = system.encode_url(str(file)), {"Accept-Encoding": "identity"}
+    async with session.get(url, headers=headers) as answer:
         answer.raise_for_status()
         if file.size is None and not _has_length_or_chunks(answer):
             raise DataError(
                 f"{file}: the server tells neither a length nor the end, so that nothing tells "
                 "whether a copy is whole; copy it by hand"
             )
-        out.seek(start if answer.status == 206 else 0)
-        out.truncate()
         async for block in answer.content.iter_chunked(_STREAM_BYTES):
             _write(file, out, block)
 

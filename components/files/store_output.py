@@ -1,20 +1,16 @@
 """Output on an object store: complete shards under their final names, then the manifest.
 
+    out/.work/claim                                names the process that may write here
     out/Split-train/data_tfrecord-00000-of-00008   put on condition that the name is free
-    out/.work/claim-00001                          names the process that may write here
     out/manifest.json                              the commit, put on the same condition
 
 Only the conditional put excludes other writers (S3's `If-None-Match: *`, Google's
-`ifGenerationMatch=0`). Each process measures times with its own clock: a writer renews its claim
-every ten seconds, and a claim that did not change for a minute belongs to a dead process.
+`ifGenerationMatch=0`). A killed process leaves its claim, and only `overwrite` takes it over; if
+the process still runs after all, it does not commit.
 """
 
-import itertools
-import logging
 import re
 import tempfile
-import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,12 +27,7 @@ from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_r
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, write_manifest
 from penstock.components.tfrecord.sharding import split_of
 
-_LOG = logging.getLogger(__name__)
-
-RENEW_SECONDS = 10.0
-LEASE_SECONDS = 60.0
-_LOOK_SECONDS = 2.0
-_CLAIM = f"{WORK_DIR}/claim-"
+_CLAIM = f"{WORK_DIR}/claim"
 _WORKSPACE = f"{WORK_DIR}/workspace-"
 # Files of an ingest or a pack that died before its commit; no manifest lists them.
 _LEFT_OVER = re.compile(
@@ -48,14 +39,10 @@ _LEFT_OVER = re.compile(
 
 @dataclass(frozen=True)
 class _StoreOutput(Output):
-    """Output below an address (without final slash), on which the driver has a claim.
-
-    `writer` has the first bytes of the claim's content, unique to this writer.
-    """
+    """Output below an address (without final slash), on which the driver has a claim."""
 
     address: str
-    claim: str
-    writer: bytes
+    writer: bytes  # Content of the claim, unique to this writer.
 
     @contextmanager
     def new_try(self) -> Iterator[Path]:
@@ -84,7 +71,7 @@ class _StoreOutput(Output):
         names = _names(self.address)
         sizes = {name: file.size or 0 for name, file in names.items()}
         check_sizes(self.address, manifest, sizes.get)
-        if not self.has_claim(names):
+        if not self.has_claim():
             raise DataError(f"{self.address}: another ingest took over here; start again")
         listed = {shard.file for shard in manifest.shards}
         for name, file in names.items():  # files of an earlier ingest
@@ -94,9 +81,28 @@ class _StoreOutput(Output):
             write_manifest(folder, manifest)
             self.take(folder)
 
-    def has_claim(self, names: dict[str, RemoteFile]) -> bool:
-        is_last = _last_claim(names) == self.claim
-        return is_last and self.read(self.claim, 0, len(self.writer)) == self.writer
+    def claim(self, *, take_over: bool) -> None:
+        if take_over:
+            ask(f"{self.address}/{_CLAIM}", "pipe_file", self.writer)
+            return
+        with self.new_try() as folder:
+            mark = folder / "claim"
+            mark.write_bytes(self.writer)
+            try:
+                create(f"{self.address}/{_CLAIM}", mark)
+            except DataError as error:
+                if not isinstance(error.__cause__, FileExistsError):
+                    raise
+                raise UsageError(
+                    f"{self.address}: another ingest is writing here, or was killed; wait for it "
+                    "or name another output; --overwrite takes over from a killed one"
+                ) from error
+
+    def has_claim(self) -> bool:
+        try:
+            return self.read(_CLAIM) == self.writer
+        except NotThereError:
+            return False
 
 
 def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
@@ -140,29 +146,24 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
     While an output is overwritten, readers see no output until the new one is committed.
     """
     names = check_prefix(address, overwrite=overwrite)
-    output = _claim(address, names)
-    over = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(output, over), daemon=True)
-    renewing.start()
+    output = _StoreOutput(address, uuid.uuid4().bytes)
+    output.claim(take_over=overwrite and _CLAIM in names)
     try:
         check_prefix(address, overwrite=overwrite)  # another ingest may have finished meanwhile
         _clear(output, MANIFEST_NAME)  # before the files that it lists are removed
         _clear(output, but=_WORKSPACE)  # this ingest may have rows there
         yield output
     finally:
-        over.set()
-        renewing.join()
         with suppress(PenstockError):  # the next ingest removes the rest
-            names = _names(address)
-            if output.has_claim(names):
-                _clear(output, *([WORK_DIR] if MANIFEST_NAME in names else []))
-                ask(f"{address}/{output.claim}", "rm_file")
+            if output.has_claim():
+                _clear(output, *([WORK_DIR] if MANIFEST_NAME in _names(address) else []))
+                ask(f"{address}/{_CLAIM}", "rm_file")
 
 
 @contextmanager
 def open_store_workspace(address: str) -> Iterator[_StoreOutput]:
     """Yields a new prefix below an address, without a claim; it is removed at the end."""
-    work = _StoreOutput(f"{address}/{_WORKSPACE}{uuid.uuid4().hex}", "", b"")
+    work = _StoreOutput(f"{address}/{_WORKSPACE}{uuid.uuid4().hex}", b"")
     try:
         yield work
     finally:
@@ -198,63 +199,9 @@ def _names(address: str) -> dict[str, RemoteFile]:
         return {}
 
 
-def _last_claim(names: dict[str, RemoteFile]) -> str | None:
-    return max((name for name in names if name.startswith(_CLAIM)), default=None)
-
-
-def _claim(address: str, names: dict[str, RemoteFile]) -> _StoreOutput:
-    last = _last_claim(names)
-    if last is not None:
-        _wait_until_dead(names[last])
-    name = f"{_CLAIM}{1 + int(last.removeprefix(_CLAIM)) if last else 1:05d}"
-    output = _StoreOutput(address, name, uuid.uuid4().bytes)
-    with tempfile.NamedTemporaryFile(buffering=0) as mark:
-        mark.write(output.writer)
-        try:
-            create(f"{address}/{name}", Path(mark.name))
-        except DataError as error:
-            if isinstance(error.__cause__, FileExistsError):
-                raise _occupied(address) from error
-            raise
-    return output
-
-
-def _wait_until_dead(claim: RemoteFile) -> None:
-    address = claim.partition(f"/{WORK_DIR}/")[0]
-    _LOG.warning(
-        "%s: an ingest began here and did not finish; waiting %.0f s to see whether it still runs",
-        address,
-        LEASE_SECONDS,
-    )
-    until = time.monotonic() + LEASE_SECONDS
-    while time.monotonic() < until:
-        time.sleep(_LOOK_SECONDS)
-        with suppress(NotThereError):
-            if remote_file(claim).version == claim.version:
-                continue
-        raise _occupied(address)
-
-
-def _occupied(address: str) -> UsageError:
-    return UsageError(
-        f"{address}: another ingest is writing here; wait for it, or name another output"
-    )
-
-
-def _renew(output: _StoreOutput, over: threading.Event) -> None:
-    for count in itertools.count():
-        if over.wait(RENEW_SECONDS):
-            return
-        with suppress(PenstockError):  # tried again; if it never succeeds, the commit is refused
-            if output.read(output.claim, 0, len(output.writer)) != output.writer:
-                return
-            address = f"{output.address}/{output.claim}"
-            ask(address, "pipe_file", output.writer + b"%d" % count)
-
-
 def _clear(output: _StoreOutput, *only: str, but: tuple[str, ...] | str = ()) -> None:
     """Removes all files but the claim, or only those whose names begin with one of `only`."""
     for name, file in _names(output.address).items():
-        if name != output.claim and name.startswith(only or ("",)) and not name.startswith(but):
+        if name != _CLAIM and name.startswith(only or ("",)) and not name.startswith(but):
             with suppress(NotThereError):
                 ask(file, "rm_file")

@@ -49,7 +49,7 @@ class WebHandler(FaultyHandler):
 
     def answer(self):
         ways = self.server.ways
-        self.server.asked.append((self.command, self.headers.get("Range")))
+        self.server.asked.append(self.command)
         if self.path in self.server.redirects:
             return 302, {"Location": self.server.redirects[self.path]}, b""
         path = self.path.partition("?")[0]
@@ -63,11 +63,6 @@ class WebHandler(FaultyHandler):
         headers = {"Content-Type": "text/html" if "page" in ways else "application/octet-stream"}
         if "etag" in ways:
             headers["ETag"] = f'"{hash(content)}"'
-        wanted = self.headers.get("Range")
-        if wanted and "ranges" in ways and self.headers.get("If-Range") == headers.get("ETag"):
-            start = int(wanted.removeprefix("bytes=").partition("-")[0])
-            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-            return 206, headers, content[start:]
         if "chunked" in ways:
             headers["Transfer-Encoding"] = "chunked"
             chunks = (content[at : at + 1000] for at in range(0, len(content), 1000))
@@ -128,7 +123,7 @@ def s3(proxy, moto, monkeypatch):
 def web():
     """A web server with `/a.csv` of 1,000 rows of two numbers."""
     server = QuietServer(WebHandler)
-    server.files, server.ways = {}, {"etag", "ranges"}
+    server.files, server.ways = {}, {"etag"}
     server.redirects, server.statuses = {}, {}
     server.address = f"http://127.0.0.1:{server.server_port}"
     yield server

@@ -68,7 +68,7 @@ def spark(cluster):
     session.stop()
 
 
-def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path, monkeypatch):
+def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
     """Of partition 1 the first try is killed; that of partition 2 waits until a second one runs."""
     killed, second = tmp_path / "killed", tmp_path / "second"
 
@@ -114,9 +114,6 @@ def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path, mon
 
     with pytest.raises(UsageError, match="s3://bucket/out exists already"):
         write_tfrecords(df, "s3a://bucket/out", splits=SPLITS)
-    monkeypatch.setattr(store_output, "LEASE_SECONDS", 0.6)
-    monkeypatch.setattr(store_output, "_LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(store_output, "RENEW_SECONDS", 0.1)
     with (
         store_output.open_store("s3://bucket/two", overwrite=False),
         pytest.raises(UsageError, match="two: another ingest is writing here"),

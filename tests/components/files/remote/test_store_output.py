@@ -20,13 +20,6 @@ pytestmark = pytest.mark.slow
 OUT = "s3://bucket/out"
 
 
-@pytest.fixture(autouse=True)
-def quick_claims(monkeypatch):
-    monkeypatch.setattr(store_output, "LEASE_SECONDS", 0.6)
-    monkeypatch.setattr(store_output, "RENEW_SECONDS", 0.1)
-    monkeypatch.setattr(store_output, "_LOOK_SECONDS", 0.2)
-
-
 def table(path, rows=500, bad=()):
     lines = [f"{i},{'x' if i in bad else i * i}" for i in range(rows)]
     path.write_text("id,n\n" + "\n".join(lines) + "\n")
@@ -75,7 +68,7 @@ def test_a_file_gets_another_name(s3, google, tmp_path):
     (folder / "try").mkdir(parents=True)
     for address in ("s3://bucket/out", "gs://b/out"):
         (folder / "try" / "shard").write_bytes(b"one")
-        output = store_output._StoreOutput(address, "", b"")
+        output = store_output._StoreOutput(address, b"")
         output.take(folder)
         output.move("try/shard", "Split-train/shard")
         assert output.read("Split-train/shard") == b"one"
@@ -96,10 +89,13 @@ def test_bad_data_leave_nothing(s3, tmp_path):
     assert objects(s3) == {}
 
 
-def test_what_a_dead_writer_left_is_cleared(s3, tmp_path):
-    for name in (".work/claim-00001", ".work/plan", "Split-train/data_tfrecord-00000-of-00002"):
+def test_what_a_dead_writer_left_is_cleared_where_it_may_be_overwritten(s3, tmp_path):
+    for name in (".work/claim", ".work/plan", "Split-train/data_tfrecord-00000-of-00002"):
         s3.put_object(Bucket="bucket", Key=f"out/{name}", Body=b"old")
-    manifest = run(table(tmp_path / "a.csv"))
+    with pytest.raises(UsageError, match="another ingest is writing here, or was killed; wait"):
+        run(table(tmp_path / "a.csv"))
+    assert len(objects(s3)) == 3
+    manifest = run(table(tmp_path / "a.csv"), overwrite=True)
     listed = {shard.file for shard in manifest.shards}
     assert objects(s3).keys() == listed | {"manifest.json"}
 
@@ -161,25 +157,14 @@ def test_of_two_writers_at_the_same_moment_one_wins(s3, tmp_path):
     assert {shard.file: shard.bytes for shard in won.shards}.items() <= objects(s3).items()
 
 
-def test_a_living_writer_is_left_alone(s3, tmp_path):
-    path = table(tmp_path / "a.csv")
-    with (
-        store_output.open_store(OUT, overwrite=False),
-        pytest.raises(UsageError, match="another ingest is writing here; wait for it, or name"),
-    ):
-        run(path)
-    assert objects(s3) == {}
-
-
-def test_a_writer_that_was_taken_for_dead_does_not_commit(s3, tmp_path, monkeypatch):
+def test_a_writer_that_was_taken_for_dead_does_not_commit(s3, tmp_path):
     path = table(tmp_path / "a.csv")
     run(path, tmp_path / "out")
-    monkeypatch.setattr(store_output, "_renew", lambda *_: None)  # as of a process that sleeps
     with (
         pytest.raises(DataError, match="another ingest took over here; start again"),
         store_output.open_store(OUT, overwrite=False) as slow,
     ):
-        manifest = run(path)
+        manifest = run(path, overwrite=True)
         slow.commit(manifest)
     assert objects(s3)["manifest.json"] == len(manifest.to_json())
 
@@ -188,7 +173,7 @@ def test_another_content_under_a_shards_name_is_refused(s3, tmp_path):
     (tmp_path / "Split-train").mkdir()
     shard = tmp_path / "Split-train" / "data_tfrecord-00000-of-00001"
     shard.write_bytes(b"one")
-    output = store_output._StoreOutput(OUT, "", b"")
+    output = store_output._StoreOutput(OUT, b"")
     output.take(tmp_path)
     shard.write_bytes(b"one")
     output.take(tmp_path)  # another try at the task
@@ -233,7 +218,7 @@ def test_google_too(google, tmp_path):
     assert google.objects["out/manifest.json"].decode() == manifest.to_json()
     with pytest.raises(UsageError, match="gs://b/out exists already"):
         run(path, "gs://b/out")
-    output = store_output._StoreOutput("gs://b/out", "", b"")
+    output = store_output._StoreOutput("gs://b/out", b"")
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(DataError, match=r"manifest\.json: another ingest wrote this meanwhile"):
         store_output.create(f"{output.address}/manifest.json", tmp_path / "manifest.json")
