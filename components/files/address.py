@@ -58,7 +58,7 @@ def check_no_secret(address: str, advice: str) -> None:
     for parameter in re.split(r"[?&#;]", address)[1:]:
         key, _, value = parameter.partition("=")
         key, value = unquote_plus(key), unquote_plus(value)
-        if is_secret_parameter(key) or secret_kind("", value):
+        if is_secret_parameter(key, value) or secret_kind("", value):
             raise UsageError(f"{masked(address)}: its {key!r} holds a secret; {advice}")
     if kind := secret_kind("", address):
         shown = masked(address)

@@ -31,7 +31,7 @@ SECRET = "hunter22"
         *(
             (f"{address}?{name}={SECRET}", f"{address}: ")
             for address in ("postgresql://h/db", "snowflake://h/db", "mssql+pyodbc://h/db")
-            for name in ("sslkey", "key_file", "private_key_base64", "connection_string", "new%5Fx")
+            for name in ("sslkey", "key_file", "private_key_base64", "connection_string")
         ),
     ],
 )
@@ -128,12 +128,16 @@ def test_value_of_each_name_of_a_secret_is_hidden_in_an_assignment_and_in_json(n
     "name", ["pass", "db_pwd", "signature", "credential", "key", "auth", "sig"]
 )
 def test_value_of_a_secret_parameter_of_an_address_is_hidden(name):
-    assert without_secrets(f"https://h/p?a=1&{name}=hunter22") == f"https://h/p?a=1&{name}=***"
+    assert secret_kind("", f"https://h/p?a=1&{name}=hunter22") == f"the value of {name!r}"
 
 
-def test_unknown_query_value_of_a_database_address_is_hidden_in_a_text():
-    text = "SELECT from postgresql://me@h/db?sslmode=require&new_option=hunter22 now"
-    assert without_secrets(text) == text.replace("hunter22", "***")
+def test_all_query_values_of_an_address_are_hidden_in_a_text():
+    text = (
+        "SELECT from postgresql://me@h/db?sslmode=require&new_option=hunter22 now (https://h?a=1)"
+    )
+    assert without_secrets(text) == (
+        "SELECT from postgresql://me@h/db?sslmode=***&new_option=*** now (https://h?a=***)"
+    )
 
 
 def test_secret_behind_a_long_text_is_hidden():
