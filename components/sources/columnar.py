@@ -295,7 +295,9 @@ def opening(path: str, what: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:  # Some ArrowExceptions are RuntimeErrors, too.
         if lacks := _reader_lacks(error):
             raise DataError(f"{path}: {lacks} again") from error
-        raise DataError(f"{path}: damaged {what} ({short_error(error)})") from error
+        raise DataError(
+            f"{path}: damaged {what} ({short_error(error)}); copy or write it again"
+        ) from error
     except RuntimeError as error:
         if "extension" not in str(error):
             raise

@@ -68,14 +68,6 @@ def test_logical_types(tmp_path):
     }]  # fmt: skip
 
 
-@pytest.mark.parametrize("parts", [1, 3, 7])
-def test_any_cut_gives_all_rows_in_order(tmp_path, parts):
-    path = write(tmp_path / "a.avro", [{"name": "id", "type": "long"}],
-                 [{"id": i} for i in range(5000)], codec="deflate", sync_interval=1000)  # fmt: skip
-    rows, _ = read(open_source(path), parts)
-    assert [row["id"] for row in rows] == list(range(5000))
-
-
 def test_a_row_that_does_not_fit_is_named(tmp_path):
     path = write(tmp_path / "a.avro", [{"name": "x", "type": "double"}],
                  [{"x": 1.0}, {"x": float("nan")}, {"x": 1e300}])  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import UsageError
 from penstock.components.sources.base import Column
 from penstock.components.sources.binary import Binary
 from penstock.components.sources.open import open_source
@@ -160,24 +160,6 @@ def test_a_file_that_may_not_be_read_is_a_bad_row(as_nobody, read_out):
     out = read_out(open_binary(as_nobody), 2)
     assert names(out) == ["a"]
     assert out.errors == ["b: cannot be opened (Permission denied); grant read permission"]
-
-
-def test_a_file_that_changes_meanwhile_is_named(put, read_out):
-    source = open_binary(put("a", b"x"))
-    put("a", b"xy")
-    with pytest.raises(DataError, match="a: has 2 bytes and had 1 when it was opened first"):
-        read_out(source)
-
-
-def test_the_fingerprint_follows_names_and_content(put):
-    root = put("a", b"x")
-    first = open_binary(root).fingerprint
-    os.utime(root / "a", (1, 1))
-    assert open_binary(root).fingerprint == first
-    put("a", b"y")
-    second = open_binary(root).fingerprint
-    (root / "a").rename(root / "b")
-    assert len({first, second, open_binary(root).fingerprint}) == 3
 
 
 @pytest.mark.parametrize(

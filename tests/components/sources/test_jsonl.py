@@ -4,7 +4,6 @@ import os
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.files import cells
 from penstock.components.sources.base import Column
 from penstock.components.sources.jsonl import JsonLines
 from penstock.components.sources.open import open_source
@@ -95,17 +94,6 @@ def test_a_key_beyond_the_sample_is_no_silent_loss(write):
     assert f"line 101 (row 101), column 'b': {reason}" in rejected[0]
     rows, rejected = read(open_source(path, JsonLines(sample_rows=64, extra_columns="drop")))
     assert (len(rows), rejected) == (101, [])
-
-
-@pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
-def test_any_cut_gives_all_rows_in_order(write, parts, monkeypatch):
-    monkeypatch.setattr(cells, "CELL_BYTES", 100)
-    path = write(*({"id": i, "text": "x" * (i % 40)} for i in range(60)), "", {"id": 60})
-    source = open_source(path)
-    assert source.rows == 62
-    rows, rejected = read(source, parts)
-    assert [row["id"] for row in rows] == list(range(61))
-    assert rejected == []
 
 
 def test_nested_values_are_refused_or_json_text(write):

@@ -11,8 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from penstock.components.errors import DataError
 from penstock.components.sources import columnar
@@ -312,33 +310,6 @@ def test_schema_checks_and_decides(write, tmp_path, read_out):
     )
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(
-    sizes=st.lists(st.integers(1, 50), min_size=1, max_size=3),
-    group_rows=st.integers(1, 60),
-    parts=st.integers(1, 9),
-)
-@pytest.mark.slow
-def test_every_row_comes_once_however_it_is_cut(sizes, group_rows, parts, tmp_path, read_out):
-    folder = tmp_path / "data"
-    folder.mkdir(exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
-    for at, rows in enumerate(sizes):
-        table = pa.table({"n": pa.array(range(at * 100, at * 100 + rows)), "l": [["x"]] * rows})
-        pq.write_table(table, folder / f"{at}.parquet", row_group_size=group_rows)
-    source = open_source(str(folder))
-    rows = [row[0] for row in read_out(source, parts).rows]
-    assert rows == [at * 100 + n for at, size in enumerate(sizes) for n in range(size)]
-    for run in source.cut(parts):
-        for piece in run:
-            assert piece.first_row == piece.start + 1
-
-
 def test_cuts_go_to_row_groups_that_begin_nearby(write):
     path = write({"a": pa.array(range(1000))}, row_group_size=260)
     assert [run[0].start for run in open_source(path).cut(4)] == [0, 260, 520, 780]
@@ -384,12 +355,6 @@ def test_batches_are_bounded_where_long_lists_repeat_a_number(write):
     assert [table.num_rows for table in tables][:2] == [16, 64]
     assert sum(table.num_rows for table in tables) == 200
     assert max(table.nbytes for table in tables) < 65 * 2**20
-
-
-def test_fingerprint_follows_content(write, tmp_path):
-    one = open_source(write({"a": pa.array([1])})).fingerprint
-    assert open_source(write({"a": pa.array([1])})).fingerprint == one
-    assert open_source(write({"a": pa.array([2])})).fingerprint != one
 
 
 def test_chicago_taxi(read_out):

@@ -520,31 +520,6 @@ def test_more_parts_than_rows_leave_some_empty(write, read_out):
     assert read_out(source, parts=5).rows == [[1], [2]]
 
 
-def test_fingerprint_follows_content_and_names_and_nothing_else(write, tmp_path):
-    one = open_source(write("a\n1\n", "d/1.csv")).fingerprint
-    assert open_source(write("a\n1\n", "e/1.csv")).fingerprint == one
-    assert open_source(write("a\n2\n", "e/1.csv")).fingerprint != one
-    assert open_source(write("a\n1\n", "e/2.csv")).fingerprint != one
-    assert len(one) == 64
-
-
-def test_file_that_changes_after_the_scan_is_refused(write, read_out):
-    source = open_source(write("a\n1\n"))
-    write("a\n1\n2\n")
-    with pytest.raises(
-        DataError, match=r"data.csv: has 6 bytes and had 4 when it was opened first; it was changed"
-    ):
-        read_out(source)
-
-
-def test_file_that_goes_away_is_named(write, read_out):
-    path = write("a\n1\n")
-    source = open_source(path)
-    Path(path).unlink()
-    with pytest.raises(DataError, match=r"cannot be opened \(No such file or directory\)"):
-        read_out(source)
-
-
 def test_large_blocks_become_batches_of_bounded_rows(write):
     source = pickle.loads(pickle.dumps(open_source(write("a\n" + "1\n" * 20_000))))
     batches = list(source.read(source.cut(1)[0]))

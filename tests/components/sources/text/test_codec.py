@@ -158,15 +158,6 @@ def test_a_compressed_file_makes_one_shard(tmp_path):
     assert all(shard.rows > ROWS / 9 for shard in manifest.shards)
 
 
-def test_a_compressed_file_that_changed_is_not_read(tmp_path):
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b"a\n1\n2\n", mtime=0))
-    source = open_source(str(path), Csv())
-    path.write_bytes(gzip.compress(b"a\n1\n3\n", mtime=0))
-    with pytest.raises(DataError, match="was changed"):
-        rows(source)
-
-
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("names", [None, ("a", "b")])
 def test_comments_above_the_header_are_skipped(tmp_path, end, names):
