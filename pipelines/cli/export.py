@@ -26,12 +26,11 @@ def command(
     Example: penstock export shards as-parquet --to parquet
     """
     from penstock.components.readers.export import export
-    from penstock.pipelines.terminal.interrupts import whole_or_nothing
     from penstock.pipelines.terminal.tables import console
     from penstock.pipelines.terminal.work_progress import work_progress
 
     started = time.perf_counter()
-    with whole_or_nothing(), work_progress("{:,} rows".format) as on_rows:
+    with work_progress("{:,} rows".format) as on_rows:
         written = export(shards, output, to=to, splits=split or (), on_rows=on_rows)
     if as_json:
         typer.echo(json.dumps({"rows": written}))

@@ -201,7 +201,6 @@ def _run(
     # Imported here, because --help needs none of it.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.example_gen.ingest import ingest
-    from penstock.pipelines.terminal.interrupts import whole_or_nothing
     from penstock.pipelines.terminal.tables import console
     from penstock.pipelines.terminal.work_progress import watched_rows
 
@@ -219,7 +218,7 @@ def _run(
         for note in source.notes:
             errors.print(note)
 
-    with whole_or_nothing(), watched_rows():
+    with watched_rows():
         manifest = ingest(
             inputs,
             output,

@@ -7,12 +7,11 @@ interrupted by Ctrl-C or SIGTERM.
 import gc
 import importlib.util
 import os
-import re
 import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, TextIO, cast
+from typing import Annotated
 
 import typer
 
@@ -40,26 +39,11 @@ from penstock.pipelines.cli import (
 )
 from penstock.pipelines.terminal.interrupts import (
     EXIT_CODE,
-    CommandInterruptedError,
     catch_interrupts,
+    end_interrupted,
+    was_interrupted,
 )
-from penstock.pipelines.terminal.output import ForgivingStream, plain
-
-# Commands whose result is more than what they print.
-_WORKING = (
-    *("init", "run", "predict", "evaluate", "report", "ingest", "pack", "export", "compile"),
-    *("submit", "node", "bench", "worker", "component", "notify"),
-)
-_REWORDED = (
-    (r" \(Possible options: .*\)$", ""),
-    (r"^Invalid value(?: for|:) ", ""),
-    (r"^No such option: (-\S+)$", r"no such option \1"),
-    (r"\.? Did you mean ('[^']*').*\?$", r"; did you mean \1?"),
-    (r"^'(-[^']*)'(?: / '-[^']*')*: ", r"\1: "),
-    (r": Input should be a valid integer.*$", ": expected a whole number"),
-    (r": Input should be ([^,]*).*$", r": expected \1"),
-    (": expected greater than or equal to ", ": expected at least "),
-)
+from penstock.pipelines.terminal.output import plain
 
 # Kubernetes mounts this file into each container, and reads its first 4,096 bytes.
 _TERMINATION_LOG = Path("/dev/termination-log")
@@ -134,26 +118,29 @@ def main() -> None:
     spare_imports(command)
     # Google's clients print a dozen warnings about Python 3.10 when they are imported.
     warnings.filterwarnings("ignore", category=FutureWarning, module="google")
-    interrupts = catch_interrupts()
-    sys.stdout, sys.stderr = _forgiving(sys.stdout), _forgiving(sys.stderr)
+    catch_interrupts()
     try:
         code = app(standalone_mode=False) or 0
-        sys.exit(code or _end_of_output(command))
-    except CommandInterruptedError as error:
-        interrupts.end(_complain(str(error), error.exit_code))
+        if sys.stdout:
+            sys.stdout.flush()
+        sys.exit(code)
     except BaseException as error:
-        if interrupts.came:
-            interrupts.end(_complain("interrupted", EXIT_CODE))
+        if was_interrupted(error) or getattr(error, "exit_code", None) == EXIT_CODE:
+            _complain(str(error) if isinstance(error, PenstockError) else "interrupted", EXIT_CODE)
+            end_interrupted()
         if isinstance(error, PenstockError):
             sys.exit(_complain(str(error), error.exit_code))
+        if hasattr(error, "format_message"):  # wrong use of a command, in Typer's words
+            text = " ".join(error.format_message().split())
+            sys.exit(_complain(text, 2) if text else 2)  # without text, the help is printed
+        if isinstance(error, BrokenPipeError):  # as in `penstock runs list | head`
+            sys.exit(_drop_output(1))
         # Typer turns the EOFError of truncated data into an Abort.
         seen = error.__cause__ if isinstance(error.__cause__, EOFError) else error
         if isinstance(seen, ImportError) and "failed to map segment" in str(seen):
             seen = MemoryError()
         if isinstance(seen, OSError | EOFError | MemoryError):
-            sys.exit(_complain(one_line(seen) or "unexpected end of a file", 1))
-        if (told := wrong_use(error)) is not None:
-            sys.exit(_complain(told, 2) if told else 2)
+            sys.exit(_drop_output(_complain(one_line(seen) or "unexpected end of a file", 1)))
         raise
 
 
@@ -180,47 +167,8 @@ def _complain(text: str, code: int) -> int:
     return code
 
 
-def _forgiving(stream: TextIO | None) -> TextIO | None:
-    """Wraps a stream so that a failed write does not end the command; None if it is closed."""
-    return cast(TextIO, ForgivingStream(stream)) if stream else None
-
-
-def _end_of_output(command: str) -> int:
-    """Flushes stdout after a command; returns the exit code, which depends on failed writes."""
-    if sys.stdout is None:
-        return 0
-    sys.stdout.flush()
-    error = getattr(sys.stdout, "error", None)
-    if error is None:
-        return 0
-    if command in _WORKING:
-        return _complain(f"done; the summary could not be printed ({error.strerror})", 0)
-    if isinstance(error, BrokenPipeError):  # as in `penstock runs list | head`
-        return 1
-    return _complain(f"stdout: {error.strerror}", 1)
-
-
-def wrong_use(error: Any) -> str | None:
-    """Returns a usage error of Typer as one line: command, fault, and suggestion.
-
-    Returns "" if the help is already printed, None for an error that is not Typer's.
-    """
-    if not hasattr(error, "format_message"):
-        return None
-    text = " ".join(error.format_message().split())
-    for pattern, better in _REWORDED:
-        text = re.sub(pattern, better, text)
-    text = re.sub(r"^Missing argument '(\w+)'", lambda found: f"missing {found[1].upper()}", text)
-    if not text:
-        return ""
-    text = f"{text[:1].lower()}{text[1:]}".rstrip(".")
-    if hasattr(error.__cause__, "errors"):  # the text lacks the wrong value
-        text += f", got {error.__cause__.errors()[0]['input']!r}"
-    context = getattr(error, "ctx", None)
-    words = context.command_path.split() if context else ["penstock"]
-    if not text.endswith("?"):  # Typer suggests commands, click options
-        if near := getattr(error, "possibilities", None):
-            text += f"; did you mean {near[0]}?"
-        elif context:
-            text += f"; see {' '.join(words)} --help"
-    return f"{' '.join(words[1:])}: {text}" if words[1:] else text
+def _drop_output(code: int) -> int:
+    """Sends what is left to print nowhere, as Python would fail on it again when it exits."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code

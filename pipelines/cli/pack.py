@@ -56,7 +56,6 @@ def _pack(
     # Imported here, because --help needs none of it.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.packing.pack import pack
-    from penstock.pipelines.terminal.interrupts import whole_or_nothing
     from penstock.pipelines.terminal.work_progress import watched_rows
 
     stated = None
@@ -65,7 +64,7 @@ def _pack(
 
         stated = stated_columns(schema)
     started = time.perf_counter()
-    with whole_or_nothing(), watched_rows():
+    with watched_rows():
         manifest = pack(
             examples,
             output,

@@ -50,7 +50,7 @@ def command(
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print the summary as JSON; progress as JSON lines on stderr."),
+        typer.Option("--json", help="Print the summary as JSON."),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the summary only.")] = False,
 ) -> None:
@@ -63,7 +63,7 @@ def command(
     changes = load_overrides(config, assignments or [])
     if root is not None:
         changes["root"] = str(root)
-    summary = run_quietly(pipeline, changes, as_json=as_json, quiet=quiet)
+    summary = run_quietly(pipeline, changes, quiet=quiet)
     if as_json:
         typer.echo(summary.to_json(), nl=False)
         return
@@ -76,7 +76,6 @@ def run_quietly(
     name: str,
     changes: Mapping[str, Any],
     *,
-    as_json: bool = False,
     quiet: bool = False,
 ) -> "RunSummary":
     """Run a pipeline with its progress on stderr and the output of its nodes in a log."""
@@ -87,9 +86,7 @@ def run_quietly(
         require_place(data)
     with (
         noise_to_log() as noise,
-        make_progress(
-            noise.screen, f"penstock run {name}", as_json=as_json, quiet=quiet
-        ) as progress,
+        make_progress(noise.screen, f"penstock run {name}", quiet=quiet) as progress,
     ):
         return replace(_run(name, changes, noise, progress), log=str(noise.log))
 

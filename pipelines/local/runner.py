@@ -25,12 +25,14 @@ from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_
 from penstock.pipelines.runs.launch import launch
 from penstock.pipelines.runs.metadata_store import SqliteStore, only_run, unusable
 from penstock.pipelines.terminal.failures import NodeFailedError, reason
-from penstock.pipelines.terminal.interrupts import CommandInterruptedError, was_interrupted
+from penstock.pipelines.terminal.interrupts import EXIT_CODE, was_interrupted
 from penstock.pipelines.terminal.progress import FAILED, Progress
 
 
-class NodeInterruptedError(NodeFailedError, CommandInterruptedError):
+class NodeInterruptedError(NodeFailedError):
     """Ctrl-C or SIGTERM came while a node ran; the message names the node."""
+
+    exit_code = EXIT_CODE
 
 
 def run_locally(

@@ -1,9 +1,10 @@
-"""Ctrl-C and SIGTERM end a command at once, with one line and exit code 130.
+"""Ctrl-C and SIGTERM end a command within seconds, with one line and exit code 130.
 
-Python raises KeyboardInterrupt in the main thread. That is not enough with Beam and TensorFlow:
-inside a callback of C++ the exception is dropped, in Beam's worker it becomes a RuntimeError, and
-threads that wait for work keep the process alive. So a dropped exception is raised again, any error
-of an interrupted command counts as the interrupt, and the process ends without waiting for threads.
+The signal raises KeyboardInterrupt in the main thread, so that unfinished outputs are removed. That
+is not enough with Beam and TensorFlow: a callback of C++ drops the exception, libraries make
+another one of it, and threads that wait for work keep the process alive. So any error of an
+interrupted command counts as the interrupt, and soon the process ends in any case. That is safe at
+any place, as outputs appear by one rename.
 """
 
 import _thread
@@ -14,129 +15,53 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-from penstock.components.errors import PenstockError
-
 EXIT_CODE = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Most seconds for cleaning up, such as the report of `penstock run`.
+_MAX_SECONDS = 10.0
 
-# `timeout` and terminals may send a signal twice within this time; a later one is a second Ctrl-C.
-_SAME_SECONDS = 1.0
-_LOOK_SECONDS = 0.1
-# Most seconds for cleaning up, such as the report of `penstock run`; then the process exits.
-_MAX_END_SECONDS = 30.0
-_MAX_EXIT_SECONDS = 2.0
+_came = False
 
 
-class CommandInterruptedError(PenstockError):
-    """Ctrl-C or SIGTERM came; the message says what was written."""
+def catch_interrupts() -> None:
+    """Catches Ctrl-C and SIGTERM from here on, until the process ends; later ones are ignored."""
+    owner = os.getpid()
 
-    exit_code = EXIT_CODE
-
-
-class Interrupts:
-    """State and handler of the signals Ctrl-C and SIGTERM."""
-
-    def __init__(self) -> None:
-        self.came = False
-        self._owner = os.getpid()
-        self._first_seconds = 0.0
-        self._is_dropped = False
-
-    def drop(self) -> None:
-        """Notes that the exception was handled, or dropped by a callback."""
-        self._is_dropped = True
-
-    def on_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Raise KeyboardInterrupt for the first signal; end the process upon a later one."""
-        if os.getpid() != self._owner:  # a fork, which has nothing to clean up
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        global _came
+        if os.getpid() != owner:  # a fork, which has nothing to clean up
             os._exit(EXIT_CODE)
-        if self._is_dropped:
-            self._is_dropped = False
-            raise _Interrupt(self)
-        if not self.came:
-            self.came = True
-            self._first_seconds = time.monotonic()
-            _be_silent()
-            kill_children()
-            # Not by `threading`: the interrupted code may hold its lock.
-            _thread.start_new_thread(self._watch, ())
-            raise _Interrupt(self)
-        if time.monotonic() - self._first_seconds > _SAME_SECONDS:
-            kill_children()
-            os._exit(EXIT_CODE)
-
-    def end(self, code: int) -> NoReturn:
-        """End the process without waiting for threads, which may never end."""
-        for number in _SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        _thread.start_new_thread(_end_after, (_MAX_EXIT_SECONDS, code))
+        if _came:
+            return
+        _came = True
+        logging.disable(logging.CRITICAL)
+        threading.excepthook = lambda _: None
+        sys.unraisablehook = lambda _: None
         kill_children()
-        # Exit functions remove copies of remote files and so on; `os._exit` would not call them.
-        atexit._run_exitfuncs()
-        os._exit(code)
+        # Not by `threading`: the interrupted code may hold its lock.
+        _thread.start_new_thread(_end_after, (_MAX_SECONDS,))
+        raise KeyboardInterrupt
 
-    def _watch(self) -> None:
-        _thread.start_new_thread(_end_after, (_MAX_END_SECONDS, EXIT_CODE))
-        main = threading.main_thread().ident
-        assert main is not None
-        while True:
-            time.sleep(_LOOK_SECONDS)
-            if self._is_dropped:
-                signal.pthread_kill(main, signal.SIGINT)
-
-
-def _end_after(seconds: float, code: int) -> NoReturn:
-    time.sleep(seconds)
-    os._exit(code)
-
-
-class _Interrupt(KeyboardInterrupt):
-    """Reports its own deletion: Python deletes an exception after it is handled or dropped."""
-
-    def __init__(self, interrupts: Interrupts) -> None:
-        super().__init__()
-        self._interrupts = interrupts
-
-    def __del__(self) -> None:
-        self._interrupts.drop()
-
-
-_interrupts: Interrupts | None = None
-
-
-def catch_interrupts() -> Interrupts:
-    """Catch Ctrl-C and SIGTERM from here on, until the process ends."""
-    global _interrupts
-    _interrupts = Interrupts()
     for number in _SIGNALS:
-        signal.signal(number, _interrupts.on_signal)
-    return _interrupts
-
-
-@contextmanager
-def whole_or_nothing() -> Iterator[None]:
-    """Raises CommandInterruptedError if the block is interrupted.
-
-    For work that leaves nothing behind when it is interrupted.
-    """
-    try:
-        yield
-    except BaseException as error:
-        if was_interrupted(error):
-            raise CommandInterruptedError("interrupted; nothing was written") from error
-        raise
+        signal.signal(number, stop)
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Returns whether Ctrl-C or SIGTERM caused an error, even one that Beam wrapped."""
-    if isinstance(error, KeyboardInterrupt) or (_interrupts is not None and _interrupts.came):
-        return True
-    return isinstance(error, RuntimeError) and str(error).startswith("KeyboardInterrupt")
+    """Returns whether Ctrl-C or SIGTERM caused an error, even one that a library made of it."""
+    return _came or isinstance(error, KeyboardInterrupt)
+
+
+def end_interrupted() -> NoReturn:
+    """Ends the process without waiting for threads, which may never end."""
+    _thread.start_new_thread(_end_after, (_MAX_SECONDS,))
+    kill_children()
+    # Exit functions remove copies of remote files and so on; `os._exit` would not call them.
+    atexit._run_exitfuncs()
+    os._exit(EXIT_CODE)
 
 
 def kill_children() -> None:
@@ -147,7 +72,7 @@ def kill_children() -> None:
             child.kill()
 
 
-def _be_silent() -> None:
-    logging.disable(logging.CRITICAL)
-    threading.excepthook = lambda _: None
-    sys.unraisablehook = lambda _: None
+def _end_after(seconds: float) -> NoReturn:
+    time.sleep(seconds)
+    os.write(2, b"penstock: interrupted\n")
+    os._exit(EXIT_CODE)

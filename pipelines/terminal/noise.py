@@ -13,10 +13,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO, cast
+from typing import TextIO
 
 from penstock.components.files.secrets import without_secrets
-from penstock.pipelines.terminal.output import ForgivingStream
 
 
 class Noise:
@@ -47,8 +46,8 @@ def noise_to_log() -> Iterator[Noise]:
     stdout, stderr = os.dup(1), os.dup(2)
     handle, name = tempfile.mkstemp(prefix="penstock-", suffix=".log")
     os.close(handle)
-    screen = ForgivingStream(os.fdopen(os.dup(stderr), "w", buffering=1))
-    noise = Noise(cast(TextIO, screen), Path(name))
+    screen = os.fdopen(os.dup(stderr), "w", buffering=1)
+    noise = Noise(screen, Path(name))
     _turn_to(noise.log)
     try:
         with _logging():

@@ -1,6 +1,5 @@
-"""Progress of a run: a live table on a terminal, lines elsewhere, JSON for programs, or nothing."""
+"""Progress of a run: a live table on a terminal, lines elsewhere, or nothing."""
 
-import json
 import time
 from collections.abc import Sequence
 from typing import TextIO
@@ -46,14 +45,10 @@ class Progress:
         """A node has ended: `done`, `cached`, `skipped` or `failed`."""
 
 
-def make_progress(
-    screen: TextIO, title: str, *, as_json: bool = False, quiet: bool = False
-) -> Progress:
+def make_progress(screen: TextIO, title: str, *, quiet: bool = False) -> Progress:
     """Returns the requested kind of progress, or a live table or lines depending on the screen."""
     if quiet:
         return Progress()
-    if as_json:
-        return _JsonLines(screen, title)
     on_screen = console(file=screen, soft_wrap=False)
     return _LiveTable(on_screen, title) if on_screen.is_terminal else _Lines(screen, title)
 
@@ -90,30 +85,6 @@ class _Lines(Progress):
 
     def _print(self, line: str) -> None:
         print(plain(line), file=self._screen, flush=True)
-
-
-class _JsonLines(_Lines):
-    """Prints one JSON event per line: `run`, `log`, `plan`, `start`, `activity`, `end`."""
-
-    def __enter__(self) -> "_JsonLines":
-        self._event("run", command=self._title)
-        return self
-
-    def log(self, path: str) -> None:
-        self._event("log", path=path)
-
-    def plan(self, nodes: Sequence[str]) -> None:
-        self._event("plan", nodes=list(nodes))
-
-    def start(self, node: str) -> None:
-        self._told = paced(lambda text: self._event("activity", node=node, text=text))
-        self._event("start", node=node)
-
-    def end(self, node: str, state: str) -> None:
-        self._event("end", node=node, state=state)
-
-    def _event(self, event: str, **what: object) -> None:
-        self._print(json.dumps({"event": event, "time": round(time.time(), 3), **what}))
 
 
 class _Seconds(ProgressColumn):

@@ -92,7 +92,7 @@ def test_interrupted_command_ends_its_stopped_worker(tmp_path, stopped):
     os.kill(started.pid, signal.SIGINT)
     done = started.wait()
     assert done.returncode == 130
-    assert "penstock: interrupted; nothing was written" in done.stderr
+    assert "penstock: interrupted" in done.stderr
     with suppress(psutil.NoSuchProcess):  # killed, and perhaps not yet waited for
         while worker.status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)

@@ -1,5 +1,4 @@
 import io
-import json
 import re
 
 from rich.console import Console
@@ -81,23 +80,6 @@ def test_what_is_told_between_two_nodes_belongs_to_neither():
         table.tell(Activity("after the last node"))
     assert "Trainer" in screen.getvalue()
     assert not re.search("before the|after the", screen.getvalue())
-
-
-def test_events_as_json_lines():
-    screen = io.StringIO()
-    play(make_progress(screen, "penstock run taxi", as_json=True))
-    events = [json.loads(line) for line in screen.getvalue().splitlines()]
-    assert all(event.pop("time") > 0 for event in events)
-    assert events == [
-        {"event": "run", "command": "penstock run taxi"},
-        {"event": "log", "path": "runs/taxi/logs/now.log"},
-        {"event": "plan", "nodes": ["Transform", "Trainer", "Pusher"]},
-        {"event": "start", "node": "Transform"},
-        {"event": "end", "node": "Transform", "state": "cached"},
-        {"event": "start", "node": "Trainer"},
-        {"event": "activity", "node": "Trainer", "text": "epoch 1  step 20"},
-        {"event": "end", "node": "Trainer", "state": "failed"},
-    ]
 
 
 def test_nothing_is_printed_where_quiet_was_asked_for():
