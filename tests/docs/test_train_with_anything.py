@@ -1,7 +1,8 @@
 """Runs each part of docs/train_with_anything.md, with the real library."""
 
-import importlib.util
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +14,19 @@ import pyarrow.dataset
 import pytest
 from row_files import example, write_shards
 
+from penstock.components.example_gen.ingest import ingest
+from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.tfrecord.sharding import ShardOptions
 
-PAGE = Path(__file__).parents[2] / "docs/train_with_anything.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/train_with_anything.md"
 PARTS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 LIBRARIES = ("polars", "duckdb", "datasets", "sklearn", "jax", "torch", "keras")
+INSTALL = re.search(r"^pip install (--no-deps) penstock-tfx (.*)$", PAGE.read_text(), re.MULTILINE)
+# Not in the environment of the tests: its pyarrow and NumPy are older than these take.
+INSTALLED_APART = ("jax", "datasets")
 # At the end of each part but that of TensorFlow.
 WITHOUT = (
     "\nimport sys\n"
@@ -32,13 +39,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("anything")
-    rows = [
-        example(x=[i % 10 / 10], town=[b"town %d" % (i % 3)], y=[int(i % 10 > 4)])
-        for i in range(300)
-    ]
-    write_shards(folder / "rows", rows)
-    options = PackOptions(block_rows=50, shards=ShardOptions(shards=3))
-    pack(str(folder / "rows"), folder / "packed", options)
+    lines = (f"{i % 10 / 10},town {i % 3},{int(i % 10 > 4)}\n" for i in range(300))
+    (folder / "rows.csv").write_text("x,town,y\n" + "".join(lines))
+    job = IngestInput(str(folder / "rows.csv"), splits=SplitOptions((Split("train"),)))
+    three = ShardOptions(shards=3)
+    ingest([job], folder / "rows", IngestOptions(shards=three))
+    pack(str(folder / "rows"), folder / "packed", PackOptions(block_rows=50, shards=three))
     return folder
 
 
@@ -48,15 +54,63 @@ def test_the_page_has_a_part_for_each_library():
         assert re.search(rf"(import|from) {name}\b", part)
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_a_part_runs(folder, name):
-    if importlib.util.find_spec(name) is None:
-        pytest.skip(f"has no {name}")
-    code = PARTS[LIBRARIES.index(name)] + ("" if name == "keras" else WITHOUT)
+def environment(name, *packages):
+    """Makes a virtual environment below build/, once, and returns its Python."""
+    place = ROOT / f"build/{name}-{sys.version_info.major}.{sys.version_info.minor}"
+    if not (place / "complete").exists():
+        shutil.rmtree(place, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        subprocess.run([place / "bin/pip", "install", "--quiet", *packages], check=True)
+        (place / "complete").touch()
+    return place / "bin/python"
+
+
+def run(python, code, folder):
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=600
+        [python, "-c", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in LIBRARIES if name != "torch"])
+def test_a_part_runs(folder, name):
+    python = sys.executable
+    if name in INSTALLED_APART:
+        python = environment("anything", *INSTALL[2].split(), *INSTALLED_APART)
+    run(python, PARTS[LIBRARIES.index(name)] + ("" if name == "keras" else WITHOUT), folder)
+
+
+def test_the_part_of_pytorch_runs(folder):
+    """With Debian's PyTorch: the package index has it with two GB of CUDA."""
+    debian = Path("/usr/lib/python3/dist-packages")
+    if sys.version_info < (3, 13) or not (debian / "torch").exists():
+        pytest.skip("has no PyTorch")
+    path = f"import sys; sys.path.append({str(debian)!r})\n"
+    run(sys.executable, path + PARTS[LIBRARIES.index("torch")] + WITHOUT, folder)
+
+
+def test_the_readers_alone_read_packed_and_row_shards(folder):
+    """In an environment of the packages that the page names, and no others."""
+    code = """
+import sys
+from penstock import Rows
+for name in ("packed", "rows"):
+    rows = Rows(name)
+    found = sorted((row["x"], row["town"], row["y"]) for row in rows)
+    batches = [b.to_pydict() for b in rows.batches(shuffle=True, batch_size=70, seed=1, epochs=1)]
+    picked = sorted(row for b in batches for row in zip(b["x"], b["town"], b["y"]))
+    assert picked == found, name
+    print(len(rows), batches[-1]["town"][:1])
+"""
+    python = environment("readers", INSTALL[1], *INSTALL[2].split())
+    counts = [line.split()[0] for line in run(python, code + WITHOUT, folder).splitlines()]
+    assert counts == ["300", "300"]
 
 
 def test_columns_of_any_storage_open_without_penstock(tmp_path):
