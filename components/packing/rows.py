@@ -20,7 +20,7 @@ from penstock.components.files.spool import local_folder, local_path
 from penstock.components.tfrecord.checked import altered, checked_manifest, missing
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.decoder import decode_columns
-from penstock.components.tfrecord.example_proto import has_sequences, is_example, is_plain_example
+from penstock.components.tfrecord.example_proto import has_sequences, is_example, unusual_examples
 from penstock.components.tfrecord.feature_kind import DECODED_KINDS, FeatureKind
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
 from penstock.components.tfrecord.records import RecordReader, open_file
@@ -35,8 +35,6 @@ BATCH_BYTES = 2**24
 Kinds = frozenset[tuple[str, str]]
 # Reads the rows of a shard as Arrow columns, some thousand rows at a time.
 ReadShard = Callable[[str, Shard, Kinds], Iterator[pa.RecordBatch]]
-# Bytes of the tag and the length of a submessage of up to 4 GiB.
-_HEAD_BYTES = 6
 
 
 @dataclass(frozen=True)
@@ -162,21 +160,15 @@ def read_payloads(
 
 def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
     """Raises DataError for records that are not Examples; `first` is the first one's number."""
-    plain: set[tuple[int, bytes]] = set()  # lengths and first bytes of layouts already checked
-    for number, payload in enumerate(payloads, first):
-        layout = (len(payload), payload[:_HEAD_BYTES])
-        if layout in plain:
-            continue
-        if is_plain_example(payload):
-            plain.add(layout)
-            continue
+    for at, payload in unusual_examples(payloads):
         if not is_example(payload):
             raise DataError(
-                f"{where} {number} is not a tf.train.Example; `penstock inspect` shows what it is"
+                f"{where} {first + at} is not a tf.train.Example; `penstock inspect` shows what it "
+                "is"
             )
         if has_sequences(payload):
             raise DataError(
-                f"{where} {number}: holds SequenceExamples; only tf.train.Examples are packed"
+                f"{where} {first + at}: holds SequenceExamples; only tf.train.Examples are packed"
             )
 
 

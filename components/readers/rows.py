@@ -33,7 +33,7 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest, require_stamp, stamp_of
 from penstock.components.tfrecord.decoder import row_decoder
-from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.example_proto import parse_example, unusual_examples
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.framing import payload_bounds
 from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Shard
@@ -42,6 +42,7 @@ from penstock.components.tfrecord.sharding import (
     SHUFFLE_WINDOW_ROWS,
     block_rows_of,
 )
+from penstock.components.tfrecord.unlisted import require_example
 
 _BATCH_ROWS = 4096
 # Number of shards that stay open, or decompressed, for access by index.
@@ -140,6 +141,7 @@ class Rows:
         message: Any = parse_example(payload)
         if message is None:
             raise DataError(f"{self._path(at)}: record {row} is no Example")
+        require_example(payload, f"{self._path(at)}: record {row}")
         found = message.context.feature
         return {column.name: _value(found, column) for column in self._read}
 
@@ -263,7 +265,11 @@ class Rows:
         if self._packed is not None:
             return self._packed.batch(self._packed.first_numbers[shards] + rows)
         places = list(zip(shards.tolist(), rows.tolist(), strict=True))
-        batch, faults = self._decoder.decode([self._payload(at, row) for at, row in places])
+        payloads = [self._payload(at, row) for at, row in places]
+        batch, faults = self._decoder.decode(payloads)
+        for place, payload in () if self._decoder.is_plain else unusual_examples(payloads):
+            at, row = places[place]
+            require_example(payload, f"{self._path(at)}: record {row}")
         for place, (feature, reason) in faults.items():
             at, row = places[place]
             raise DataError(f"{self._path(at)}: record {row}, feature {feature!r}: {reason}")

@@ -135,6 +135,10 @@ class RecordReader:
         """
         return sum(1 for _ in self._frames())
 
+    def unchecked_payloads(self) -> Iterator[bytes]:
+        """Yields the payloads without checking their checksums."""
+        return (buffer[start:end] for buffer, start, end in self._frames())
+
     def _frames(self) -> Iterator[tuple[bytes, int, int]]:
         """Yields (buffer, begin, end) of the payload of each record."""
         known: dict[bytes, int] = {}

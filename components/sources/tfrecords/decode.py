@@ -96,7 +96,8 @@ class RecordDecoder:
         self._columns, self._names = columns, [column.name for column in columns]
         features = columns if features is None else features
         self._kinds = {column.name: column.kind for column in features}
-        self._is_plain = not any(column.is_list for column in features)
+        # Whether the records decoded so far have the layout of Penstock's encoder.
+        self.is_plain = not any(column.is_list for column in features)
         self._decoder: Any = None
 
     def _make_decoder(self) -> Any:
@@ -113,11 +114,11 @@ class RecordDecoder:
     ) -> tuple[pa.RecordBatch, dict[int, tuple[str | None, str]]]:
         """Returns the features of each record, null for a misfit, and the faults by row."""
         faults: dict[int, tuple[str | None, str]] = {}
-        if self._is_plain:
+        if self.is_plain:
             columns = decode_columns(payloads, self._kinds, self._names)
             if columns is not None:
                 return batch_of(self._columns, [columns[name] for name in self._names]), faults
-            self._is_plain = False  # another writer's; the next ones will be, too
+            self.is_plain = False  # another writer's; the next ones will be, too
         self._decoder = self._decoder or self._make_decoder()
         try:
             decoded = self._decoder.DecodeBatch(list(payloads))

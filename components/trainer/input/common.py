@@ -5,7 +5,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -14,7 +13,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.checked import require_stamp, stamp_of
-from penstock.components.tfrecord.unlisted import require_examples
+from penstock.components.tfrecord.unlisted import require_example, require_examples
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
 
@@ -111,18 +110,22 @@ def share_of_worker(
     return files, rows_of_replica(options, context)
 
 
-# Records of the first file that are searched for SequenceExamples, 20 us each.
+# Records of a file that are searched for SequenceExamples if an ingest saw all of them.
 _CHECKED_RECORDS = 100
 
 # Text that TensorFlow adds: {{function_node ...}} Name: <unknown>, ... [Op:ParseExampleV2]
 _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
 
 
-def _require_examples(file: str, compression: str) -> None:
-    """Raises a DataError for a SequenceExample; the first ones of a file may have no steps."""
-    with suppress(tf.errors.DataLossError):  # is named where it is read
-        for record in tf.data.TFRecordDataset(file, compression).take(_CHECKED_RECORDS):
-            require_examples(record.numpy(), file)
+def _require_examples(files: InputFiles) -> None:
+    """Raises a DataError for a SequenceExample; at addresses, only of the first records."""
+    for file, compression in zip(files.files, files.compressions, strict=True):
+        if "://" not in file:
+            require_examples(file, None if files.may_mix else _CHECKED_RECORDS)
+            continue
+        records = tf.data.TFRecordDataset(file, compression).take(_CHECKED_RECORDS)
+        for number, record in records.enumerate():
+            require_example(record.numpy(), f"{file}: record {number}")
 
 
 def first_record(
@@ -138,7 +141,7 @@ def first_record(
         try:
             for record in tf.data.TFRecordDataset(file, compression).take(1):
                 if not has_lists:
-                    _require_examples(file, compression)
+                    _require_examples(files)
                 return parse(record)
         except tf.errors.DataLossError as error:
             raise DataError(

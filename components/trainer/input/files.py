@@ -20,7 +20,7 @@ from penstock.components.files.spool import local_folder
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import check_listed, checked_manifest, no_rows
 from penstock.components.tfrecord.compression import CHUNK_BYTES
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
+from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Manifest
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir, split_of
 from penstock.components.tfrecord.unlisted import NO_SHARDS, check_unlisted
@@ -41,6 +41,7 @@ class InputFiles:
     files: tuple[str, ...]
     shard_rows: tuple[int, ...] | None  # None if unknown
     sha256: tuple[str, ...] | None = None  # from the manifest; None for unlisted files
+    may_mix: bool = True  # whether SequenceExamples may be among Examples, as no ingest saw them
 
     @property
     def rows(self) -> int | None:
@@ -62,7 +63,7 @@ class InputFiles:
                 f"{workers} workers: write at least {workers} shards, or use fewer workers"
             )
         rows = None if self.shard_rows is None else self.shard_rows[worker::workers]
-        return InputFiles(self.files[worker::workers], rows)
+        return InputFiles(self.files[worker::workers], rows, may_mix=self.may_mix)
 
     def counted(self) -> tuple[int, ...]:
         """Returns the number of rows of each file; if unknown, counts at about 2 us per row."""
@@ -98,7 +99,8 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
     if not rows:
         raise DataError(no_rows(source, split))
     files, digests = tuple(sorted(rows)), _by_file(parts, "sha256")
-    return InputFiles(files, _known(rows, files), _known(digests, files))
+    may_mix = any(part.may_mix for part in parts)
+    return InputFiles(files, _known(rows, files), _known(digests, files), may_mix)
 
 
 def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
@@ -147,9 +149,8 @@ def _listed(folder: str, manifest: Manifest, split: str) -> InputFiles:
         raise UsageError(f"{folder}: no split {split!r}; it has {', '.join(manifest.splits)}")
     shards = [shard for shard in manifest.splits[split] if shard.rows > 0]
     files = tuple(posixpath.join(folder, shard.file) for shard in shards)
-    return InputFiles(
-        files, tuple(shard.rows for shard in shards), tuple(shard.sha256 for shard in shards)
-    )
+    rows, digests = (tuple(getattr(s, name) for s in shards) for name in ("rows", "sha256"))
+    return InputFiles(files, rows, digests, may_mix=manifest.source_kind == COUNTED)
 
 
 def _from_pattern(pattern: str) -> InputFiles:

@@ -12,6 +12,7 @@ import pytest
 import penstock
 from penstock.components.errors import DataError, UsageError
 from penstock.components.readers.rows import Rows
+from penstock.components.tfrecord.example_proto import SequenceExample
 
 LINES = [f"{i},{i / 2 if i % 3 else ''},name {i % 4}" for i in range(1000)]
 
@@ -204,3 +205,17 @@ def test_a_shard_that_is_cut_while_it_is_read_is_named(shards, packed, tmp_path,
         os.truncate(rows._path(at), 300)
     with pytest.raises(DataError, match=r"Split-train/.*: was (cut|replaced) while it was read"):
         list(itertools.islice(batches, 200))
+
+
+def test_a_sequence_example_among_examples_is_refused_by_row_and_by_batch(tfrecord, tmp_path):
+    plain, sequence = SequenceExample(), SequenceExample()
+    for message in (plain, sequence):
+        message.context.feature["x"].int64_list.value.append(1)
+    sequence.feature_lists.feature_list["s"].feature.add().int64_list.value.append(2)
+    payloads = [one.SerializeToString() for one in (plain, sequence, sequence)]
+    splits = penstock.sources.SplitOptions((penstock.sources.Split("train", 1),))
+    penstock.ingest(str(tfrecord("a.tfrecord", payloads)), tmp_path / "out", splits=splits)
+    rows = Rows(tmp_path / "out")
+    for read in (lambda: rows[1], lambda: next(rows.batches())):
+        with pytest.raises(DataError, match=r"record 1: is a SequenceExample, of which only"):
+            read()

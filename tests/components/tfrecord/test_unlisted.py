@@ -75,12 +75,21 @@ def test_damage_is_found_by_shard_record_and_offset(tfrecord, row, tmp_path):
     assert "a-00001-of-00002: record 3 at offset 150: payload of 34" in find_damage(files)
 
 
-def test_sequence_examples_are_told_from_examples(row):
-    require_examples(row(0), "f")
+@pytest.mark.parametrize("context", [b"x", None])
+def test_a_sequence_example_is_named_however_late_it_comes(tfrecord, row, context):
     message = SequenceExample()
     message.feature_lists.feature_list["s"].feature.add().int64_list.value.append(1)
-    for context in (b"x", None):
-        if context:
-            message.context.feature["c"].bytes_list.value.append(context)
-        with pytest.raises(DataError, match=r"^f: holds SequenceExamples, of which only "):
-            require_examples(message.SerializeToString(), "f")
+    if context:
+        message.context.feature["c"].bytes_list.value.append(context)
+    sequence = message.SerializeToString()
+    path = str(tfrecord("a", [*map(row, range(150)), b"", sequence, row(1)]))
+    require_examples(path, records=100)
+    for _ in range(2):
+        with pytest.raises(DataError) as caught:
+            require_examples(path)
+        assert str(caught.value) == (
+            f"{path}: record 151: is a SequenceExample, of which only "
+            "tf.io.parse_sequence_example reads the feature lists; expected a tf.train.Example, "
+            "or feature_lists=... in the call"
+        )
+    require_examples(str(tfrecord("b", map(row, range(150)))))
