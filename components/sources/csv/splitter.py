@@ -8,14 +8,12 @@ line on which that field begins, and is broken.
 """
 
 import re
-from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.text.blocks import (
     CR,
-    KEPT_BYTES,
     LF,
     QUOTE,
     RowBlock,
@@ -23,17 +21,11 @@ from penstock.components.sources.text.blocks import (
     Splitter,
     count_line_ends,
     count_lines,
-    has_ended,
     line_ends,
-    read_exactly,
     too_long,
     with_end,
 )
-from penstock.components.tfrecord.compression import Readable
-from penstock.components.tfrecord.sharding import MIB
 
-_SKIPPED_BYTES = MIB
-_LINE_END = re.compile(rb"\r\n?|\n")
 _BROKEN_QUOTE = (
     "unbalanced quote: the field that opens here is not closed by a quote that a delimiter or a "
     "line end follows; a quote within a quoted field must be doubled"
@@ -73,47 +65,35 @@ class CsvSplitter(Splitter):
     """Splits delimited text into blocks of `block_bytes`, larger if one row is."""
 
     blank = b"\r\n"
+    ends_at_cr = True
 
     def __init__(self, delimiter: str, *, block_bytes: int, max_row_bytes: int) -> None:
         self._pattern = _RowPattern(delimiter)
         self._delimiter = delimiter.encode()
-        self._block_bytes = min(block_bytes, max_row_bytes)
+        self._block_bytes = block_bytes
         self._max_row_bytes = max_row_bytes
         # bool [256]: bytes that may stand before an opening quote or after a closing one.
         self._beside_quote = np.zeros(256, np.bool_)
         self._beside_quote[[ord(delimiter), LF, CR, QUOTE]] = True
 
-    def split(
-        self, stream: Readable, start: int, end: int, path: str, *, first_bytes: int | None = None
-    ) -> Iterator[RowBlock]:
-        """Yields blocks of rows; see `Splitter`. A line that is too long is a block, cut short."""
-        offset, buffer = start, b""
-        window = min(first_bytes or self._block_bytes, self._block_bytes)
-        while offset < end:
-            buffer += read_exactly(stream, min(window, end - offset) - len(buffer), path)
-            if has_ended(stream):
-                end = offset + len(buffer)
-            last = offset + len(buffer) == end
-            blocks: Sequence[RowBlock] = self._blocks(buffer, offset, last=last)
-            if not blocks and len(buffer) >= self._max_row_bytes:
-                if buffer.endswith(b"\r") and not last:
-                    window = len(buffer) + 1  # For the second half of CRLF.
-                    continue
-                first = self._first_row(buffer, offset)
-                if first.broken_at is None or len(first.data) == len(buffer):
-                    next_line, rest = _skip_line(stream, offset + len(buffer), end, path)
-                    data = buffer[:KEPT_BYTES]
-                    left_out = next_line - offset - len(data)
-                    yield RowBlock(offset, data, 1, broken_at=0, left_out=left_out)
-                    offset, buffer, window = next_line, rest, self._block_bytes
-                    continue
-                blocks = [first]
-            yield from blocks
-            if blocks:
-                used = blocks[-1].end - offset
-                offset, buffer, window = offset + used, buffer[used:], self._block_bytes
-            else:
-                window = min(2 * window, self._max_row_bytes)
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return min(self._block_bytes, self._max_row_bytes), self._max_row_bytes
+
+    def blocks(self, buffer: bytes, offset: int, *, last: bool) -> list[RowBlock]:
+        """Returns blocks without gaps, each of good rows or of one broken row."""
+        if b'"' not in buffer:
+            data = buffer if last else buffer[: _last_line_end(buffer)]
+            return [RowBlock(offset, data, count_lines(data))] if data else []
+        ends = self._ends_by_parity(buffer, last=last)
+        if ends is not None:
+            data = buffer[: ends[-1]] if len(ends) else b""
+            return [RowBlock(offset, data, len(ends), True, ends)] if data else []
+        return self._blocks_by_pattern(buffer, offset, last=last)
+
+    def row_of_long(self, buffer: bytes, offset: int) -> RowBlock | None:
+        row = self._first_row(buffer, offset)
+        return None if row.broken_at is None or len(row.data) == len(buffer) else row
 
     def first_row(self, data: bytes, *, last: bool) -> RowBlock | None:
         row = self._first_row(data, 0)
@@ -147,17 +127,6 @@ class CsvSplitter(Splitter):
         end = np.array([match.end()], np.int64)
         broken_at = match.start(1) if match.lastindex else None
         return RowBlock(offset, match[0], 1, quoted=True, ends=end, broken_at=broken_at)
-
-    def _blocks(self, buffer: bytes, offset: int, *, last: bool) -> list[RowBlock]:
-        """Returns blocks without gaps, each of good rows or of one broken row."""
-        if b'"' not in buffer:
-            data = buffer if last else buffer[: _last_line_end(buffer)]
-            return [RowBlock(offset, data, count_lines(data))] if data else []
-        ends = self._ends_by_parity(buffer, last=last)
-        if ends is not None:
-            data = buffer[: ends[-1]] if len(ends) else b""
-            return [RowBlock(offset, data, len(ends), True, ends)] if data else []
-        return self._blocks_by_pattern(buffer, offset, last=last)
 
     def _ends_by_parity(self, buffer: bytes, *, last: bool) -> np.ndarray | None:
         """Returns the ends of the rows, int64; None if a quote is not at the edge of a field.
@@ -218,19 +187,6 @@ class CsvSplitter(Splitter):
             )
             start = end
         return blocks
-
-
-def _skip_line(stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:
-    while start < end:
-        part = read_exactly(stream, min(_SKIPPED_BYTES, end - start), path)
-        if has_ended(stream):
-            end = start + len(part)
-        if part.endswith(b"\r") and start + len(part) < end:
-            part += read_exactly(stream, 1, path)  # The second half of CRLF.
-        if match := _LINE_END.search(part):
-            return start + match.end(), part[match.end() :]
-        start += len(part)
-    return end, b""
 
 
 def _last_line_end(buffer: bytes) -> int:

@@ -4,8 +4,9 @@ A line ends at LF, CRLF or a lone CR. A row is one line, or several lines if lin
 quotes (`csv/splitter.py`).
 """
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -14,10 +15,13 @@ import numpy as np
 from penstock.components.errors import DataError
 from penstock.components.sources.base import RejectedRow
 from penstock.components.tfrecord.compression import Readable
+from penstock.components.tfrecord.sharding import MIB
 
 LF, CR, QUOTE = b'\n\r"'
 # Number of bytes of an overlong line that quarantine keeps.
 KEPT_BYTES = 4096
+_SKIPPED_BYTES = MIB
+_LINE_END, _LINE_FEED = re.compile(rb"\r\n?|\n"), re.compile(rb"\n")
 
 
 class RowPlace(NamedTuple):
@@ -95,23 +99,81 @@ class Splitter(ABC):
 
     Attributes:
         blank: Bytes that a blank row consists of; None for white space.
+        ends_at_cr: Whether a lone CR ends a line, as LF and CRLF do.
     """
 
     blank: ClassVar[bytes | None]
+    ends_at_cr: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, int]:
+        """Returns the usual size of a block, and the size at which a row is too long."""
 
     @abstractmethod
+    def blocks(self, buffer: bytes, offset: int, *, last: bool) -> Sequence[RowBlock]:
+        """Returns the whole rows at the beginning of a buffer, without gaps; all rows if `last`."""
+
+    def row_of_long(self, buffer: bytes, offset: int) -> RowBlock | None:
+        """Returns the first row of a buffer of the largest size without a whole row, if it ends."""
+        del buffer, offset
+        return None
+
+    @abstractmethod
+    def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
+        """Returns the only row of a broken block."""
+
     def split(
         self, stream: Readable, start: int, end: int, path: str, *, first_bytes: int | None = None
     ) -> Iterator[RowBlock]:
         """Yields the rows of a file from byte `start`, where `stream` stands, up to `end`.
 
         Both are starts of rows, or `end` is the end of the file (or beyond it, if that is unknown;
-        see `has_ended`). `first_bytes` is the size of the first read, for a look at a few rows.
+        see `has_ended`). `first_bytes` is the size of the first read, for a look at a few rows. A
+        line that is too long is a block, cut short.
         """
+        usual, most = self.sizes
+        offset, buffer, window = start, b"", min(first_bytes or usual, usual)
+        while offset < end:
+            buffer += read_exactly(stream, min(window, end - offset) - len(buffer), path)
+            if has_ended(stream):
+                end = offset + len(buffer)
+            last = offset + len(buffer) == end
+            blocks = self.blocks(buffer, offset, last=last)
+            if not blocks and len(buffer) < most:
+                window = min(2 * window, most)
+                continue
+            if not blocks and self._may_end_in_crlf(buffer, last=last):
+                window = len(buffer) + 1
+                continue
+            if not blocks and (row := self.row_of_long(buffer, offset)):
+                blocks = [row]
+            if blocks:
+                buffer = buffer[blocks[-1].end - offset :]
+            else:
+                data = buffer[:KEPT_BYTES]
+                next_line, buffer = self._skip_line(stream, offset + len(buffer), end, path)
+                left_out = next_line - offset - len(data)
+                blocks = [RowBlock(offset, data, 1, broken_at=0, left_out=left_out)]
+            yield from blocks
+            offset, window = blocks[-1].end, usual
 
-    @abstractmethod
-    def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
-        """Returns the only row of a broken block."""
+    def _may_end_in_crlf(self, buffer: bytes, *, last: bool) -> bool:
+        return self.ends_at_cr and buffer.endswith(b"\r") and not last
+
+    def _skip_line(self, stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:
+        """Returns where the next line begins, and what was read of it."""
+        line_end = _LINE_END if self.ends_at_cr else _LINE_FEED
+        while start < end:
+            part = read_exactly(stream, min(_SKIPPED_BYTES, end - start), path)
+            if has_ended(stream):
+                end = start + len(part)
+            if self._may_end_in_crlf(part, last=start + len(part) >= end):
+                part += read_exactly(stream, 1, path)
+            if match := line_end.search(part):
+                return start + match.end(), part[match.end() :]
+            start += len(part)
+        return end, b""
 
 
 def read_exactly(stream: Readable, size: int, path: str) -> bytes:
