@@ -165,8 +165,8 @@ def _differences(file: HashingStream, rows: int | None, shard: Shard, noun: str)
         yield f"{rows:,} {noun}, the manifest says {shard.rows:,}{fewer}"
     if held.size != shard.bytes:
         yield f"{held.size:,} bytes, the manifest says {shard.bytes:,}"
-    elif held.sha256.hex() != shard.sha256:
+    elif held.digest.hex() != shard.sha256:
         yield (
-            f"sha256 {held.sha256.hex()[:16]}..., the manifest says {shard.sha256[:16]}...; "
+            f"sha256 {held.digest.hex()[:16]}..., the manifest says {shard.sha256[:16]}...; "
             "the content was altered"
         )

@@ -38,7 +38,7 @@ _SECONDS_BETWEEN_COUNTS = 0.2
 _SECONDS_KEPT = 20.0
 
 
-class _Rows(int):
+class _RowCount(int):
     """Number of rows that a task has processed since its process last sent a count."""
 
 
@@ -72,7 +72,7 @@ def run_in_processes(
             for connection in wait([*running]):
                 process, number = running[connection]  # type: ignore[index]
                 answer = process.receive()
-                if isinstance(answer, _Rows):
+                if isinstance(answer, _RowCount):
                     activity.advance(answer)
                     continue
                 if isinstance(answer, Exception):
@@ -227,7 +227,7 @@ class _RowSender:
 
     def flush(self) -> None:
         if self._rows:
-            self._driver.send(_Rows(self._rows))
+            self._driver.send(_RowCount(self._rows))
         self._rows = 0
         self._next_send = time.monotonic() + _SECONDS_BETWEEN_COUNTS
 

@@ -175,7 +175,7 @@ def _line(file: str) -> bytes:
     # If a store tells an object's version, its content need not be read here.
     version = file.sure_version if isinstance(file, RemoteFile) else None
     try:
-        version = version or hash_file(file).sha256.hex()
+        version = version or hash_file(file).digest.hex()
     except DataError as error:  # some kinds reject a file that may not be read, and go on
         if not isinstance(error.__cause__, PermissionError):
             raise

@@ -37,9 +37,12 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
 
 
 class Content(NamedTuple):
-    """Digest and size in bytes of a file as it was read, and its `file_state` before reading."""
+    """Digest and size in bytes of a file as it was read, and its `file_state` before reading.
 
-    sha256: bytes
+    The digest is the sha256 of the file, or that of its cells' digests (`tree_digest`).
+    """
+
+    digest: bytes
     size: int
     state: int
 
@@ -143,7 +146,7 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
         now = file_state(stream)
         if now == content.state or isinstance(path, RemoteFile):
             return
-        if content.sha256 not in _digests_of(path, now):
+        if content.digest not in _digests_of(path, now):
             raise DataError(
                 f"{path}: its content was changed since it was opened first; start again"
             )
@@ -156,4 +159,4 @@ def _digests_of(path: str, state: int) -> tuple[bytes, bytes]:
     with open_data(path) as file:
         size, plain = file_size(file), HashingStream(file)
         by_cell = CellStream(plain, 0, size).digests()
-        return plain.content().sha256, tree_digest(by_cell)
+        return plain.content().digest, tree_digest(by_cell)

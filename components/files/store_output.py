@@ -184,7 +184,7 @@ def create(address: str, file: Path) -> None:
 
 def _is_equal(address: str, file: Path) -> bool:
     try:
-        return hash_file(remote_file(address)).sha256 == hash_file(str(file)).sha256
+        return hash_file(remote_file(address)).digest == hash_file(str(file)).digest
     except TriesFailedError:
         raise
     except DataError:  # the file was changed while it was read

@@ -45,5 +45,5 @@ def folder_digest(folder: str) -> str:
     root = Path(folder)
     for file in sorted(path for path in root.rglob("*") if path.is_file()):
         name = file.relative_to(root).as_posix().encode()
-        total.update(name + b"\0" + hash_file(str(file)).sha256)
+        total.update(name + b"\0" + hash_file(str(file)).digest)
     return total.hexdigest()

@@ -119,7 +119,7 @@ def _from_manifest(
 def _from_folder(folder: Path) -> RowSplit:
     files = find(str(folder), SHARDS).files
     shards = (
-        Shard(file, rows, os.path.getsize(file), hash_file(file).sha256.hex())
+        Shard(file, rows, os.path.getsize(file), hash_file(file).digest.hex())
         for file, rows in zip(files, check_unlisted(files), strict=True)
     )
     return RowSplit(folder.name.removeprefix(split_dir("")), files, tuple(shards), read_examples)
@@ -148,7 +148,7 @@ def read_payloads(
         while stream.read(CHUNK_BYTES):
             pass
     # The shard may have been replaced after the check of the manifest.
-    if (found := stream.content().sha256.hex()) != shard.sha256:
+    if (found := stream.content().digest.hex()) != shard.sha256:
         raise DataError(altered(file, found, shard))
     if isinstance(file, RemoteFile):
         Path(path).unlink(missing_ok=True)

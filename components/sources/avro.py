@@ -105,7 +105,7 @@ def open_avro(inputs: Sequence[str], options: Avro, spread: Spread) -> StagedSou
         StagedSource(
             kind="avro",
             columns=columns,
-            fingerprint=fingerprint("avro", [(one.path, one.content.sha256) for one in scanned]),
+            fingerprint=fingerprint("avro", [(one.path, one.content.digest) for one in scanned]),
             rows=sum(one.rows for one in scanned),
             files=listing.files,
             input_bytes=sum(one.content.size for one in scanned),

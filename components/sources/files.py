@@ -82,7 +82,7 @@ class FileSource(Source, Generic[FileT]):
         """Returns the source of a listing's scanned files; `fields` are its other attributes."""
         return cls(
             kind=kind,
-            fingerprint=fingerprint(kind, [(file.path, file.content.sha256) for file in files]),
+            fingerprint=fingerprint(kind, [(file.path, file.content.digest) for file in files]),
             rows=sum(file.rows for file in files),
             files=listing.files,
             input_bytes=sum(file.content.size for file in files),

@@ -103,7 +103,7 @@ def _stage_file(
     with workspace.new_try() as folder:
         path = str(folder / name)
         _write(path, iter(groups))
-        file, digest = inspect_parquet(path), hash_file(path).sha256
+        file, digest = inspect_parquet(path), hash_file(path).digest
         workspace.take(folder)
     path = workspace.place(name)
     fields = {**vars(file), "path": path, "content": Content(digest, *look(path))}

@@ -109,7 +109,7 @@ class FileList(ScannedFile):
             paths=tuple(file.path for file in files),
             names=pa.array([os.fsencode(file.name) for file in files], pa.binary()),
             sizes=sizes,
-            digests=pa.array([one.sha256 for one in contents], pa.binary()),
+            digests=pa.array([one.digest for one in contents], pa.binary()),
             states=np.array([one.state for one in contents], np.int64),
             rejected=tuple(rejected),
             **fields,
@@ -256,7 +256,7 @@ def open_whole_files(
             rejected[file.path] = found
         else:
             kept[file] = found
-            digest.update(b"\0" + os.fsencode(file.name) + b"\0" + found.sha256)
+            digest.update(b"\0" + os.fsencode(file.name) + b"\0" + found.digest)
     rows = tuple(rejected_file(path, reason) for path, reason in rejected.items())
     for row in rows:
         digest.update(b"\0rejected\0" + os.fsencode(str(row)))

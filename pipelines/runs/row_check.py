@@ -320,4 +320,4 @@ def _shard(uri: str, name: str) -> Shard:
         while hashed.read(CHUNK_BYTES):
             pass
         content = hashed.content()
-    return Shard(name, rows, content.size, content.sha256.hex())
+    return Shard(name, rows, content.size, content.digest.hex())

@@ -240,7 +240,7 @@ def _fingerprint(listed: ImageList, options: Images) -> str:
         digest.update(b"\0" + name + b"\0" + content)
     given = [path for path in (options.labels_file, options.class_names_file) if path]
     for file in map(_scan, given):
-        digest.update(b"\0labels\0" + file.sha256)
+        digest.update(b"\0labels\0" + file.digest)
     for row in listed.rejected:
         if row.file not in given:
             digest.update(b"\0rejected\0" + os.fsencode(str(row)))

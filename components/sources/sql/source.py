@@ -1,4 +1,4 @@
-"""Rows of a database as a `Source`: one query in one transaction, whose rows are staged as Parquet.
+"""Rows of a database as a `Source`: one query in one transaction, staged as Parquet.
 
 The query is read once, from its first row to its last. Whatever ends it before, nothing is left.
 """
@@ -39,7 +39,7 @@ _FETCH_ROWS = 1024
 # Workers divide the rows at no more places than this, for the same shards whatever the parts.
 _MOST_PLACES = 4096
 
-Rows = Sequence[Sequence[Any]]
+Fetched = Sequence[Sequence[Any]]
 
 
 def open_sql(inputs: Sequence[str], options: Sql, spread: Spread) -> StagedSource:
@@ -135,22 +135,22 @@ def _names(database: Database, result: CursorResult) -> tuple[str, ...]:
     return names
 
 
-def _chunks(result: CursorResult) -> Iterator[Rows]:
+def _chunks(result: CursorResult) -> Iterator[Fetched]:
     wanted = FIRST_BATCH_ROWS
     while rows := result.fetchmany(wanted):
         yield rows
         wanted = next_batch_rows(wanted, _bytes(rows) // len(rows), _FETCH_ROWS)
 
 
-def _bytes(rows: Rows) -> int:
+def _bytes(rows: Fetched) -> int:
     return sum(len(value) for row in rows for value in row if isinstance(value, (str, bytes, list)))
 
 
 def _sample(
-    chunks: Iterator[Rows], names: Sequence[str], most: int
-) -> tuple[list[Rows], list[Feature]]:
+    chunks: Iterator[Fetched], names: Sequence[str], most: int
+) -> tuple[list[Fetched], list[Feature]]:
     """Returns the first chunks, of about `most` rows, and the types of the columns in them."""
-    sample, sampled, rows, size = ValueSample(), list[Rows](), 0, 0
+    sample, sampled, rows, size = ValueSample(), list[Fetched](), 0, 0
     for chunk in chunks:
         sampled.append(chunk)
         for row in chunk[: most - rows]:
@@ -163,7 +163,7 @@ def _sample(
 
 
 def _converted(
-    chunks: Iterable[Rows], names: Sequence[str], columns: Sequence[Column], non_finite: str
+    chunks: Iterable[Fetched], names: Sequence[str], columns: Sequence[Column], non_finite: str
 ) -> Iterator[pa.RecordBatch]:
     """Yields rows to stage, of those columns that the source has."""
     wanted = {column.name for column in columns}
@@ -232,5 +232,5 @@ def _fingerprint(options: Sql, names: Sequence[str], files: Sequence[StagedFile]
     picked = [options.query, options.table, sorted(options.bound_params().items()), list(names)]
     digest = hashlib.sha256(b"sql\0" + json.dumps(picked).encode())
     for file in files:
-        digest.update(file.content.sha256)
+        digest.update(file.content.digest)
     return digest.hexdigest()

@@ -46,5 +46,5 @@ class SqliteDatabase(Database):
         """Returns a digest of the file, with all its tables, and of its write-ahead log."""
         digest = hashlib.sha256()
         for path in filter(os.path.exists, (self.path, self.path + "-wal")):
-            digest.update(hash_file(path).sha256)
+            digest.update(hash_file(path).digest)
         return digest.hexdigest()

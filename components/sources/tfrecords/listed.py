@@ -47,8 +47,8 @@ def require_listed(files: Iterable[ScannedFile], shards: Mapping[str, Shard]) ->
     """Raises DataError if the digest of a scanned file differs from its manifest's."""
     for file in files:
         shard = shards.get(identity(file.path))
-        if shard and shard.sha256 != file.content.sha256.hex():
-            raise DataError(altered(file.path, file.content.sha256.hex(), shard))
+        if shard and shard.sha256 != file.content.digest.hex():
+            raise DataError(altered(file.path, file.content.digest.hex(), shard))
 
 
 def _remote_shards(

@@ -190,7 +190,7 @@ def _copied(files: InputFiles, folder: str) -> tuple[str, ...]:
     for number, file in enumerate(files.files):
         copies.append(posixpath.join(folder, str(number)))
         tf.io.gfile.copy(file, copies[-1])
-        found = hash_file(copies[-1]).sha256.hex()
+        found = hash_file(copies[-1]).digest.hex()
         if files.sha256 and found != files.sha256[number]:
             raise DataError(altered(file, found, Shard(file, 0, 0, files.sha256[number])))
     return tuple(copies)

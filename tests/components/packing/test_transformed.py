@@ -165,6 +165,6 @@ def test_rows_that_grow_in_the_graph_come_in_smaller_batches(tmp_path, monkeypat
 
     monkeypatch.setattr(transformed, "load_transform", lambda saved_model: None)
     monkeypatch.setattr(transformed, "_loaded", lambda graph, loader: widened)
-    shard = SimpleNamespace(rows=700, sha256=hash_file(str(path)).sha256.hex())
+    shard = SimpleNamespace(rows=700, sha256=hash_file(str(path)).digest.hex())
     batches = transformed.TransformedRows("")(str(path), shard)
     assert [batch.num_rows for batch in batches] == [256, *[63] * 7, 3]
