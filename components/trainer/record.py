@@ -14,7 +14,7 @@ from penstock.components.trainer.options import EarlyStop
 from penstock.components.trainer.utilisation.verdict import Speed, verdict
 
 RECORD_NAME = "training.json"
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,7 @@ class TrainingRecord:
         return _weighted([(e.seconds_per_step, e.steps) for e in self.epochs])
 
     def to_json(self) -> str:
-        summary = {
-            "seconds_per_step": self.seconds_per_step,
-            "examples_per_second": self.examples_per_second,
-        }
-        return json.dumps({"version": RECORD_VERSION, **asdict(self), **summary}, indent=1) + "\n"
+        return json.dumps({"version": RECORD_VERSION, **asdict(self)}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str, path: str) -> "TrainingRecord":
@@ -83,20 +79,29 @@ class TrainingRecord:
             raw = json.loads(text)
             if raw.pop("version") != RECORD_VERSION:
                 raise DataError(f"{path}: a training record of another version; train again")
-            for name in ("seconds_per_step", "examples_per_second"):
-                raw.pop(name)
             return from_record(cls, raw)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: not a training record ({error!r})") from error
 
 
 def write_training_record(directory: str | os.PathLike[str], record: TrainingRecord) -> None:
-    write_record(posixpath.join(os.fspath(directory), RECORD_NAME), record.to_json())
+    """Writes the record of a ModelRun atomically, and creates its folder if necessary."""
+    import tensorflow as tf
+
+    path = posixpath.join(os.fspath(directory), RECORD_NAME)
+    tf.io.gfile.makedirs(posixpath.dirname(path))
+    with tf.io.gfile.GFile(f"{path}.tmp", "w") as file:
+        file.write(record.to_json())
+    tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
 
 
 def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
     path = posixpath.join(os.fspath(directory), RECORD_NAME)
-    return TrainingRecord.from_json(read_record(path), path)
+    try:
+        text = Path(local_path(path)).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise DataError(f"{directory}: no {RECORD_NAME}; the training did not end") from error
+    return TrainingRecord.from_json(text, path)
 
 
 def _weighted(pairs: Sequence[tuple[float | None, float]]) -> float | None:
@@ -122,22 +127,3 @@ def should_stop(epochs: Sequence[EpochRecord], rule: EarlyStop) -> bool:
     best = best_epoch(epochs, rule)
     since = epochs[-1].epoch - best.epoch if best else len(epochs)
     return since >= rule.patience_epochs
-
-
-def write_record(path: str, text: str) -> None:
-    """Writes a record of a ModelRun atomically, and creates its folder if necessary."""
-    import tensorflow as tf
-
-    tf.io.gfile.makedirs(posixpath.dirname(path))
-    temporary = f"{path}.tmp"
-    with tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(text)
-    tf.io.gfile.rename(temporary, path, overwrite=True)
-
-
-def read_record(path: str) -> str:
-    try:
-        return Path(local_path(path)).read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        directory, name = posixpath.split(path)
-        raise DataError(f"{directory}: no {name}; the training did not end") from error

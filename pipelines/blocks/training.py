@@ -4,6 +4,7 @@ The best constant is the share of each class, or the mean of the labels. It is c
 evaluation rows, so no other constant is harder to beat.
 """
 
+import importlib
 import json
 import math
 import os
@@ -15,10 +16,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from tfx.components.trainer.fn_args_utils import FnArgs
-from tfx.utils import import_utils
 
 from penstock.components import activity
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.memory import release_memory
 from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
@@ -79,9 +79,7 @@ def train_and_compare(
         resume_dir=resume_dir(
             fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
         ),
-        callbacks=import_utils.import_func_by_path(options.callbacks)()
-        if options.callbacks
-        else (),
+        callbacks=callbacks_of(options.callbacks),
     )
     if not trained.is_chief:
         return None
@@ -98,6 +96,21 @@ def train_and_compare(
     if options.must_beat:
         require_beaten(compared, options.must_beat)
     return trained
+
+
+def callbacks_of(path: str | None) -> Sequence[keras.callbacks.Callback]:
+    """Returns what the function at a dotted path returns; none for no path."""
+    if path is None:
+        return ()
+    module, _, name = path.rpartition(".")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (AttributeError, ImportError, ValueError) as error:
+        raise UsageError(
+            f"callbacks: {path!r} must be package.module.function, without arguments, of Keras "
+            f"callbacks ({short_error(error)})"
+        ) from error
+    return function()
 
 
 def compare_with_baseline(

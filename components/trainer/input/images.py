@@ -107,8 +107,8 @@ class ImageInput(Input):
         images = parallel_map(_records(files, self.options), parse)
         return self._labelled(images.batch(batch_size))
 
-    def _columns(self, split: str) -> tuple[InputFiles, int, bool]:
-        return find_input(self.source, split=split), 2, True
+    def _files(self, split: str) -> InputFiles:
+        return find_input(self.source, split=split)
 
     def _stored(self, files: InputFiles) -> StoredImages:
         label_spec = self._label_spec()

@@ -160,7 +160,7 @@ class Input(ABC):
 
     def steps_per_epoch(self, *, split: str = "train") -> int:
         """Returns the number of training steps after which every row was seen at least once."""
-        rows = sum(self._columns(split)[0].counted())
+        rows = sum(self._files(split).counted())
         return max(1, -(-rows // self.options.batch_size))
 
     @abstractmethod
@@ -175,8 +175,7 @@ class Input(ABC):
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset: ...
 
     @abstractmethod
-    def _columns(self, split: str) -> tuple[InputFiles, int, bool]:
-        """Returns files, number of features read, and whether all of them have a fixed length."""
+    def _files(self, split: str) -> InputFiles: ...
 
     def misfit(self, split: str) -> str | None:
         """Returns a message on the first record that cannot be parsed, if the kind can find it."""
@@ -199,7 +198,7 @@ class Input(ABC):
 def rows_in(dataset: tf.data.Dataset) -> int | None:
     """Returns the number of rows in the files of an `Input`'s dataset; None if it is not known."""
     data, split = getattr(dataset, _ORIGIN, (None, ""))
-    return data and data._columns(split)[0].rows
+    return data and data._files(split).rows
 
 
 def damage_in(*datasets: tf.data.Dataset | None) -> str | None:

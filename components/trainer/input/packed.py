@@ -107,10 +107,8 @@ class PackedInput(Input):
         batches = parallel_map(begins, lambda begin: features(pick, begin, None))
         return tuned(batches, self.options, has_texts=rows.has_texts)
 
-    def _columns(self, split: str) -> tuple[InputFiles, int, bool]:
-        files, layout = find_packed(self.source, split=split)
-        has_lists = any(column.storage == "list" for column in layout.columns)
-        return files, len(layout.columns), not has_lists
+    def _files(self, split: str) -> InputFiles:
+        return find_packed(self.source, split=split)[0]
 
     def _wanted(self, layout: PackedLayout) -> frozenset[str]:
         names = [column.name for column in layout.columns]

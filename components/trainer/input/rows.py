@@ -103,9 +103,8 @@ class RowInput(Input):
         batches = parallel_map(_blocks(files, self.options).rebatch(batch_size), parse)
         return tuned(batches, self.options)
 
-    def _columns(self, split: str) -> tuple[InputFiles, int, bool]:
-        fixed_length = not _varying(self._features)
-        return find_input(self.source, split=split), len(self._features), fixed_length
+    def _files(self, split: str) -> InputFiles:
+        return find_input(self.source, split=split)
 
     def misfit(self, split: str) -> str | None:
         """Returns a message on the first record that does not fit the spec, without a label say."""

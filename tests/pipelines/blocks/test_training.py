@@ -1,19 +1,24 @@
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.blocks import training
+from penstock.pipelines.blocks.config import TableConfig
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import (
+    callbacks_of,
     compare_with_baseline,
     require_beaten,
+    train_and_compare,
     write_baseline,
 )
+from penstock.pipelines.blocks.training_options import read_options, training_options
 
 LEFT = Target("left", "binary", classes=("no", "yes"))
 PRICE = Target("price", "regression")
@@ -27,6 +32,43 @@ def model_of(function):
 
 def data(labels):
     return tf.data.Dataset.from_tensor_slices(({"x": X}, labels)).batch(3)
+
+
+SEEN = []
+
+
+def my_callbacks():
+    """What a user's config names; see the test below."""
+    return [keras.callbacks.LambdaCallback(on_epoch_end=lambda n, logs: SEEN.append(n))]
+
+
+def test_callbacks_of_the_config_see_the_training(tmp_path):
+    config = TableConfig(callbacks=f"{__name__}.my_callbacks", must_beat=None)
+    config = replace(config, train=replace(config.train, max_steps=4, steps_per_epoch=2))
+    custom = json.loads(
+        json.dumps(training_options(config, "penstock.pipelines.taxi.model.run_fn"))
+    )
+    fn_args = SimpleNamespace(
+        custom_config=custom, base_model=None, transform_graph_path=None, train_files=["x"],
+        model_run_dir=str(tmp_path / "run/1"),
+    )  # fmt: skip
+    rows = data(np.array([[0], [0], [0], [1]]))
+    rows_in = SimpleNamespace(train=lambda start: rows.repeat(), eval=lambda: rows)
+
+    def build_model():
+        x = keras.Input((1,), name="x")
+        model = keras.Model({"x": x}, keras.layers.Dense(1, activation="sigmoid")(x))
+        model.compile("sgd", "binary_crossentropy", jit_compile=False)
+        return model
+
+    train_and_compare(fn_args, [LEFT], read_options(custom), build_model, rows_in, rows_in)
+    assert SEEN == [0, 1]
+
+
+@pytest.mark.parametrize("path", ["nowhere.callbacks", f"{__name__}.nothing", "name"])
+def test_callbacks_that_do_not_exist_are_named(path):
+    with pytest.raises(UsageError, match=f"callbacks: '{path}' must be package.module.function"):
+        callbacks_of(path)
 
 
 def test_good_model_beats_the_class_shares():
