@@ -165,13 +165,13 @@ def contend(name: str, folder: Path) -> dict[str, Any]:
         summary = penstock.run(".", {"must_beat": None})
     finally:
         os.chdir(home)
-    [beaten] = summary.baseline
+    [beaten] = summary.rivals
     losses = {rival.name: rival.loss for rival in beaten.rivals}
     return {
         "rows": look.rows,
         "columns": len(look.columns),
         "task": look.roles.targets[0].task,
-        "constant": beaten.baseline,
+        "constant": beaten.constant_loss,
         **losses,
         "network": beaten.model,
         "seconds": time.process_time() - began,

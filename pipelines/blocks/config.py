@@ -136,7 +136,7 @@ class PipelineConfig:
             `.keras` file, whose shapes must all be equal; None starts from random weights.
         serving: Requests that a model must answer before it is pushed.
         kserve: KServe service that gets a pushed model as its next revision.
-        must_beat: Baseline that the model must beat on the evaluation rows, or the run stops: the
+        must_beat: Model that the model must beat on the evaluation rows, or the run stops: the
             best constant, a linear model or boosted trees; None only reports the comparison.
         model_card: Statements about the model that only its authors can make, for the report.
         parameters: Dotted names of options that a run on Kubeflow may change; by default the data,

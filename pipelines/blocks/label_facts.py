@@ -34,7 +34,7 @@ class LabelFacts:
         return [self.rows / (present * count) if count else 0.0 for count in self.class_counts]
 
     @property
-    def baseline_loss(self) -> float:
+    def constant_loss(self) -> float:
         """Loss of the best constant: entropy of the class shares, or variance of the labels."""
         if not self.class_counts:
             return self.deviation**2

@@ -121,7 +121,7 @@ def training_pipeline(
     # Model that gives the initial weights
     base = [base_model(training_examples)] if config.start_from == BLESSED else []
 
-    # Model; ModelRun with training.json, baseline.json and TensorBoard logs
+    # Model; ModelRun with training.json, rivals.json and TensorBoard logs
     trainer = Trainer(
         run_fn=run_fn,
         examples=training_examples,

@@ -24,14 +24,14 @@ from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.loop import Trained, train
-from penstock.pipelines.blocks.baselines import MAX_ROWS, cross_validated, predict_baselines
 from penstock.pipelines.blocks.label_facts import label_facts
+from penstock.pipelines.blocks.rivals import MAX_ROWS, cross_validated, predict_rivals
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training_options import TrainingOptions
-from penstock.pipelines.runs.baseline import (
-    BASELINE_NAME,
+from penstock.pipelines.runs.rivals import (
     CONSTANT,
     LINEAR,
+    RIVALS_NAME,
     TREES,
     Beaten,
     Rival,
@@ -84,10 +84,10 @@ def train_and_compare(
     if not trained.is_chief:
         return None
     release_memory()
-    compared = compare_with_baseline(
+    compared = compare_with_rivals(
         trained.model, eval_rows, targets, fitting_input.eval() if fitting_input else None
     )
-    write_baseline(fn_args.model_run_dir, compared)
+    write_rivals(fn_args.model_run_dir, compared)
     for one in compared:
         if not one.beats(LINEAR):
             activity.tell(f"the model does not beat a linear one: {one}", is_milestone=True)
@@ -113,7 +113,7 @@ def callbacks_of(path: str | None) -> Sequence[keras.callbacks.Callback]:
     return function()
 
 
-def compare_with_baseline(
+def compare_with_rivals(
     model: keras.Model,
     eval_data: tf.data.Dataset,
     targets: Sequence[Target],
@@ -200,7 +200,7 @@ def _compared(
         share = facts.class_counts[most] / facts.rows
         metric, constant = "cross-entropy", f"{target.classes[most]!r} with {share:.3f}"
     return Beaten(
-        target.name, metric, float(losses.mean()), facts.baseline_loss, constant, facts.rows,
+        target.name, metric, float(losses.mean()), facts.constant_loss, constant, facts.rows,
         target.label, target.classes, rivals, facts.class_counts,
         _found(target, y, tested.outputs[target.label]),
     )  # fmt: skip
@@ -218,7 +218,7 @@ def _found(target: Target, y: np.ndarray, p: np.ndarray) -> tuple[int, ...]:
 def _rivals(target: Target, losses: np.ndarray, tested: _Rows, fitted: _Rows) -> tuple[Rival, ...]:
     """Returns the losses of the other models; `losses` has the model's loss of each tested row."""
     y = tested.labels[target.label]
-    predicted = predict_baselines(
+    predicted = predict_rivals(
         fitted.features, fitted.labels[target.label], tested.features, target
     )
     folds: dict[str, list[np.ndarray]] = {LINEAR: [], TREES: []}
@@ -243,13 +243,13 @@ def _mean(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(values.std() / math.sqrt(len(values)))
 
 
-def write_baseline(model_run_dir: str, compared: Sequence[Beaten]) -> None:
-    with tf.io.gfile.GFile(os.path.join(model_run_dir, BASELINE_NAME), "w") as file:
+def write_rivals(model_run_dir: str, compared: Sequence[Beaten]) -> None:
+    with tf.io.gfile.GFile(os.path.join(model_run_dir, RIVALS_NAME), "w") as file:
         file.write(json.dumps([asdict(one) for one in compared], indent=1))
 
 
 def require_beaten(compared: Sequence[Beaten], must_beat: str) -> None:
-    """Raises a DataError with all losses unless the model beats the baseline `must_beat`."""
+    """Raises a DataError with all losses unless the model beats the rival `must_beat`."""
     failed = [str(one) for one in compared if not one.beats(must_beat)]
     if failed:
         what = {LINEAR: "a linear model", TREES: "boosted trees"}.get(must_beat, "a constant")

@@ -24,8 +24,8 @@ from penstock.pipelines.reporting.run_facts import (
 )
 from penstock.pipelines.reporting.schema_facts import SchemaRow, schema_of, schema_rows
 from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
-from penstock.pipelines.runs.baseline import Beaten, read_baseline
 from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
+from penstock.pipelines.runs.rivals import Beaten, read_rivals
 from penstock.pipelines.runs.run_note import read_note
 from penstock.pipelines.runs.run_record import RunRecord, is_set, leakage
 from penstock.pipelines.terminal.failures import reason
@@ -50,7 +50,7 @@ class Report:
     anomalies: Sequence[Anomaly] | None
     images: ImageFacts | None
     training: TrainingFacts | None
-    baseline: Sequence[Beaten]
+    rivals: Sequence[Beaten]
     evaluation: EvaluationFacts | None
     model: ModelFacts | None
     card: ModelCard | None
@@ -77,8 +77,8 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         "ExampleStatistics", "statistics", lambda uri: gather_statistics(uri, previous=previous)
     )
     schema = reader.read("Schema", "the schema", schema_of)
-    baseline = reader.read("ModelRun", "the baseline", read_baseline) or ()
-    classes = {one.label: one.classes for one in baseline}
+    rivals = reader.read("ModelRun", "the simple models", read_rivals) or ()
+    classes = {one.label: one.classes for one in rivals}
     evaluation = reader.read(
         "ModelEvaluation", "the evaluation", lambda uri: gather_evaluation(uri, classes)
     )
@@ -93,7 +93,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         anomalies=reader.read("ExampleAnomalies", "anomalies", _anomalies),
         images=reader.read("Examples", "images", gather_images) if data else None,
         training=reader.read("ModelRun", "the training", gather_training),
-        baseline=baseline,
+        rivals=rivals,
         evaluation=evaluation,
         model=model,
         card=read_model_card(note.config),

@@ -22,7 +22,7 @@ from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, EvaluationFacts
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.reporting.training_facts import TrainingFacts
-from penstock.pipelines.runs.baseline import loss_text
+from penstock.pipelines.runs.rivals import loss_text
 from penstock.pipelines.terminal.tables import human_bytes
 
 _TEMPLATES = Path(__file__).parent / "templates"

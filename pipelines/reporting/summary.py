@@ -13,8 +13,8 @@ from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, MISSING, 
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import Report
-from penstock.pipelines.runs.baseline import Beaten
 from penstock.pipelines.runs.ledger import LedgerEntry, ledger_lines, ledger_of
+from penstock.pipelines.runs.rivals import Beaten
 from penstock.pipelines.runs.run_record import is_set, plain_properties, serving_problems
 from penstock.pipelines.terminal.tables import as_html, console, print_table
 
@@ -52,7 +52,7 @@ class RunSummary:
     serving_problems: tuple[str, ...] = ()
     report: str | None = None  # path of the page, or the reason why it is missing
     log: str | None = None
-    baseline: tuple[Beaten, ...] = ()
+    rivals: tuple[Beaten, ...] = ()
     ledger: tuple[LedgerEntry, ...] = ()
     leakage: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # artifacts that cannot be read, and why
@@ -89,7 +89,7 @@ def summarize(facts: Report, report: str | None = None) -> RunSummary:
         pushed=plain_properties(pushed).get("pushed_destination") or None if pushed else None,
         serving_problems=serving_problems(run),
         report=report,
-        baseline=tuple(facts.baseline),
+        rivals=tuple(facts.rivals),
         ledger=ledger_of(run),
         leakage=tuple(facts.leakage),
         missing=tuple(facts.missing),
@@ -106,8 +106,8 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
         out.print(f"leakage     {line}")
     if summary.training:
         _print_training(out, summary.training, summary.bottleneck or "")
-    for beaten in summary.baseline:
-        out.print(f"baseline    {beaten}")
+    for beaten in summary.rivals:
+        out.print(f"rivals      {beaten}")
         if beaten.standing:
             out.print(f"            the model is {beaten.standing}")
         if beaten.missed:

@@ -82,7 +82,7 @@ def _bounds(target: Target, facts: LabelFacts | None) -> tuple[str, float, float
     The threshold lies just above the result of the best constant on the evaluation split: a model
     that is right on one more row passes, the constant does not.
     """
-    if facts is None or not 0 < facts.baseline_loss < math.inf:
+    if facts is None or not 0 < facts.constant_loss < math.inf:
         return None
     if target.task == "regression":
         deviation = facts.deviation * (1 - 1e-4)

@@ -14,14 +14,14 @@ def test_label_facts_mean_and_deviation_far_from_zero():
     values = 1e6 + np.arange(10, dtype=np.float32)
     facts = label_facts([values[:3, None], values[3:, None]], Target("price", "regression"))
     assert facts == LabelFacts(10, pytest.approx(1e6 + 4.5), pytest.approx(math.sqrt(8.25)))
-    assert facts.baseline_loss == pytest.approx(8.25)
+    assert facts.constant_loss == pytest.approx(8.25)
 
 
 def test_label_facts_class_counts_and_weights():
     facts = label_facts([np.array([[0], [0]]), np.array([[0], [1]])], LEFT)
     assert facts.class_counts == (3, 1)
     assert facts.class_weights == pytest.approx([4 / 6, 2])
-    assert facts.baseline_loss == pytest.approx(-0.75 * math.log(0.75) - 0.25 * math.log(0.25))
+    assert facts.constant_loss == pytest.approx(-0.75 * math.log(0.75) - 0.25 * math.log(0.25))
 
 
 def test_label_outside_the_classes_is_refused():

@@ -13,10 +13,10 @@ from penstock.pipelines.blocks.config import TableConfig
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import (
     callbacks_of,
-    compare_with_baseline,
+    compare_with_rivals,
     require_beaten,
     train_and_compare,
-    write_baseline,
+    write_rivals,
 )
 from penstock.pipelines.blocks.training_options import read_options, training_options
 
@@ -72,11 +72,11 @@ def test_callbacks_that_do_not_exist_are_named(path):
 
 
 def test_good_model_beats_the_class_shares():
-    [compared] = compare_with_baseline(
+    [compared] = compare_with_rivals(
         model_of(lambda x: 0.1 + 0.8 * x), data(np.array([[0], [0], [0], [1]])), [LEFT]
     )
     assert compared.model == pytest.approx(-np.log(0.9))
-    assert compared.baseline == pytest.approx(0.5623351)
+    assert compared.constant_loss == pytest.approx(0.5623351)
     assert compared.constant == "'no' with 0.750"
     assert compared.rows == 4
     require_beaten([compared], "constant")
@@ -88,7 +88,7 @@ def test_loss_of_a_sure_model_is_that_of_its_logits_as_in_training():
     model = keras.Model({"x": x}, logit(keras.layers.Rescaling(62.0, -31.0)(x)))
     model.compile(loss="binary_crossentropy")
     rows = data(np.array([[0], [0], [1], [1]]))  # the third is sure and wrong: a logit of -31
-    [compared] = compare_with_baseline(model, rows, [LEFT])
+    [compared] = compare_with_rivals(model, rows, [LEFT])
     assert compared.model == pytest.approx(31 / 4)
     assert compared.model == pytest.approx(model.evaluate(rows, verbose=0), rel=1e-6)
 
@@ -96,7 +96,7 @@ def test_loss_of_a_sure_model_is_that_of_its_logits_as_in_training():
 def test_class_that_the_model_hardly_finds_is_told():
     labels = np.array([[0], [0], [0], [1]] * 100)
     rows = tf.data.Dataset.from_tensor_slices(({"x": np.tile(X, (100, 1))}, labels)).batch(300)
-    [compared] = compare_with_baseline(model_of(lambda x: 0.1 + 0.3 * x), rows, [LEFT])
+    [compared] = compare_with_rivals(model_of(lambda x: 0.1 + 0.3 * x), rows, [LEFT])
     assert (compared.class_rows, compared.found_rows) == ((300, 100), (300, 0))
     assert compared.missed == (
         "the model finds 0.0% of 'yes' (0 of 100 rows); go by its probabilities, or train with "
@@ -106,23 +106,23 @@ def test_class_that_the_model_hardly_finds_is_told():
     assert replace(compared, found_rows=(), class_rows=()).missed == ""
 
 
-def test_baselines_fitted_on_a_part_of_the_rows_say_so(monkeypatch):
+def test_rivals_fitted_on_a_part_of_the_rows_say_so(monkeypatch):
     monkeypatch.setattr(training, "MAX_ROWS", 128)
     x = np.random.default_rng(0).uniform(-1, 1, (500, 1)).astype(np.float32)
     y = (x > 0).astype(np.int64)
     model = keras.Sequential([keras.Input((1,), name="numbers"), keras.layers.Rescaling(0, 0.5)])
     named = keras.Model({"numbers": model.inputs[0]}, model.outputs[0])
     tested = rows_of(x[:100], y[:100])
-    [part] = compare_with_baseline(named, tested, [LEFT], rows_of(x[100:], y[100:]))
+    [part] = compare_with_rivals(named, tested, [LEFT], rows_of(x[100:], y[100:]))
     assert [rival.fitted_rows for rival in part.rivals] == [128, 128]
     assert "(fitted on 128 rows only)" in str(part)
-    [all_] = compare_with_baseline(named, tested, [LEFT], rows_of(x[100:228], y[100:228]))
+    [all_] = compare_with_rivals(named, tested, [LEFT], rows_of(x[100:228], y[100:228]))
     assert [rival.fitted_rows for rival in all_.rivals] == [None, None]
 
 
 def test_model_that_predicts_the_mean_is_refused():
     values = np.array([[1.0], [2.0], [3.0], [6.0]], np.float32)
-    compared = compare_with_baseline(model_of(lambda x: 3 + 0 * x), data(values), [PRICE])
+    compared = compare_with_rivals(model_of(lambda x: 3 + 0 * x), data(values), [PRICE])
     with pytest.raises(DataError) as caught:
         require_beaten(compared, "constant")
     assert str(caught.value) == (
@@ -131,7 +131,7 @@ def test_model_that_predicts_the_mean_is_refused():
     )
 
 
-def test_compare_with_baseline_several_targets(tmp_path):
+def test_compare_with_rivals_several_targets(tmp_path):
     x = keras.Input((1,), name="x")
     colour = Target("colour", "classes", classes=("r", "g", "b"))
     outputs = {
@@ -144,10 +144,10 @@ def test_compare_with_baseline_several_targets(tmp_path):
         "colour_xf": np.array([[0], [0], [0], [1]]),
         "price_xf": np.array([[0.0], [0.0], [0.0], [2.0]]),
     }
-    compared = compare_with_baseline(keras.Model({"x": x}, outputs), data(labels), [colour, PRICE])
+    compared = compare_with_rivals(keras.Model({"x": x}, outputs), data(labels), [colour, PRICE])
     assert [one.beats("constant") for one in compared] == [True, True]
-    write_baseline(str(tmp_path), compared)
-    written = json.loads((tmp_path / "baseline.json").read_text())
+    write_rivals(str(tmp_path), compared)
+    written = json.loads((tmp_path / "rivals.json").read_text())
     assert [(one["target"], one["metric"]) for one in written] == [
         ("colour", "cross-entropy"),
         ("price", "mean squared error"),
@@ -164,7 +164,7 @@ def test_comparison_fits_linear_model_and_trees_on_the_training_rows():
     y = (np.abs(x) > 0.5).astype(np.int64)  # no line divides it, two cuts do
     model = keras.Sequential([keras.Input((1,), name="numbers"), keras.layers.Rescaling(0, 0.5)])
     named = keras.Model({"numbers": model.inputs[0]}, model.outputs[0])
-    [compared] = compare_with_baseline(
+    [compared] = compare_with_rivals(
         named, rows_of(x[600:], y[600:]), [LEFT], rows_of(x[:600], y[:600])
     )
     linear, trees = compared.rivals
@@ -185,7 +185,7 @@ def test_training_rows_too_few_or_of_one_class_have_no_rivals(fitted):
     y = y.astype(np.int64)[:, None]
     model = keras.Sequential([keras.Input((1,), name="numbers"), keras.layers.Rescaling(0, 0.5)])
     named = keras.Model({"numbers": model.inputs[0]}, model.outputs[0])
-    [compared] = compare_with_baseline(
+    [compared] = compare_with_rivals(
         named, rows_of(x[fitted:], y[fitted:]), [LEFT], rows_of(x[:fitted], y[:fitted])
     )
     assert compared.rivals == ()

@@ -1,4 +1,4 @@
-"""Comparison of a model with baselines, stored in its ModelRun as `baseline.json`."""
+"""Comparison of a model with simple rivals, stored in its ModelRun as `rivals.json`."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from penstock.components.files.spool import local_folder
 from penstock.components.plain import from_record
 
-BASELINE_NAME = "baseline.json"
+RIVALS_NAME = "rivals.json"
 
 
 CONSTANT, LINEAR, TREES = "constant", "linear", "trees"
@@ -53,7 +53,7 @@ class Beaten:
     metric: str
     model: float
     # Loss of the best constant.
-    baseline: float
+    constant_loss: float
     # The best constant, in words.
     constant: str
     rows: int
@@ -68,8 +68,8 @@ class Beaten:
     found_rows: tuple[int, ...] = ()
 
     def beats(self, name: str) -> bool:
-        """Returns whether the model's loss is below a baseline's; True without that baseline."""
-        losses = {CONSTANT: self.baseline, **{rival.name: rival.loss for rival in self.rivals}}
+        """Returns whether the model's loss is below that of a rival; True without it."""
+        losses = {CONSTANT: self.constant_loss, **{rival.name: rival.loss for rival in self.rivals}}
         return name not in losses or self.model < losses[name]
 
     def against(self, name: str) -> str:
@@ -114,7 +114,7 @@ class Beaten:
         rivals = "".join(f"; {rival}" for rival in self.rivals)
         return (
             f"{self.target}: {self.metric} {loss_text(self.model)}, "
-            f"{loss_text(self.baseline)} by always saying {self.constant}{rivals}"
+            f"{loss_text(self.constant_loss)} by always saying {self.constant}{rivals}"
         )
 
 
@@ -123,9 +123,9 @@ def loss_text(loss: float, digits: int = 4) -> str:
     return f"{float(f'{loss:.{digits}g}'):,.10g}"
 
 
-def read_baseline(model_run: str | None) -> tuple[Beaten, ...]:
+def read_rivals(model_run: str | None) -> tuple[Beaten, ...]:
     """Reads the comparisons of a ModelRun, one for each target; empty without the file."""
-    path = os.path.join(local_folder(model_run) if model_run else "", BASELINE_NAME)
+    path = os.path.join(local_folder(model_run) if model_run else "", RIVALS_NAME)
     if not os.path.isfile(path):
         return ()
     with open(path, encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Linear models and boosted trees on a table's transformed rows, as baselines of a network.
+"""Linear models and boosted trees on a table's transformed rows, as rivals of a network.
 
 In: the features and labels of both splits as arrays. Out: predictions of the evaluation rows. They
 get the same inputs as the network: floats are numbers, whole numbers are categories.
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.runs.baseline import LINEAR, TREES
+from penstock.pipelines.runs.rivals import LINEAR, TREES
 
 # With so many rows, trees take about 2 s of CPU and a linear model 0.3 s; with twice as many 4 s.
 MAX_ROWS = 50_000
@@ -28,12 +28,12 @@ class Predicted(NamedTuple):
     fitted_rows: int
 
 
-def predict_baselines(
+def predict_rivals(
     train: Arrays, y: np.ndarray, evaluated: Arrays, target: Target
 ) -> dict[str, Predicted]:
-    """Returns each baseline's predictions: float64 [rows, classes], or [rows] for a regression.
+    """Returns each rival's predictions: float64 [rows, classes], or [rows] for a regression.
 
-    Returns no baselines if all training labels are equal, if there are fewer than 20 rows, or if no
+    Returns none if all training labels are equal, if there are fewer than 20 rows, or if no
     feature is a number or a category. Trees of a wide table are fitted on its first rows.
     """
     names = [name for name in train if train[name].dtype.kind in "fiu" and train[name].ndim == 2]
@@ -64,7 +64,7 @@ def cross_validated(
         rows, others = fold == number, fold != number
         fitted = {name: values[others] for name, values in features.items()}
         tested = {name: values[rows] for name, values in features.items()}
-        yield rows, predict_baselines(fitted, y[others], tested, target)
+        yield rows, predict_rivals(fitted, y[others], tested, target)
 
 
 def _flat(features: Arrays, names: list[str], kinds: str) -> np.ndarray:
