@@ -1,47 +1,53 @@
+"""Options of training and its inputs; tests of the kinds of checks are in `test_limits.py`."""
+
 import re
 
 import pytest
 
 from penstock.components.errors import UsageError
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
+from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.options import EarlyStop, TrainOptions
+
+IMAGES = {"batch_size": 5, "height": 2, "width": 2}
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("kind", "options", "message"),
     [
-        ({"max_steps": 0}, "`max_steps` must be at least 1, got 0"),
-        ({"max_steps": 9, "steps_per_epoch": 0}, "`steps_per_epoch` must be at least 1, got 0"),
-        ({"max_steps": 9, "eval_steps": 0}, "`eval_steps` must be at least 1, got 0"),
+        (TrainOptions, {"max_steps": 0}, "`max_steps` must be at least 1, got 0"),
+        (TrainOptions, {"max_steps": 9, "eval_steps": 0}, "`eval_steps` must be at least 1, got 0"),
         (
-            {"max_steps": 9, "checkpoint_every_steps": -1},
-            "`checkpoint_every_steps` must be at least 0, got -1",
-        ),
-        (
+            TrainOptions,
             {"max_steps": 9, "checkpoint_every_seconds": 0},
             "checkpoint_every_seconds must be greater than 0, got 0",
         ),
-        ({}, "give either max_steps or epochs, got max_steps=None and epochs=None"),
-        ({"max_steps": 9, "epochs": 2}, "give either max_steps or epochs, got max_steps=9"),
-        ({"epochs": 2}, "epochs needs steps_per_epoch"),
+        (TrainOptions, {}, "give either max_steps or epochs, got max_steps=None and epochs=None"),
+        (TrainOptions, {"max_steps": 9, "epochs": 2}, "give either max_steps or epochs, got max_"),
+        (TrainOptions, {"epochs": 2}, "epochs needs steps_per_epoch"),
+        (EarlyStop, {"mode": "auto"}, "`mode` must be one of min, max, got 'auto'"),
+        (EarlyStop, {"min_delta": float("nan")}, "`min_delta` must be at least 0, got nan"),
+        (InputOptions, {"batch_size": 1.5}, "`batch_size` must be a whole number, got 1.5"),
+        (InputOptions, {"batch_size": 8, "cache": "disk"}, "`cache` must be one of none, memory,"),
+        (InputOptions, {"batch_size": 8, "seed": 2**63}, "seed must be a 64-bit integer or None"),
+        (ImageInputOptions, {**IMAGES, "height": 0}, "`height` must be at least 1, got 0"),
+        (ImageInputOptions, {**IMAGES, "channels": 4}, "`channels` must be one of 1, 3, got 4"),
+        (ImageInputOptions, {**IMAGES, "min_crop_area": 0.0}, "min_crop_area must be within 0..1"),
+        (
+            ImageInputOptions,
+            {**IMAGES, "cache": "memory", "crop": "random"},
+            "crop 'random' cuts them differently each time",
+        ),
+        (
+            AugmentOptions,
+            {"rotate_degrees": 181},
+            "`rotate_degrees` must be within 0..180",
+        ),
     ],
 )
-def test_a_value_outside_its_range_is_named(options, message):
+def test_a_value_outside_its_range_is_named(kind, options, message):
     with pytest.raises(UsageError, match=re.escape(message)):
-        TrainOptions(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mode": "auto"}, "`mode` must be one of min, max, got 'auto'"),
-        ({"patience_epochs": 0}, "`patience_epochs` must be at least 1, got 0"),
-        ({"min_delta": -0.1}, "`min_delta` must be at least 0, got -0.1"),
-        ({"min_delta": float("nan")}, "`min_delta` must be at least 0, got nan"),
-    ],
-)
-def test_an_early_stop_outside_its_range_is_named(options, message):
-    with pytest.raises(UsageError, match=re.escape(message)):
-        EarlyStop(**options)
+        kind(**options)
 
 
 @pytest.mark.parametrize(

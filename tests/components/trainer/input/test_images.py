@@ -392,22 +392,3 @@ def test_a_container_has_no_more_memory_than_its_limit(monkeypatch):
     rss_mib = psutil.Process().memory_info().rss / 2**20
     monkeypatch.setattr(image_input_cache, "memory_limit_mib", lambda: rss_mib + 100)
     assert 0 < image_input_cache.free_memory_bytes() <= 101 * 2**20
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"height": 0}, "`height` must be at least 1, got 0"),
-        ({"channels": 4}, "`channels` must be one of 1, 3, got 4"),
-        ({"fit": "pad"}, "`fit` must be one of crop, stretch, got 'pad'"),
-        ({"crop": "centre"}, "`crop` must be one of none, random, got 'centre'"),
-        ({"cache": "gpu"}, "`cache` must be one of none, memory, got 'gpu'"),
-        ({"cache": "memory", "crop": "random"}, "crop 'random' cuts them differently each time"),
-        ({"min_crop_area": 0.0}, "min_crop_area must be within 0..1, got 0.0"),
-        ({"seed": 2**63}, "seed must be a 64-bit integer or None"),
-        ({"private_threads": 0}, "`private_threads` must be at least 1, got 0"),
-    ],
-)
-def test_options_outside_their_range_are_refused(changes, message):
-    with pytest.raises(UsageError, match=message):
-        options(**changes)
