@@ -26,7 +26,6 @@ from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import interrupts
 from penstock.components.trainer.model_setup import (
     BuildModel,
-    check_features,
     default_strategy,
     is_numbers,
     make_model,
@@ -117,7 +116,7 @@ def train(
             saved, start = _start(checkpoints, workers)
             data = _begun(train_data, start, workers)
             strategy = strategy or default_strategy(prefetch_to_device=_on_gpu(data, eval_data))
-            model = _model(build_model, data, eval_data, strategy)
+            model = make_model(build_model, data, eval_data, strategy=strategy)
             fitted = fitted_data(data, strategy, workers)
             steps = Steps(model, strategy)
             names = steps.build(batches_to_trace(fitted, strategy))
@@ -283,24 +282,6 @@ def _on_gpu(*data: tf.data.Dataset | None) -> bool:
     """Returns whether to copy batches to a GPU ahead, which works for numbers only."""
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
     return has_gpu and all(is_numbers(one) for one in data if one is not None)
-
-
-def _model(
-    build_model: BuildModel,
-    train_data: tf.data.Dataset,
-    eval_data: tf.data.Dataset | None,
-    strategy: tf.distribute.Strategy,
-) -> keras.Model:
-    model = make_model(build_model, strategy=strategy)
-    for data in (train_data, eval_data):
-        if data is not None:
-            check_features(model, data)
-    # XLA compiles again for each length of a batch, and knows neither texts nor other devices.
-    specs = tf.nest.flatten(train_data.element_spec)
-    is_dense = all(isinstance(s, tf.TensorSpec) and s.shape.is_fully_defined() for s in specs)
-    if not is_dense or not is_numbers(train_data) or strategy.num_replicas_in_sync > 1:
-        model.jit_compile = False
-    return model
 
 
 @contextmanager

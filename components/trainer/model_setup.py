@@ -24,7 +24,16 @@ def default_strategy(*, prefetch_to_device: bool) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
 
 
-def make_model(build_model: BuildModel, *, strategy: tf.distribute.Strategy) -> keras.Model:
+def make_model(
+    build_model: BuildModel,
+    *data: tf.data.Dataset | None,
+    strategy: tf.distribute.Strategy,
+) -> keras.Model:
+    """Builds a model under the strategy's scope; the training data come first.
+
+    Raises:
+        UsageError: It is no compiled model of Keras 3, or takes other features than the data has.
+    """
     if keras.backend.backend() != "tensorflow":
         raise UsageError(
             f"Keras runs on {keras.backend.backend()}, TFX needs tensorflow: "
@@ -32,12 +41,24 @@ def make_model(build_model: BuildModel, *, strategy: tf.distribute.Strategy) -> 
         )
     with strategy.scope():
         model = build_model()
-    if not isinstance(model, keras.Model):
+    if not isinstance(model, keras.Model) or not model.compiled:
         raise UsageError(
-            f"build_model must return a keras.Model of Keras 3 (`import keras`), got {type(model)}"
+            "build_model must return a compiled model of Keras 3 (`import keras`, "
+            f"`model.compile(...)`), got {type(model)}"
         )
-    if not model.compiled:
-        raise UsageError("build_model must return a compiled model: call model.compile(...) in it")
+    _warn_of_replicas_apart(model, strategy)
+    known = [one for one in data if one is not None]
+    for one in known:
+        check_features(model, one)
+    # XLA compiles again for each length of a batch, and knows neither texts nor other devices.
+    specs = tf.nest.flatten(known[0].element_spec) if known else []
+    is_dense = all(isinstance(s, tf.TensorSpec) and s.shape.is_fully_defined() for s in specs)
+    if not is_dense or not all(map(is_numbers, known[:1])) or strategy.num_replicas_in_sync > 1:
+        model.jit_compile = False
+    return model
+
+
+def _warn_of_replicas_apart(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
     apart = [
         layer.name
         for layer in model._flatten_layers()
@@ -53,7 +74,6 @@ def make_model(build_model: BuildModel, *, strategy: tf.distribute.Strategy) -> 
             len(apart) - 1,
             strategy.num_replicas_in_sync,
         )
-    return model
 
 
 def input_names(model: keras.Model) -> tuple[str, ...] | None:

@@ -42,46 +42,36 @@ class LabelFacts:
         return -sum(share * math.log(share) for share in shares)
 
 
-class LabelTally:
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._counts = np.zeros(len(target.classes), np.int64)
-        self._rows, self._mean, self._squares = 0, 0.0, 0.0
-
-    def add(self, labels: Any) -> None:
-        """Adds a batch of any shape; DataError if a label is not finite or no class number."""
-        values = np.asarray(labels).reshape(-1)
-        target = self._target
-        if not np.isfinite(values).all():
-            raise DataError(f"target {target.name!r}: a label is not finite; correct the data")
-        if target.classes:
-            outside = values[(values < 0) | (values >= len(target.classes))]
-            if len(outside):
-                raise DataError(
-                    f"target {target.name!r}: {len(outside)} of {len(values)} labels are not among "
-                    f"its classes ({', '.join(target.classes)}); add the class, or correct the data"
-                )
-            self._counts += np.bincount(values.astype(np.int64), minlength=len(self._counts))
-        self._merge(values.astype(np.float64))
-
-    def facts(self) -> LabelFacts:
-        deviation = math.sqrt(self._squares / self._rows) if self._rows else 0.0
-        return LabelFacts(self._rows, self._mean, deviation, tuple(self._counts.tolist()))
-
-    def _merge(self, values: np.ndarray) -> None:
-        if not len(values):
-            return
-        rows = self._rows + len(values)
-        apart = values.mean() - self._mean
-        self._squares += ((values - values.mean()) ** 2).sum()
-        self._squares += apart**2 * self._rows * len(values) / rows
-        self._mean += apart * len(values) / rows
-        self._rows = rows
-
-
 def label_facts(labels: Iterable[Any], target: Target) -> LabelFacts:
-    """Returns the facts of batches of one target's labels; errors are those of `LabelTally.add`."""
-    tally = LabelTally(target)
+    """Returns the facts of batches, of any shape, of one target's labels.
+
+    Raises:
+        DataError: A label is not finite, or no number of a class.
+    """
+    counts = np.zeros(len(target.classes), np.int64)
+    rows, mean, squares = 0, 0.0, 0.0
     for batch in labels:
-        tally.add(batch)
-    return tally.facts()
+        values = np.asarray(batch).reshape(-1)
+        if target.classes:
+            counts += _class_counts(values, target)
+        elif not np.isfinite(values).all():
+            raise DataError(f"target {target.name!r}: a label is not finite; correct the data")
+        if len(values):
+            values = values.astype(np.float64)
+            apart, before = values.mean() - mean, rows
+            rows += len(values)
+            squares += ((values - values.mean()) ** 2).sum()
+            squares += apart**2 * before * len(values) / rows
+            mean += apart * len(values) / rows
+    deviation = math.sqrt(squares / rows) if rows else 0.0
+    return LabelFacts(rows, mean, deviation, tuple(counts.tolist()))
+
+
+def _class_counts(values: np.ndarray, target: Target) -> np.ndarray:
+    outside = ~((values >= 0) & (values < len(target.classes)))  # also NaN
+    if outside.any():
+        raise DataError(
+            f"target {target.name!r}: {outside.sum()} of {len(values)} labels are not among its "
+            f"classes ({', '.join(target.classes)}); add the class, or correct the data"
+        )
+    return np.bincount(values.astype(np.int64), minlength=len(target.classes))

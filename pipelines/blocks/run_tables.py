@@ -1,6 +1,6 @@
 """The `run_fn` of tables: trains on transformed rows, exports a SavedModel for raw rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from penstock.components.trainer.served_columns import SERVE_COLUMNS
 from penstock.components.trainer.serving import Served, serve_columns
 from penstock.components.trainer.workers import join_workers
 from penstock.pipelines.blocks.facts import BuildModel, ModelFacts
-from penstock.pipelines.blocks.label_facts import LabelFacts, LabelTally
+from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
 from penstock.pipelines.blocks.training_options import TrainingOptions, read_options
@@ -70,16 +70,15 @@ class TableData:
 
     def _labels(self) -> dict[str, LabelFacts]:
         # All rows count: in the order of the files, a class may have its first row at the end.
-        tallies = {target.label: LabelTally(target) for target in self.targets}
-        files, options = self.fn_args.train_files, self._for_eval
+        return {target.label: label_facts(self._label(target), target) for target in self.targets}
+
+    def _label(self, target: Target) -> Iterator[Any]:
+        name, files, options = target.label, self.fn_args.train_files, self._for_eval
         if self.options.pack:
-            rows = Input.packed(files, options=options, columns=list(tallies))
+            rows = Input.packed(files, options=options, columns=[name])
         else:
-            rows = Input.rows(files, {name: self._spec[name] for name in tallies}, options=options)
-        for row in rows.eval():
-            for name, tally in tallies.items():
-                tally.add(row[name])
-        return {name: tally.facts() for name, tally in tallies.items()}
+            rows = Input.rows(files, {name: self._spec[name]}, options=options)
+        return (row[name] for row in rows.eval())
 
     @cached_property
     def _spec(self) -> dict[str, Any]:

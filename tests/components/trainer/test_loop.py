@@ -307,8 +307,11 @@ def test_features_that_the_model_would_take_by_position_are_refused(run, toy):
 @pytest.mark.parametrize(
     ("build_model", "message"),
     [
-        (lambda: keras.Sequential([keras.layers.Dense(1)]), "must return a compiled model"),
-        (lambda: "model", "must return a keras.Model of Keras 3"),
+        (
+            lambda: keras.Sequential([keras.layers.Dense(1)]),
+            "must return a compiled model of Keras 3",
+        ),
+        (lambda: "model", "must return a compiled model of Keras 3"),
     ],
 )
 def test_what_is_no_compiled_model_is_refused(run, build_model, message):
