@@ -79,12 +79,6 @@ def test_serving_and_evaluation_predict_the_same(first, pushed, served):
     assert right / len(found) == pytest.approx(accuracy)
 
 
-def test_unchanged_run_executes_nothing(first, digits_run):
-    second = digits_run.run_well()
-    assert states(second) == dict.fromkeys(states(first), "cached")
-    assert second["pushed"] == first["pushed"]
-
-
 def test_run_with_another_network_reuses_the_data(digits_run):
     again = digits_run.run_well(
         *("model.application=MobileNetV2", "model.train_base=true"),

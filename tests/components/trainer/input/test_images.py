@@ -80,26 +80,6 @@ def labels_of(dataset, batches=None):
     return found
 
 
-@pytest.mark.parametrize("cache", ["none", "memory"])
-def test_a_pass_has_each_image_once_and_the_next_another_order(source, cache):
-    chosen = options(cache=cache)
-    batches = labels_of(Input.images(source, options=chosen).train(), 14)
-    assert {len(batch) for batch in batches} == {5}
-    drawn = list(itertools.chain(*batches))
-    passes = [drawn[:COUNT], drawn[COUNT : 2 * COUNT], drawn[2 * COUNT : 3 * COUNT]]
-    assert [sorted(labels) for labels in passes] == [list(range(COUNT))] * 3
-    assert passes[0] != passes[1] != passes[2]
-
-
-@pytest.mark.parametrize("changes", [{}, {"crop": "random"}, {"cache": "memory"}])
-def test_the_same_seed_gives_the_same_batches(source, changes):
-    def batches(seed):
-        return labels_of(Input.images(source, options=options(seed=seed, **changes)).train(), 9)
-
-    assert batches(1) == batches(1)
-    assert batches(1) != batches(2)
-
-
 def test_the_same_seed_cuts_the_same_parts(tmp_path):
     pixels = np.arange(40 * 40, dtype=np.uint32).reshape(40, 40, 1).astype(np.uint8)
     source = write(tmp_path, [record(pixels, 0)], shards=1)

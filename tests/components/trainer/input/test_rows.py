@@ -27,34 +27,12 @@ def worker(count, index):
     return tf.distribute.InputContext(count, index, count)
 
 
-@pytest.mark.parametrize("cache", ["none", "memory"])
-def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(shards, data, cache):
-    options = InputOptions(batch_size=10, cache=cache)
-    batches = rows_of(Input.rows(shards, data.spec, options=options).train(), 31)
-    assert {len(batch) for batch in batches} == {10}
-    rows = flat(batches)
-    passes = [rows[:103], rows[103:206], rows[206:309]]
-    assert [sorted(rows) for rows in passes] == [list(range(103))] * 3
-    assert passes[0] != passes[1] != passes[2]
-    assert passes[0] != list(range(103))
-
-
 def test_windows_smaller_than_the_data_mix_all_files(shards, data):
     options = InputOptions(batch_size=8, shuffle_window_rows=16, interleave_files=4, seed=7)
     rows = flat(rows_of(Input.rows(shards, data.spec, options=options).train(), 13))[:103]
     assert sorted(rows) == list(range(103))
     # The first window has rows of every shard that has some.
     assert {(row >= 37) + (row >= 90) for row in rows[:16]} == {0, 1, 2}
-
-
-@pytest.mark.parametrize("cache", ["none", "memory"])
-def test_the_same_seed_gives_the_same_batches(shards, data, cache):
-    def batches(seed):
-        options = InputOptions(batch_size=10, shuffle_window_rows=32, seed=seed, cache=cache)
-        return rows_of(Input.rows(shards, data.spec, options=options).train(), 25)
-
-    assert batches(1) == batches(1)
-    assert batches(1) != batches(2)
 
 
 def test_small_batches_are_parsed_together_and_stay_the_same(shards, data, monkeypatch):
@@ -252,33 +230,6 @@ def test_sequence_examples_are_refused(tmp_path, data, without_steps):
     spec = {"steps": tf.io.VarLenFeature(tf.int64)}
     with pytest.raises(DataError, match=rf"a\.tfrecord: record {without_steps}: is a SequenceEx"):
         Input.rows([str(tmp_path / "a.tfrecord")], spec, options=InputOptions(batch_size=4)).train()
-
-
-@pytest.mark.parametrize(
-    ("damage", "text"),
-    [
-        (lambda shard: shard.unlink(), r"of the 2 shards of .* data_tfrecord-00001-of-00002 is m"),
-        (lambda shard: shard.write_bytes(b""), "-00001-of-00002: zero bytes"),
-        (lambda shard: shard.write_bytes(shard.read_bytes()[:7]), "it has 7 of the 12 bytes of"),
-    ],
-)
-def test_damage_without_a_manifest_is_named_before_training(tmp_path, data, damage, text):
-    shards = data.write_shards(tmp_path, (6, 7))
-    damage(shards[1])
-    with pytest.raises(DataError, match=text):
-        Input.rows(
-            [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
-        ).train()
-
-
-def test_a_shard_altered_at_equal_size_is_refused(tmp_path, data):
-    directory = data.write_examples(tmp_path / "examples", (6, 6))
-    second = directory / "Split-train/data_tfrecord-00001-of-00002"
-    second.write_bytes(second.read_bytes()[::-1])
-    with pytest.raises(DataError, match=r"-00001-of-00002: sha256 .*; the content was altered"):
-        Input.rows(
-            [str(directory / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
-        ).train()
 
 
 def test_a_file_that_is_no_tfrecord_is_named(tmp_path, data):
