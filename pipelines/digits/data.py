@@ -1,10 +1,9 @@
 """Writes scikit-learn's digits like a user's data: image files, and a file of labels.
 
 data/images/0000.png ...    8 x 8 pixels, gray, 0..255
-data/labels.mat             MATLAB v5: `annotations` with `fname`, `class` and `text`
+data/labels.csv             file, class and text of each image
 """
 
-import io
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,13 +12,10 @@ from penstock import DataError, UsageError
 from penstock.pipelines.digits.features import WORDS
 
 IMAGES = "images"
-LABELS = "labels.mat"
-
+LABELS = "labels.csv"
 
 # The data set has 17 levels of gray.
 _MOST = 16
-# A MAT-file begins with 116 bytes of text, into which SciPy writes the time.
-_HEADER = b"MATLAB 5.0 MAT-file, scikit-learn digits".ljust(116)
 
 
 def write_digits(folder: Path) -> None:
@@ -50,7 +46,6 @@ def write_digits(folder: Path) -> None:
 def _write(folder: Path) -> None:
     try:
         import numpy as np
-        import scipy.io
         from PIL import Image
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -63,10 +58,7 @@ def _write(folder: Path) -> None:
     (folder / IMAGES).mkdir()
     for name, image in zip(names, pixels, strict=True):
         Image.fromarray(image).save(folder / IMAGES / name)
-    annotations = np.zeros(len(names), [("fname", object), ("class", object), ("text", object)])
-    annotations["fname"] = names
-    annotations["class"] = [int(label) for label in digits.target]
-    annotations["text"] = [WORDS[label] for label in digits.target]
-    content = io.BytesIO()
-    scipy.io.savemat(content, {"annotations": annotations})
-    (folder / LABELS).write_bytes(_HEADER + content.getvalue()[len(_HEADER) :])
+    labels = [
+        f"{name},{label},{WORDS[label]}" for name, label in zip(names, digits.target, strict=True)
+    ]
+    (folder / LABELS).write_text("\n".join(["file,class,text", *labels, ""]), encoding="utf-8")

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.io
 import tensorflow as tf
 import yaml
 from PIL import Image
@@ -29,28 +28,28 @@ def test_digits_are_image_files_and_a_label_file(written):
         assert (image.mode, image.size) == ("L", (8, 8))
         expected = np.round(load_digits().images[17] * 255 / 16)
         np.testing.assert_array_equal(np.asarray(image), expected)
-    rows = scipy.io.loadmat(written / "labels.mat", squeeze_me=True)["annotations"]
-    assert rows.dtype.names == ("fname", "class", "text")
-    assert [tuple(row) for row in rows[[0, 17, 1796]]] == [
-        ("0000.png", 0, "zero"),
-        ("0017.png", 7, "seven"),
-        ("1796.png", 8, "eight"),
+    rows = (written / "labels.csv").read_text().splitlines()
+    assert rows[0] == "file,class,text"
+    assert [rows[1], rows[18], rows[-1]] == [
+        "0000.png,0,zero",
+        "0017.png,7,seven",
+        "1796.png,8,eight",
     ]
 
 
 def test_digits_are_written_once_with_equal_bytes(written, tmp_path):
-    before = (written / "labels.mat").stat()
+    before = (written / "labels.csv").stat()
     write_digits(written)
-    assert (written / "labels.mat").stat() == before
+    assert (written / "labels.csv").stat() == before
     write_digits(tmp_path / "again")
-    for name in ("labels.mat", "images/0000.png", "images/1796.png"):
+    for name in ("labels.csv", "images/0000.png", "images/1796.png"):
         assert (tmp_path / "again" / name).read_bytes() == (written / name).read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["again"]
 
 
 def test_write_digits_refuses_a_foreign_folder(tmp_path):
     (tmp_path / "data").mkdir()
-    with pytest.raises(DataError, match=r"data: is there without labels\.mat; remove it"):
+    with pytest.raises(DataError, match=r"data: is there without labels\.csv; remove it"):
         write_digits(tmp_path / "data")
 
 

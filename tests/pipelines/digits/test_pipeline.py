@@ -149,4 +149,4 @@ def test_container_writes_the_digits_itself(tmp_path, penstock):
     [examples] = result.outputs["examples"]
     manifest = json.loads((Path(examples.uri) / "manifest.json").read_text())
     assert manifest["account"]["read"] == 1797
-    assert (volume / "runs/digits/data/labels.mat").exists()
+    assert (volume / "runs/digits/data/labels.csv").exists()
