@@ -45,7 +45,7 @@ def render_report(report: Report) -> str:
 def render_evaluation(evaluation: EvaluationFacts, name: str) -> str:
     """Returns the report's section of an evaluation as a page of its own."""
     facts = SimpleNamespace(
-        evaluation=evaluation, baseline=(), images=None, labels=frozenset(), name=name
+        evaluation=evaluation, rivals=(), images=None, labels=frozenset(), name=name
     )
     return _render(
         "evaluation_page.html",
