@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from penstock.components.activity import tell
 from penstock.components.errors import DataError, UsageError, counted
-from penstock.components.trainer.checkpoints import Checkpoints, Saved, exported_variables
+from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
 from penstock.components.trainer.options import EarlyStop, TrainOptions
@@ -174,7 +174,7 @@ class Backup(keras.callbacks.Callback):
         self.epochs.append(record)
         self.save()
         if self._options.early_stop and self.best is record and not self._checkpoints:
-            self._best_values = [value.numpy() for value in exported_variables(self.model)]
+            self._best_values = [variable.numpy() for variable in self._variables]
         tell(str(record), is_milestone=True)
         if self.stop_reason:
             self.model.stop_training = True
@@ -204,15 +204,19 @@ class Backup(keras.callbacks.Callback):
         self._saved_at, self._saved_seconds = at, self._clock()
 
     def restore_best(self) -> int:
-        """Restores the weights of the best epoch if options say so; returns the model's epoch."""
+        """Restores the state of the best epoch if options say so; returns the model's epoch."""
         best, last = self.best, self.epochs[-1]
         if self._options.early_stop is None or best is None or best is last:
             return last.epoch
-        values = self._best_values
         if self._checkpoints:
-            values = self._checkpoints.model_values(best.step)
-        assign(self.model.variables, values)
+            self._checkpoints.restore(self._checkpoints.at(best.step))
+        else:
+            assign(self._variables, self._best_values)
         return best.epoch
+
+    @property
+    def _variables(self) -> list[keras.Variable]:
+        return [*self.model.variables, *self.model.optimizer.variables]
 
     @property
     def _epochs_end(self) -> int:

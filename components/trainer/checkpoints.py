@@ -97,9 +97,6 @@ class Checkpoints:
             optimizer=[variable.value for variable in model.optimizer.variables],
             metrics=[variable.value for variable in model.metrics_variables],
         )
-        names = {id(v): f"optimizer/{i}" for i, v in enumerate(model.optimizer.variables)}
-        names |= {id(v): f"model/{i}" for i, v in enumerate(model.variables)}
-        self._exported = [names[id(v)] for v in exported_variables(model)]
 
     def save(
         self, start: InputStart, epochs: Sequence[EpochRecord], *, best_step: int | None
@@ -146,12 +143,13 @@ class Checkpoints:
         return None
 
     def at(self, step: int) -> Saved:
+        """Returns the checkpoint of a step: the chief's newest, or that of the best epoch."""
         try:
             return _read_whole(self._path(step))
         except _DAMAGED as error:
             raise DataError(
-                f"{self._path(step)}: the chief goes on from this checkpoint, and this worker "
-                f"cannot read it ({short_error(error)}); the folder must be the same for all"
+                f"{self._path(step)}: the checkpoint cannot be read ({short_error(error)}); all "
+                f"workers need the same folder; without it, remove {self.directory} and train again"
             ) from error
 
     def restore(self, saved: Saved) -> None:
@@ -161,19 +159,6 @@ class Checkpoints:
             raise DataError(
                 f"{saved.path}: the checkpoint is of another model ({short_error(error)}); "
                 f"remove {self.directory} or give resume_dir a key that covers the model"
-            ) from error
-
-    def model_values(self, step: int) -> list[np.ndarray]:
-        path = self._path(step)
-        try:
-            reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
-            return [
-                reader.get_tensor(f"{name}/.ATTRIBUTES/VARIABLE_VALUE") for name in self._exported
-            ]
-        except _DAMAGED as error:
-            raise DataError(
-                f"{path}: the checkpoint of the best epoch cannot be read "
-                f"({short_error(error)}); remove {self.directory} and train again"
             ) from error
 
     def clear(self) -> None:
@@ -196,19 +181,6 @@ class Checkpoints:
             return []
         names = [_STEP_DIR.match(name) for name in tf.io.gfile.listdir(self.directory)]
         return sorted(int(match[1]) for match in names if match)
-
-
-def exported_variables(model: keras.Model) -> list[Any]:
-    """Returns for each of the model's variables its moving average, or itself without one."""
-    # The optimizer inside the one that scales the loss of float16, if there is one.
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-    if not optimizer.use_ema:
-        return list(model.variables)
-    pairs = zip(
-        optimizer._trainable_variables, optimizer._model_variables_moving_average, strict=True
-    )
-    averages = {id(variable): average for variable, average in pairs}
-    return [averages.get(id(variable), variable) for variable in model.variables]
 
 
 def _read_whole(path: str) -> Saved:

@@ -146,8 +146,9 @@ def train(
             backup.set_model(model)
             repeat = _on_kept_batch(steps, backup)
             speed = backup.meter.speed(model, repeat, backup.call_steps)
-            model.optimizer.finalize_variable_values(model.trainable_weights)
             exported_epoch = backup.restore_best()
+            # `fit` did this to the last state: moving averages become the weights.
+            model.optimizer.finalize_variable_values(model.trainable_weights)
             backup.stop_if_interrupted()
         record = TrainingRecord(
             epochs=tuple(backup.epochs),

@@ -106,11 +106,13 @@ def test_the_newest_and_the_best_are_kept(tmp_path):
     ]
 
 
-def test_values_of_an_earlier_one_can_be_read(saved):
-    checkpoints = opened(saved)
-    assert [value.tolist() for value in checkpoints.model_values(4)] == [[[4.0], [4.0]], [4.0]]
-    with pytest.raises(DataError, match="step-00000006: the checkpoint of the best epoch cannot"):
-        checkpoints.model_values(6)
+def test_an_earlier_one_is_restored_by_its_step(saved):
+    model = make_model()
+    checkpoints = opened(saved, model)
+    checkpoints.restore(checkpoints.at(4))
+    assert [weight.numpy().tolist() for weight in model.weights] == [[[4.0], [4.0]], [4.0]]
+    with pytest.raises(DataError, match="step-00000006: the checkpoint cannot be read"):
+        checkpoints.at(6)
 
 
 def test_a_leftover_of_a_killed_save_is_written_over(tmp_path):
