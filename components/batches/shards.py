@@ -14,10 +14,10 @@ from penstock.components.errors import DataError
 from penstock.components.files.output import open_workspace
 from penstock.components.packing.rows import (
     Kinds,
+    batch_decoder,
     find_splits,
     read_payloads,
     require_examples,
-    row_decoder,
 )
 from penstock.components.tfrecord.manifest import Shard
 
@@ -78,10 +78,10 @@ def read_batches(task: ShardTask, rows: int = _BATCH_ROWS) -> Iterator[pa.Record
     for payloads in read_payloads(task.file, task.shard, rows=rows):
         require_examples(payloads, f"{task.file}: record", read)
         where = f"{task.file}, rows {read:,} and on"
-        batch = row_decoder(task.kinds).decode(payloads, where)
+        batch = batch_decoder(task.kinds).decode(payloads, where)
         if _has_empty_list(batch, task.lists):
             # TensorFlow's parser does not distinguish an empty list from a missing feature.
-            batch = row_decoder(frozenset()).decode(payloads, where)
+            batch = batch_decoder(frozenset()).decode(payloads, where)
         elif task.kinds:
             batch = _with_nulls(batch)
         yield batch

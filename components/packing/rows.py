@@ -126,7 +126,7 @@ def _from_folder(folder: Path) -> RowSplit:
 
 
 def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
-    decoder = row_decoder(kinds)
+    decoder = batch_decoder(kinds)
     read = 0
     for payloads in read_payloads(file, shard):
         require_examples(payloads, f"{file}: record", read)
@@ -173,7 +173,7 @@ def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
 
 
 @functools.lru_cache(4)
-def row_decoder(kinds: Kinds) -> "RowDecoder":
+def batch_decoder(kinds: Kinds) -> "RowDecoder":
     return RowDecoder(dict(kinds))
 
 

@@ -17,8 +17,9 @@ from penstock.components.errors import DataError
 from penstock.components.files.content import Content, file_size, file_state, open_data
 from penstock.components.files.remote import is_read_in_parts
 from penstock.components.files.retry import retry_local
-from penstock.components.files.sniff import PARQUET_MAGIC, not_text
+from penstock.components.files.sniff import not_text
 from penstock.components.files.spool import local_path
+from penstock.components.magic import PARQUET_MAGIC
 from penstock.components.sources.columnar import (
     BatchSize,
     ColumnarFile,

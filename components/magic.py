@@ -1,0 +1,78 @@
+"""First bytes of file formats: one table for error messages, and for kinds of tables."""
+
+from typing import NamedTuple
+
+PARQUET_MAGIC = b"PAR1"
+# Text has no control characters but white space.
+_PRINTABLE = bytes(sorted(set(range(256)) - set(range(9))))
+
+
+class _Format(NamedTuple):
+    """A format by its first bytes; `kind` is the kind of table that `ingest` reads, if any."""
+
+    magic: bytes
+    name: str
+    advice: str
+    kind: str | None = None
+
+
+_FORMATS = (
+    _Format(b"\x1f\x8b", "gzip", "decompress it first (gunzip)"),
+    _Format(b"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it, or export it as CSV"),
+    _Format(b"BZh91AY&SY", "bzip2", "decompress it first (bunzip2)"),
+    _Format(b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
+    _Format(b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
+    _Format(b"\x5d\0\0", "lzma", "decompress it first (unlzma)"),
+    _Format(b"\x04\x22\x4d\x18", "lz4", "decompress it first (unlz4)"),
+    _Format(b"\x1f\x9d", "a file of compress (.Z)", "decompress it first (uncompress)"),
+    _Format(PARQUET_MAGIC, "Parquet", "name it .parquet, or say `kind='parquet'`", "parquet"),
+    _Format(b"PARE", "encrypted Parquet", "decrypt it and write it again"),
+    _Format(
+        b"ARROW1\0\0", "Arrow IPC or Feather", "name it .arrow, or say `kind='arrow'`", "arrow"
+    ),
+    _Format(
+        b"\xff\xff\xff\xff", "an Arrow stream", "name it .arrow, or say `kind='arrow'`", "arrow"
+    ),
+    _Format(
+        b"FEA1", "Feather version 1", "write it again by pyarrow.feather, which writes version 2"
+    ),
+    _Format(b"ORC", "ORC", "name it .orc, or say `kind='orc'`", "orc"),
+    _Format(
+        b"SQLite format 3\0",
+        "an SQLite database",
+        "read it as sqlite:///PATH with --kind sql --table NAME",
+    ),
+    _Format(b"\x89PNG\r\n\x1a\n", "a PNG image", "read it with --kind images"),
+    _Format(b"\xff\xd8\xff", "a JPEG image", "read it with --kind images"),
+    _Format(b"Obj\x01", "Avro", "name it .avro, or say `kind='avro'`", "avro"),
+    _Format(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook", "export it as CSV"),
+    _Format(b"\x89HDF\r\n\x1a\n", "HDF5", "export it as Parquet, by pandas.read_hdf or h5py"),
+    _Format(b"\x93NUMPY", "a NumPy array", "export it as Parquet, by numpy.load and pyarrow"),
+    *(
+        _Format(
+            bytes([0x80, version]),
+            "a Python pickle",
+            "reading it may run code: write Parquet instead",
+        )
+        for version in (2, 3, 4, 5)
+    ),
+    _Format(b"version https://git-lfs", "a Git LFS pointer", "fetch the file: git lfs pull"),
+    _Format(b"<stata_dta>", "Stata", "export it as Parquet, by pandas.read_stata"),
+    _Format(b"r\x02\x01\0", "Stata", "export it as Parquet, by pandas.read_stata"),
+    _Format(b"r\x01\x01\0", "Stata", "export it as Parquet, by pandas.read_stata"),
+    _Format(b"%PDF-", "a PDF", "export the table as CSV"),
+    _Format(b"\xff\xfe\x00\x00", "UTF-32", "convert it: iconv -f UTF-32 -t UTF-8"),
+    _Format(b"\xff\xfe", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+    _Format(b"\xfe\xff", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+)
+
+
+def format_of(head: bytes) -> _Format | None:
+    """Returns the format of a binary file, if its first bytes show it."""
+    found = (one for one in _FORMATS if head.startswith(one.magic))
+    return next((one for one in found if not _is_word(one.magic, head)), None)
+
+
+def _is_word(magic: bytes, head: bytes) -> bool:
+    """Returns whether a text only happens to begin with letters of a magic: `ORCHARD,PARENT`."""
+    return magic in (b"PARE", b"FEA1", b"ORC") and not head.translate(None, _PRINTABLE)
