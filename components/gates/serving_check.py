@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from tfx.utils import path_utils
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.gates.options import ServingOptions
 from penstock.components.gates.options_component import options_component
-from penstock.components.gates.serving_skew import find_skew
+from penstock.components.gates.serving_skew import Served, find_skew
 from penstock.components.plain import from_json
 
 _TAG = "serve"
@@ -56,9 +57,11 @@ def check_serving(
     Its answers must be those of the model on rows that the TransformGraph in `graph` transformed.
     """
     began = time.perf_counter()
-    with tf.Graph().as_default() as own, tf.compat.v1.Session(graph=own) as session:
+    own = tf.Graph()
+    with closing(tf.compat.v1.Session(graph=own)) as session:
         try:
-            loaded = tf.compat.v1.saved_model.load(session, [_TAG], model)
+            with own.as_default():
+                loaded = tf.compat.v1.saved_model.load(session, [_TAG], model)
         except (tf.errors.OpError, RuntimeError, OSError, ValueError) as error:
             return ServingReport((f"does not load: {_brief(error)}",))
         seconds = time.perf_counter() - began
@@ -74,12 +77,17 @@ def check_serving(
         signature = signatures[options.signature]
         outputs = {name: _type(info) for name, info in sorted(signature.outputs.items())}
         problems, times, answers = _ask(session, signature, rows, options)
-    if not problems:
-        asked = rows[: len(answers)]
-        skew = find_skew(
-            model, options.signature, asked, answers, graph=graph, tolerance=options.max_skew
-        )
-        problems += [skew] if skew else []
+        if not problems:
+            skew = find_skew(
+                Served(session, loaded.signature_def),
+                model,
+                options.signature,
+                rows[: len(answers)],
+                answers,
+                graph=graph,
+                tolerance=options.max_skew,
+            )
+            problems += [skew] if skew else []
     times = times[WARM_UP_REQUESTS:] or times
     p50, p99 = np.percentile(times, (50, 99)).tolist() if times else (None, None)
     if p99 is not None and 0 < options.max_p99_ms < p99:
