@@ -168,6 +168,10 @@ def _differences(values: dict[Any, Any], baseline: str | None) -> dict[Any, Any]
     return found
 
 
+def _of_kind(result: Result, kind: type) -> Result:
+    return result[0], {key: value for key, value in result[1].items() if type(key) is kind}
+
+
 def _write_results(
     results: Iterable[Result],
     output: str,
@@ -188,7 +192,7 @@ def _write_results(
 
         files = {kind: records(f"{name}-00000-of-00001") for kind, (name, _) in _FILES.items()}
         for result in results:
-            of_kind = {kind: tfma._filter_by_key_type(result, kind) for kind in _FILES}
+            of_kind = {kind: _of_kind(result, kind) for kind in _FILES}
             for kind, (_, to_message) in _FILES.items():
                 files[kind].write(to_message(of_kind[kind]).SerializeToString())
             metrics = of_kind[metric_types.MetricKey]

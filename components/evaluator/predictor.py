@@ -10,7 +10,7 @@ import pyarrow as pa
 import tensorflow as tf
 from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.api.types import EvalSharedModel
-from tensorflow_model_analysis.extractors import features_extractor, transformed_features_extractor
+from tensorflow_model_analysis.extractors import transformed_features_extractor
 from tensorflow_model_analysis.proto import config_pb2
 from tensorflow_model_analysis.utils import model_util, util
 
@@ -164,7 +164,7 @@ class Predictor:
 def _decoded(decoder: RowDecoder, records: np.ndarray) -> pa.RecordBatch:
     """Decodes records to columns of lists; leaves out columns that no row has, as TFMA does."""
     decoded = decoder.decode(records.tolist(), "the Examples to evaluate")
-    known, _ = features_extractor._drop_unsupported_columns_and_fetch_raw_data_column(decoded)
-    pairs = zip(known.schema.names, known.columns, strict=True)
-    held = {name: column for name, column in pairs if len(column.flatten())}
+    pairs = zip(decoded.schema.names, decoded.columns, strict=True)
+    lists = {name: column for name, column in pairs if not pa.types.is_null(column.type)}
+    held = {name: column for name, column in lists.items() if len(column.flatten())}
     return pa.RecordBatch.from_arrays(list(held.values()), list(held))
