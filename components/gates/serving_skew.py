@@ -157,9 +157,9 @@ def _as_arrays(values: Mapping[str, tf.Tensor]) -> Values:
 def _feature_skew(served: Served, row: bytes, features: Values, tolerance: float) -> str | None:
     if _FEATURES not in served.signatures:
         return None
-    [served] = served.run_rows(_FEATURES, [row])
-    common = {name: value for name, value in features.items() if name in served}
-    found = _difference({name: served[name] for name in common}, common, tolerance, "feature")
+    [own] = served.run_rows(_FEATURES, [row])
+    common = {name: value for name, value in features.items() if name in own}
+    found = _difference({name: own[name] for name in common}, common, tolerance, "feature")
     return found and f"{found} in training: export the model with the TransformGraph of this run"
 
 
