@@ -15,23 +15,25 @@ from sqlalchemy import inspect
 from sqlalchemy.engine import Connection, CursorResult
 
 from penstock.components.errors import DataError, TriesFailedError, UsageError
+from penstock.components.files.content import Content
 from penstock.components.files.output import Output
-from penstock.components.sources.base import MAX_BATCH_BYTES, NUMBERS, Column
+from penstock.components.sources.base import MAX_BATCH_BYTES, Column
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
     Faults,
     convert_columns,
     next_batch_rows,
 )
+from penstock.components.sources.columnar import ColumnarFile, type_columns
 from penstock.components.sources.python_values import ValueSample, row_json, to_column
-from penstock.components.sources.schema import SchemaColumn, check_schema_names, read_schema, shown
+from penstock.components.sources.schema import shown
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.sql.address import parse_address
 from penstock.components.sources.sql.database import Database, Feature
 from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.sql.statements import bound_query, whole_table
 from penstock.components.sources.staging import StagedFile, StagedSource, stage, with_faults
-from penstock.components.tfrecord.feature_kind import FeatureKind
+from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
 # A thousand rows of Python values still fit the processor's cache when Arrow converts them: with 40
 # columns, 6.0 us per row, against 7.5 us with 256 or 8192 rows.
@@ -203,29 +205,18 @@ def _with_tables(error: DataError, database: Database, options: Sql) -> DataErro
 
 
 def _columns(place: str, found: dict[str, Feature], options: Sql) -> tuple[Column, ...]:
-    schema = read_schema(options.schema_file)
-    if not schema:
-        return tuple(
-            Column(name, kind or FeatureKind.BYTES, is_list)
-            for name, (kind, is_list) in found.items()
-        )
-    check_schema_names(place, tuple(found), schema, options.extra_columns)
-    return tuple(_schema_column(place, one, found, options) for one in schema)
+    """Returns the columns that a file with such columns has."""
+    types = {name: _arrow_type(*feature) for name, feature in found.items()}
+    content = Content(b"", 0, 0)
+    file = ColumnarFile(
+        path=place, content=content, rows=0, schema=pa.schema(list(types.items())), group_ends=()
+    )
+    return type_columns([file], options)
 
 
-def _schema_column(
-    place: str, wanted: SchemaColumn, found: dict[str, Feature], options: Sql
-) -> Column:
-    kind, is_list = found.get(wanted.name, (None, bool(wanted.is_list)))
-    column = Column(wanted.name, wanted.kind, is_list if wanted.is_list is None else wanted.is_list)
-    same_kind = kind is column.kind or (kind in NUMBERS and column.kind in NUMBERS)
-    if kind is not None and not (same_kind and is_list == column.is_list):
-        raise DataError(
-            f"{place}: column {wanted.name!r} holds {Column('', kind, is_list).holds}, expected "
-            f"{column.holds} as the schema {options.schema_file} has it; cast it in the query, or "
-            "change the schema"
-        )
-    return column
+def _arrow_type(kind: FeatureKind | None, is_list: bool) -> pa.DataType:
+    value = ARROW_TYPES[kind] if kind else pa.null()
+    return pa.list_(value) if is_list else value
 
 
 def _fingerprint(options: Sql, names: Sequence[str], files: Sequence[StagedFile]) -> str:

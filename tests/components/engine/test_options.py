@@ -10,25 +10,18 @@ NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_imag
     ("options", "args"),
     [
         (
-            {"runner": "flink", "flink_master": "jm:8081", "parallelism": 8},
-            "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
-            "--pickle_library=cloudpickle "
-            "--environment_type=EXTERNAL --environment_config=localhost:50000 "
-            "--parallelism=8 --environment_cache_millis=60000 "
-            "--experiments=disable_logging_submission_environment --flink_version=1.19",
-        ),
-        (
             {
                 "runner": "flink",
                 "flink_master": "jm:8081",
-                "parallelism": 2,
+                "parallelism": 8,
                 "job_server_jar": "/j.jar",
             },
             "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
             "--pickle_library=cloudpickle "
-            "--environment_type=EXTERNAL --environment_config=localhost:50000 --parallelism=2 "
-            "--environment_cache_millis=60000 --experiments=disable_logging_submission_environment "
-            "--flink_version=1.19 --flink_job_server_jar=/j.jar",
+            "--environment_type=EXTERNAL --environment_config=localhost:50000 "
+            "--parallelism=8 --environment_cache_millis=60000 "
+            "--experiments=disable_logging_submission_environment --flink_version=1.19 "
+            "--flink_job_server_jar=/j.jar",
         ),
         (
             {

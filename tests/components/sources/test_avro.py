@@ -102,22 +102,6 @@ def test_an_edit_in_the_midst_of_the_reading_is_seen(tmp_path, monkeypatch):
         open_source(path, Avro(allow_empty=True))
 
 
-def test_damage_is_found_before_or_while_reading(tmp_path):
-    path = write(tmp_path / "a.avro", [{"name": "id", "type": "long"}],
-                 [{"id": i} for i in range(5000)], sync_interval=1000)  # fmt: skip
-    data = (tmp_path / "a.avro").read_bytes()
-    for cut in (len(data) // 2, len(data) - 5):
-        (tmp_path / "a.avro").write_bytes(data[:cut])
-        with pytest.raises(DataError, match=r"a\.avro: damaged or cut after row \d+"):
-            open_source(path)
-    (tmp_path / "a.avro").write_bytes(b"")
-    with pytest.raises(DataError, match="is empty \\(0 bytes\\); expected an Avro container file"):
-        open_source(path)
-    (tmp_path / "a.avro").write_bytes(b"PAR1 and more")
-    with pytest.raises(DataError, match="looks like Parquet"):
-        open_source(path)
-
-
 def test_nested_types_are_refused_or_json_text(tmp_path):
     path = write(
         tmp_path / "a.avro",

@@ -108,20 +108,6 @@ def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
 
 
 @pytest.mark.slow
-def test_the_command_line(tmp_path, sqlite_table, penstock):
-    address = sqlite_table("id INTEGER PRIMARY KEY, n REAL", [(i, i / 2) for i in range(100)])
-    out = tmp_path / "shards"
-    query = "SELECT * FROM t WHERE id < CAST(:n AS INTEGER)"
-    done = penstock(
-        *("ingest", address, out, "--kind", "sql", "--query", query, "--param", "n=60"),
-        *("--shards", 4, "--workers", 2),
-    )
-    assert done.returncode == 0, done.stderr
-    assert read_manifest(out).account.read == 60
-    assert "60 rows read = " in done.stdout
-
-
-@pytest.mark.slow
 def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table, run_ingest, capsys):
     address = sqlite_table("id INTEGER", [(1,)])
     out = tmp_path / "out"

@@ -139,7 +139,7 @@ def test_a_schema_decides(sqlite_table, open_sql, read_out, tmp_path):
     message = data_error(
         lambda: open_sql(address, table="t", schema_file=str(schema), extra_columns="drop")
     )
-    assert "column 'company' holds BYTES, expected INT as the schema" in message
+    assert "column 'company' has type binary, expected INT as the schema" in message
 
 
 def test_refusals_name_what_is_wrong(sqlite_table, open_sql, tmp_path):
