@@ -14,6 +14,7 @@ from typing import Any
 
 from google.protobuf import struct_pb2
 from tfx.components.example_gen import driver, input_processor, utils
+from tfx.dsl.components.base.base_node import BaseNode
 from tfx.orchestration import data_types
 from tfx.proto import example_gen_pb2, range_config_pb2
 from tfx.types import standard_component_specs
@@ -129,6 +130,12 @@ class ContentDriver(driver.FileBasedDriver):
         properties = super().resolve_exec_properties(exec_properties, pipeline_info, component_info)
         properties[utils.FINGERPRINT_PROPERTY_NAME] = input_fingerprint(node_inputs(properties))
         return properties
+
+
+def resolved_fingerprint(node: BaseNode) -> str:
+    """Returns the fingerprint of the input that a `ShardedExampleGen` would read now."""
+    properties = ContentDriver(None).resolve_exec_properties(dict(node.exec_properties), None, None)
+    return str(properties[utils.FINGERPRINT_PROPERTY_NAME])
 
 
 def input_fingerprint(inputs: Sequence[IngestInput]) -> str:

@@ -57,9 +57,26 @@ class Spans(input_processor.FileBasedInputProcessor):
         """Returns None: `ContentDriver` computes the fingerprint from file contents."""
 
     def _newest(self, split: example_gen_pb2.Input.Split) -> tuple[int, int | None]:
-        specs = self._is_match_span, self._is_match_date, self._is_match_version
-        if not any(specs):
+        if not any(self._specs):
             return 0, None
+        spans = self.listed(split)
+        if not spans:
+            raise DataError(f"{self._input_base_uri}/{split.pattern}: {self._none_there()}")
+        newest: tuple[int, int | None] = max(spans, key=lambda one: (one[0], one[1] or 0))
+        return newest
+
+    @property
+    def _specs(self) -> tuple[bool, bool, bool]:
+        return self._is_match_span, self._is_match_date, self._is_match_version
+
+    def _none_there(self) -> str:
+        if self._range_config and self._range_config.HasField("static_range"):
+            return f"span {self._range_config.static_range.start_span_number} is not there"
+        return "no span is there"
+
+    def listed(self, split: example_gen_pb2.Input.Split) -> list[tuple[int, int | None]]:
+        """Returns span and version of each file or folder that the pattern of a split matches."""
+        specs = self._specs
         base = self._input_base_uri
         is_path = scheme_of(base) is None
         pattern, regex = utils._create_matching_glob_and_regex(
@@ -72,10 +89,14 @@ class Spans(input_processor.FileBasedInputProcessor):
             except ValueError as error:
                 raise DataError(f"{name}: not named as {split.pattern} says ({error})") from error
             spans.append((match[1], match[3]))
-        if not spans:
-            raise DataError(f"{self._input_base_uri}/{split.pattern}: no span is there")
-        newest: tuple[int, int | None] = max(spans, key=lambda one: (one[0], one[1] or 0))
-        return newest
+        return spans
+
+
+def spans_at(address: str) -> set[int]:
+    """Returns the numbers of all spans at an address with placeholders, such as `{SPAN}`."""
+    folder, pattern = split_span_address(address)
+    split = example_gen_pb2.Input.Split(name="data", pattern=pattern)
+    return {span for span, _ in Spans(folder, [split], None).listed(split)}
 
 
 class LatestSpansStrategy(SpanRangeStrategy):

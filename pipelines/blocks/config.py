@@ -179,6 +179,7 @@ class TableConfig(PipelineConfig):
     Attributes:
         data: Files of the table, a glob or a folder. If its name has `{SPAN}`, or `{YYYY}`, `{MM}`
             and `{DD}`, each run reads the newest span, and the newest `{VERSION}` of it.
+        span: Number of the span to read, for dates the days since 1970-01-01; -1 reads the newest.
         source: Options of the file format; its schema is `schema`.
         group: Column of texts or whole numbers; rows with equal values go to the same split. None
             splits row by row.
@@ -189,6 +190,7 @@ class TableConfig(PipelineConfig):
     """
 
     data: str = ""
+    span: int = -1
     source: Table = field(default_factory=Table)
     group: str | None = None
     time: str | None = None
@@ -198,6 +200,7 @@ class TableConfig(PipelineConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_numbers(self, span=-1)
         if self.source.schema_file is not None:
             raise UsageError("source.schema_file: set schema, which all nodes go by")
         if self.group and self.time:

@@ -3,9 +3,10 @@
 import os
 from dataclasses import replace
 
-from tfx.proto import example_gen_pb2
+from tfx.proto import example_gen_pb2, range_config_pb2
 
 from penstock.components import image_features
+from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.example_gen.options import SplitOptions
 from penstock.components.example_gen.spans import has_span, split_span_address
@@ -13,17 +14,24 @@ from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 
 
 def table_examples(config: TableConfig) -> ShardedExampleGen:
-    """Returns the ExampleGen of `config.data`, with the types of `config.schema` if it is set."""
+    """Returns the ExampleGen of `config.data`, with the types of `config.schema` if it is set.
+
+    Raises:
+        UsageError: `config.span` is set, and the data has no placeholder for it.
+    """
     folder, pattern = config.data, "*"
     if has_span(folder):
         folder, pattern = split_span_address(folder)
     elif "://" not in folder and not os.path.isdir(folder):
         folder, pattern = os.path.split(folder)
+    if config.span >= 0 and not has_span(config.data):
+        raise UsageError(f"span: data has no {{SPAN}} or {{YYYY}} in its name, got {config.data!r}")
     split = example_gen_pb2.Input.Split(name="data", pattern=pattern)
     return ShardedExampleGen(
         folder or ".",
         input_config=example_gen_pb2.Input(splits=[split]),
         output_config=_splits(by) if (by := config.group or config.time) else None,
+        range_config=only_span(config.span) if config.span >= 0 else None,
         source=replace(config.source, schema_file=config.schema),
         ingest=config.ingest,
     )
@@ -38,6 +46,12 @@ def image_examples(
     """
     splits = _splits(image_features.ENCODED)
     return node(config.data, output_config=splits, source=config.source, ingest=config.ingest)
+
+
+def only_span(span: int) -> range_config_pb2.RangeConfig:
+    """Returns TFX's range of one span."""
+    span_range = range_config_pb2.StaticRange(start_span_number=span, end_span_number=span)
+    return range_config_pb2.RangeConfig(static_range=span_range)
 
 
 def _splits(feature: str) -> example_gen_pb2.Output:

@@ -93,7 +93,8 @@ def training_pipeline(
 
     # Examples of the spans to train on; nodes other than Transform, Pack and Trainer read the
     # newest span
-    spans = [last_spans(example_gen, config.last_spans)] if config.last_spans > 1 else []
+    span = getattr(config, "span", -1)
+    spans = [last_spans(example_gen, config.last_spans, span)] if config.last_spans > 1 else []
     span_examples = spans[0].outputs["examples"] if spans else examples
 
     # TransformGraph; Examples of the model's inputs and the label

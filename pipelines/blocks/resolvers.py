@@ -14,12 +14,22 @@ from penstock.components.gates.baseline import (
 )
 
 
-def last_spans(example_gen: BaseNode, count: int) -> Resolver:
-    """Returns a resolver of `examples`: Examples of the newest `count` spans, with this run's."""
-    rolling = range_config_pb2.RollingRange(num_spans=count)
+def last_spans(example_gen: BaseNode, count: int, span: int = -1) -> Resolver:
+    """Returns a resolver of `examples`: Examples of the newest `count` spans, with this run's.
+
+    If the run reads the span of a number, `span`, the newest are those up to this one.
+    """
+    ranges = range_config_pb2.RangeConfig(
+        rolling_range=range_config_pb2.RollingRange(num_spans=count)
+    )
+    if span >= 0:
+        first = max(0, span - count + 1)
+        ranges = range_config_pb2.RangeConfig(
+            static_range=range_config_pb2.StaticRange(start_span_number=first, end_span_number=span)
+        )
     spans = Resolver(
         strategy_class=LatestSpansStrategy,
-        config={"range_config": range_config_pb2.RangeConfig(rolling_range=rolling)},
+        config={"range_config": ranges},
         examples=Channel(type=Examples, producer_component_id=example_gen.id),
     ).with_id("Spans")
     spans.add_upstream_node(example_gen)

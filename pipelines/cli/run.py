@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.components.errors import DataError
+from penstock.components.errors import DataError, PenstockError
 from penstock.components.memory import without_collection
 from penstock.pipelines.cli.option_flags import Assignments, Config
 from penstock.pipelines.cli.predict import require_place
@@ -48,6 +48,14 @@ def command(
         Path | None,
         typer.Option(help="Folder of the runs; sets the option 'root'. [runs/PIPELINE]"),
     ] = None,
+    spans: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPAN|FIRST..LAST",
+            help="Spans of the data to run, one run each in order, such as 3..7 or "
+            "2026-01-03..2026-01-09; of several, those that a run has finished are skipped.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print the summary as JSON."),
@@ -63,7 +71,59 @@ def command(
     changes = load_overrides(config, assignments or [])
     if root is not None:
         changes["root"] = str(root)
-    summary = run_quietly(pipeline, changes, quiet=quiet)
+    if spans is None:
+        _show(run_quietly(pipeline, changes, quiet=quiet), as_json=as_json)
+    else:
+        _run_spans(pipeline, changes, spans, as_json=as_json, quiet=quiet)
+
+
+def _run_spans(
+    name: str, changes: Mapping[str, Any], text: str, *, as_json: bool, quiet: bool
+) -> None:
+    """Runs a pipeline once for each span that no run has finished; stops at the first failure."""
+    from penstock.pipelines.runs.spans import check_spans, parse_spans
+
+    spans = parse_spans(text)
+    config = peek_config(name, changes) or find_pipeline(name, changes).config
+    check_spans(getattr(config, "data", None), spans)
+    for span in spans:
+        own = {**changes, "span": span}
+        is_one = len(spans) == 1
+        if not is_one and (done := _finished(name, own)):
+            typer.echo(f"span {span}: skipped, finished by run {done}", err=True)
+            continue
+        if not (is_one or quiet):
+            typer.echo(f"span {span}", err=True)
+        try:
+            _show(run_quietly(name, own, quiet=quiet), as_json=as_json)
+        except PenstockError as error:
+            on = "" if is_one else f"\n  the same command goes on with span {span}"
+            raise type(error)(f"span {span}: {error}{on}") from error
+
+
+def _finished(name: str, changes: Mapping[str, Any]) -> str:
+    """Returns the id of a run with the same data and options that ended well; "" if none did."""
+    with noise_to_log():
+        factory = find_pipeline(name, changes)
+        pipeline = _make(name, factory)
+
+        from penstock.components.example_gen.component import ShardedExampleGen
+        from penstock.components.example_gen.driver import resolved_fingerprint
+        from penstock.pipelines.local.run_folder import metadata_file
+        from penstock.pipelines.runs.metadata_store import SqliteStore, is_metadata, open_reading
+        from penstock.pipelines.runs.spans import finished_run
+
+        file = str(metadata_file(pipeline.metadata_connection_config))
+        reader = next(one for one in pipeline.components if isinstance(one, ShardedExampleGen))
+        if not is_metadata(file):
+            return ""
+        with open_reading(SqliteStore(file)) as store:
+            data = resolved_fingerprint(reader)
+            found = finished_run(store, pipeline.pipeline_info.pipeline_name, factory.config, data)
+            return found.run_id if found else ""
+
+
+def _show(summary: "RunSummary", *, as_json: bool) -> None:
     if as_json:
         typer.echo(summary.to_json(), nl=False)
         return

@@ -57,13 +57,18 @@ def take_note(command: Sequence[str], config: Any, pipeline: Any, *, error: str 
     """Returns a note of the run that just ended in this process, with its error, if any."""
     return RunNote(
         command=shlex.join(_without_secrets(command)),
-        config=_hidden("", asdict(config)) if config is not None else {},
+        config=config_of(config),
         upstream={c.id: sorted(u.id for u in c.upstream_nodes) for c in pipeline.components},
         error=error,
         versions=_versions(),
         code=_commit(Path.cwd()),
         machine=f"{platform.system()} {platform.machine()}",
     )
+
+
+def config_of(config: Any) -> Any:
+    """Returns the options of a config as the note has them, with secrets redacted."""
+    return _hidden("", asdict(config)) if config is not None else {}
 
 
 def write_note(store: Any, run_id: str, note: RunNote) -> None:

@@ -1,5 +1,7 @@
 """`penstock run` where it ends before a node begins; whole runs are those of taxi and digits."""
 
+import re
+
 import pytest
 
 
@@ -26,3 +28,41 @@ def test_one_line_and_an_exit_code(tmp_path, arguments, code, line, penstock):
     assert done.stderr.splitlines()[-1].startswith(f"penstock: {line}")
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_spans_run_in_order_stop_at_a_failure_and_go_on(tmp_path, penstock, taxi_csv):
+    header, *rows = taxi_csv.read_text().splitlines()
+
+    def write(span, *more):
+        file = tmp_path / "data" / str(span) / "trips.csv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join([header, *rows[span::8], *more, ""]))
+
+    def run(spans):
+        sets = ("data=data/{SPAN}/*.csv", "last_spans=2", "train.max_steps=10", "must_beat=null")
+        options = [part for text in sets for part in ("--set", text)]
+        return penstock(
+            *("run", "taxi", "--spans", spans, "--root", "root", *options, "--quiet"), cwd=tmp_path
+        )
+
+    write(1)
+    write(2, "1,2")
+    stopped = run("1..2")
+    assert stopped.returncode == 1
+    assert "span 2: node 'ShardedExampleGen' failed: data/2/trips.csv: line" in stopped.stderr
+    assert stopped.stderr.endswith("the same command goes on with span 2\n")
+    write(2)
+    done = run("1..2")
+    assert done.returncode == 0
+    assert done.stderr.startswith("span 1: skipped, finished by run ")
+    assert done.stdout.count("ShardedExampleGen = StatisticsGen") == 2  # of two splits, in one run
+    train = [len(rows[span::8]) for span in (1, 2)]
+    transformed = sum(
+        int(n.replace(",", "")) for n in re.findall(r"Transform ([\d,]+)", done.stdout)
+    )
+    assert transformed == sum(train)
+    # The window of an earlier span ends with it, although later ones have been read.
+    again = run("1")
+    assert again.returncode == 0
+    assert "ShardedExampleGen = StatisticsGen = Transform" in again.stdout

@@ -1,0 +1,90 @@
+"""Spans of data that a command names, and the runs that are finished with them."""
+
+import datetime
+import json
+from typing import Any
+
+from penstock.components.errors import DataError, UsageError
+from penstock.pipelines.runs.run_note import config_of, read_note
+from penstock.pipelines.runs.run_record import RunRecord, all_runs, plain_properties
+
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_MOST_NAMED = 10
+_FINGERPRINT = "input_fingerprint"
+
+
+def parse_spans(text: str) -> range:
+    """Returns the spans of `5`, `3..7` or `2026-01-03..2026-01-09`, dates as days since 1970.
+
+    Raises:
+        UsageError: The text has another form, or the last span is before the first.
+    """
+    first, dots, last = text.partition("..")
+    try:
+        spans = range(_number(first), _number(last if dots else first) + 1)
+    except ValueError as error:
+        raise UsageError(
+            f"--spans takes a span, such as 5 or 2026-01-03, or FIRST..LAST; got {text!r}"
+        ) from error
+    if not spans:
+        raise UsageError(f"--spans: {last} is before {first}")
+    return spans
+
+
+def _number(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    return datetime.date.fromisoformat(text).toordinal() - _EPOCH
+
+
+def check_spans(address: Any, wanted: range) -> None:
+    """Raises an error if an address of data lacks some of the spans, and names these.
+
+    Raises:
+        DataError: Spans are missing.
+        UsageError: The address has no placeholder such as `{SPAN}`.
+    """
+    from penstock.components.example_gen.spans import has_span, spans_at
+
+    if not isinstance(address, str) or not has_span(address):
+        raise UsageError(
+            f"--spans needs the option data with {{SPAN}}, or {{YYYY}}, {{MM}} and {{DD}}, in its "
+            f"name, got {address!r}"
+        )
+    found = spans_at(address)
+    if missing := [span for span in wanted if span not in found]:
+        raise DataError(
+            f"{address}: lacks {_listed(missing)} of the spans; there are {_listed(sorted(found))}"
+        )
+
+
+def _listed(spans: list[int]) -> str:
+    more = f" and {len(spans) - _MOST_NAMED} more" if len(spans) > _MOST_NAMED else ""
+    return f"{', '.join(map(str, spans[:_MOST_NAMED])) or 'none'}{more}"
+
+
+def finished_run(store: Any, pipeline: str, config: Any, fingerprint: str) -> RunRecord | None:
+    """Returns the newest run of a pipeline that ended without an error, with equal options.
+
+    Args:
+        store: An `ml_metadata.MetadataStore`.
+        pipeline: Name of the pipeline.
+        config: Options of the pipeline, with the span.
+        fingerprint: Fingerprint of the input's content.
+    """
+    options = json.loads(json.dumps(config_of(config), default=str))
+    for run in all_runs(store):
+        note = read_note(run)
+        if run.pipeline == pipeline and note.config == options and not note.error:
+            last = {node.node: node for node in run.nodes}.values()
+            has_failed = any(node.state not in ("done", "cached") for node in last)
+            if not has_failed and fingerprint in _fingerprints(run):
+                return run
+    return None
+
+
+def _fingerprints(run: RunRecord) -> set[Any]:
+    """Returns the fingerprints of all inputs; a node from the cache has it only at its output."""
+    known = [node.options for node in run.nodes]
+    known += [plain_properties(one) for node in run.nodes for one in node.outputs]
+    return {options.get(_FINGERPRINT) for options in known}
