@@ -11,6 +11,7 @@ from .components.sources.lake import Delta, Iceberg
 from .components.sources.options import Csv, Parquet, Table
 from .components.sources.orc import Orc
 from .components.sources.plain_text import Text
+from .components.sources.served.options import Requests
 from .components.sources.sql.options import Sql
 from .components.sources.tfrecords.source import TFRecord
 from .components.sources.tfrecords.tfds import Tfds
@@ -28,6 +29,7 @@ __all__ = [
     "JsonLines",
     "Orc",
     "Parquet",
+    "Requests",
     "ShardOptions",
     "Split",
     "SplitOptions",

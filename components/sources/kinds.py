@@ -53,6 +53,7 @@ KINDS = {
     "tfds": Kind("tfrecords.tfds:Tfds", "tfrecords.tfds:open_tfds"),
     "images": Kind("images.options:Images", "images.source:open_images"),
     "text": Kind("plain_text:Text", "plain_text:open_text"),
+    "requests": Kind("served.options:Requests", "served.source:open_requests"),
     "binary": Kind("binary:Binary", "binary:open_binary"),
     "sql": Kind("sql.options:Sql", "sql.source:open_sql", "sql.source:state_of"),
 }

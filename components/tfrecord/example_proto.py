@@ -148,17 +148,17 @@ def _submessage_end(payload: bytes, start: int, tag: int) -> int:
     return 0
 
 
-def _build() -> Any:
-    text = _PROTO
+def message_class(text: str, name: str) -> Any:
+    """Returns the class of a message in the text of a file descriptor with `_SHORT`'s forms."""
     for short, meant in _SHORT.items():
         text = text.replace(short, meant)
     file = text_format.Parse(text, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    descriptor = pool.FindMessageTypeByName("penstock.tfrecord.SequenceExample")
+    descriptor = pool.FindMessageTypeByName(f"penstock.tfrecord.{name}")
     if hasattr(message_factory, "GetMessageClass"):  # protobuf >= 4.22
         return message_factory.GetMessageClass(descriptor)
     return message_factory.MessageFactory(pool).GetPrototype(descriptor)
 
 
-SequenceExample = _build()
+SequenceExample = message_class(_PROTO, "SequenceExample")
