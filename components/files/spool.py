@@ -60,13 +60,6 @@ def local_path(path: str) -> str:
     return str(copy)
 
 
-def scratch_file(suffix: str) -> str:
-    """Returns a new empty file among the copies, which is removed with them."""
-    handle, path = tempfile.mkstemp(suffix=suffix, dir=_spool())
-    os.close(handle)
-    return path
-
-
 def local_folder(path: str) -> str:
     """Returns a local path unchanged, or for an address the path of a copy of all files below it.
 

@@ -1,12 +1,13 @@
 """Logs of a served model as a `Source`: joins requests, responses and later labels to rows.
 
-The joined rows become JSON lines in a temporary file of this machine, which are then read as such.
+The joined rows are staged as JSON lines in the workspace, which workers then read in any parts.
 Memory grows with the requests that wait for their response, and with the labels.
 """
 
 import glob
 import json
 import os
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -16,37 +17,36 @@ from penstock.components.errors import DataError, counted
 from penstock.components.files.content import fingerprint, hash_file
 from penstock.components.files.listing import list_files
 from penstock.components.files.remote import find_below, has_glob, is_remote
-from penstock.components.files.spool import scratch_file
 from penstock.components.sources.jsonl import JsonLines, JsonLinesSource, open_json_lines
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
 from penstock.components.sources.served.events import Event, read_events
 from penstock.components.sources.served.options import REQUEST_ID, Requests
 from penstock.components.sources.served.payloads import Row
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 
 TIME, VERSION = "request_time", "model_version"
 
 
-def open_requests(
-    inputs: Sequence[str], options: Requests, spread: Spread = here
-) -> JsonLinesSource:
+def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> JsonLinesSource:
     """Opens log files; a folder is read to any depth, since KServe keeps one object per event."""
     files = [file for one in inputs for file in _find(one)]
     labels = _Labels.read(options) if options.labels_file else None
     counts: Counter[str] = Counter()
-    path = scratch_file(".jsonl")
-    with open(path, "w", encoding="utf-8") as out:
-        for row in _rows(files, counts):
-            if labels is not None:
-                row = labels.add(row)
-            out.write(json.dumps(row, ensure_ascii=False) + "\n")
-            counts["rows"] += 1
+    name, workspace = f"requests-{uuid.uuid4().hex}.jsonl", spread.workspace()
+    with workspace.new_try() as folder:
+        with open(folder / name, "w", encoding="utf-8") as out:
+            for row in _rows(files, counts):
+                if labels is not None:
+                    row = labels.add(row)
+                out.write(json.dumps(row, ensure_ascii=False) + "\n")
+                counts["rows"] += 1
+        workspace.take(folder)
     if not counts["rows"]:
         raise DataError(f"{files[0]}: the logs have no request with a row; {_left_out(counts)}")
     names = {one.name for one in fields(JsonLines)} & {one.name for one in fields(options)}
     kept = {name: getattr(options, name) for name in names - {"kind"}}
-    source = open_json_lines([path], JsonLines(**kept), spread)
+    source = open_json_lines([workspace.place(name)], JsonLines(**kept), spread)
     contents = [*files, *([options.labels_file] if options.labels_file else [])]
     digests = [(file, hash_file(file).sha256) for file in contents]
     notes = [_left_out(counts), *(labels.notes() if labels else ())]

@@ -14,6 +14,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 from penstock.components.errors import DataError
 from penstock.components.sources.open import open_source
 from penstock.components.sources.served.options import Requests
+from penstock.components.sources.spread import Spread
 
 ASKED = "org.kubeflow.serving.inference.request"
 ANSWERED = "org.kubeflow.serving.inference.response"
@@ -22,13 +23,10 @@ MISSING_INT = -(2**63)
 
 def rows_in(path, **options):
     """The rows of a log without the columns that are null, and the notes of the source."""
-    source = open_source(str(path), Requests(**options))
-    rows = [
-        row
-        for pieces in source.cut(2)
-        for batch in source.read(pieces)
-        for row in batch.table.to_pylist()
-    ]
+    with Spread() as spread:
+        source = open_source(str(path), Requests(**options), spread)
+        batches = [one for pieces in source.cut(2) for one in source.read(pieces)]
+    rows = [row for batch in batches for row in batch.table.to_pylist()]
     return [{k: v for k, v in row.items() if v is not None} for row in rows], source.notes
 
 
@@ -156,9 +154,11 @@ def test_later_labels_join_by_a_key_and_rows_without_one_are_counted(tmp_path):
     rows, notes = rows_in(tmp_path / "log", **options)
     assert [(row["trip"], row.get("tips")) for row in rows] == [(1, None), (2, 0.5)]
     assert notes == (f"labels of {labels}: 1 of 2 rows have one, 1 none",)
-    before = open_source(str(tmp_path / "log"), Requests(**options)).fingerprint
-    labels.write_text("trip,tips\n1,0.5\n")
-    assert open_source(str(tmp_path / "log"), Requests(**options)).fingerprint != before
+    with Spread() as spread:
+        first = open_source(str(tmp_path / "log"), Requests(**options), spread)
+        labels.write_text("trip,tips\n1,0.5\n")
+        other = open_source(str(tmp_path / "log"), Requests(**options), spread)
+    assert first.fingerprint != other.fingerprint
     for text, reason in [
         ("id,tips\n1,2\n", "has no column 'trip', by which labels are joined"),
         ("trip,tips\n1,2\n1,3\n", "trip '1' has two labels"),
@@ -172,7 +172,10 @@ def test_later_labels_join_by_a_key_and_rows_without_one_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("events", "reason"),
     [
-        (call("a", {"instances": [[1, 2]]}, {"predictions": [1]}), "record 1: a row is '[1, 2]'"),
+        (
+            call("a", {"instances": [[1, 2]]}, {"predictions": [1]}),
+            "rows: a row is '[1, 2]'",
+        ),
         (call("a", {"instances": [{"a": 1}]}, {"predictions": []}), "0 predictions for 1 row"),
         (call("a", {"inputs": {"a": [1], "b": [1, 2]}}, {}), "different numbers of rows: a 1, b 2"),
         (call("a", {"instances": [{"prediction": 1}]}, {"predictions": [1]}), "reserved name"),
