@@ -79,6 +79,7 @@ _DOCUMENTS = _Rules("file", deep=True, links=False)
 _RULES = {
     "text": _DOCUMENTS,
     "binary": _DOCUMENTS,
+    "requests": _Rules("log file", deep=True),
     "images": _Rules(
         "image file",
         r"\.(txt|[ct]sv|jsonl?|xml|ya?ml|md|html?|mat|np[yz]|h5|hdf5|pbtxt|parquet|pkl|pth?|ini|db"

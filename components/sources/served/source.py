@@ -4,9 +4,7 @@ The joined rows are staged as JSON lines in the workspace, which workers then re
 Memory grows with the requests that wait for their response, and with the labels.
 """
 
-import glob
 import json
-import os
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,8 +13,7 @@ from typing import Any
 
 from penstock.components.errors import DataError, counted
 from penstock.components.files.content import fingerprint, hash_file
-from penstock.components.files.listing import list_files
-from penstock.components.files.remote import find_below, has_glob, is_remote
+from penstock.components.files.find import find
 from penstock.components.sources.jsonl import JsonLines, JsonLinesSource, open_json_lines
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
@@ -30,7 +27,8 @@ TIME, VERSION = "request_time", "model_version"
 
 def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> JsonLinesSource:
     """Opens log files; a folder is read to any depth, since KServe keeps one object per event."""
-    files = [file for one in inputs for file in _find(one)]
+    listing = find(inputs, options.kind)
+    files = listing.files
     labels = _Labels.read(options) if options.labels_file else None
     counts: Counter[str] = Counter()
     name, workspace = f"requests-{uuid.uuid4().hex}.jsonl", spread.workspace()
@@ -54,24 +52,10 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> J
         source,
         kind=options.kind,
         files=tuple(files),
+        ignored=tuple(listing.ignored),
         fingerprint=fingerprint(f"{options.kind} {options.key}", digests),
         notes=tuple(note for note in notes if note),
     )
-
-
-def _find(place: str) -> list[str]:
-    if is_remote(place) and not has_glob(place):
-        return sorted(find_below(place))
-    if os.path.isdir(place):
-        below = glob.glob(os.path.join(glob.escape(place), "**"), recursive=True)
-        return sorted(file for file in below if os.path.isfile(file)) or list(
-            list_files(place, None).files  # raises: there is none
-        )
-    if glob.has_magic(place) and not is_remote(place):
-        found = sorted(file for file in glob.glob(place, recursive=True) if os.path.isfile(file))
-        if found:
-            return found
-    return list(list_files(place, None).files)
 
 
 def _rows(files: Sequence[str], counts: Counter[str]) -> Iterator[Row]:
