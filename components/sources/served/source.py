@@ -46,7 +46,7 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> J
     kept = {name: getattr(options, name) for name in names - {"kind"}}
     source = open_json_lines([workspace.place(name)], JsonLines(**kept), spread)
     contents = [*files, *([options.labels_file] if options.labels_file else [])]
-    digests = [(file, hash_file(file).sha256) for file in contents]
+    digests = [(file, hash_file(file).digest) for file in contents]
     notes = [_left_out(counts), *(labels.notes() if labels else ())]
     return replace(
         source,
