@@ -73,13 +73,6 @@ def test_without_its_library_arrayrecord_is_refused(shards, tmp_path, monkeypatc
         export(shards, tmp_path / "o", to="arrayrecord")
 
 
-def test_the_same_bytes_each_time(shards, tmp_path):
-    for name in ("a", "b"):
-        export(shards, tmp_path / name, to="parquet", splits=["eval"])
-    [a], [b] = ((tmp_path / name).iterdir() for name in ("a", "b"))
-    assert a.read_bytes() == b.read_bytes()
-
-
 def test_what_cannot_be(shards, tmp_path):
     with pytest.raises(UsageError, match=r"no format 'csv'; choices: parquet, arrayrecord$"):
         export(shards, tmp_path / "o", to="csv")

@@ -94,18 +94,3 @@ def test_a_pass_begins_without_the_number_of_rows():
             for order in (known, unknown)
         )
         assert files == others
-
-
-def test_the_middle_of_a_pass_is_found_without_reading_what_was_before():
-    order = Order(1, (100, 100), lanes=2, block_rows=10, window=20, file_rows=(95, 95))
-    plan = order.plan_from(0, 50)
-    # Two windows of two blocks are over: of each file two blocks, and ten rows of the third one.
-    assert sorted(piece for lane in plan.lanes for piece in lane) == [(0, 20, 75), (1, 20, 75)]
-    assert (plan.window, plan.ahead, plan.drop) == (2, 0, 10)
-
-
-def test_a_window_that_begins_within_a_block_leaves_out_what_is_ahead_of_it():
-    order = Order(1, (100,), lanes=1, block_rows=10, window=15, file_rows=(95,))
-    plan = order.plan_from(0, 20)
-    assert plan.lanes == [[(0, 10, 85)]]
-    assert (plan.window, plan.ahead, plan.drop) == (1, 5, 5)

@@ -133,28 +133,6 @@ def test_packed_rows_are_the_same_with_missing_ones_filled(packed):
     assert sorted(ids) == list(range(1000))
 
 
-def test_images_keep_their_shape(tmp_path):
-    rng = np.random.default_rng(0)
-    from PIL import Image
-
-    for i in range(6):
-        folder = tmp_path / "images" / f"class{i % 2}"
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(rng.integers(0, 255, (8, 8, 3), np.uint8)).save(folder / f"{i}.png")
-    penstock.ingest(
-        str(tmp_path / "images"),
-        tmp_path / "shards",
-        source=penstock.sources.Images(),
-        splits=penstock.sources.SplitOptions((penstock.sources.Split("train", 1),)),
-    )
-    column = penstock.nodes.ImageColumn.parse("image/encoded=8x8")
-    penstock.pack(
-        str(tmp_path / "shards"), tmp_path / "p", penstock.nodes.PackOptions(images=(column,))
-    )
-    image = Rows(tmp_path / "p")[0]["image/encoded"]
-    assert (image.shape, image.dtype) == ((8, 8, 3), np.uint8)
-
-
 def test_grain_takes_it_as_a_source(packed):
     dataset = grain.MapDataset.source(Rows(packed, columns=["id", "x"])).shuffle(seed=1).batch(100)
     batches = list(dataset)
