@@ -117,17 +117,20 @@ class PackedShards:
 
     def row(self, number: int) -> dict[str, Any]:
         """Returns a row as Python values by name."""
+        block, place = divmod(number, self.layout.block_rows)
+        small = self.block(block) if self._has_small else None
+        arrays = (
+            dict(zip(small.schema.names, small.columns, strict=True)) if small is not None else {}
+        )
         found: dict[str, Any] = {}
         for column in self.columns:
             if column.is_large:
                 [value] = self._large(column, np.array([number]))
-                found[column.name] = (
-                    value if column.storage == "blob" else value.reshape(column.shape)
-                )
+                is_bytes = column.storage == "blob"
+                found[column.name] = value if is_bytes else value.reshape(column.shape)
             else:
-                block, place = divmod(number, self.layout.block_rows)
-                array, words = self.block(block).column(column.name), self.words.get(column.name)
-                found[column.name] = row_value(array, place, column, words)
+                words = self.words.get(column.name)
+                found[column.name] = row_value(arrays[column.name], place, column, words)
         return found
 
     def batch(self, numbers: Numbers) -> pa.RecordBatch:

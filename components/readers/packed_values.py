@@ -58,18 +58,13 @@ def numbers(values: Any, column: PackedColumn) -> np.ndarray[Any, Any]:
 
 def row_value(array: pa.Array, row: int, column: PackedColumn, words: pa.Array | None) -> Any:
     """Returns an int, float or bytes; an array for several values."""
-    if column.storage == "list":
-        return array[row].values.to_numpy(zero_copy_only=False)
-    if pa.types.is_fixed_size_list(array.type):
-        found = array[row].values.to_numpy(zero_copy_only=False)
-    elif pa.types.is_fixed_size_binary(array.type):
-        found = np.frombuffer(array[row].as_buffer(), column.storage)
-    else:
-        value = (array if words is None else words)[row if words is None else array[row].as_py()]
-        if column.shape in ((), (1,)):
-            return value.as_py()
-        found = np.array([value.as_py()])
-    return found.reshape(column.shape)
+    if column.width == 1 and column.storage not in ("list", "uint8"):
+        value = array[row].as_py() if words is None else words[array[row].as_py()].as_py()
+        return value if column.shape in ((), (1,)) else np.array([value]).reshape(column.shape)
+    if pa.types.is_fixed_size_binary(array.type):
+        return np.frombuffer(array[row].as_buffer(), column.storage).reshape(column.shape)
+    values = array[row].values.to_numpy(zero_copy_only=False)
+    return values if column.storage == "list" else values.reshape(column.shape)
 
 
 def _binary(array: pa.Array) -> pa.Array:
