@@ -107,15 +107,15 @@ $(KFP)/bin/kfp:
 	$(KFP)/bin/pip install --quiet --upgrade "kfp>=2.14" docker
 
 # One real node of Kubernetes with Kubeflow Pipelines on this machine, and the checks on it; needs root,
-# Debian, Go and a Docker daemon: k8s/cluster/README.md.
+# Debian, Go and a Docker daemon: tests/cluster/README.md.
 cluster: setup
-	k8s/cluster/up
+	tests/cluster/up
 
 cluster-down:
-	k8s/cluster/down
+	tests/cluster/down
 
 conformance:
-	python3 k8s/conformance --kubeconfig build/cluster/kubeconfig --image $(IMAGE) \
+	python3 tests/conformance --kubeconfig build/cluster/kubeconfig --image $(IMAGE) \
 	    --mariadb penstock/mariadb:1 --s3-image penstock/stand-ins:1 $(CHECKS)
 
 # Known vulnerabilities of what uv.lock pins for this Python, by PyPI's advisories.

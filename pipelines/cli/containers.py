@@ -24,7 +24,8 @@ def component(
         words = [name, *find_command(name).words(task), "--json"]
         app(words, prog_name="penstock", standalone_mode=False)
     report = json.loads(printed.getvalue())
-    task.write_metadata({"metrics": dict(figures_of(report.get("account", report)))})
+    shown = report.get("account") or report.get("metrics") or report
+    task.write_metadata({"metrics": dict(figures_of(shown))})
 
 
 def notify(

@@ -7,6 +7,7 @@ KFP's metrics. A pipeline needs neither this package nor TFX: `penstock compile 
 same as YAML, for `kfp.components.load_component_from_file`.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, Signature
@@ -80,6 +81,11 @@ COMMANDS = {
         "Predict every row of a table, or every image, into a Parquet file in a folder.",
         {"model": _PATH, "data": _PATH},
         {"predictions": ("--overwrite", "--out", "{}/predictions.parquet")},
+    ),
+    "evaluate": Command(
+        "Judge predictions, such as those of predict: metrics, intervals, slices and thresholds.",
+        {"predictions": _PATH},
+        {"evaluation": ("--out", "{}")},
     ),
 }
 
@@ -159,5 +165,5 @@ def figures_of(report: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
     for name, value in report.items():
         if isinstance(value, dict):
             yield from figures_of(value, f"{prefix}{name}_")
-        elif isinstance(value, int | float):
+        elif isinstance(value, int | float) and math.isfinite(value):  # KFP's JSON has no NaN
             yield f"{prefix}{name}", value

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from tfx.orchestration.pipeline import Pipeline
 from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
 
 from penstock.components.errors import UsageError
@@ -98,11 +97,6 @@ class Plan:
     packages: tuple[str, ...]
     options: tuple[Parameter, ...] = ()
     recipe: str = ""
-
-
-def plan_pipeline(pipeline: Pipeline) -> Plan:
-    """Plans the tasks of a pipeline, one per node; see `plan_ir`."""
-    return plan_ir(irs.compile_ir(pipeline))
 
 
 def plan_ir(

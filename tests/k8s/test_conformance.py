@@ -1,4 +1,4 @@
-"""The checks of k8s/conformance against a stand-in of kubectl, and the stand-in of KFP's API.
+"""The checks of tests/conformance against a stand-in of kubectl, and the stand-in of KFP's API.
 
 Penstock's commands, which a cluster runs in a pod, run in this process: `penstock submit`
 is the real one.
@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from penstock.pipelines.cli.main import app
 from tests.pipelines.cli.conftest import file, server  # noqa: F401  # fixtures
 
-FOLDER = Path(__file__).parents[2] / "k8s/conformance"
+FOLDER = Path(__file__).parents[2] / "tests/conformance"
 
 
 def _load(name, file_name=""):

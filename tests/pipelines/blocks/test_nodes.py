@@ -14,7 +14,8 @@ from penstock.components.example_gen.spans import LatestSpansStrategy
 from penstock.components.gates.baseline import LatestBlessedOfOtherDataStrategy
 from penstock.components.gates.options import GateOptions, KServeOptions
 from penstock.pipelines.blocks.pipeline import pipeline_of
-from penstock.pipelines.kubeflow.plan import plan_pipeline
+from penstock.pipelines.kubeflow.ir import compile_ir
+from penstock.pipelines.kubeflow.plan import plan_ir
 from penstock.pipelines.taxi.config import Config
 from penstock.pipelines.taxi.pipeline import create_pipeline
 
@@ -81,7 +82,7 @@ def test_base_model_was_blessed_and_trained_on_other_data(runs):
 
 def test_resolvers_are_nodes_of_a_compiled_pipeline(tmp_path):
     config = replace(Config(), root=str(tmp_path), last_spans=3, start_from="blessed")
-    tasks = {task.node_id: task for task in plan_pipeline(create_pipeline(config)).tasks}
+    tasks = {task.node_id: task for task in plan_ir(compile_ir(create_pipeline(config))).tasks}
     assert tasks["Spans"].upstream == ("shardedexamplegen",)
     assert "spans" in tasks["Transform"].upstream
     assert tasks["BaseModel"].upstream == ("transform",)
@@ -110,7 +111,9 @@ def test_drift_limit_gives_the_gate_the_statistics_blessed_last(tmp_path):
             replace(Config(), root=str(tmp_path), gate=GateOptions(**limits))
         )
         node = next(node for node in pipeline.components if node.id == "ValidationGate")
-        (task,) = [one for one in plan_pipeline(pipeline).tasks if one.node_id == "ValidationGate"]
+        (task,) = [
+            one for one in plan_ir(compile_ir(pipeline)).tasks if one.node_id == "ValidationGate"
+        ]
         return json.loads(node.exec_properties["options"]), "baselinestatistics" in task.upstream
 
     options, has_baseline = gate(max_drift=0.2, max_skew=0.3, max_label_share=0.9)
@@ -128,7 +131,7 @@ def test_kserve_without_storage_is_refused(tmp_path):
         create_pipeline(replace(config, root=str(tmp_path)))
     options = replace(config.kserve, folder="gs://models/taxi", canary_percent=10)
     pipeline = create_pipeline(replace(config, root=str(tmp_path), kserve=options))
-    tasks = {task.node_id: task for task in plan_pipeline(pipeline).tasks}
+    tasks = {task.node_id: task for task in plan_ir(compile_ir(pipeline)).tasks}
     assert tasks["KServePush"].upstream == ("pusher",)
 
 

@@ -16,10 +16,11 @@ from tfx.types.standard_artifacts import Examples
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
+from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.notify import notify
 from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.plan import plan_pipeline
+from penstock.pipelines.kubeflow.plan import plan_ir
 from penstock.pipelines.kubeflow.resources import Notify
 from penstock.pipelines.runs.metadata_store import SqliteStore
 
@@ -149,7 +150,7 @@ def test_report_of_the_run_is_its_html(tmp_path):
 def test_exit_handler_runs_the_task_after_all_others(tmp_path):
     placement = Placement(notify=Notify(webhook_secret="chat", link=LINK, command=("page", "me")))
     node = Importer("/data", Examples).with_id("data")
-    plan = plan_pipeline(Pipeline("taxi", "/r", components=[node]))
+    plan = plan_ir(compile_ir(Pipeline("taxi", "/r", components=[node])))
     out = tmp_path / "p.yaml"
     write_kubeflow(plan, out, image=IMAGE, placement=placement)
     spec, platform = yaml.safe_load_all(out.read_text())

@@ -17,9 +17,10 @@ from tfx.types.standard_artifacts import Examples
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
+from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.plan import plan_pipeline
+from penstock.pipelines.kubeflow.plan import plan_ir
 from penstock.pipelines.kubeflow.resources import (
     Affinity,
     Gpu,
@@ -46,7 +47,7 @@ def small_plan():
         patch.setenv("SMALL_PIPELINE_ROOT", "/data")
         from small_pipeline import create_pipeline
 
-        return plan_pipeline(create_pipeline())
+        return plan_ir(compile_ir(create_pipeline()))
 
 
 def _compiled(plan, folder, placement=Placement(), image=IMAGE, **more):  # noqa: B008  # frozen
@@ -107,7 +108,7 @@ def test_task_runs_its_node_with_kfps_run_id(small_plan, tmp_path):
 def test_first_task_builds_the_definition_and_all_others_wait_for_it(tmp_path):
     nodes = [tell().with_id("a"), tell().with_id("b"), tell().with_id("c")]
     nodes[2].add_upstream_node(nodes[1])
-    plan = replace(plan_pipeline(Pipeline("two", "/r", components=nodes)), recipe="{}")
+    plan = replace(plan_ir(compile_ir(Pipeline("two", "/r", components=nodes))), recipe="{}")
     spec, _ = _compiled(plan, tmp_path)
     tasks = spec["root"]["dag"]["tasks"]
     executors = spec["deploymentSpec"]["executors"]
@@ -131,7 +132,7 @@ def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(smal
 
 def test_a_parameter_without_default_is_required(tmp_path):
     told = tell(text=RuntimeParameter("run_id", str), about=RuntimeParameter("Run.Id", str, "x"))
-    spec, _ = _compiled(plan_pipeline(Pipeline("p", "/r", components=[told])), tmp_path)
+    spec, _ = _compiled(plan_ir(compile_ir(Pipeline("p", "/r", components=[told]))), tmp_path)
 
     assert spec["root"]["inputDefinitions"]["parameters"] == {
         "run_id_2": {"parameterType": "STRING"},
@@ -146,7 +147,7 @@ def test_a_default_of_several_lines_stays_a_default(tmp_path):
     """kfp's own compiler writes defaults into a comment: its file is then no YAML."""
     query = "SELECT *\nFROM trips: x\n"
     told = tell(text=RuntimeParameter("query", str, query))
-    spec, _ = _compiled(plan_pipeline(Pipeline("p", "/r", components=[told])), tmp_path)
+    spec, _ = _compiled(plan_ir(compile_ir(Pipeline("p", "/r", components=[told]))), tmp_path)
 
     assert spec["root"]["inputDefinitions"]["parameters"]["query"]["defaultValue"] == query
     kubeflow_file = read_compiled_file(tmp_path / "pipeline.yaml")
@@ -249,7 +250,7 @@ def test_statistics_are_shown_as_html_and_a_training_as_metrics(tmp_path):
         eval_args=trainer_pb2.EvalArgs(),
     )
     pipeline = Pipeline("p", "/r", components=[examples, statistics, trainer])
-    spec, _ = _compiled(plan_pipeline(pipeline), tmp_path)
+    spec, _ = _compiled(plan_ir(compile_ir(pipeline)), tmp_path)
 
     shown = {n: _artifacts(c.get("outputDefinitions", {})) for n, c in spec["components"].items()}
     assert shown["comp-statisticsgen"]["html"] == "system.HTML"

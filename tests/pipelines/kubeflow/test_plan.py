@@ -17,7 +17,8 @@ from tfx.types.standard_artifacts import Examples, Model
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.plan import plan_ir, plan_pipeline
+from penstock.pipelines.kubeflow.ir import compile_ir
+from penstock.pipelines.kubeflow.plan import plan_ir
 
 
 @component
@@ -28,7 +29,7 @@ def tell(text: Parameter[str] = ""):
 def test_container_component_is_refused():
     brought = create_container_component(name="Sort", image="debian", command=["sort"])
     with pytest.raises(UsageError, match=r"node 'Sort' brings a container of its own"):
-        plan_pipeline(Pipeline("p", "/r", components=[brought()]))
+        plan_ir(compile_ir(Pipeline("p", "/r", components=[brought()])))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_refuses_tfxs_infra_validator(serving, needs):
     validator = InfraValidator(model=model.outputs["result"], serving_spec=spec)
     expected = rf"^node 'InfraValidator' is an InfraValidator, which needs {needs}, and pods of ru"
     with pytest.raises(UsageError, match=expected):
-        plan_pipeline(Pipeline("p", "/r", components=[model, validator]))
+        plan_ir(compile_ir(Pipeline("p", "/r", components=[model, validator])))
 
 
 def test_for_each_is_refused():
@@ -55,7 +56,7 @@ def test_for_each_is_refused():
     with pytest.raises(
         UsageError, match=r"^node 'StatisticsGen' is within a ForEach, and TFX's launcher"
     ):
-        plan_pipeline(Pipeline("p", "/r", components=[examples, statistics]))
+        plan_ir(compile_ir(Pipeline("p", "/r", components=[examples, statistics])))
 
 
 def test_runtime_parameter_within_a_value_is_refused():
@@ -68,12 +69,12 @@ def test_runtime_parameter_within_a_value_is_refused():
         custom_config={"epochs": RuntimeParameter("epochs", int, 3)},
     )
     with pytest.raises(UsageError, match=r"node 'Trainer', custom_config: a RuntimeParameter wit"):
-        plan_pipeline(Pipeline("p", "/r", components=[examples, trainer]))
+        plan_ir(compile_ir(Pipeline("p", "/r", components=[examples, trainer])))
 
 
 def test_secret_in_an_option_is_refused():
     with pytest.raises(UsageError, match=r"node 'tell', text: looks like the value of 'password'"):
-        plan_pipeline(Pipeline("p", "/r", components=[tell(text="password=hunter22")]))
+        plan_ir(compile_ir(Pipeline("p", "/r", components=[tell(text="password=hunter22")])))
 
 
 def light(name, *upstream):

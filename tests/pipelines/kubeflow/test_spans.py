@@ -10,9 +10,10 @@ from penstock.components.engine.options import local_beam_args
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.node import State, launch_node
 from penstock.pipelines.kubeflow.notify import notify
-from penstock.pipelines.kubeflow.plan import SPAN_FROM, plan_ir, plan_pipeline
+from penstock.pipelines.kubeflow.plan import SPAN_FROM, plan_ir
 from penstock.pipelines.kubeflow.spans import read_spans_from
 from penstock.pipelines.runs.metadata_store import SqliteStore
 from penstock.pipelines.terminal.failures import NodeFailedError
@@ -83,7 +84,7 @@ def test_span_from_replaces_the_address_of_the_data(tmp_path):
 
 def test_pipeline_of_two_example_gens_has_no_span_from(tmp_path):
     nodes = [ShardedExampleGen(f"/{name}").with_id(name) for name in "ab"]
-    plan = plan_pipeline(Pipeline("p", str(tmp_path), components=nodes))
+    plan = plan_ir(compile_ir(Pipeline("p", str(tmp_path), components=nodes)))
     assert plan.parameters == ()
 
 

@@ -1,6 +1,6 @@
 """Runs Penstock's checks on a cluster with Kubeflow Pipelines and prints a Markdown table.
 
-    python k8s/conformance --image REGISTRY/penstock@sha256:... [--kubeconfig FILE] [--kfp ADDRESS]
+    python tests/conformance --image NAME@sha256:... [--kubeconfig FILE] [--kfp ADDRESS]
 
 Needs Python and kubectl. Penstock's own commands run in a pod of the image. What it makes (the
 overlay `single-node` or `profile`, the namespace `penstock`, runs) stays for a look.

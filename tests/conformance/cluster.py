@@ -68,7 +68,7 @@ class Cluster:
     def overlay(self, name: str, *, namespace: str, components: tuple[str, ...] = ()) -> str:
         """Returns the objects of an overlay with the image filled in, as a user's kustomization."""
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(REPOSITORY / "k8s", f"{folder}/k8s", ignore=_not_manifests)
+            shutil.copytree(REPOSITORY / "k8s", f"{folder}/k8s")
             Path(folder, "kustomization.yaml").write_text(
                 json.dumps(
                     {
@@ -193,10 +193,6 @@ def _replace(name: str, image: str) -> dict[str, str]:
     by_digest = "@" in image
     new, _, version = image.rpartition("@" if by_digest else ":")
     return {"name": name, "newName": new, "digest" if by_digest else "newTag": version}
-
-
-def _not_manifests(_: str, names: list[str]) -> list[str]:
-    return [name for name in names if name in ("cluster", "conformance")]
 
 
 def states(executions: list[dict], run: str) -> dict[str, str]:

@@ -341,7 +341,7 @@ def kserve_gets_the_model(cluster: Cluster) -> str:
 def store_of_another_kind(cluster: Cluster, image: str) -> str:
     """KFP keeps a run's artifacts at another S3 server, by `providers` of its kfp-launcher.
 
-    `image` starts an S3 server by `s3.sh`, as k8s/cluster/stand-ins has one.
+    `image` starts an S3 server by `s3.sh`, as tests/cluster/stand-ins has one.
     """
     if not image:
         raise NotThereError("no --s3-image given")
