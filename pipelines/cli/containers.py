@@ -34,10 +34,6 @@ def notify(
     metadata: Annotated[str, typer.Option(help="Metadata store, as for penstock node.")],
     run_id: Annotated[str, typer.Option(help="Id of the run.")],
     link: Annotated[str, typer.Option(help="Address of the run's page, with RUN_ID.")] = "",
-    command: Annotated[
-        str,
-        typer.Option(help="Program and its arguments, a JSON list; reads the message from stdin."),
-    ] = "[]",
     kfp_executor_input: Annotated[str | None, typer.Option(help="KFP's executor input.")] = None,
 ) -> None:
     """Send a message with the result of a run that has ended."""
@@ -50,7 +46,6 @@ def notify(
         pipeline=pipeline,
         nodes=nodes,
         link=link,
-        command=json.loads(command),
         executor_input=kfp_executor_input,
     )
     typer.echo(line)

@@ -108,7 +108,7 @@ def _secrets(placement: Placement) -> dict[str, Sequence[str]]:
         wanted[login.name] = [login.user_key, login.password_key]
         if login.tls_name:
             wanted[login.tls_name] = ["ca.crt"]
-    if placement.notify and placement.notify.webhook_secret:
+    if placement.notify:
         wanted[placement.notify.webhook_secret] = [placement.notify.webhook_key]
     return wanted
 

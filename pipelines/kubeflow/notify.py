@@ -1,4 +1,4 @@
-"""Last task of a run on Kubeflow: sends the result to a webhook or a command, shows the report.
+"""Last task of a run on Kubeflow: sends the result to a webhook, shows the report.
 
 In: the run in the metadata store. Out: one JSON message, and the run's report as KFP's HTML. The
 task also runs after a failure, even if no node started, as with an image that cannot be pulled.
@@ -6,7 +6,6 @@ task also runs after a failure, even if no node started, as with an image that c
 
 import json
 import os
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -35,7 +34,6 @@ def notify(
     pipeline: str,
     nodes: Sequence[str],
     link: str,
-    command: Sequence[str],
     executor_input: str | None,
 ) -> str:
     """Sends and returns the message; the address of a webhook is in `PENSTOCK_WEBHOOK`."""
@@ -54,13 +52,7 @@ def notify(
     }
     if executor_input is not None:
         write_text(ExecutorInput.parse(executor_input).output_path(HTML), page or line)
-    text = json.dumps(message)
-    if address := os.environ.get(WEBHOOK):
-        _post(address, text)
-    if command:
-        done = subprocess.run(command, input=text, text=True)
-        if done.returncode:
-            raise DataError(f"{command[0]} ended with exit code {done.returncode}")
+    _post(os.environ[WEBHOOK], json.dumps(message))
     return line
 
 

@@ -94,8 +94,6 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
 def _notify_task(plan: Plan, image: str, placement: Placement, notify: Notify) -> Any:
     nodes = [node_id for task in plan.tasks for node_id in task.node_ids]
     arguments = ["--pipeline", plan.name, "--metadata", _store(placement), "--link", notify.link]
-    if notify.command:
-        arguments += ["--command", json.dumps(notify.command)]
 
     def container(run_id: str, html: Any) -> dsl.ContainerSpec:
         given = [*nodes, *arguments, "--run-id", run_id, "--kfp-executor-input", EXECUTOR_INPUT]

@@ -73,7 +73,7 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
             tls = {"secretName": login.tls_name, "mountPath": MYSQL_TLS, "optional": False}
             pod["secretAsVolume"] = [tls]
     notify = placement.notify
-    if task.component == NOTIFY and notify is not None and notify.webhook_secret is not None:
+    if task.component == NOTIFY and notify is not None:
         keys = {notify.webhook_key: WEBHOOK}
         pod.setdefault("secretAsEnv", []).append(_secret_as_env(notify.webhook_secret, keys))
     # Written as a dict, because kfp-kubernetes for Python 3.10 has no functions for half of these.

@@ -206,20 +206,15 @@ class Notify:
         webhook_secret: Kubernetes secret with the webhook's address, to which the message is sent
             as JSON.
         webhook_key: Key of the address in that secret.
-        command: Program in the image, and its arguments; reads the message from stdin.
         link: Address of a run's page, with RUN_ID for the run's id.
     """
 
-    webhook_secret: str | None = None
+    webhook_secret: str
     webhook_key: str = "url"
-    command: tuple[str, ...] = ()
     link: str = ""
 
     def __post_init__(self) -> None:
-        if self.webhook_secret is None and not self.command:
-            raise UsageError("notify needs webhook_secret or command")
-        if self.webhook_secret is not None:
-            check_object_name("notify.webhook_secret", self.webhook_secret)
+        check_object_name("notify.webhook_secret", self.webhook_secret)
         _match(_KEY, self.webhook_key, "notify.webhook_key", "a key of a secret")
 
 

@@ -1,7 +1,6 @@
 """The message at the end of a run; the webhook is an HTTP server on loopback."""
 
 import json
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ from tfx.dsl.components.common.importer import Importer
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import Examples
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
 from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.notify import notify
@@ -78,7 +77,7 @@ def store_with(path, **nodes):
 
 
 def send(store, **more):
-    options = {"nodes": ["A", "B"], "link": LINK, "command": (), "executor_input": None}
+    options = {"nodes": ["A", "B"], "link": LINK, "executor_input": None}
     return notify(store, "r1", pipeline="taxi", **{**options, **more})
 
 
@@ -129,17 +128,7 @@ def test_webhook_that_fails_is_tried_again_and_its_address_is_not_shown(tmp_path
     assert "secret-token" not in str(caught.value)
 
 
-def test_command_reads_the_message_and_its_failure_is_one(tmp_path):
-    store = store_with(tmp_path, A=Execution.COMPLETE, B=Execution.COMPLETE)
-    code = f"import sys; open({str(tmp_path / 'got')!r}, 'w').write(sys.stdin.read())"
-    send(store, command=[sys.executable, "-c", code])
-    assert json.loads((tmp_path / "got").read_text())["verdict"] == "Done"
-
-    with pytest.raises(DataError, match="exit code 3"):
-        send(store, command=[sys.executable, "-c", "raise SystemExit(3)"])
-
-
-def test_report_of_the_run_is_its_html(tmp_path):
+def test_report_of_the_run_is_its_html(tmp_path, webhook):
     store = store_with(tmp_path, A=Execution.COMPLETE, B=Execution.COMPLETE)
     page = tmp_path / "kfp/html"
     outputs = {"artifacts": {"html": {"artifacts": [{"uri": str(page)}]}}}
@@ -148,7 +137,7 @@ def test_report_of_the_run_is_its_html(tmp_path):
 
 
 def test_exit_handler_runs_the_task_after_all_others(tmp_path):
-    placement = Placement(notify=Notify(webhook_secret="chat", link=LINK, command=("page", "me")))
+    placement = Placement(notify=Notify(webhook_secret="chat", link=LINK))
     node = Importer("/data", Examples).with_id("data")
     plan = plan_ir(compile_ir(Pipeline("taxi", "/r", components=[node])))
     out = tmp_path / "p.yaml"
@@ -161,8 +150,7 @@ def test_exit_handler_runs_the_task_after_all_others(tmp_path):
     assert task["triggerPolicy"] == {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
     assert task["retryPolicy"]["backoffMaxDuration"] == "2592000s"
     executors = spec["deploymentSpec"]["executors"]
-    args = executors["exec-notify"]["container"]["args"]
-    assert args[args.index("--command") + 1] == '["page", "me"]'
+    assert executors["exec-notify"]["container"]["command"] == ["penstock", "notify"]
     secrets = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]["exec-notify"]
     assert secrets["secretAsEnv"] == [
         {
@@ -171,8 +159,3 @@ def test_exit_handler_runs_the_task_after_all_others(tmp_path):
         }
     ]
     assert read_compiled_file(out).tasks == {"data": "data", "notify": "notify"}
-
-
-def test_notify_without_webhook_or_command_is_refused():
-    with pytest.raises(UsageError, match="needs webhook_secret or command"):
-        Notify()
