@@ -23,7 +23,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 PENSTOCK = re.compile(r"(?<!-n )\bpenstock ((?:bench|runs) [a-z]+|[a-z]+) ([^|;&#]*)")
 # Commands of others, whose flags are theirs.
 OTHERS = re.compile(r"\b(kubectl|docker|pip|gcloud|hadoop|make|python|kind|helm|git|podman) ")
-ALWAYS = {"--help", "--version"}
+ALWAYS = {"--help", "--help-all", "--version"}
 
 
 def flags(command):

@@ -8,7 +8,6 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import UsageError, counted
@@ -18,6 +17,7 @@ from penstock.components.sources.kinds import KINDS, find_kind, options_type
 from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.option_flags import (
+    ManyOptions,
     Overwrite,
     errors_in_flags,
     flag_names,
@@ -39,7 +39,7 @@ _OWN_FLAGS = {
 _ON_EVERY_KIND = (EngineOptions, ShardOptions, IngestOptions)
 
 
-class Command(TyperCommand):
+class Command(ManyOptions):
     """`ingest` with the flags of the kind of source that `--kind` names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -85,6 +85,7 @@ def _ingest(
         list[str] | None,
         typer.Option(
             metavar="NAME=INPUT",
+            hidden=True,
             help="Instead of INPUTS: one for each split that has its own input.",
         ),
     ] = None,
@@ -107,7 +108,7 @@ def _ingest(
 ) -> None:
     """Turn outside data into sharded TFRecords with a manifest.
 
-    OUTPUT appears complete when the work is done, or not at all.
+    OUTPUT appears complete when the work is done, or not at all. --help-all shows all options.
 
     Example: penstock ingest trips.csv shards --split train=9 --split eval=1
     """
@@ -128,10 +129,11 @@ def _ingest(
         )
 
 
-_on_rows = with_flags(_ingest, IngestOptions, panel="Rows")
-_on_shards = with_flags(_on_rows, ShardOptions, panel="Rows")
-_on_engine = with_flags(_on_shards, EngineOptions, panel="Engine")
-command = with_flags(_on_engine, options_type(None), panel="Source: a table in files")
+_USUAL = ("on_bad_row", "shards", "workers", "schema_file", "delimiter")
+_on_rows = with_flags(_ingest, IngestOptions, panel="Rows", usual=_USUAL)
+_on_shards = with_flags(_on_rows, ShardOptions, panel="Rows", usual=_USUAL)
+_on_engine = with_flags(_on_shards, EngineOptions, panel="Engine", usual=_USUAL)
+command = with_flags(_on_engine, options_type(None), panel="Source: a table in files", usual=_USUAL)
 
 
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:

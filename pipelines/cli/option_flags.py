@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import click
 import typer
+from typer.core import TyperCommand
 
 from penstock.components.errors import PenstockError, UsageError
 from penstock.pipelines.config.overrides import name_and_value, yaml_value
@@ -68,17 +69,30 @@ _PLAIN = re.compile(r"[\w.]+")
 _OPTION = re.compile(r"`(\w+(?:=[^`]+)?)`")
 
 
+class ManyOptions(TyperCommand):
+    """A command whose `--help` shows the usual options, and `--help-all` all of them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--help-all" in args:
+            for option in self.params:
+                option.hidden = False  # type: ignore[attr-defined]
+            args = ["--help"]
+        return super().parse_args(ctx, args)
+
+
 def with_flags(
     command: Callable[..., None],
     options_type: type,
     *,
     panel: str,
     but: Collection[str] = (),
+    usual: Collection[str] | None = None,
 ) -> Callable[..., None]:
     """Returns a command with a flag for each field of an options dataclass, under a heading.
 
-    The field `kind`, nested dataclasses and the fields in `but` get no flags. The command receives
-    the fields as `**keywords`; a flag that is not given is None.
+    The field `kind`, nested dataclasses and the fields in `but` get no flags. Help hides the fields
+    that are not in `usual`, if it is given. The command receives the fields as `**keywords`; a flag
+    that is not given is None.
     """
 
     def extended(**values: Any) -> None:
@@ -87,7 +101,7 @@ def with_flags(
     own = [
         one for one in inspect.signature(command).parameters.values() if one.kind != one.VAR_KEYWORD
     ]
-    parameters = own + [p for p in _parameters(options_type, panel) if p.name not in but]
+    parameters = own + [p for p in _parameters(options_type, panel, usual) if p.name not in but]
     names = [one.name for one in parameters]
     assert len(set(names)) == len(names), f"a field has the name of a flag of its own: {names}"
     extended.__doc__ = command.__doc__
@@ -204,7 +218,9 @@ def _flag(name: str, *, many: bool) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _parameters(options_type: type, panel: str) -> list[inspect.Parameter]:
+def _parameters(
+    options_type: type, panel: str, usual: Collection[str] | None
+) -> list[inspect.Parameter]:
     docs = field_docs(options_type)
     hints = typing.get_type_hints(options_type)
     return [
@@ -212,13 +228,19 @@ def _parameters(options_type: type, panel: str) -> list[inspect.Parameter]:
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
-            annotation=_annotation(field, hints[field.name], docs.get(field.name, ""), panel),
+            annotation=_annotation(
+                field,
+                hints[field.name],
+                docs.get(field.name, ""),
+                panel,
+                hidden=usual is not None and field.name not in usual,
+            ),
         )
         for field in _flagged(options_type)
     ]
 
 
-def _annotation(field: Field, hint: Any, doc: str, panel: str) -> Any:
+def _annotation(field: Field, hint: Any, doc: str, panel: str, *, hidden: bool) -> Any:
     value_type, many = _value_type(hint)
     flag = _flag(field.name, many=many)
     default = None if field.default is MISSING else field.default
@@ -230,13 +252,20 @@ def _annotation(field: Field, hint: Any, doc: str, panel: str) -> Any:
     parse: Any = getattr(value_type, "parse", None)
     option = typer.Option(
         flag,
-        help=doc + shown,
+        help=_plain(doc) + shown,
+        hidden=hidden,
         show_default=False,
         rich_help_panel=panel,
         **({"parser": _parser(parse), "metavar": parse.__self__.metavar} if parse else {}),
     )
     wanted: Any = list[value_type] if many else value_type  # type: ignore[valid-type]
     return Annotated[wanted | None, option]
+
+
+def _plain(doc: str) -> str:
+    """Says what happens without a flag as a user of the command line would."""
+    doc = re.sub(r"(^|\. )None (?=[a-z])", r"\1The default ", doc)
+    return re.sub(r"\bNone (?=[a-z])", "the default ", doc)
 
 
 def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:

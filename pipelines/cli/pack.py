@@ -12,6 +12,7 @@ from penstock.components.engine.options import EngineOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.option_flags import (
+    ManyOptions,
     Overwrite,
     errors_in_flags,
     flag_names,
@@ -44,6 +45,8 @@ def _pack(
 
     OUTPUT appears complete when the work is done, or not at all. Statistics,
     Transform and Evaluator keep reading row Examples; packed records are for training.
+
+    --help-all shows all options.
 
     Example: penstock pack shards packed --split train --seed 1
     """
@@ -96,6 +99,8 @@ def _report(manifest: "Manifest", output: str, seconds: float) -> None:
     out.print(f"check: penstock verify {quote(output)}")
 
 
-_on_rows = with_flags(_pack, PackOptions, panel="Packing")
-_on_shards = with_flags(_on_rows, ShardOptions, panel="Packing")
-command = with_flags(_on_shards, EngineOptions, panel="Engine")
+_USUAL = ("splits", "columns", "images", "ids", "seed", "shards", "workers")
+_on_rows = with_flags(_pack, PackOptions, panel="Packing", usual=_USUAL)
+_on_shards = with_flags(_on_rows, ShardOptions, panel="Packing", usual=_USUAL)
+command = with_flags(_on_shards, EngineOptions, panel="Engine", usual=_USUAL)
+Command = ManyOptions

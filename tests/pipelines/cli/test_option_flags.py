@@ -1,4 +1,5 @@
 import inspect
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -136,3 +137,12 @@ def test_every_option_of_an_ingest_is_a_flag(kind):
 )
 def test_a_file_name_tells_whose_flags_ingest_takes(args, kind):
     assert ingest._kind_in(args) == kind
+
+
+@pytest.mark.parametrize(("command", "hidden"), [("ingest", "--null-token"), ("pack", "--runner")])
+def test_help_shows_the_usual_options_and_help_all_the_rest(penstock, command, hidden):
+    usual, every = (penstock(command, flag).stdout for flag in ("--help", "--help-all"))
+    assert "--shards" in usual
+    assert hidden not in usual
+    assert hidden in every
+    assert not re.search(r"\bNone\b(?!')", every)
