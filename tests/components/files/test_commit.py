@@ -56,9 +56,10 @@ def test_the_root_of_all_folders_is_refused():
         check_target("/")
 
 
-def test_an_empty_folder_is_filled(tmp_path):
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_empty_folder_is_filled(tmp_path, overwrite):
     (tmp_path / "out").mkdir()
-    with attempt(tmp_path / "out") as folder:
+    with attempt(tmp_path / "out", overwrite=overwrite) as folder:
         (folder / "a").write_text("1")
     assert names(tmp_path / "out") == ["a"]
 
@@ -133,14 +134,6 @@ def test_overwrite_replaces_the_old_output_at_the_end(tmp_path):
     with attempt(tmp_path / "out", overwrite=True) as folder:
         (folder / "new").write_text("1")
         assert names(tmp_path / "out") == ["Split-train", "manifest.json"]
-    assert names(tmp_path / "out") == ["new"]
-    assert names(tmp_path) == ["out"]
-
-
-def test_overwrite_of_an_empty_folder_succeeds(tmp_path):
-    (tmp_path / "out").mkdir()
-    with attempt(tmp_path / "out", overwrite=True) as folder:
-        (folder / "new").write_text("1")
     assert names(tmp_path / "out") == ["new"]
     assert names(tmp_path) == ["out"]
 

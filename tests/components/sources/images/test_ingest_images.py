@@ -1,7 +1,5 @@
 """Images from files to Examples that TFX's own nodes take: the command, and the node."""
 
-import json
-
 import pytest
 import tensorflow as tf
 from scipy.io import savemat
@@ -50,28 +48,6 @@ def test_records_are_images_and_shards_mix_classes(zoo, tmp_path):
     assert all(0 < sum(labels[at : at + 10]) < 10 for at in (0, 10, 20))
 
 
-def test_two_runs_write_the_same_bytes(zoo, tmp_path):
-    first, second = (
-        run(zoo, tmp_path / name, layout="resized", size=16) for name in ("first", "second")
-    )
-    assert [shard.sha256 for shard in first.shards] == [shard.sha256 for shard in second.shards]
-
-
-def test_quarantine_keeps_path_and_reason(zoo, tmp_path, encoded):
-    (zoo / "cat" / "cut.jpg").write_bytes(encoded(width=300, height=300)[:-2])
-    options = IngestOptions(
-        shards=ShardOptions(shards=2), on_bad_row="quarantine", max_quarantined_share=0.1
-    )
-    manifest = run(zoo, tmp_path / "out", ingest_options=options)
-    assert (manifest.account.read, manifest.account.quarantined) == (31, 1)
-    (file,) = (tmp_path / "out" / "quarantine").iterdir()
-    (line,) = file.read_text().splitlines()
-    assert len(line) < 400
-    entry = json.loads(line)
-    assert entry["file"] == str(zoo / "cat" / "cut.jpg")
-    assert entry["reason"] == "truncated JPEG: the mark of its end is missing; copy it again"
-
-
 @pytest.mark.parametrize("feature", [None, "image/key/sha256"])
 def test_equal_images_share_their_split(zoo, tmp_path, feature):
     for number in range(30):
@@ -86,15 +62,6 @@ def test_equal_images_share_their_split(zoo, tmp_path, feature):
     )
     assert len(train) + len(held_out) == 30
     assert not train & held_out
-
-
-def test_the_digest_of_the_file_decides_the_split(zoo, tmp_path):
-    splits = SplitOptions((Split("train", 2), Split("eval", 1)))
-    run(zoo, tmp_path / "out", splits, content_digest=True, layout="resized", size=8)
-    for split, buckets in (("train", {0, 1}), ("eval", {2})):
-        rows = examples(tmp_path / "out", split)
-        digests = [row["image/key/sha256"].bytes_list.value[0] for row in rows]
-        assert {int(digest, 16) % 3 for digest in digests} == buckets
 
 
 def test_the_command_with_a_mat_file(zoo, tmp_path, monkeypatch, capsys):

@@ -198,17 +198,6 @@ def test_gray_where_one_channel_is_asked_for(encoded):
     assert pixels(resized).shape == (8, 8, 1)
 
 
-def test_equal_bytes_give_equal_bytes(encoded):
-    options = Images(layout="resized", size=8)
-    assert store(encoded(), "a", options) == store(encoded(), "b", options)
-
-
-def spoilt(data):
-    """With what a PNG's pixels are packed in altered, marks and lengths as they were."""
-    at = data.index(b"IDAT") + 8
-    return data[:at] + bytes(255 - byte for byte in data[at : at + 8]) + data[at + 8 :]
-
-
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "WebP"])
 def test_cut_files_of_other_kinds_are_found_by_decoding(encoded, kind):
     data = encoded(kind, mode="P" if kind == "GIF" else "RGB")
