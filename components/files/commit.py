@@ -10,12 +10,12 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.components.errors import DataError, UsageError, naming
-from penstock.components.tfrecord.manifest import MANIFEST_NAME, read_manifest
+from penstock.components.errors import DataError, TriesFailedError, UsageError, naming
+from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, read_manifest
 from penstock.components.tfrecord.recovery import (
     ATTEMPT_MARK,
     LOCK,
@@ -62,7 +62,7 @@ def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> I
         file = folder / os.path.basename(target)
         yield file
         if os.path.lexists(target) and not overwrite:
-            raise _occupied(target)
+            raise occupied(target)
         os.replace(file, target)
 
 
@@ -74,7 +74,7 @@ def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> No
     if os.path.exists(target) and not os.path.isfile(target):
         raise UsageError(f"{target}: not a regular file; refusing to replace it; name another")
     if os.path.lexists(target) and not overwrite:
-        raise _occupied(target)
+        raise occupied(target)
     _refuse_place(target)
 
 
@@ -150,7 +150,7 @@ def _refuse_occupied(target: Path, *, overwrite: bool | None) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
-        raise _occupied(target, overwrite)
+        raise occupied(target, overwrite)
     _refuse_foreign(target, target)
     for folder, _, _ in os.walk(target):
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -162,13 +162,22 @@ def _refuse_occupied(target: Path, *, overwrite: bool | None) -> None:
 def _refuse_foreign(folder: Path, target: Path) -> None:
     if not (folder / MANIFEST_NAME).is_file():
         raise _not_ours(target, f"no {MANIFEST_NAME}")
+    refuse_foreign(target, lambda: read_manifest(folder), _names_below(folder))
+
+
+def refuse_foreign(
+    target: str | os.PathLike[str], read: Callable[[], Manifest], names: Iterable[str]
+) -> None:
+    """Raises a UsageError if an output's manifest cannot be read, or does not list all `names`."""
     try:
-        manifest = read_manifest(folder)
+        foreign = read().foreign_files(names)
+    except TriesFailedError:
+        raise
     except DataError as error:
         raise _not_ours(
             target, f"its {MANIFEST_NAME} is not one of Penstock's, or damaged"
         ) from error
-    if foreign := manifest.foreign_files(_names_below(folder)):
+    if foreign:
         more = len(foreign) - _MAX_NAMED
         shown = ", ".join(foreign[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
         raise UsageError(
@@ -184,14 +193,14 @@ def _names_below(folder: Path) -> Iterator[str]:
         yield from (os.path.relpath(os.path.join(place, n), folder) for n in (*names, *links))
 
 
-def _not_ours(target: Path, reason: str) -> UsageError:
+def _not_ours(target: str | os.PathLike[str], reason: str) -> UsageError:
     return UsageError(
         f"{target}: not written by penstock ingest or pack ({reason}); refusing to overwrite it; "
         "name another output"
     )
 
 
-def _occupied(target: str | os.PathLike[str], overwrite: bool | None = False) -> UsageError:
+def occupied(target: str | os.PathLike[str], overwrite: bool | None = False) -> UsageError:
     way = "" if overwrite is None else " or pass --overwrite"
     return UsageError(f"{target} exists already; name another output{way}")
 

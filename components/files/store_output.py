@@ -19,6 +19,7 @@ from pathlib import Path
 
 from penstock.components.errors import DataError, PenstockError, TriesFailedError, UsageError
 from penstock.components.files.address import check_no_secret
+from penstock.components.files.commit import occupied, refuse_foreign
 from penstock.components.files.content import hash_file
 from penstock.components.files.output import WORK_DIR, Output, check_sizes, files_below
 from penstock.components.files.remote import RemoteFile, ask, find_below, remote_file
@@ -113,12 +114,10 @@ def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
     names = _names(address)
     if MANIFEST_NAME in names:
         if not overwrite:
-            raise UsageError(f"{address} exists already; name another output or pass --overwrite")
-        ours = (name for name in names if not name.startswith(f"{WORK_DIR}/"))
-        foreign = _read_manifest(address).foreign_files(ours)
-    else:
-        foreign = [name for name in names if not _LEFT_OVER.fullmatch(name)]
-    if foreign:
+            raise occupied(address)
+        ours = [name for name in names if not name.startswith(f"{WORK_DIR}/")]
+        refuse_foreign(address, lambda: _read_manifest(address), ours)
+    elif foreign := [name for name in names if not _LEFT_OVER.fullmatch(name)]:
         raise UsageError(
             f"{address}: holds {foreign[0]}, which no ingest wrote; refusing to write beside it; "
             "name another output"
@@ -128,15 +127,7 @@ def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
 
 def _read_manifest(address: str) -> Manifest:
     path = f"{address}/{MANIFEST_NAME}"
-    try:
-        return Manifest.from_json(ask(path, "cat_file").decode(), path)
-    except (DataError, UnicodeDecodeError) as error:
-        if isinstance(error, TriesFailedError):
-            raise
-        raise UsageError(
-            f"{address}: not written by penstock ingest or pack (its {MANIFEST_NAME} is not one "
-            "of Penstock's, or damaged); refusing to overwrite it; name another output"
-        ) from error
+    return Manifest.from_json(ask(path, "cat_file").decode(errors="replace"), path)
 
 
 @contextmanager

@@ -115,6 +115,19 @@ class FileList(ScannedFile):
             **fields,
         )
 
+    def fingerprint(self, kind: str, labels: bytes = b"") -> str:
+        """Digests names and content of files, their `labels`, and rejected files.
+
+        Not by `content.fingerprint`: it resolves paths, which takes longer than opening a file.
+        """
+        digest = hashlib.sha256(kind.encode())
+        for name, content in zip(self.names.to_pylist(), self.digests.to_pylist(), strict=True):
+            digest.update(b"\0" + name + b"\0" + content)
+        digest.update(labels)
+        for row in self.rejected:
+            digest.update(b"\0rejected\0" + os.fsencode(str(row)))
+        return digest.hexdigest()
+
     def for_reading(self: "ListT", start: int, end: int) -> "ListT":
         """Returns rows `start` up to `end`; copies them, since Arrow pickles a slice whole."""
         read = len(self.paths)
@@ -248,7 +261,6 @@ def open_whole_files(
     names = [os.fsencode(file.name) for file in tree.entries]
     files = [tree.entries[at] for at in shuffled(names, options.shuffle_seed)]
     rejected: dict[str, str] = dict(sorted(tree.refused.items()))
-    digest = hashlib.sha256(kind.encode())
     kept: dict[FoundFile, Content] = {}
     looks = scan_each(partial(_look, max_bytes=max_bytes), [file.path for file in files], spread)
     for file, found in zip(files, looks, strict=True):
@@ -256,16 +268,13 @@ def open_whole_files(
             rejected[file.path] = found
         else:
             kept[file] = found
-            digest.update(b"\0" + os.fsencode(file.name) + b"\0" + found.digest)
     rows = tuple(rejected_file(path, reason) for path, reason in rejected.items())
-    for row in rows:
-        digest.update(b"\0rejected\0" + os.fsencode(str(row)))
     listed = FileList.of(list(kept), list(kept.values()), rows)
     labels = (LABEL,) if options.folder_label else ()
     return DocumentSource(
         kind=kind,
         columns=name_columns((*columns, *labels), [file.name for file in kept]),
-        fingerprint=digest.hexdigest(),
+        fingerprint=listed.fingerprint(kind),
         rows=listed.rows,
         files=listed.paths or tuple(row.file for row in rows),
         input_bytes=listed.content.size,

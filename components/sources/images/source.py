@@ -5,7 +5,6 @@ are found by the worker that reads it. The list is sorted by a digest of image n
 shard mixes the classes, and a new image does not move the others.
 """
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -113,7 +112,7 @@ def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -
     return ImageSource(
         kind="images",
         columns=(*IMAGE_COLUMNS, *labels.columns, *digest),
-        fingerprint=_fingerprint(listed, options),
+        fingerprint=listed.fingerprint("images", _labels_digest(options)),
         rows=listed.rows,
         files=listed.paths or tuple(tree.refused),
         input_bytes=listed.content.size,
@@ -181,70 +180,34 @@ def _scan(path: str) -> Content:
 
 
 def _notes(listed: ImageList) -> tuple[str, ...]:
-    """Returns notes on classes and on files with equal content, including bad images."""
-    nothing: list = [None] * len(listed.paths)
-    columns = dict(zip(listed.labels.schema.names, listed.labels.columns, strict=True))
-    numbers, texts = (
-        columns[name].to_pylist() if name in columns else nothing
-        for name in (image_features.LABEL, image_features.TEXT)
-    )
-    names = [os.fsdecode(name) for name in listed.names.to_pylist()]
-    return image_notes(names, listed.digests.to_pylist(), numbers, texts)
-
-
-def image_notes(
-    names: Sequence[str],
-    digests: Sequence[bytes],
-    numbers: Sequence[int | None],
-    texts: Sequence[bytes | None],
-) -> tuple[str, ...]:
-    """Counts images by class, and files with equal content; arguments have one entry per image."""
+    """Counts images by class, and those with equal content, bad images included."""
     lines = []
-    counts = Counter(pair for pair in zip(numbers, texts, strict=True) if pair[0] is not None)
-    if counts:
+    names = [os.fsdecode(name) for name in listed.names.to_pylist()]
+    numbers: list[int | None] = [None] * len(names)
+    if image_features.LABEL in listed.labels.schema.names:
+        numbers = listed.labels.column(0).to_pylist()
+    if counts := Counter(number for number in numbers if number is not None):
         few, many = min(counts.values()), max(counts.values())
-        each = f"{few:,}" if few == many else f"{few:,} to {many:,}"
-        classes = _plural(len(counts), "class", "classes")
-        lines.append(f"{classes} of {each} {'image' if many == 1 else 'images'}")
-    if unlabelled := sum(number is None for number in numbers):
+        each = counted(many, "image") if few == many else f"{few:,} to {counted(many, 'image')}"
+        lines.append(f"classes: {len(counts):,}, of {each}")
+    if unlabelled := numbers.count(None):
         lines.append(f"{counted(unlabelled, 'image')} without label")
     groups: dict[bytes, list[int]] = {}
-    for at, digest in enumerate(digests):
+    for at, digest in enumerate(listed.digests.to_pylist()):
         groups.setdefault(digest, []).append(at)
     equal = [group for group in groups.values() if len(group) > 1]
-    equal.sort(key=lambda group: (-len(group), min(names[at] for at in group)))
-    if equal:
-        extra = _plural(sum(map(len, equal)) - len(equal), "image repeats", "images repeat")
-        lines.append(f"{extra} another one's content, as {_named(names, equal[0])}")
-    if mixed := [group for group in equal if len({numbers[at] for at in group}) > 1]:
-        have = _plural(len(mixed), "content has", "contents have")
-        lines.append(f"{have} several classes, as {_named(names, mixed[0])}")
+    mixed = [group for group in equal if len({numbers[at] for at in group}) > 1]
+    for found, what in ((equal, "that several images have"), (mixed, "of several classes")):
+        if found:
+            largest = max(found, key=len)
+            shown_names = shown(sorted(names[at] for at in largest), 3)
+            lines.append(f"{counted(len(found), 'content')} {what}, as {shown_names}")
     return tuple(lines)
 
 
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
-def _named(names: Sequence[str], group: Sequence[int]) -> str:
-    return shown(sorted(names[at] for at in group), 3)
-
-
-def _fingerprint(listed: ImageList, options: Images) -> str:
-    """Digests names and content of images, label files and rejected files.
-
-    Not by `content.fingerprint`: it resolves paths, which takes longer than opening a file.
-    """
-    digest = hashlib.sha256(b"images")
-    for name, content in zip(listed.names.to_pylist(), listed.digests.to_pylist(), strict=True):
-        digest.update(b"\0" + name + b"\0" + content)
-    given = [path for path in (options.labels_file, options.class_names_file) if path]
-    for file in map(_scan, given):
-        digest.update(b"\0labels\0" + file.digest)
-    for row in listed.rejected:
-        if row.file not in given:
-            digest.update(b"\0rejected\0" + os.fsencode(str(row)))
-    return digest.hexdigest()
+def _labels_digest(options: Images) -> bytes:
+    given = (options.labels_file, options.class_names_file)
+    return b"".join(b"\0labels\0" + _scan(path).digest for path in given if path)
 
 
 def _short(paths: Sequence[str]) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ def test_overwrite_of_a_prefix_with_foreign_objects_is_refused(s3, tmp_path):
     run(table(tmp_path / "a.csv"))
     s3.put_object(Bucket="bucket", Key="out/Split-train/notes.txt", Body=b"mine")
     before = objects(s3)
-    with pytest.raises(UsageError, match=r"holds Split-train/notes\.txt, which no ingest wrote"):
+    with pytest.raises(UsageError, match=r"holds Split-train/notes\.txt, which its manifest\.json"):
         run(table(tmp_path / "a.csv"), overwrite=True)
     assert objects(s3) == before
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.components.errors import DataError
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.images.source import image_notes, open_images
+from penstock.components.sources.images.source import open_images
 from penstock.components.sources.open import open_source
 
 
@@ -105,19 +105,9 @@ def test_equal_files_and_classes_are_reported(zoo, encoded):
     source = open_source(str(zoo), Images())
     assert source.notes == (
         "classes are folders",
-        "2 classes of 20 to 22 images",
-        "2 images repeat another one's content, as 'cat/03.jpg', 'dog/again.jpg'",
-        "1 content has several classes, as 'cat/03.jpg', 'dog/again.jpg'",
-    )
-
-
-def test_one_of_each_is_said_so():
-    notes = image_notes("ab", [b"1"] * 2, [0, None], [b"cat", None])
-    assert notes == (
-        "1 class of 1 image",
-        "1 image without label",
-        "1 image repeats another one's content, as 'a', 'b'",
-        "1 content has several classes, as 'a', 'b'",
+        "classes: 2, of 20 to 22 images",
+        "2 contents that several images have, as 'cat/03.jpg', 'dog/again.jpg'",
+        "1 content of several classes, as 'cat/03.jpg', 'dog/again.jpg'",
     )
 
 
