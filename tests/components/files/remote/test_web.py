@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.files import retry
 from penstock.components.sources.open import open_source
-from penstock.components.sources.options import Table
 
 ROWS = [[i, i * i] for i in range(1000)]
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % tuple(row) for row in ROWS)
@@ -128,25 +127,3 @@ def test_a_login_of_netrc(web, tmp_path, monkeypatch, read_out):
     web.RequestHandlerClass = Watched
     assert read_out(open_source(f"{web.address}/a.csv")).rows == ROWS
     assert set(seen) == {"Basic bWU6cHctM2Y5Yw=="}
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "https://me:pw-3f9c@host/a.csv",
-        "s3://key:pw-3f9c@bucket/a.csv",
-        "https://host/a.csv?X-Amz-Signature=pw-3f9c",
-        "https://host/a.csv?sig=pw-3f9c",
-        "https://host/a.csv?api-key=pw-3f9c",
-    ],
-)
-def test_an_address_with_a_secret_is_refused_and_not_repeated(address):
-    with pytest.raises(UsageError) as caught:
-        open_source(address)
-    assert "holds a" in str(caught.value)
-    assert "pw-3f9c" not in str(caught.value)
-
-
-def test_addresses_that_no_files_are_read_from():
-    with pytest.raises(UsageError, match=r"^minio://b/x: files are read from paths and s3, gs"):
-        open_source("minio://b/x", Table(kind="csv"))
