@@ -38,8 +38,9 @@ def test_every_public_name_is_documented(room):
         assert inspect.getdoc(getattr(module, name)), name
 
 
-def test_recipes_have_at_most_24_names():
-    assert len(importlib.import_module("penstock.recipes").__all__) <= 24
+@pytest.mark.parametrize(("room", "most"), [("recipes", 24), ("nodes", 20)])
+def test_a_room_has_few_names(room, most):
+    assert len(importlib.import_module(f"penstock.{room}").__all__) <= most
 
 
 def test_no_name_is_public_in_two_rooms():

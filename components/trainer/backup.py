@@ -56,7 +56,7 @@ class Backup(keras.callbacks.Callback):
         self._start, self._flag, self._workers = start, flag, workers
         self._batch_rows, self._clock = batch_rows, clock
         self._has_signal = False  # of any worker; all agree
-        self._test_steps = 1
+        self._test_steps, self._has_tested = 1, False
         self._begin = self._end = self._passed = 0
         self._timed_steps, self._timed_seconds = 0, 0.0  # of the epoch, without the first call
         self._saved_at: tuple[int, int] | None = None
@@ -137,6 +137,7 @@ class Backup(keras.callbacks.Callback):
                 break
         if not done:
             raise StopIteration
+        self._has_tested = True
         return self.model.get_metrics_result()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -148,10 +149,10 @@ class Backup(keras.callbacks.Callback):
     def on_test_begin(self, logs: Any = None) -> None:
         self.stop_if_interrupted()
         self.save()  # an error in the evaluation loses no step of the epoch
-        self._test_steps = 1
+        self._test_steps, self._has_tested = 1, False
 
     def on_test_end(self, logs: Any = None) -> None:
-        if not logs:
+        if not self._has_tested:
             raise DataError("eval_data is empty")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
