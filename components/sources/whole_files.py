@@ -148,7 +148,7 @@ ListT = TypeVar("ListT", bound=FileList)
 
 
 @dataclass
-class Rows:
+class FileRows:
     """Rows of a batch in the making: contents, facts, and indices into the list of files."""
 
     contents: list[bytes] = field(default_factory=list)
@@ -178,25 +178,25 @@ class WholeFileSource(FileSource[ListT]):
     max_bytes: int  # Maximum size of a file; a larger one is rejected unread.
 
     @abstractmethod
-    def add_row(self, files: ListT, at: int, data: bytes, rows: Rows) -> None:
+    def add_row(self, files: ListT, at: int, data: bytes, rows: FileRows) -> None:
         """Adds the row of file `at` with content `data`; UnfitFileError if it cannot be a row."""
 
     @abstractmethod
-    def features(self, files: ListT, rows: Rows, places: pa.Array) -> dict[str, pa.Array]:
+    def features(self, files: ListT, rows: FileRows, places: pa.Array) -> dict[str, pa.Array]:
         """Returns all columns but the content, by name, for the files with indices `places`."""
 
     def read_piece(self, file: ListT, piece: Piece) -> Iterator[Batch]:
         """Yields a slice of the files, in batches of about 4 MiB unless one file is larger."""
-        rows, most = Rows(), self.first_rows
+        rows, most = FileRows(), self.first_rows
         for at in range(piece.start - file.first, piece.end - file.first):
             self._read_file(file, at, rows)
             if len(rows) >= most or rows.size >= _BATCH_BYTES:
                 yield self._batch(file, rows)
-                rows, most = Rows(), MAX_BATCH_ROWS
+                rows, most = FileRows(), MAX_BATCH_ROWS
         if len(rows):
             yield self._batch(file, rows)
 
-    def _read_file(self, files: ListT, at: int, rows: Rows) -> None:
+    def _read_file(self, files: ListT, at: int, rows: FileRows) -> None:
         if at >= len(files.paths):
             rows.rejected.append(files.rejected[at - len(files.paths)])
             return
@@ -210,7 +210,7 @@ class WholeFileSource(FileSource[ListT]):
         except UnfitFileError as error:
             rows.rejected.append(rejected_file(path, str(error), data[:_KEPT_BYTES]))
 
-    def _batch(self, files: ListT, rows: Rows) -> Batch:
+    def _batch(self, files: ListT, rows: FileRows) -> Batch:
         places = pa.array(rows.places, pa.int64())
         _, *others = self.columns
         found = self.features(files, rows, places)
@@ -226,14 +226,14 @@ class DocumentSource(WholeFileSource[FileList]):
 
     convert: Convert
 
-    def add_row(self, files: FileList, at: int, data: bytes, rows: Rows) -> None:
+    def add_row(self, files: FileList, at: int, data: bytes, rows: FileRows) -> None:
         content = self.convert(data)
         if content is None:
             rows.blank += 1
         else:
             rows.add(at, content)
 
-    def features(self, files: FileList, rows: Rows, places: pa.Array) -> dict[str, pa.Array]:
+    def features(self, files: FileList, rows: FileRows, places: pa.Array) -> dict[str, pa.Array]:
         names = files.names.take(places)
         labels = [name.partition(b"/")[0] if b"/" in name else None for name in names.to_pylist()]
         return {

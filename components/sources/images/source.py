@@ -26,7 +26,7 @@ from penstock.components.sources.schema import shown
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.whole_files import (
     FileList,
-    Rows,
+    FileRows,
     WholeFileSource,
     rejected_file,
     scan_each,
@@ -77,12 +77,12 @@ class ImageSource(WholeFileSource[ImageList]):
         (files,) = self.scanned.values()
         return files.labels
 
-    def add_row(self, files: ImageList, at: int, data: bytes, rows: Rows) -> None:
+    def add_row(self, files: ImageList, at: int, data: bytes, rows: FileRows) -> None:
         image = store(data, files.paths[at], self.options)
         facts = (image.format.encode(), image.height, image.width, image.channels)
         rows.add(at, image.encoded, facts)
 
-    def features(self, files: ImageList, rows: Rows, places: pa.Array) -> dict[str, pa.Array]:
+    def features(self, files: ImageList, rows: FileRows, places: pa.Array) -> dict[str, pa.Array]:
         headers = zip(*rows.facts, strict=True) if rows.facts else [()] * 4
         found = {
             column.name: pa.array(values, column.arrow_type)
