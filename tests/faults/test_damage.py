@@ -97,18 +97,6 @@ DAMAGES = (missing, cut_between_records, cut_in_a_record, altered_with_right_che
            emptied)  # fmt: skip
 
 
-def inspected(folder):
-    report = inspect(str(folder))
-    for fault in report.faults:
-        raise DataError(fault)
-    # It reads a part of each file, and digests none.
-    verified(folder)
-
-
-def verified(folder):
-    verify(str(folder)).raise_faults()
-
-
 OF_ROWS = {
     "a node": lambda folder: check_folder(str(folder)),
     "ingest": lambda folder: open_source(f"{folder}/Split-train", TFRecord()),
@@ -119,13 +107,13 @@ OF_ROWS = {
         [f"{folder}/Split-train/*"], SPEC, options=OPTIONS
     ).train(),
     "evaluation": lambda folder: Input.rows(str(folder), SPEC, options=OPTIONS).eval(split="train"),
-    "inspect": inspected,
-    "verify": verified,
+    "inspect": lambda folder: inspect(str(folder)).raise_faults(),
+    "verify": lambda folder: verify(str(folder)).raise_faults(),
 }
 OF_PACKED = {
     "training": lambda folder: Input.packed(str(folder), options=OPTIONS).train(),
     "evaluation": lambda folder: Input.packed(str(folder), options=OPTIONS).eval(split="train"),
-    "verify": verified,
+    "verify": lambda folder: verify(str(folder)).raise_faults(),
 }
 CONSUMERS = [("rows", name) for name in OF_ROWS] + [("packed", name) for name in OF_PACKED]
 

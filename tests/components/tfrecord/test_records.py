@@ -71,26 +71,33 @@ def test_an_empty_file_has_no_records(tmp_path):
     assert list(read_records(tmp_path / "a")) == []
 
 
-def test_a_flipped_payload_byte_is_named(tfrecord):
+@pytest.mark.parametrize(
+    ("at", "by", "fault"),
+    [
+        (
+            24 + 12,
+            1,
+            "payload of 3 bytes has CRC 0x21f1576e, expected 0xfe1610ed; the record is damaged",
+        ),
+        (
+            -1,
+            0xFF,
+            "payload of 3 bytes has CRC 0xdef1576e, expected 0x21f1576e; the record is damaged",
+        ),
+        (
+            24 + 7,
+            0x10,
+            "length 1,152,921,504,606,846,979 has CRC 0x0e4999b0, expected 0x879b793d; the header "
+            "is damaged and nothing after it can be read",
+        ),
+    ],
+)
+def test_a_flipped_byte_is_named(tfrecord, at, by, fault):
     path = tfrecord("a", [b"penstock", b"abc"])
     data = bytearray(path.read_bytes())
-    data[24 + 12] ^= 1
+    data[at] ^= by
     path.write_bytes(data)
-    assert error_of(path) == (
-        f"{path}: record 1 at offset 24: payload of 3 bytes has CRC 0x21f1576e, expected "
-        "0xfe1610ed; the record is damaged"
-    )
-
-
-def test_a_flipped_payload_crc_is_named(tfrecord):
-    path = tfrecord("a", [b"abc"])
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 0xFF
-    path.write_bytes(data)
-    assert error_of(path) == (
-        f"{path}: record 0 at offset 0: payload of 3 bytes has CRC 0xdef1576e, expected "
-        "0x21f1576e; the record is damaged"
-    )
+    assert error_of(path) == f"{path}: record 1 at offset 24: {fault}"
 
 
 @pytest.mark.parametrize(("rows", "size"), [(4, 1 << 20), (100, 25), (1, 1), (100, 1 << 20)])
@@ -128,17 +135,6 @@ def test_reading_goes_on_behind_damaged_payloads_where_they_are_taken(tfrecord):
         "a: record 0 at offset 0",
         "a: record 1 at offset 19",
     ]
-
-
-def test_a_flipped_length_is_named_and_ends_the_reading(tfrecord):
-    path = tfrecord("a", [b"abc", b"abc"])
-    data = bytearray(path.read_bytes())
-    data[19 + 7] ^= 0x10
-    path.write_bytes(data)
-    assert error_of(path) == (
-        f"{path}: record 1 at offset 19: length 1,152,921,504,606,846,979 has CRC 0x0e4999b0, "
-        "expected 0x879b793d; the header is damaged and nothing after it can be read"
-    )
 
 
 def test_an_absurd_length_with_the_right_crc_allocates_nothing(tmp_path, frame):
@@ -186,32 +182,24 @@ def test_a_cut_gzip_is_named_at_the_record_that_is_missing(tfrecord, frame):
     )
 
 
-def test_a_gzip_without_its_trailer_is_cut(tfrecord):
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (lambda data: data[:-4], "cut: it ends without its end mark, at or after record 1 at of"),
+        (
+            lambda data: data[:-8] + bytes([data[-8] ^ 1]) + data[-7:],  # of the uncompressed bytes
+            "damaged (Error -3 while decompressing data: incorrect data check), at or after record",
+        ),
+        (
+            lambda data: data + b"garbage",
+            "damaged (Error -3 while decompressing data: incorrect header check)",
+        ),
+    ],
+)
+def test_a_damaged_gzip_is_named(tfrecord, damage, fault):
     path = tfrecord("a.gz", [b"abc"])
-    path.write_bytes(path.read_bytes()[:-4])
-    assert error_of(path) == (
-        f"{path}: GZIP data is cut: it ends without its end mark, at or after record 1 at "
-        "offset 19; write or copy the file again"
-    )
-
-
-def test_a_damaged_gzip_is_named(tfrecord):
-    path = tfrecord("a.gz", [b"abc"])
-    data = bytearray(path.read_bytes())
-    data[-8] ^= 1  # the CRC of the uncompressed bytes
-    path.write_bytes(data)
-    assert error_of(path) == (
-        f"{path}: GZIP data is damaged (Error -3 while decompressing data: incorrect data check), "
-        "at or after record 0 at offset 0; write or copy the file again"
-    )
-
-
-def test_garbage_behind_gzip_is_damage(tfrecord):
-    path = tfrecord("a.gz", [b"abc"])
-    path.write_bytes(path.read_bytes() + b"garbage")
-    assert "GZIP data is damaged (Error -3 while decompressing data: incorrect header check)" in (
-        error_of(path)
-    )
+    path.write_bytes(damage(path.read_bytes()))
+    assert error_of(path).startswith(f"{path}: GZIP data is {fault}")
 
 
 @pytest.mark.parametrize(
