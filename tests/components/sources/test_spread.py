@@ -3,6 +3,7 @@
 import os
 from functools import partial
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -52,6 +53,14 @@ def jsonl(folder):
         (folder / f"{at}.jsonl").write_text("\ufeff" * (at == 1) + "\n".join(rows) + "\n" * at)
 
 
+def avro(folder):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": "double"}]}
+    for at in range(3):
+        rows = [{"x": i if i % 197 else float("nan")} for i in range(at, 900)]
+        with (folder / f"{at}.avro").open("wb") as out:
+            fastavro.writer(out, schema, rows)
+
+
 def images(folder):
     for at in range(9):
         (folder / f"{at % 2}").mkdir(exist_ok=True)
@@ -62,6 +71,7 @@ CASES = {
     "csv": (csv, None),
     "parquet": (parquet, None),
     "jsonl": (jsonl, None),
+    "avro": (avro, None),
     "text": (csv, Text()),
     "documents": (csv, Text(unit="document")),
     "binary": (csv, Binary()),
@@ -86,10 +96,12 @@ def test_scan_on_an_engine_gives_the_same_manifest(tmp_path, monkeypatch, kind, 
         pipelines.append(local_pipeline(1))
         return pipelines[-1]
 
-    there = open_source(str(tmp_path / "in"), options, Spread(pipeline, tmp_path / "out" / "a"))
-    assert len(pipelines) == 1
-    assert os.listdir(tmp_path / "out") == []
-    found = manifest(there, tmp_path / "out" / "a")
+    with Spread(pipeline, tmp_path / "out" / "a") as spread:
+        there = open_source(str(tmp_path / "in"), options, spread)
+        assert len(pipelines) == 1
+        assert bool(os.listdir(tmp_path / "out")) is (kind == "avro")  # its staged rows
+        found = manifest(there, tmp_path / "out" / "a")
+    assert os.listdir(tmp_path / "out") == ["a"]
     assert found == manifest(here, tmp_path / "out" / "b")
     assert found.account.read == here.rows
 
