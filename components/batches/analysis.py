@@ -34,10 +34,10 @@ from penstock.components import activity
 from penstock.components.batches.analyzers import (
     ACCUMULATING,
     Accumulating,
-    NotInBatchesError,
     extracted,
     summed,
 )
+from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.batches.shards import ShardTask, merge_in_groups
 from penstock.components.errors import DataError, graph_cause
 from penstock.components.isolation import isolated

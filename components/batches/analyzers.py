@@ -17,14 +17,12 @@ from tensorflow_transform.analyzers import (
     _VocabOrderingType,
 )
 
+from penstock.components.batches.fallback import NotInBatchesError
+
 # Inputs of analyzers: arrays [rows, ...] by name of the tensor.
 Batch = Mapping[str, np.ndarray]
 
 _MAX_UNMERGED = 32
-
-
-class NotInBatchesError(Exception):
-    """Names what only TFT's or TFDV's own pipeline supports."""
 
 
 class Accumulating(ABC):

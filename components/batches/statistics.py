@@ -27,6 +27,7 @@ from tfx_bsl.arrow.table_util import RecordBatchTake
 from tfx_bsl.statistics.merge_util import merge_dataset_feature_statistics
 
 from penstock.components.batches.distinct_values import DistinctValues
+from penstock.components.batches.fallback import named
 from penstock.components.batches.shards import (
     ShardTask,
     merge_in_groups,
@@ -64,7 +65,7 @@ def not_in_batches(options: StatsOptions) -> str | None:
     if not any(reasons.values()):
         known = all(map(_is_known, _generators(options)))
         reasons["a generator that is a Beam transform"] = not known
-    return ", ".join(name for name, found in reasons.items() if found) or None
+    return named(reasons)
 
 
 def make_plan(options: StatsOptions) -> Plan:

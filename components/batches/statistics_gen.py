@@ -16,6 +16,7 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, stats_utils
 
+from penstock.components.batches.fallback import in_batches_or_stock, named, require
 from penstock.components.batches.shards import run_shards, shard_tasks
 from penstock.components.batches.statistics import (
     Accumulators,
@@ -29,9 +30,8 @@ from penstock.components.engine.pipeline import node_engine
 
 logger = logging.getLogger(__name__)
 
-# Custom properties of the artifact: why TFDV's own pipeline computed it (empty if it did not), and
-# a JSON list of the features whose top values and uniques are estimates.
-FALLBACK_PROPERTY = "not_in_batches"
+# Custom property of the artifact: a JSON list of the features whose top values and uniques are
+# estimates.
 ESTIMATED_PROPERTY = "estimated_features"
 
 Artifacts = dict[str, list[types.Artifact]]
@@ -43,15 +43,22 @@ class Executor(executor.Executor):
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
+        statistics = artifact_utils.get_single_instance(output_dict[keys.STATISTICS_KEY])
+        stock = super().Do
+        in_batches_or_stock(
+            lambda: self._in_batches(input_dict, output_dict, exec_properties),
+            lambda: stock(input_dict, output_dict, exec_properties),
+            statistics,
+            "in batches but by TFDV",
+        )
+
+    def _in_batches(
+        self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
+    ) -> None:
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
         statistics = artifact_utils.get_single_instance(output_dict[keys.STATISTICS_KEY])
         options = _stats_options(input_dict, exec_properties)
-        reason = _not_plain(examples, exec_properties) or not_in_batches(options)
-        statistics.set_string_custom_property(FALLBACK_PROPERTY, reason or "")
-        if reason:
-            logger.info("statistics not in batches but by TFDV's own pipeline: %s", reason)
-            super().Do(input_dict, output_dict, exec_properties)
-            return
+        require(_not_plain(examples, exec_properties) or not_in_batches(options))
         self._log_startup(input_dict, output_dict, exec_properties)
         excluded = json_utils.loads(exec_properties.get(keys.EXCLUDE_SPLITS_KEY) or "null") or []
         splits = [
@@ -141,7 +148,7 @@ def _not_plain(examples: types.Artifact, exec_properties: dict[str, Any]) -> str
             json_utils.loads(exec_properties.get(keys.SAMPLE_RATE_BY_SPLIT_KEY) or "null")
         ),
     }
-    return ", ".join(name for name, found in reasons.items() if found) or None
+    return named(reasons)
 
 
 def _describe(

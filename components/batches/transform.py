@@ -1,6 +1,5 @@
 """TFX node: TFX's Transform with an executor that processes whole batches."""
 
-import logging
 from typing import Any
 
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -16,15 +15,13 @@ from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils
 
 from penstock.components.batches.analysis import PreprocessingFn, analyze
-from penstock.components.batches.analyzers import NotInBatchesError
+from penstock.components.batches.fallback import in_batches_or_stock, named, require
 from penstock.components.batches.materialize import materialize
 from penstock.components.batches.shards import ShardTask, run_shards, shard_tasks
-from penstock.components.batches.statistics_gen import FALLBACK_PROPERTY, Artifacts
+from penstock.components.batches.statistics_gen import Artifacts
 from penstock.components.engine.pipeline import node_engine
 from penstock.components.engine.processes import kept_processes
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
-
-logger = logging.getLogger(__name__)
 
 
 class Executor(executor.Executor):
@@ -33,23 +30,20 @@ class Executor(executor.Executor):
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        reason = _not_plain(input_dict, output_dict, exec_properties)
-        if reason is None:
-            self._log_startup(input_dict, output_dict, exec_properties)
-            try:
-                self._in_batches(input_dict, output_dict, exec_properties)
-            except NotInBatchesError as error:
-                reason = str(error)
-        graph = artifact_utils.get_single_instance(output_dict[keys.TRANSFORM_GRAPH_KEY])
-        graph.set_string_custom_property(FALLBACK_PROPERTY, reason or "")
-        if reason is not None:
-            logger.info("not transformed in batches but by TFT's own pipeline: %s", reason)
-            super().Do(input_dict, output_dict, exec_properties)
+        stock = super().Do
+        in_batches_or_stock(
+            lambda: self._in_batches(input_dict, output_dict, exec_properties),
+            lambda: stock(input_dict, output_dict, exec_properties),
+            artifact_utils.get_single_instance(output_dict[keys.TRANSFORM_GRAPH_KEY]),
+            "transformed in batches but by TFT",
+        )
 
     @kept_processes()
     def _in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
+        require(_not_plain(input_dict, output_dict, exec_properties))
+        self._log_startup(input_dict, output_dict, exec_properties)
         examples = input_dict[keys.EXAMPLES_KEY]
         config = executor_utils.ResolveSplitsConfig(
             exec_properties.get(keys.SPLITS_CONFIG_KEY), examples
@@ -162,7 +156,7 @@ def _not_plain(
     }
     if not any(reasons.values()):
         reasons["the schema's tensor representations"] = not _is_parsed_alike(_schema(input_dict))
-    return ", ".join(name for name, found in reasons.items() if found) or None
+    return named(reasons)
 
 
 def _is_parsed_alike(schema: schema_pb2.Schema) -> bool:

@@ -17,7 +17,8 @@ from tensorflow_model_analysis.metrics import mean_regression_error as errors
 from tensorflow_model_analysis.metrics import squared_pearson_correlation as pearson
 from tensorflow_model_analysis.utils.keras_lib import tf_keras
 
-from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
+from penstock.components.batches.fallback import NotInBatchesError
+from penstock.components.evaluator.inputs import Extracts, Inputs
 from penstock.components.evaluator.tallies import (
     BINARY,
     Added,

@@ -1,6 +1,5 @@
 """TFX node: TFX's Evaluator with an executor that evaluates whole batches."""
 
-import logging
 import os
 import re
 import traceback
@@ -20,15 +19,13 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, path_utils, proto_utils
 
+from penstock.components.batches.fallback import in_batches_or_stock, named, require
 from penstock.components.batches.shards import ShardTask, shard_tasks
 from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import DataError
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
-from penstock.components.evaluator.inputs import NotInBatchesError
 from penstock.components.evaluator.summarize import write_evaluation
 from penstock.components.tfrecord.checked import no_rows
-
-logger = logging.getLogger(__name__)
 
 # Error message about a feature that a model's parser needs, or about the key of a needed label.
 _REQUIRED = re.compile(
@@ -46,8 +43,19 @@ class Executor(executor.Executor):
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
+        def by_tfma() -> None:
+            stock(input_dict, output_dict, exec_properties)
+            write_evaluation(evaluation.uri)
+
+        evaluation = artifact_utils.get_single_instance(output_dict[keys.EVALUATION_KEY])
+        stock = super().Do
         try:
-            self._evaluate(input_dict, output_dict, exec_properties)
+            in_batches_or_stock(
+                lambda: self._evaluate(input_dict, output_dict, exec_properties),
+                by_tfma,
+                evaluation,
+                "evaluated in batches but by TFMA",
+            )
         except Exception as error:  # from TFMA, Beam or TensorFlow
             required = _REQUIRED.search("".join(traceback.format_exception(error)))
             if required is None:
@@ -61,47 +69,22 @@ class Executor(executor.Executor):
     def _evaluate(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        reason = self._not_plain(input_dict, exec_properties)
-        if reason is None:
-            config = _eval_config(input_dict, exec_properties)
-            models = _models(input_dict, config)
-            reason = not_in_batches(config, models)
-        if reason is None:
-            self._log_startup(input_dict, output_dict, exec_properties)
-            output = artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY])
-            try:
-                evaluate(
-                    _tasks(input_dict, exec_properties),
-                    output,
-                    eval_config=config,
-                    models=models,
-                    engine=node_engine(self._make_beam_pipeline),
-                )
-            except NotInBatchesError as error:
-                reason = str(error)
-        if reason is not None:
-            logger.info("not evaluated in batches but by TFMA's own pipeline: %s", reason)
-            super().Do(input_dict, output_dict, exec_properties)
-            write_evaluation(artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY]))
-            return
+        require(_not_plain(input_dict, exec_properties))
+        config = _eval_config(input_dict, exec_properties)
+        models = _models(input_dict, config)
+        require(not_in_batches(config, models))
+        self._log_startup(input_dict, output_dict, exec_properties)
+        evaluate(
+            _tasks(input_dict, exec_properties),
+            artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY]),
+            eval_config=config,
+            models=models,
+            engine=node_engine(self._make_beam_pipeline),
+        )
         if metric_specs.metric_thresholds_from_metrics_specs(
             config.metrics_specs, eval_config=config
         ):
             _bless(input_dict, output_dict, exec_properties)
-
-    def _not_plain(self, input_dict: Artifacts, exec_properties: dict[str, Any]) -> str | None:
-        """Names the input or option that only TFX's executor supports; None if there is none."""
-        payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(
-            input_dict[keys.EXAMPLES_KEY]
-        )
-        reasons = {
-            "no eval_config": not exec_properties.get(keys.EVAL_CONFIG_KEY),
-            "no model": not input_dict.get(keys.MODEL_KEY),
-            "a module of your own": bool(exec_properties.get(keys.MODULE_PATH_KEY)),
-            "a schema": bool(input_dict.get(keys.SCHEMA_KEY)),
-            "records that are no Examples": payload != example_gen_pb2.FORMAT_TF_EXAMPLE,
-        }
-        return ", ".join(name for name, found in reasons.items() if found) or None
 
 
 class BatchEvaluator(component.Evaluator):
@@ -116,6 +99,19 @@ class BatchEvaluator(component.Evaluator):
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+
+
+def _not_plain(input_dict: Artifacts, exec_properties: dict[str, Any]) -> str | None:
+    """Names the input or option that only TFX's executor supports; None if there is none."""
+    payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(input_dict[keys.EXAMPLES_KEY])
+    reasons = {
+        "no eval_config": not exec_properties.get(keys.EVAL_CONFIG_KEY),
+        "no model": not input_dict.get(keys.MODEL_KEY),
+        "a module of your own": bool(exec_properties.get(keys.MODULE_PATH_KEY)),
+        "a schema": bool(input_dict.get(keys.SCHEMA_KEY)),
+        "records that are no Examples": payload != example_gen_pb2.FORMAT_TF_EXAMPLE,
+    }
+    return named(reasons)
 
 
 def _eval_config(input_dict: Artifacts, exec_properties: dict[str, Any]) -> config_pb2.EvalConfig:

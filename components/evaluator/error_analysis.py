@@ -19,9 +19,10 @@ from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.proto import config_pb2
 
 from penstock.components import image_features
+from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.evaluator import ERROR_ANALYSIS_NAME
 from penstock.components.evaluator.associations import Value, correlations, groups
-from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
+from penstock.components.evaluator.inputs import Extracts, Inputs
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.tallies import KeyedSums
 

@@ -18,6 +18,7 @@ from tensorflow_model_analysis.utils import config_util, model_util
 from tensorflow_model_analysis.writers import eval_config_writer
 from tensorflow_model_analysis.writers import metrics_plots_and_validations_writer as writer
 
+from penstock.components.batches.fallback import named
 from penstock.components.batches.shards import ShardTask
 from penstock.components.engine.tasks import Engine
 from penstock.components.evaluator.error_analysis import Predict
@@ -69,7 +70,7 @@ def not_in_batches(
         "min_slice_size": options.min_slice_size.value > 1,
         "disabled_outputs": bool(options.disabled_outputs.values),
     }
-    return ", ".join(name for name, found in reasons.items() if found) or None
+    return named(reasons)
 
 
 def evaluate(

@@ -13,14 +13,9 @@ from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.metrics import metric_util
 from tensorflow_model_analysis.utils import model_util
 
+from penstock.components.batches.fallback import NotInBatchesError
+
 Extracts = Mapping[str, Any]
-
-
-class NotInBatchesError(Exception):
-    """Names a case that cannot be evaluated in batches; TFMA's pipeline then handles it."""
-
-    def __init__(self, what: str = "rows that are ragged, texts or without a value") -> None:
-        super().__init__(what)
 
 
 @dataclass(frozen=True)

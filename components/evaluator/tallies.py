@@ -18,8 +18,9 @@ from tensorflow_model_analysis.metrics import (
     metric_util,
 )
 
+from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.errors import DataError
-from penstock.components.evaluator.inputs import Extracts, Inputs, NotInBatchesError
+from penstock.components.evaluator.inputs import Extracts, Inputs
 
 # Number of keys to buffer before they are summed: 2 MiB with three columns. A smaller buffer would
 # sort the existing sums more often.

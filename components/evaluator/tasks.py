@@ -12,11 +12,12 @@ from tensorflow_model_analysis.metrics import metric_specs
 from tensorflow_model_analysis.proto import config_pb2
 
 from penstock.components import activity
+from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.batches.shards import ShardTask, run_shards
 from penstock.components.engine.tasks import Engine
 from penstock.components.evaluator.class_tallies import tally_of
 from penstock.components.evaluator.error_analysis import ErrorAnalysis
-from penstock.components.evaluator.inputs import Extracts, NotInBatchesError
+from penstock.components.evaluator.inputs import Extracts
 from penstock.components.evaluator.predictor import Predictor
 from penstock.components.evaluator.slices import Coded, SliceKey, Slicer
 from penstock.components.evaluator.tallies import KeyedSums, Tally

@@ -22,7 +22,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.public import tfxio
 
 from penstock.components.batches.analysis import analyze
-from penstock.components.batches.analyzers import NotInBatchesError
+from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.batches.shards import shard_tasks
 from penstock.components.packing.transformed import TransformedRows
 from penstock.pipelines.blocks.preprocessing import (

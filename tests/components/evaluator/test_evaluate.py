@@ -17,11 +17,11 @@ from local_beam import local_pipeline
 from tensorflow_model_analysis.proto import config_pb2
 from tfx_bsl.tfxio import tf_example_record
 
+from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.batches.shards import shard_tasks
 from penstock.components.errors import DataError
 from penstock.components.evaluator import predictor, tasks
 from penstock.components.evaluator.evaluate import evaluate, not_in_batches
-from penstock.components.evaluator.inputs import NotInBatchesError
 
 PARSED = {"x": (tf.float32,), "label": (tf.int64, -1), "class": (tf.int64, 0)}
 
