@@ -18,7 +18,7 @@ from penstock.pipelines.kubeflow.resources import MySqlSecret, Volume
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, MySqlStore
 
 K8S = Path(__file__).parents[2] / "k8s"
-OVERLAYS = ("flink", "gcs", "gpu", "profile", "rwx", "s3", "single-node")
+OVERLAYS = ("flink", "gpu", "profile", "rwx", "single-node")
 # Overlays for a namespace that others use too.
 SHARED = ("profile", "single-node")
 PAGES = "\n".join(page.read_text() for page in sorted((K8S.parent / "docs/kubeflow").glob("*.md")))
@@ -485,7 +485,7 @@ def test_no_accelerator_without_the_component(overlays):
         for name, objects in overlays.items()
         if name not in SHARED
     }
-    assert allowed == {"flink": "0", "gcs": "0", "gpu": "1", "rwx": "0", "s3": "0"}
+    assert allowed == {"flink": "0", "gpu": "1", "rwx": "0"}
 
 
 # One home for each fact is `placement.py`; the manifests must say the same.
@@ -545,26 +545,13 @@ def test_gpu_overlay_quota_allows_its_placement(overlays):
     assert gpu.tolerations
 
 
-def test_gcs_pods_have_the_annotation_of_the_fuse_driver(overlays):
-    placement = read_placement(K8S / "overlays/gcs/placement.yaml")
-    job = overlays["gcs"].named("Job", "penstock-volume-check")["spec"]["template"]["metadata"]
-    policy = overlays["gcs"].named("NetworkPolicy", "bucket")["spec"]
-    assert job["annotations"] == placement.pod_annotations
-    assert placement.pod_labels.items() <= job["labels"].items()
-    assert policy["podSelector"]["matchLabels"] == placement.pod_labels
-    options = overlays["gcs"].named("PersistentVolume", "penstock-gcs")["spec"]["mountOptions"]
-    assert f"uid={placement.run_as_user}" in options
-
-
-@pytest.mark.parametrize("overlay", ["gcs", "s3"])
-def test_a_bucket_is_bound_to_the_claim(overlays, overlay):
-    objects = overlays[overlay]
-    volume = objects.named("PersistentVolume", f"penstock-{overlay}")
-    claim = objects.named("PersistentVolumeClaim")
-    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
-    assert claim["spec"]["storageClassName"] == volume["spec"]["storageClassName"]
-    assert claim["spec"]["accessModes"] == volume["spec"]["accessModes"] == ["ReadWriteMany"]
+@pytest.mark.parametrize("driver", ["gcsfuse.csi.storage.gke.io", "ru.yandex.s3.csi"])
+def test_the_snippet_of_a_bucket_is_bound_to_the_claim(driver, render, tmp_path):
+    (block,) = [b for b in re.findall(r"```yaml\n(.*?)```", PAGES, re.DOTALL) if driver in b]
+    volume = yaml.safe_load(block)
+    kubernetes_validate.validate(volume, "1.33", strict=True)
     assert volume["spec"]["claimRef"] == {"namespace": "penstock", "name": "penstock"}
+    assert volume["spec"]["storageClassName"] == volume["metadata"]["name"] == "penstock-bucket"
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
 
