@@ -10,8 +10,15 @@ from .components.gates.curated_schema import CuratedSchema
 from .components.gates.gate import ValidationGate
 from .components.gates.image_gate import ImageGate
 from .components.gates.kserve import KServePush
-from .components.gates.options import GateOptions, ImageRules, KServeOptions, ServingOptions
+from .components.gates.options import (
+    GateOptions,
+    ImageRules,
+    KServeOptions,
+    RetrainOptions,
+    ServingOptions,
+)
 from .components.gates.pusher import Pusher
+from .components.gates.retrain_gate import RetrainGate
 from .components.gates.serving_check import ServingCheck
 from .components.packing.component import Pack
 from .components.packing.options import ImageColumn, PackOptions
@@ -32,6 +39,8 @@ __all__ = [
     "Pack",
     "PackOptions",
     "Pusher",
+    "RetrainGate",
+    "RetrainOptions",
     "ServingCheck",
     "ServingOptions",
     "ShardedExampleGen",

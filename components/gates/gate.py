@@ -54,14 +54,14 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     Raises:
         DataError: The data are unfit; lists the problems.
     """
-    by_split = _by_split(statistics)
+    by_split = statistics_by_split(statistics)
     asked = from_json(GateOptions, options)
     problems = find_problems(
         by_split,
         read_anomalies(anomalies.uri),
         _read_manifest(examples),
         asked,
-        _by_split(baseline) if baseline is not None else None,
+        statistics_by_split(baseline) if baseline is not None else None,
     )
     raise_unfit("the data is", problems)
     is_plain = examples_utils.get_payload_format(examples) == example_gen_pb2.FORMAT_TF_EXAMPLE
@@ -74,7 +74,8 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     return {"verdict": json.dumps({"rows": rows, "leakage": leaks})}
 
 
-def _by_split(statistics: ExampleStatistics) -> dict[str, Any]:
+def statistics_by_split(statistics: ExampleStatistics) -> dict[str, Any]:
+    """Returns the statistics of each split of an artifact."""
     return {
         split: load_statistics(statistics, split).proto().datasets[0]
         for split in artifact_utils.decode_split_names(statistics.split_names)

@@ -172,8 +172,8 @@ def _digests(columns: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Joins the columns of splits; a column without any value may have the type null."""
-    kind = next((one.type for one in columns if not pa.types.is_null(one.type)), pa.null())
+    """Joins the columns of splits; a column without any value may have any type."""
+    kind = next((one.type for one in columns if one.null_count < len(one)), columns[0].type)
     return pa.chunked_array([chunk for one in columns for chunk in one.cast(kind).chunks], kind)
 
 

@@ -52,6 +52,42 @@ class GateOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RetrainOptions:
+    """Limits of the `RetrainGate`: a run retrains if one of them is reached, or if none is set.
+
+    Attributes:
+        drift: Distance, 0..1, of a feature in a split from the data of the last blessed model,
+            above which a run retrains; see `GateOptions.max_drift`; 1 does not look at it.
+        new_rows: Number of new rows with all labels, those by which the data has grown; 0 does not
+            look at it.
+        age_days: Days since the data of the last blessed model was read; 0 does not look at it.
+        labels: Raw features without which a row has no label.
+        ignored: Raw features whose drift does not count, such as times and ids.
+        by_span: Whether each run reads a span of its own, so that all its rows are new.
+        today: Number of the day, so that an answer is not older than a day; 0 without `age_days`.
+
+    Raises:
+        UsageError: A number is outside its range.
+    """
+
+    drift: float = 1.0
+    new_rows: int = 0
+    age_days: float = 0.0
+    labels: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    by_span: bool = False
+    today: int = 0
+
+    def __post_init__(self) -> None:
+        check_numbers(self, drift=(0.0, 1.0), new_rows=0, age_days=0.0)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether a limit is set."""
+        return self.drift < 1 or self.new_rows > 0 or self.age_days > 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class ImageRules:
     """Limits of the `ImageGate`. Copies with different classes and missing classes always fail.
 

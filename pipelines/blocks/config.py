@@ -17,6 +17,7 @@ from penstock.components.gates.options import (
     GateOptions,
     ImageRules,
     KServeOptions,
+    RetrainOptions,
     ServingOptions,
 )
 from penstock.components.limits import check_numbers
@@ -125,6 +126,8 @@ class PipelineConfig:
         ingest: Shards, compression and rejected rows.
         gate: Limits of the data. The targets are added to its labels, and its limit of quarantined
             rows is at least that of `ingest`.
+        retrain: Limits of drift, new rows and age, one of which must be reached for a run to train;
+            by default every run trains. The targets are added to its labels.
         engine: Beam runner of all nodes.
         train: Length of the training.
         callbacks: Dotted path of a function without arguments that returns further Keras callbacks,
@@ -148,6 +151,7 @@ class PipelineConfig:
     schema: str | None = None
     ingest: IngestOptions = field(default_factory=IngestOptions)
     gate: GateOptions = field(default_factory=GateOptions)
+    retrain: RetrainOptions = field(default_factory=RetrainOptions)
     engine: EngineOptions = field(default_factory=EngineOptions)
     train: TrainOptions = field(default_factory=lambda: TrainOptions(max_steps=1000))
     callbacks: str | None = None

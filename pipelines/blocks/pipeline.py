@@ -1,11 +1,14 @@
 """The DAG of all pipelines, from raw data to a pushed model; what differs is an argument."""
 
+import time
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from tensorflow_model_analysis.proto import config_pb2
 from tfx.components import ExampleValidator, SchemaGen, Trainer
 from tfx.dsl.components.base.base_node import BaseNode
+from tfx.dsl.experimental.conditionals.conditional import Cond
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import pusher_pb2, trainer_pb2
@@ -14,11 +17,13 @@ from penstock.components.batches.statistics_gen import BatchStatisticsGen
 from penstock.components.batches.transform import BatchTransform
 from penstock.components.errors import UsageError
 from penstock.components.evaluator.component import BatchEvaluator
+from penstock.components.example_gen.spans import has_span
 from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
 from penstock.components.gates.kserve import KServePush
-from penstock.components.gates.options import GateOptions
+from penstock.components.gates.options import GateOptions, RetrainOptions
 from penstock.components.gates.pusher import Pusher
+from penstock.components.gates.retrain_gate import DAY_SECONDS, YES, RetrainGate
 from penstock.components.gates.serving_check import ServingCheck
 from penstock.components.packing.component import Pack
 from penstock.components.packing.options import PackOptions
@@ -78,7 +83,8 @@ def training_pipeline(
     example_validator = ExampleValidator(statistics=statistics, schema=schema)
 
     # ExampleStatistics of the latest run that blessed a model
-    before = [blessed_statistics(statistics)] if config.gate.max_drift < 1 else []
+    is_compared = config.gate.max_drift < 1 or config.retrain.is_set
+    before = [blessed_statistics(statistics)] if is_compared else []
 
     # verdict: String; the gate stops the run if the data is unfit
     gate = ValidationGate(
@@ -91,78 +97,88 @@ def training_pipeline(
     for other in gates:
         other.add_upstream_node(gate)
 
+    # retrain: String, yes or no; verdict: String; if it is no, all nodes from Transform on are
+    # skipped
+    retrain = []
+    if config.retrain.is_set:
+        options = retrain_options(config, labels, left_out=left_out)
+        baseline = before[0].outputs["statistics"]
+        retrain = [RetrainGate(statistics=statistics, baseline=baseline, options=options)]
+        retrain[0].add_upstream_nodes([gate, *gates])
+
     # Examples of the spans to train on; nodes other than Transform, Pack and Trainer read the
     # newest span
     span = getattr(config, "span", -1)
     spans = [last_spans(example_gen, config.last_spans, span)] if config.last_spans > 1 else []
     span_examples = spans[0].outputs["examples"] if spans else examples
 
-    # TransformGraph; Examples of the model's inputs and the label
-    transform = BatchTransform(
-        examples=span_examples,
-        schema=schema,
-        preprocessing_fn=preprocessing_fn,
-        custom_config={"code": code_digest(preprocessing_fn)},
-        materialize=materialize and packing is None,
-    ).with_id("Transform")
-    transform.add_upstream_nodes([gate, *gates])
+    with _retraining(retrain):
+        # TransformGraph; Examples of the model's inputs and the label
+        transform = BatchTransform(
+            examples=span_examples,
+            schema=schema,
+            preprocessing_fn=preprocessing_fn,
+            custom_config={"code": code_digest(preprocessing_fn)},
+            materialize=materialize and packing is None,
+        ).with_id("Transform")
+        transform.add_upstream_nodes([gate, *gates])
 
-    # Examples that the Trainer reads: transformed, raw, or packed from either
-    training_examples = span_examples
-    pack = []
-    if packing is not None:
-        graph = transform.outputs["transform_graph"]
-        pack = [
-            Pack(span_examples, transform_graph=graph, apply_graph=materialize, options=packing)
-        ]
-        training_examples = pack[0].outputs["packed"]
-    elif materialize:
-        training_examples = transform.outputs["transformed_examples"]
+        # Examples that the Trainer reads: transformed, raw, or packed from either
+        training_examples = span_examples
+        pack = []
+        if packing is not None:
+            graph = transform.outputs["transform_graph"]
+            pack = [
+                Pack(span_examples, transform_graph=graph, apply_graph=materialize, options=packing)
+            ]
+            training_examples = pack[0].outputs["packed"]
+        elif materialize:
+            training_examples = transform.outputs["transformed_examples"]
 
-    # Model that gives the initial weights
-    base = [base_model(training_examples)] if config.start_from == BLESSED else []
+        # Model that gives the initial weights
+        base = [base_model(training_examples)] if config.start_from == BLESSED else []
 
-    # Model; ModelRun with training.json, rivals.json and TensorBoard logs
-    trainer = Trainer(
-        run_fn=run_fn,
-        examples=training_examples,
-        base_model=base[0].outputs["model"] if base else None,
-        transform_graph=transform.outputs["transform_graph"],
-        schema=schema,
-        train_args=trainer_pb2.TrainArgs(),
-        eval_args=trainer_pb2.EvalArgs(),
-        custom_config=training_options(config, run_fn, packed=packing is not None),
-    )
-    model = trainer.outputs["model"]
+        # Model; ModelRun with training.json, rivals.json and TensorBoard logs
+        trainer = Trainer(
+            run_fn=run_fn,
+            examples=training_examples,
+            base_model=base[0].outputs["model"] if base else None,
+            transform_graph=transform.outputs["transform_graph"],
+            schema=schema,
+            train_args=trainer_pb2.TrainArgs(),
+            eval_args=trainer_pb2.EvalArgs(),
+            custom_config=training_options(config, run_fn, packed=packing is not None),
+        )
+        model = trainer.outputs["model"]
 
-    # Model, ModelBlessing: the latest blessed model of an earlier run
-    blessed_before = latest_blessed(model)
+        # Model, ModelBlessing: the latest blessed model of an earlier run
+        blessed_before = latest_blessed(model)
 
-    # ModelEvaluation; ModelBlessing
-    evaluator = BatchEvaluator(
-        examples=examples,
-        model=model,
-        baseline_model=blessed_before.outputs["model"],
-        eval_config=eval_config,
-    ).with_id("Evaluator")
+        # ModelEvaluation; ModelBlessing
+        evaluator = BatchEvaluator(
+            examples=examples,
+            model=model,
+            baseline_model=blessed_before.outputs["model"],
+            eval_config=eval_config,
+        ).with_id("Evaluator")
 
-    # InfraBlessing with serving_check.json
-    serving_check = ServingCheck(
-        model=model,
-        examples=examples,
-        transform_graph=transform.outputs["transform_graph"],
-        options=config.serving,
-    )
+        # InfraBlessing with serving_check.json
+        serving_check = ServingCheck(
+            model=model,
+            examples=examples,
+            transform_graph=transform.outputs["transform_graph"],
+            options=config.serving,
+        )
 
-    # PushedModel
-    pusher = Pusher(
-        model=model,
-        model_blessing=evaluator.outputs["blessing"],
-        infra_blessing=serving_check.outputs["blessing"],
-        push_destination=push_destination(config),
-    )
-    # service: String; where the model is served by KServe
-    kserve = [_kserve(config, pusher)] if config.kserve.name else []
+        # PushedModel
+        pusher = Pusher(
+            model=model,
+            model_blessing=evaluator.outputs["blessing"],
+            infra_blessing=serving_check.outputs["blessing"],
+            push_destination=push_destination(config),
+        )
+        # service: String; where the model is served by KServe
+        kserve = [_kserve(config, pusher)] if config.kserve.name else []
     nodes = [
         example_gen,
         statistics_gen,
@@ -171,6 +187,7 @@ def training_pipeline(
         *before,
         gate,
         *gates,
+        *retrain,
         *spans,
         transform,
         *pack,
@@ -183,6 +200,32 @@ def training_pipeline(
         *kserve,
     ]
     return pipeline_of(name, config, nodes)
+
+
+def _retraining(retrain: Sequence[BaseNode]) -> AbstractContextManager[None]:
+    """Returns the condition of the nodes that are made in the block: that the gate says yes."""
+    if not retrain:
+        return nullcontext()
+    condition: AbstractContextManager[None] = Cond(
+        retrain[0].outputs["retrain"].future()[0].value == YES
+    )
+    return condition
+
+
+def retrain_options(
+    config: PipelineConfig, labels: Sequence[str], *, left_out: Collection[str] = ()
+) -> RetrainOptions:
+    """Returns `config.retrain` with what the pipeline knows: labels, columns left out, the day."""
+    limits = config.retrain
+    time_column = filter(None, [getattr(config, "time", None)])
+    today = int(time.time() // DAY_SECONDS) if limits.age_days else 0
+    return replace(
+        limits,
+        labels=tuple(dict.fromkeys([*labels, *limits.labels])),
+        ignored=tuple(dict.fromkeys([*left_out, *time_column, *limits.ignored])),
+        by_span=has_span(getattr(config, "data", "")),
+        today=today,
+    )
 
 
 def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) -> Pipeline:
@@ -206,6 +249,7 @@ def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) ->
             "BaselineStatistics",
             "recipes.resolvers.blessed_statistics",
         ),
+        "retrain": (config.retrain.is_set, "RetrainGate", "nodes.RetrainGate"),
         "pack": (getattr(config, "pack", False), "Pack", "nodes.Pack"),
     }
     for option, (is_set, node, source) in needed.items():

@@ -27,7 +27,7 @@ from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_tr
 from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
 from penstock.pipelines.runs.rivals import Beaten, read_rivals
 from penstock.pipelines.runs.run_note import read_note
-from penstock.pipelines.runs.run_record import RunRecord, is_set, leakage
+from penstock.pipelines.runs.run_record import Retraining, RunRecord, is_set, leakage, retraining
 from penstock.pipelines.terminal.failures import reason
 
 Facts = TypeVar("Facts")
@@ -57,6 +57,7 @@ class Report:
     lineage: LineageFacts
     ledger: Sequence[str]
     leakage: Sequence[str]
+    retraining: Retraining | None
     labels: frozenset[str]
     missing: Sequence[str]
 
@@ -100,6 +101,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         lineage=gather_lineage(run, note, pipeline, manifest),
         ledger=ledger_lines(ledger_of(run)),
         leakage=leakage(run),
+        retraining=retraining(run),
         labels=_labels(run),
         missing=reader.missing,
     )

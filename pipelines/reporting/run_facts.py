@@ -16,6 +16,7 @@ from penstock.pipelines.runs.run_record import (
     RunRecord,
     is_set,
     plain_properties,
+    retraining,
     serving_problems,
 )
 
@@ -210,6 +211,9 @@ def judge(
         return Verdict(GOOD, "Pushed", f"The model is at {where}: {reached}.")
     if blessing is not None:
         return Verdict(GOOD, "Blessed", "Every threshold is reached; nothing pushes the model.")
+    asked = retraining(run)
+    if asked is not None and not asked.is_done:
+        return Verdict(GOOD, "Not retrained", f"The data does not ask for it: {asked.reason}.")
     if missing := [node.node for node in pipeline.nodes if not node.tries]:
         more = f" and {len(missing) - 1} more" if missing[1:] else ""
         why = "a condition skipped them, or the run was ended from outside"

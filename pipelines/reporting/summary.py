@@ -15,7 +15,12 @@ from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import Report
 from penstock.pipelines.runs.ledger import LedgerEntry, ledger_lines, ledger_of
 from penstock.pipelines.runs.rivals import Beaten
-from penstock.pipelines.runs.run_record import is_set, plain_properties, serving_problems
+from penstock.pipelines.runs.run_record import (
+    Retraining,
+    is_set,
+    plain_properties,
+    serving_problems,
+)
 from penstock.pipelines.terminal.tables import as_html, console, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -55,6 +60,7 @@ class RunSummary:
     rivals: tuple[Beaten, ...] = ()
     ledger: tuple[LedgerEntry, ...] = ()
     leakage: tuple[str, ...] = ()
+    retraining: Retraining | None = None  # None without a RetrainGate
     missing: tuple[str, ...] = ()  # artifacts that cannot be read, and why
 
     def to_json(self) -> str:
@@ -92,6 +98,7 @@ def summarize(facts: Report, report: str | None = None) -> RunSummary:
         rivals=tuple(facts.rivals),
         ledger=ledger_of(run),
         leakage=tuple(facts.leakage),
+        retraining=facts.retraining,
         missing=tuple(facts.missing),
     )
 
@@ -102,6 +109,9 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
     _print_data(out, summary)
     for i, line in enumerate(ledger_lines(summary.ledger)):
         out.print(f"{'' if i else 'ledger':<{_INDENT}}{line}")
+    if summary.retraining:
+        word = "yes" if summary.retraining.is_done else "no"
+        out.print(f"retrain     {word}: {summary.retraining.reason}")
     for line in summary.leakage:
         out.print(f"leakage     {line}")
     if summary.training:

@@ -5,6 +5,7 @@ Filters in Python: the store's query language differs between TFX 1.16 and 1.21.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,14 +90,31 @@ def serving_problems(run: RunRecord) -> tuple[str, ...]:
 
 def leakage(run: RunRecord) -> tuple[str, ...]:
     """Returns the signs of leakage that the run's ValidationGate found, one line each."""
-    for node in run.nodes:
-        for artifact in node.outputs if node.node == "ValidationGate" else ():
-            try:
-                text = Path(local_path(artifact.uri)).read_text(encoding="utf-8")
-                return tuple(json.loads(text).get("leakage", ()))
-            except (OSError, DataError, ValueError):
-                return ()
-    return ()
+    return tuple(_verdict(run, "ValidationGate").get("leakage", ()))
+
+
+@dataclass(frozen=True)
+class Retraining:
+    """Answer of a run's RetrainGate."""
+
+    is_done: bool
+    reason: str
+
+
+def retraining(run: RunRecord) -> Retraining | None:
+    """Returns the answer of the run's RetrainGate; None without one."""
+    found = _verdict(run, "RetrainGate")
+    return Retraining(found["retrain"], found["reason"]) if found else None
+
+
+def _verdict(run: RunRecord, gate: str) -> dict[str, Any]:
+    """Returns the verdict of a gate; empty if the gate did not run or it cannot be read."""
+    for artifact in (a for node in run.nodes if node.node == gate for a in node.outputs):
+        with suppress(OSError, DataError, ValueError):
+            found = json.loads(Path(local_path(artifact.uri)).read_text(encoding="utf-8"))
+            if isinstance(found, dict):
+                return found
+    return {}
 
 
 def all_runs(store: Any) -> Iterator[RunRecord]:

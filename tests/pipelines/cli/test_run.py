@@ -1,5 +1,6 @@
 """`penstock run` where it ends before a node begins; whole runs are those of taxi and digits."""
 
+import json
 import re
 
 import pytest
@@ -64,3 +65,33 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(tmp_path, penstock, taxi
     again = run("1")
     assert again.returncode == 0
     assert "ShardedExampleGen = StatisticsGen = Transform" in again.stdout
+
+
+@pytest.mark.slow
+def test_run_retrains_only_if_a_limit_is_reached(tmp_path, penstock, taxi_csv):
+    header, *rows = taxi_csv.read_text().splitlines()
+
+    def run(span, rows):
+        file = tmp_path / "data" / str(span) / "trips.csv"
+        file.parent.mkdir(parents=True)
+        file.write_text("\n".join([header, *rows, ""]))
+        sets = ("data=data/{SPAN}/*.csv", "retrain.new_rows=2000", "train.max_steps=10")
+        options = [part for text in (*sets, "must_beat=null", "evaluation.thresholds=null")
+                   for part in ("--set", text)]  # fmt: skip
+        done = penstock("run", "taxi", "--root", "root", *options, "--json", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        summary = json.loads(done.stdout)
+        return summary["retraining"], {node["node"] for node in summary["nodes"]}
+
+    first, nodes = run(1, rows[::6])
+    assert first == {"is_done": True, "reason": "no model has been blessed yet"}
+    assert {"RetrainGate", "Transform", "Pusher"} <= nodes
+    second, nodes = run(2, rows[1::12])
+    assert second == {"is_done": False, "reason": "1,250 new labelled rows, limit 2,000"}
+    assert "RetrainGate" in nodes
+    assert {"Transform", "Trainer", "Baseline", "Evaluator", "Pusher"} & nodes == set()
+    listed = json.loads(penstock("runs", "list", "root", "--json", cwd=tmp_path).stdout)
+    assert [one["outcome"] for one in listed] == ["Not retrained", "Pushed"]
+    third, nodes = run(3, rows[2::6])
+    assert third == {"is_done": True, "reason": "2,500 new labelled rows, limit 2,000"}
+    assert "Pusher" in nodes
