@@ -75,9 +75,12 @@ def test_run_retrains_only_if_a_limit_is_reached(tmp_path, penstock, taxi_csv):
         file = tmp_path / "data" / str(span) / "trips.csv"
         file.parent.mkdir(parents=True)
         file.write_text("\n".join([header, *rows, ""]))
-        sets = ("data=data/{SPAN}/*.csv", "retrain.new_rows=2000", "train.max_steps=10")
-        options = [part for text in (*sets, "must_beat=null", "evaluation.thresholds=null")
-                   for part in ("--set", text)]  # fmt: skip
+        sets = (
+            *("data=data/{SPAN}/*.csv", "retrain.new_rows=2000", "must_beat=null"),
+            *("train.max_steps=10", "evaluation.max_worsening.BinaryAccuracy=0.9"),
+            *("evaluation.thresholds.BinaryAccuracy=0.0", "evaluation.thresholds.AUC=0.0"),
+        )
+        options = [part for text in sets for part in ("--set", text)]
         done = penstock("run", "taxi", "--root", "root", *options, "--json", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         summary = json.loads(done.stdout)
@@ -87,7 +90,7 @@ def test_run_retrains_only_if_a_limit_is_reached(tmp_path, penstock, taxi_csv):
     assert first == {"is_done": True, "reason": "no model has been blessed yet"}
     assert {"RetrainGate", "Transform", "Pusher"} <= nodes
     second, nodes = run(2, rows[1::12])
-    assert second == {"is_done": False, "reason": "1,250 new labelled rows, limit 2,000"}
+    assert second == {"is_done": False, "reason": "1,251 new labelled rows, limit 2,000"}
     assert "RetrainGate" in nodes
     assert {"Transform", "Trainer", "Baseline", "Evaluator", "Pusher"} & nodes == set()
     listed = json.loads(penstock("runs", "list", "root", "--json", cwd=tmp_path).stdout)
