@@ -173,8 +173,13 @@ def _digests(columns: Sequence[np.ndarray]) -> np.ndarray:
 
 def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     """Joins the columns of splits; a column without any value may have any type."""
-    kind = next((one.type for one in columns if one.null_count < len(one)), columns[0].type)
-    return pa.chunked_array([chunk for one in columns for chunk in one.cast(kind).chunks], kind)
+    kind = next((one.type for one in columns if one.null_count < len(one)), pa.null())
+    # Not every type can be cast to every other, also if there is nothing to cast.
+    parts = (
+        one.cast(kind).chunks if one.null_count < len(one) else [pa.nulls(len(one), kind)]
+        for one in columns
+    )
+    return pa.chunked_array([chunk for part in parts for chunk in part], kind)
 
 
 def _is_number(column: pa.ChunkedArray) -> bool:

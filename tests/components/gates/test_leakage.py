@@ -31,6 +31,15 @@ def test_split_without_a_value_may_have_another_type():
         assert find_leaks(splits, ["y"]) == []
 
 
+@pytest.mark.parametrize("kind", [pa.null(), pa.float32(), pa.int64(), pa.large_binary()])
+def test_column_without_a_value_in_any_split_leaks_nothing(kind):
+    splits = {
+        "a": pa.table({"y": [0, 1], "empty": pa.nulls(2, pa.null())}),
+        "b": pa.table({"y": [0, 1], "empty": pa.nulls(2, kind)}),
+    }
+    assert find_leaks(splits, ["y"]) == []
+
+
 def leaks(target, **values):
     table = pa.table({**columns(len(next(iter(values.values())))), **values})
     return [leak.text for leak in find_leaks({"": table}, [target])]
