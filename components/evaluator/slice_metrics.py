@@ -31,7 +31,7 @@ Metrics = Mapping[str, Mapping[str, float]]
 def meaningful(
     metrics: Metrics, positives: Callable[[], Mapping[str, tuple[float, float]]]
 ) -> dict[str, dict[str, float]]:
-    """Returns the metrics that are finite, without areas of slices that have one class.
+    """Returns the finite metrics, without the AUC of slices whose rows all have one class.
 
     `positives` returns positive rows and all rows of each slice with plots; it is called only if an
     area is 0, which may also be a true value.

@@ -24,7 +24,7 @@ def cut_rows(
 
 
 def encode_rows(places: Numbers, rows: pa.RecordBatch) -> bytes:
-    """Encodes rows with their places; encoded rows can be concatenated."""
+    """Encodes rows and their places as one Arrow stream; streams can be concatenated."""
     batch = pa.RecordBatch.from_arrays([pa.array(places), *rows.columns], ["", *rows.schema.names])
     return encode_batch(batch)
 

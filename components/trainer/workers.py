@@ -159,7 +159,7 @@ def _tasks(text: str) -> tuple[tuple[str, ...], int] | None:
 
 
 def _meet(addresses: Sequence[str], index: int, timeout_seconds: float) -> None:
-    """Waits until every other worker's address answers, and answers at this worker's own.
+    """Waits until all other workers answer at their addresses; answers at its own meanwhile.
 
     TensorFlow itself would wait for an hour, ignore signals, and not name the missing workers.
     """

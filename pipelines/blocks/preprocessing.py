@@ -203,7 +203,7 @@ def image_classes(
         label: Name of the feature with the class, a whole number.
 
     Returns:
-        The stored image, and the label, int64 [batch, 1], by the name of its `Target`.
+        A dict: the stored image, and the label, int64 [batch, 1], named as its `Target`.
     """
     number = dense_column(inputs[label])
     text = tf.strings.as_string(number)

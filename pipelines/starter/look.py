@@ -154,7 +154,7 @@ def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dic
 
 
 def _evaluated(table: pa.Table, roles: Roles, splits: SplitOptions) -> dict[str, LabelFacts]:
-    """Returns the facts of each target in the sample rows that the ingest will put into `eval`."""
+    """Returns label facts by target, from the sample rows that the ingest puts into `eval`."""
     for target in roles.targets:
         table = table.filter(table[target.name].is_valid())
     for name in roles.whole:

@@ -91,7 +91,7 @@ class Input(ABC):
         manifest's order and without the label; images and lists keep their names.
 
         Args:
-            source: The folder, or `[FOLDER/Split-NAME/*]`.
+            source: The folder of all splits, or patterns such as `[FOLDER/Split-NAME/*]`.
             options: Batch size, shuffling and speed. The window is rounded up to whole blocks.
             label: See `rows`.
             columns: Features to read besides the label; None reads all. Others cost no time.
