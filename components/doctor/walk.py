@@ -13,6 +13,7 @@ from pathlib import Path
 from penstock.components.doctor.read_file import FileReport, Look, Target, read_file
 from penstock.components.errors import DataError
 from penstock.components.files.find import SHARDS, find
+from penstock.components.files.remote import is_remote
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import Scope, find_scopes, leftover, missing
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
@@ -127,6 +128,8 @@ class _Plan:
 
 def _planned(path: str) -> _Plan:
     plan = _Plan()
+    if is_remote(path):
+        raise DataError(f"{path}: an address; copy it to this disk, as `penstock verify` does")
     try:
         scopes = find_scopes(path)
     except DataError as error:  # in the manifest; the files are still read

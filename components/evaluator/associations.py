@@ -47,8 +47,8 @@ def _names(values: Sequence[Value]) -> list[Any]:
         kept = {value for value, _ in counts.most_common(_GROUPS - 1)}
         return [MISSING if v is None else v if v in kept else OTHER for v in values]
     numbers = np.array(known, np.float64)
-    ends = np.unique(np.quantile(numbers, np.linspace(0, 1, _GROUPS + 1)))
-    at = np.searchsorted(ends[1:-1], numbers, side="right")
+    cuts = np.unique(np.quantile(numbers, np.linspace(0, 1, _GROUPS + 1)[1:-1]))
+    at = np.searchsorted(cuts, numbers, side="left")  # a frequent value is a group by itself
     found = {i: (float(numbers[at == i].min()), float(numbers[at == i].max())) for i in set(at)}
     places = iter(at)
     return [MISSING if value is None else found[next(places)] for value in values]

@@ -220,14 +220,16 @@ def _against_target(
 
 
 def _value(row: Mapping[str, tf.train.Feature], name: str) -> Value:
-    """Returns the first value of a row's feature; None if it has none."""
+    """Returns the first value of a row's feature; None if it has none that is finite."""
     if name not in row:
         return None
     kind = row[name].WhichOneof("kind")
     values = getattr(row[name], kind).value if kind else ()
     if not values:
         return None
-    return values[0].decode("utf-8", "replace") if kind == "bytes_list" else float(values[0])
+    if kind == "bytes_list":
+        return values[0].decode("utf-8", "replace")
+    return float(values[0]) if math.isfinite(values[0]) else None
 
 
 def _entries(record: bytes) -> dict[str, bytes]:

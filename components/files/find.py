@@ -50,8 +50,9 @@ _MAX_LOOKED_AT, _MAX_NAMED = 1000, 20
 # Not data for any kind: hidden files, markers, checksums, leftovers of editors and systems. A
 # leading `_` is no sign of these: cameras write _DSC0001.JPG.
 _STRAY = (
-    r"^\.|^_SUCCESS$|^__MACOSX$|^readme\b|^licen[cs]e\b|^thumbs\.db$|^desktop\.ini$|~$"
-    r"|\.(crc|tmp|swp|bak|_copying_)$"
+    r"^\.|^_SUCCESS$|^__MACOSX/?$|^(readme|licen[cs]e)(\.(md|txt|rst|html?))?$|^thumbs\.db$"
+    r"|^desktop\.ini$|~$"
+    r"|\.(crc|tmp|swp|bak|_copying_)/?$"
 )
 
 
@@ -59,9 +60,9 @@ _STRAY = (
 class _Rules:
     """How the files of a kind are found.
 
-    `stray` matches names that are no data. `deep` kinds have files in folders of any depth. Without
-    `links`, only links to files below the same input are followed, and what cannot be read is a
-    rejected row.
+    `stray` matches names that are no data; the name of a folder ends with a slash. `deep` kinds
+    have files in folders of any depth. Without `links`, only links to files below the same input
+    are followed, and what cannot be read is a rejected row.
     """
 
     what: str
@@ -191,8 +192,8 @@ def _find_one(one: str, kind: str | None, rules: _Rules) -> Found:
 
 def _add(files: Iterable[FoundFile], found: Found, rules: _Rules) -> None:
     for file in files:
-        parts = file.name.split("/") if rules.deep else [os.path.basename(file.path)]
-        if any(map(rules.is_stray, parts)):
+        *folders, name = file.name.split("/") if rules.deep else [os.path.basename(file.path)]
+        if any(map(rules.is_stray, [*(f"{folder}/" for folder in folders), name])):
             found.ignored.append(file.path)
         else:
             found.entries.append(file)
@@ -359,7 +360,7 @@ class _Folder:
             elif not self._rules.links and not self._is_reached(parent):
                 reason = f"is not below {self._root or '.'}, or only through a link"
                 self._found.refused[path] = reason
-            elif is_folder and not self._rules.is_stray(name):
+            elif is_folder and not self._rules.is_stray(f"{name}/"):
                 walked.add(path)
                 yield from self._walk(path)
             else:
@@ -371,7 +372,7 @@ class _Folder:
             for entry in _entries(pending.pop()):
                 if not entry.is_dir(follow_symlinks=False):
                     yield from self._entry(entry.path, entry.name, is_link=entry.is_symlink())
-                elif self._rules.is_stray(entry.name):
+                elif self._rules.is_stray(f"{entry.name}/"):
                     self._found.ignored.append(entry.path)
                 else:
                     pending.append(entry.path)

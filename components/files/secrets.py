@@ -24,11 +24,11 @@ _PASS = r"(?:[\w.-]*[_-])?pass"
 _SECRET_NAME = re.compile(rf"-*(?:{_NAME}|{_PASS})", re.IGNORECASE)
 # Only for parameters of an address: elsewhere, these words often name things that are not secret.
 _PARAMETER = re.compile(
-    rf"{_NAME}|[\w.-]*(?:pass|pwd|token|signature|credential)|key|ssl_?key|key_?file|auth|code|sig",
+    rf"{_NAME}|[\w.-]*(?:pass|pwd|token|signature|credential)|passcode|pw|pswd|key|ssl_?key|key_?file|auth|code|sig",
     re.IGNORECASE,
 )
 # The last group of each is the value. A quoted key is one of JSON, whose quotes may be escaped.
-_VALUE = r"(?:\\*[\"']([^\"'\\]+)|(<[^>]*>|[^\s\"'&;,)\]}]+))"
+_VALUE = r"(?:\\*\"([^\"]*[^\"\\])|\\*'([^']*[^'\\])|(<[^>]*>|[^\s\"'&;,)\]}]+))"
 _ASSIGNMENTS = (
     re.compile(rf"(?<![\w.-])(?:--)?({_NAME})(?:\\*[\"'])?\s*[=:]\s*{_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<![\w.-])({_PASS})(?:\s*=|\\*[\"']\s*:)\s*{_VALUE}", re.IGNORECASE),
@@ -39,7 +39,7 @@ _PART_OF_NAME = re.compile(
     rf"pass|secret|{_KEY}|credential|connection|pwd|jwt|token", re.IGNORECASE
 )
 _QUERY = re.compile(r"://[^\s'\"?#;]*[?#;]([^\s'\"]+)")
-_QUERY_VALUE = re.compile(r"([^&?;#=]+)=([^&;#,)\]}]+)")
+_QUERY_VALUE = re.compile(r"([^&?;#=]+)=([^&;#]*[^&;#,)\]}])")
 _FILE = re.compile(r"^[~.]{0,2}/[\w./ -]+\.\w{1,6}$")
 _DATABASES = r"(?:postgres\w*|mysql|mariadb|mssql|oracle|snowflake|mongodb|redis)(?:\+\w+)?"
 # What a text looks like by its form, and which part of it is secret: the group, if there is one.

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -115,10 +116,11 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
 
 
 def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
-    first, *others = splits.values()
+    _, *others = splits.values()
     for name in filter(is_id_name, names):
-        columns = [table[name] for table in (first, *others)]
-        every = _joined(columns)
+        every = _joined([table[name] for table in splits.values()])
+        ends = np.cumsum([0, *(table.num_rows for table in splits.values())]).tolist()
+        parts = [every.slice(begin, end - begin) for begin, end in pairwise(ends)]
         if pa.types.is_floating(every.type) and not _is_whole(_numbers(every.drop_null())):
             continue
         rows = len(every) - every.null_count
@@ -129,8 +131,8 @@ def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Itera
         if not others:
             yield Leak(f"{what}, so one may stand in train and eval; group the split", GROUP, name)
             continue
-        known = pc.unique(first[name].drop_null())
-        for split, column in zip(list(splits)[1:], columns[1:], strict=True):
+        known = pc.unique(parts[0].drop_null())
+        for split, column in zip(list(splits)[1:], parts[1:], strict=True):
             if shared := pc.sum(pc.is_in(column.drop_null(), value_set=known)).as_py():
                 yield Leak(
                     f"{what}, and {shared:,} of {len(column):,} rows of {split} have one of "

@@ -46,7 +46,7 @@ def RetrainGate(  # noqa: N802 - TFX names a node after its function
     """
     asked = from_json(RetrainOptions, options)
     if baseline is None:
-        retrains, reason = True, "no model has been blessed yet"
+        retrains, reason = True, "no model of other data has been blessed yet"
     else:
         made = baseline.mlmd_artifact.create_time_since_epoch / 1000
         retrains, reason = decide(

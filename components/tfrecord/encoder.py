@@ -91,12 +91,6 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
     return payload, head
 
 
-def example_head(name: str, size: int) -> bytes:
-    """Returns an Example's bytes before its only feature's values, which have `size` bytes."""
-    entry = entry_head(name.encode(), LIST_TAGS[pa.binary()] + varint(size), size)
-    return TAG_1 + varint(len(entry) + size) + entry
-
-
 def entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
     """Returns the map entry of `key` without the last `size` bytes of its Feature."""
     body = TAG_1 + varint(len(key)) + key + TAG_2 + varint(len(feature_head) + size)

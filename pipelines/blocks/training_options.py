@@ -54,7 +54,7 @@ def training_options(
         # With the digest, new weights at the same path are another training: no resume, no cache.
         "start_from_weights": weights_digest(base) if base else "",
         "pack": packed,
-        "code": code_digest(run_fn),
+        "code": code_digest(run_fn) + (code_digest(config.callbacks) if config.callbacks else ""),
     }
 
 

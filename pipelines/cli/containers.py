@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 from typing import Annotated
 
 import typer
@@ -21,9 +22,13 @@ def component(
     task = ExecutorInput.parse(executor_input)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        words = [name, *find_command(name).words(task), "--json"]
+        command = find_command(name)
+        for output in command.gives:  # of an earlier attempt
+            shutil.rmtree(task.output_path(output), ignore_errors=True)
+        words = [name, *command.words(task), "--json"]
         app(words, prog_name="penstock", standalone_mode=False)
     report = json.loads(printed.getvalue())
+    report.pop("manifests", None)  # figures by path
     shown = report.get("account") or report.get("metrics") or report
     task.write_metadata({"metrics": dict(figures_of(shown))})
 

@@ -86,10 +86,13 @@ def _run_spans(
     spans = parse_spans(text)
     config = peek_config(name, changes) or find_pipeline(name, changes).config
     check_spans(getattr(config, "data", None), spans)
+    # Such a run depends on earlier ones: if one of these runs again, so does it.
+    chained = getattr(config, "last_spans", 1) > 1 or bool(getattr(config, "start_from", None))
+    redo = len(spans) == 1
     for span in spans:
         own = {**changes, "span": span}
         is_one = len(spans) == 1
-        if not is_one and (done := _finished(name, own)):
+        if not redo and (done := _finished(name, own)):
             typer.echo(f"span {span}: skipped, finished by run {done}", err=True)
             continue
         if not (is_one or quiet):
@@ -99,6 +102,7 @@ def _run_spans(
         except PenstockError as error:
             on = "" if is_one else f"\n  the same command goes on with span {span}"
             raise type(error)(f"span {span}: {error}{on}") from error
+        redo = redo or chained
 
 
 def _finished(name: str, changes: Mapping[str, Any]) -> str:
@@ -114,8 +118,9 @@ def _finished(name: str, changes: Mapping[str, Any]) -> str:
         from penstock.pipelines.runs.spans import finished_run
 
         file = str(metadata_file(pipeline.metadata_connection_config))
-        reader = next(one for one in pipeline.components if isinstance(one, ShardedExampleGen))
-        if not is_metadata(file):
+        nodes = pipeline.components
+        reader = next((one for one in nodes if isinstance(one, ShardedExampleGen)), None)
+        if reader is None or not is_metadata(file):
             return ""
         with open_reading(SqliteStore(file)) as store:
             data = resolved_fingerprint(reader)

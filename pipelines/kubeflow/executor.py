@@ -57,9 +57,6 @@ class ExecutorInput:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def write_parameter(self, name: str, text: str) -> None:
-        write_text(self.outputs["parameters"][name]["outputFile"], text)
-
     def write_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> None:
         """Writes the metadata of output artifacts; their entry `uri` becomes their content."""
         answer = {}

@@ -165,5 +165,7 @@ def figures_of(report: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
     for name, value in report.items():
         if isinstance(value, dict):
             yield from figures_of(value, f"{prefix}{name}_")
-        elif isinstance(value, int | float) and math.isfinite(value):  # KFP's JSON has no NaN
+        elif (
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        ):  # KFP's JSON has no NaN
             yield f"{prefix}{name}", value

@@ -70,7 +70,10 @@ def evaluate(
     names = list(dict.fromkeys([label, prediction, *([weight] if weight else []), *slices]))
     with attempt(output, overwrite=None) as folder:
         table = _read(predictions, names)
-        rows = _Rows.of(table, label, prediction, weight, slices)
+        try:
+            rows = _Rows.of(table, label, prediction, weight, slices)
+        except pa.ArrowInvalid as error:  # a whole number of 64 bits, bytes that are no text
+            raise DataError(f"{predictions}: {one_line(error)}") from error
         options = EvaluationOptions(thresholds=dict(thresholds or {}), slices=tuple(slices))
         target = Target(label, rows.task, rows.classes, label)
         config = eval_config([target], options)
@@ -82,6 +85,8 @@ def evaluate(
 
 
 def _read(data: str, names: Sequence[str]) -> pa.Table:
+    if os.path.isfile(one := os.path.join(data, "predictions.parquet")):  # of the KFP component
+        data = one
     try:
         if data.endswith(".parquet"):  # with structs of probabilities, and numbers of 64 bits
             path = local_path(data)
@@ -168,7 +173,12 @@ class _Rows:
 def _predictions(column: pa.ChunkedArray, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Returns predictions [n, classes or 1], and names of the classes if they are known."""
     kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        column = column.cast(pa.list_(kind.value_type))
+        kind = column.type
     if pa.types.is_struct(kind):
+        if kind.num_fields < 2:
+            raise DataError(f"column {name!r}: a struct of one field; expected one per class")
         fields = [_numbers(pc.struct_field(column, [i]), name) for i in range(kind.num_fields)]
         return np.stack(fields, axis=1), tuple(kind.field(i).name for i in range(kind.num_fields))
     if not pa.types.is_nested(kind):
@@ -183,7 +193,10 @@ def _predictions(column: pa.ChunkedArray, name: str) -> tuple[np.ndarray, tuple[
 
 
 def _labels(column: pa.ChunkedArray, name: str, classes: Sequence[str]) -> np.ndarray:
-    is_text = pa.types.is_binary(column.type) or pa.types.is_string(column.type)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kinds = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+    is_text = column.type in kinds
     if not is_text:
         return _numbers(column, name)
     if not classes:

@@ -5,13 +5,14 @@ stderr; so the file descriptors themselves are redirected.
 """
 
 import atexit
+import io
 import logging
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -40,14 +41,38 @@ class Noise:
         _turn_to(log)
 
 
+class _Screen(io.TextIOWrapper):
+    """The console as long as it can be written; a closed pipe or a full device stops no run."""
+
+    def __init__(self, descriptor: int, mode: str) -> None:
+        super().__init__(os.fdopen(descriptor, f"{mode}b"), line_buffering=True)
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            return super().write(text)
+        self._give_up()
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        # What is buffered would fail again at every flush, and when the stream is closed.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+
+
 @contextmanager
 def noise_to_log() -> Iterator[Noise]:
     """Redirect stdout and stderr of the whole process to a file during the block."""
     stdout, stderr = os.dup(1), os.dup(2)
     handle, name = tempfile.mkstemp(prefix="penstock-", suffix=".log")
     os.close(handle)
-    screen = os.fdopen(os.dup(stderr), "w", buffering=1)
-    noise = Noise(screen, Path(name))
+    noise = Noise(_Screen(os.dup(stderr), "w"), Path(name))
     _turn_to(noise.log)
     try:
         with _logging():

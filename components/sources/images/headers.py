@@ -5,6 +5,7 @@ Damage that only a decoder meets (a JPEG altered between header and end mark) is
 """
 
 import io
+import re
 import struct
 import warnings
 from collections.abc import Iterator
@@ -30,6 +31,15 @@ _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"  # The last chunk, which is empty, with its
 _SCAN = 0xDA
 _EXIF = 0xE1
 _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
+# Orders of a PNG's chunks that libpng reads; chunks that it may skip begin with a small letter.
+_OPTIONAL = rb"( [a-z][A-Za-z]{3})*"
+_ORDERS = {
+    True: re.compile(rb"IHDR%b PLTE%b( IDAT)+%b IEND" % ((_OPTIONAL,) * 3)),
+    # Only an image of palette colours needs its PLTE before the pixels; a later one is skipped.
+    False: re.compile(
+        rb"(?!.*PLTE.*PLTE)IHDR%b( PLTE%b)?( IDAT)+%b( PLTE%b)? IEND" % ((_OPTIONAL,) * 4)
+    ),
+}
 GRAY_MODES = ("1", "L", "LA", "La", "I", "I;16")
 
 
@@ -149,8 +159,20 @@ def _probe_png(data: bytes) -> tuple[int, bool]:
     with opened(data, "PNG") as image:
         image.verify()
         is_gray, is_plain = image.mode in GRAY_MODES, not has_alpha(image)
+        # In another order Pillow may read what TensorFlow does not: it is written again.
+        is_plain &= bool(_ORDERS[image.mode == "P"].fullmatch(_png_chunks(data)))
     # Pillow reads an EXIF block that follows the pixels only after it has decoded them.
     exif = data.find(b"eXIf")
     if exif >= 0 and orientation(data[exif + 4 :]) != UPRIGHT:
         is_plain = False
     return ((1 if is_gray else 3) if is_plain else 0), is_plain
+
+
+def _png_chunks(data: bytes) -> bytes:
+    """Returns the kinds of a PNG's chunks, with a blank between them, up to its end."""
+    kinds, at = list[bytes](), len(b"\x89PNG\r\n\x1a\n")
+    while at + 12 <= len(data) and kinds[-1:] != [b"IEND"]:
+        size, kind = struct.unpack_from(">I4s", data, at)
+        kinds.append(kind)
+        at += 12 + size
+    return b" ".join(kinds)

@@ -94,7 +94,7 @@ def read_events(path: str) -> Iterator[Event]:
             if event is not None:
                 yield event
             number += 1
-    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
         raise DataError(
             f"{path}: record {number} cannot be read ({short_error(error)}); expected "
             "PredictionLogs of TensorFlow Serving, or CloudEvents or records of KServe's logger"

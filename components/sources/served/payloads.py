@@ -119,8 +119,8 @@ def _example(value: Any) -> Row | None:
     if not isinstance(value, bytes):
         return None
     message: Any = parse_example(value)
-    if message is None:
-        return None
+    if message is None or not message.context.feature:
+        return None  # almost any short text can be parsed as a message without fields
     return {name: _feature(feature) for name, feature in sorted(message.context.feature.items())}
 
 
@@ -136,15 +136,25 @@ def _plain(value: Any) -> Any:
         values = [_plain(item) for item in value]
         if isinstance(value, np.ndarray) and len(values) == 1:
             return values[0]
-        return [item for item in values if item is not None]
+        while values and values[-1] is None:
+            values.pop()  # a list is filled up to the longest of its batch
+        return values
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict) and set(value) == {"b64"}:
         value = _decoded(value["b64"])
     if isinstance(value, bytes):
-        value = value.decode("utf-8")
+        value = _text(value)
     is_missing = value in ("", _MISSING_INT) or (isinstance(value, float) and math.isnan(value))
     return None if is_missing else value
+
+
+def _text(value: bytes) -> str:
+    """Returns bytes as text, or in base64 if they are no text, such as an image."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode()
 
 
 def _decoded(text: Any) -> bytes:

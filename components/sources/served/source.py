@@ -14,6 +14,7 @@ from typing import Any
 from penstock.components.errors import DataError, counted
 from penstock.components.files.content import fingerprint, hash_file
 from penstock.components.files.find import find
+from penstock.components.sources.base import Batch
 from penstock.components.sources.jsonl import JsonLines, JsonLinesSource, open_json_lines
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
@@ -21,8 +22,17 @@ from penstock.components.sources.served.events import Event, read_events
 from penstock.components.sources.served.options import REQUEST_ID, Requests
 from penstock.components.sources.served.payloads import Row
 from penstock.components.sources.spread import Spread
+from penstock.components.sources.text.blocks import RowBlock, RowPlace
 
 TIME, VERSION = "request_time", "model_version"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RequestsSource(JsonLinesSource):
+    place: str  # What the joined rows were read from, for messages.
+
+    def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
+        return super().batches(block, place._replace(file=self.place))
 
 
 def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> JsonLinesSource:
@@ -37,7 +47,7 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> J
             for row in _rows(files, counts):
                 if labels is not None:
                     row = labels.add(row)
-                out.write(json.dumps(row, ensure_ascii=False) + "\n")
+                out.write(json.dumps(row) + "\n")
                 counts["rows"] += 1
         workspace.take(folder)
     if not counts["rows"]:
@@ -48,8 +58,10 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> J
     contents = [*files, *([options.labels_file] if options.labels_file else [])]
     digests = [(file, hash_file(file).digest) for file in contents]
     notes = [_left_out(counts), *(labels.notes() if labels else ())]
+    given = {one.name: getattr(source, one.name) for one in fields(source)}
+    opened = RequestsSource(**given, place=f"{files[0]}, joined rows")
     return replace(
-        source,
+        opened,
         kind=options.kind,
         files=tuple(files),
         ignored=tuple(listing.ignored),
@@ -143,17 +155,17 @@ class _Labels:
         return found
 
     def _take(self, row: Row) -> None:
-        key = _text(row.pop(self.key))
+        if (value := row.pop(self.key)) is None:
+            raise DataError(f"{self.path}: a row has no {self.key}; remove it, or give it a key")
+        key = _text(value)
         if key in self.by_key:
             raise DataError(f"{self.path}: {self.key} {key!r} has two labels; leave one")
-        self.by_key[key] = {
-            name: value.decode() if isinstance(value, bytes) else value
-            for name, value in row.items()
-        }
+        self.by_key[key] = {name: _decoded(value) for name, value in row.items()}
 
     def add(self, row: Row) -> Row:
         self.counts["rows"] += 1
-        found = self.by_key.get(_text(row.get(self.key)), {})
+        key = row.get(self.key)
+        found = self.by_key.get(_text(key), {}) if key is not None else {}
         self.counts["labelled"] += bool(found)
         if taken := row.keys() & found.keys():
             raise DataError(
@@ -166,6 +178,12 @@ class _Labels:
         yield f"labels of {self.path}: {labelled:,} of {counted(rows, 'row')} have one, " + (
             f"{rows - labelled:,} none"
         )
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _text(key: Any) -> str:

@@ -1,1 +1,1 @@
-"""Databases that SQLAlchemy reaches, read in ranges of a key."""
+"""Databases that SQLAlchemy reaches: one query, read once."""

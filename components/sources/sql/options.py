@@ -15,7 +15,7 @@ class Sql(ColumnOptions):
 
     Attributes:
         query: A SELECT; `:name` is a parameter; write `\:` for a colon before a word. Its ORDER BY
-            is the order of the rows; without one, the same data may give other shards.
+            is the order of the rows (but on BigQuery); without one, shards may differ.
         table: A table or view, optionally `schema.name`, in the order of its primary key; give it
             instead of a query.
         params: Values of the query's parameters, each `name=value`. They are bound as text, never

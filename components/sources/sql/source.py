@@ -151,15 +151,20 @@ def _bytes(rows: Fetched) -> int:
 def _sample(
     chunks: Iterator[Fetched], names: Sequence[str], most: int
 ) -> tuple[list[Fetched], list[Feature]]:
-    """Returns the first chunks, of about `most` rows, and the types of the columns in them."""
+    """Returns the first chunks, of about `most` rows, and the types of the columns in them.
+
+    A column without a value in these rows is looked for in ten times as many, since its type would
+    be a guess.
+    """
     sample, sampled, rows, size = ValueSample(), list[Fetched](), 0, 0
     for chunk in chunks:
         sampled.append(chunk)
-        for row in chunk[: most - rows]:
+        for row in chunk[: most - rows] if rows < most else chunk:
             sample.add(dict(zip(names, row, strict=True)), "")
         rows += len(chunk)
         size += _bytes(chunk)
-        if rows >= most or size >= MAX_BATCH_BYTES:
+        is_known = all(sample.feature(name)[0] is not None for name in names)
+        if size >= MAX_BATCH_BYTES or rows >= (most if is_known else 10 * most):
             break
     return sampled, [sample.feature(name) for name in names]
 

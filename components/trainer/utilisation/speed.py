@@ -19,6 +19,7 @@ _PARTS = 10
 _KEPT_CALLS = 5
 # At 0.2 s a call, the last 100 s; earlier ones may have read a cold cache.
 _LAST_CALLS = 512
+_SHORT_CALL = 0.2  # seconds
 # A call on the kept batch has at most this share of the run's steps.
 _PART_OF_STEPS = 50
 
@@ -38,8 +39,12 @@ class Meter:
 
     def add(self, steps: int, seconds: float) -> None:
         """Notes a call into TensorFlow, and how busy the GPUs were."""
-        self._calls.append((steps, seconds))
         self._steps += steps
+        # Short calls, as of a step each beside a callback, count as one: the last would say little.
+        if self._calls and self._calls[-1][1] < _SHORT_CALL:
+            before = self._calls.pop()
+            steps, seconds = before[0] + steps, before[1] + seconds
+        self._calls.append((steps, seconds))
         if (busy := self._gpus.busy_share()) is not None:
             self._busy.append(busy)
 

@@ -41,3 +41,11 @@ def test_correlations_are_of_numbers_that_vary_over_rows_with_both():
     found = correlations(columns)
     assert found.keys() == {"label", "twice", "down"}
     assert found["label"] == pytest.approx({"label": 1, "twice": 1, "down": -1})
+
+
+def test_a_frequent_number_is_a_group_of_its_own():
+    values = [0.0] * 92 + [float(i) for i in range(1, 11)]
+    labels = np.array([0.0] * 92 + [1.0] * 10)
+    low, *high = groups(values, labels, labels)
+    assert (low["name"], low["label"]) == ((0.0, 0.0), 0.0)
+    assert {one["label"] for one in high} == {1.0}

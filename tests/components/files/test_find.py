@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files.find import find
+from penstock.components.files.find import SHARDS, find
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
 
@@ -255,3 +255,12 @@ def test_endless_input_is_refused_before_it_is_read(tree, path):
     os.mkfifo("pipe")
     with pytest.raises(DataError, match=f"^{path}: not a regular file"):
         find(path, None)
+
+
+def test_names_that_begin_as_a_readme_are_data_and_suffixes_of_folders_say_nothing(tree):
+    tree("d/license-plates.tfrecord", "d/readme-texts.tfrecord", "d/README.md", "d/LICENSE")
+    tree("d/license/a.tfrecord", "d/data.json/b.tfrecord", "d/_temporary/c.tfrecord")
+    assert find("d", SHARDS).files == (
+        "d/data.json/b.tfrecord", "d/license-plates.tfrecord", "d/license/a.tfrecord",
+        "d/readme-texts.tfrecord",
+    )  # fmt: skip

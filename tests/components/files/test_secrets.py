@@ -222,3 +222,17 @@ def test_secrets_in_logged_options_are_hidden_and_the_rest_stays():
         'exec_properties={"custom_config": "{\\"password\\": \\"***\\", \\"rows\\": 3}", '
         "'url': 'postgresql://bob:***@h/db'}"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ('password="p\'wSecret123"', 'password="***"'),
+        ("password='abc\"restofsecret'", "password='***'"),
+        ("postgresql://h/d?password=ab,cdefgh", "postgresql://h/d?password=***"),
+        ("snowflake://a/d?passcode=123456", "snowflake://a/d?passcode=***"),
+    ],
+)
+def test_a_value_with_a_quote_or_a_comma_is_hidden_to_its_end(text, hidden):
+    assert without_secrets(text) == hidden
+    assert secret_kind("", text)

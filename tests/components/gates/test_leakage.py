@@ -135,3 +135,11 @@ def test_features_that_the_sample_of_a_split_lacks_are_left_out():
 def test_splits_without_a_common_feature_are_no_error():
     splits = {"train": pa.table({"x": range(100)}), "eval": pa.table({})}
     assert find_leaks(splits, ["x"]) == []
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.float32(), pa.large_binary()])
+def test_id_without_a_value_in_the_second_split_is_no_fault(kind):
+    ids = [*range(90), *range(10)]
+    train = pa.table({"y": [0, 1] * 50, "user_id": pa.array(ids, pa.int64())})
+    evaluation = pa.table({"y": [0, 1], "user_id": pa.nulls(2, kind)})
+    assert [leak.column for leak in find_leaks({"train": train, "eval": evaluation}, ["y"])] == []

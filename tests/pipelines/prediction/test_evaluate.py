@@ -133,3 +133,16 @@ def test_threshold_of_a_metric_that_the_task_lacks_lists_those_that_it_has(tmp_p
     pq.write_table(pa.table({"label": [0.5, 1], "prediction": [0.1, 2]}), tmp_path / "p.parquet")
     with pytest.raises(UsageError, match="no metric 'AUC'; choices: MeanAbsoluteError"):
         penstock.evaluate(str(tmp_path / "p.parquet"), tmp_path / "out", thresholds={"AUC": 0.8})
+
+
+def test_labels_of_other_libraries_and_a_folder_of_predictions(columns, tmp_path):
+    names = pa.array([["no", "yes"][one] for one in columns["yes"]])
+    shares = pa.StructArray.from_arrays([1 - columns["chance"], columns["chance"]], ["no", "yes"])
+    found = []
+    for labels in (names, names.cast(pa.large_string()), names.dictionary_encode()):
+        folder = tmp_path / str(labels.type).partition("<")[0]
+        folder.mkdir()
+        pq.write_table(pa.table({"y": labels, "p": shares}), folder / "predictions.parquet")
+        result = penstock.evaluate(str(folder), folder / "out", label="y", prediction="p")
+        found.append(result.metrics["overall"]["auc"])
+    assert found[0] == found[1] == found[2] > 0.7

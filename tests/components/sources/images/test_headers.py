@@ -211,3 +211,9 @@ def test_pixels_are_decompressed_where_decoding_is_asked_for(pixels):
 def test_what_follows_the_pixels_of_a_png_counts_as_before_them():
     assert probe(png(IDAT, chunk(b"PLTE", b"rgb"), IEND) + b"junk", "a", Images()).is_plain
     assert not probe(png(IDAT, chunk(b"eXIf", EXIF_RIGHT[6:]), IEND), "a", Images()).is_plain
+
+
+def test_a_png_whose_chunks_libpng_does_not_read_in_their_order_is_written_again():
+    palette = chunk(b"PLTE", b"rgb")
+    assert not probe(png(palette, palette, IDAT, IEND), "a", Images()).is_plain
+    assert not probe(png(IDAT, chunk(b"eXIf", b""), IDAT, IEND), "a", Images()).is_plain

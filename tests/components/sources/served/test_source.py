@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import re
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 from penstock.components.errors import DataError
 from penstock.components.sources.open import open_source
 from penstock.components.sources.served.options import Requests
+from penstock.components.sources.served.payloads import rows_of
 from penstock.components.sources.spread import Spread
 
 ASKED = "org.kubeflow.serving.inference.request"
@@ -195,3 +197,33 @@ def test_another_file_is_refused(tmp_path):
         (tmp_path / "log").write_bytes(content)
         with pytest.raises(DataError, match="/log"):
             rows_in(tmp_path / "log")
+
+
+def test_texts_that_parse_as_empty_messages_stay_texts():
+    rows = rows_of({"text": [b"x1", b"8a", b"cats"]})
+    assert rows == [{"text": "x1"}, {"text": "8a"}, {"text": "cats"}]
+
+
+def test_a_missing_item_keeps_its_place_in_a_list_and_bytes_are_base64():
+    rows = rows_of({"a": [[1.0, math.nan, 2.0], [3.0, math.nan, math.nan]], "b": [b"\xff", b"t"]})
+    assert rows == [{"a": [1.0, None, 2.0], "b": "/w=="}, {"a": [3.0], "b": "t"}]
+
+
+def test_a_label_without_a_key_is_refused(tmp_path):
+    log = write_lines(
+        tmp_path / "log.jsonl", call("1", {"instances": [{"k": 7}]}, {"predictions": [1]})
+    )
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text('{"k": 7, "y": 1}\n{"k": null, "y": 0}\n')
+    with pytest.raises(DataError, match=r"labels\.jsonl: a row has no k"):
+        rows_in(log, labels_file=str(labels), key="k")
+
+
+@pytest.mark.parametrize("line", ["123", '[1, "a"]'])
+def test_lines_that_are_no_objects_are_named(tmp_path, line):
+    log = write_lines(
+        tmp_path / "log.jsonl", call("1", {"instances": [{"k": 7}]}, {"predictions": [1]})
+    )
+    log.write_text(log.read_text() + line + "\n")
+    with pytest.raises(DataError, match="record 3 cannot be read"):
+        rows_in(log)

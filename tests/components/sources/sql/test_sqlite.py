@@ -304,3 +304,11 @@ def test_columns_that_differ_in_case_only_are_refused(sqlite_table, open_sql):
         ": columns that differ in case only ('fare', 'Fare'); give each a name of its own (AS) in "
         "the query"
     )
+
+
+def test_a_column_without_a_value_at_first_has_the_type_of_its_later_ones(
+    sqlite_table, open_sql, read_out
+):
+    rows = [(i, None if i < 11_000 else i / 2) for i in range(12_000)]
+    source = open_sql(sqlite_table("i INTEGER, late", rows), table="t")
+    assert [column.kind.name for column in source.columns] == ["INT", "FLOAT"]
