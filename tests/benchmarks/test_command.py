@@ -90,4 +90,4 @@ main()
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("penstock: no such command 'bench'")
+    assert done.stderr == "penstock: No such command 'bench'.\n"
