@@ -66,7 +66,7 @@ def every_command(group, words=""):
 
 # Each with a word of what it says, and its exit code.
 ANSWERS = {
-    "bogus": (2, "no such command 'bogus'"),
+    "bogus": (2, "No such command 'bogus'"),
     "runs list": (1, "name the folder of a run"),
     "runs list .": (0, "-"),
     "runs show .": (0, "-"),
@@ -75,7 +75,7 @@ ANSWERS = {
     "inspect nowhere": (1, "no such file"),
     "verify nowhere": (1, "no such file"),
     "ingest nowhere out": (1, "no such file"),
-    "ingest table.csv out --shards none": (2, "expected a whole number"),
+    "ingest table.csv out --shards none": (2, "valid integer"),
     "pack nowhere out": (1, "no such folder"),
     "export nowhere out --to parquet": (1, "no such folder"),
     "init new --data nowhere --target a": (2, "no such file"),
