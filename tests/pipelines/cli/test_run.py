@@ -87,7 +87,7 @@ def test_run_retrains_only_if_a_limit_is_reached(tmp_path, penstock, taxi_csv):
         return summary["retraining"], {node["node"] for node in summary["nodes"]}
 
     first, nodes = run(1, rows[::6])
-    assert first == {"is_done": True, "reason": "no model has been blessed yet"}
+    assert first == {"is_done": True, "reason": "no model of other data has been blessed yet"}
     assert {"RetrainGate", "Transform", "Pusher"} <= nodes
     second, nodes = run(2, rows[1::12])
     assert second == {"is_done": False, "reason": "1,251 new labelled rows, limit 2,000"}
