@@ -34,7 +34,7 @@ def json_rows(body: Any) -> list[Row]:
     if isinstance(inputs, list):
         inputs = {one["name"]: _reshaped(one) for one in inputs}
     if not isinstance(inputs, dict):
-        raise ValueError("the request has no `instances` and no `inputs`")
+        raise ValueError("the request has no 'instances' and no 'inputs'")
     # TensorFlow Serving takes a value without its list for a single row.
     lists = {name: one if isinstance(one, list) else [one] for name, one in inputs.items()}
     return rows_of(lists)
@@ -51,7 +51,7 @@ def json_predictions(body: Any, rows: int) -> list[Row]:
         if isinstance(outputs, list) and outputs and isinstance(outputs[0], dict):
             outputs = {one["name"]: _reshaped(one) for one in outputs}
         if outputs is None:
-            raise ValueError("the response has no `predictions` and no `outputs`")
+            raise ValueError("the response has no 'predictions' and no 'outputs'")
         found = rows_of(outputs if isinstance(outputs, dict) else {PREDICTION: outputs})
     return predictions(found, rows)
 

@@ -27,6 +27,7 @@ _IN_PYTHON = {
 }
 # Kinds of data that `init` reads have their texts in all of `sources` but these.
 _NOT_OF_INIT = (
+    "served/",
     "sql/",
     "tfrecords/",
     "delta",
@@ -100,7 +101,10 @@ def test_options_that_init_takes_have_a_flag(name):
 
 @pytest.mark.parametrize(
     ("flags", "others"),
-    [(INIT_FLAGS, ()), (source_flags(Table), ("images", "whole_files", "labels", "starter"))],
+    [
+        (INIT_FLAGS, ()),
+        (source_flags(Table), ("images", "whole_files", "labels", "starter")),
+    ],
     ids=["init", "predict"],
 )
 def test_options_in_texts_that_init_and_predict_may_print_are_flags(flags, others):

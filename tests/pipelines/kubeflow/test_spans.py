@@ -53,14 +53,16 @@ def test_run_reads_newest_day_or_is_served_from_cache(tmp_path):
     assert run("night-4") == (State.CACHED, first + 2)
 
 
-def test_node_whose_driver_fails_is_failed_and_its_message_says_why(tmp_path):
+def test_node_whose_driver_fails_is_failed_and_its_message_says_why(tmp_path, monkeypatch):
     store = SqliteStore(str(tmp_path / "metadata.sqlite"))
     node = ShardedExampleGen(str(tmp_path / "none")).with_beam_pipeline_args(local_beam_args(1))
     ir = irs.compile_ir(Pipeline("p", str(tmp_path / "x"), components=[node]))
     with pytest.raises(NodeFailedError, match="no data file matches"):
         launch_node(ir, "ShardedExampleGen", run_id="r1", store=store)
 
-    asked = {"pipeline": "p", "nodes": [], "link": "", "command": (), "executor_input": None}
+    asked = {"pipeline": "p", "nodes": [], "link": "", "executor_input": None}
+    monkeypatch.setenv("PENSTOCK_WEBHOOK", "http://hook.example")
+    monkeypatch.setattr("penstock.pipelines.kubeflow.notify._post", lambda *sent: None)
     line = notify(store, "r1", **asked)
     assert line.startswith(f"p: Failed. ShardedExampleGen: {tmp_path}/none/*: no data file")
 
