@@ -95,7 +95,7 @@ image-for-tests: image
 IN_IMAGE := docker run --rm --network none --hostname localhost --read-only --volume /tmp \
     --volume $(CURDIR):/tests:ro --env PYTEST_ADDOPTS $(IMAGE)-test $(PYTEST) -p no:cacheprovider
 SLOW_IN_IMAGE := $(addprefix tests/,components/batches components/evaluator components/gates \
-    components/sources/spark components/trainer pipelines/digits pipelines/taxi)
+    components/sources/test_spark.py components/trainer pipelines/digits pipelines/taxi)
 test-image: image-for-tests setup $(KFP)/bin/kfp
 	$(IN_IMAGE) -m "not slow and not image"
 	$(IN_IMAGE) -m "slow and not image" $(SLOW_IN_IMAGE)
