@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 PARQUET_MAGIC = b"PAR1"
+AVRO_MAGIC = b"Obj\x01"
 # Text has no control characters but white space.
 _PRINTABLE = bytes(sorted(set(range(256)) - set(range(9))))
 
@@ -44,7 +45,7 @@ _FORMATS = (
     ),
     _Format(b"\x89PNG\r\n\x1a\n", "a PNG image", "read it with --kind images"),
     _Format(b"\xff\xd8\xff", "a JPEG image", "read it with --kind images"),
-    _Format(b"Obj\x01", "Avro", "name it .avro, or say `kind='avro'`", "avro"),
+    _Format(AVRO_MAGIC, "Avro", "name it .avro, or say `kind='avro'`", "avro"),
     _Format(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook", "export it as CSV"),
     _Format(b"\x89HDF\r\n\x1a\n", "HDF5", "export it as Parquet, by pandas.read_hdf or h5py"),
     _Format(b"\x93NUMPY", "a NumPy array", "export it as Parquet, by numpy.load and pyarrow"),

@@ -1,4 +1,4 @@
-"""How columns and the target go together in a sample of rows.
+"""Relations between columns and the target in a sample of rows.
 
 Input: one value of each row, None where it is missing. Output: plain values, for the report.
 """
@@ -33,7 +33,7 @@ def groups(
             "label": float(labels[members].mean()),
             "prediction": float(predictions[members].mean()),
         }
-        for name in dict.fromkeys(sorted(set(names), key=_position))
+        for name in sorted(set(names), key=_position)
         for members in [np.array([one == name for one in names])]
     ]
 

@@ -124,11 +124,13 @@ class ErrorAnalysis:
         records, *flat = self._sample.columns
         known = dict(zip(self._outputs, zip(flat[::2], flat[1::2], strict=True), strict=True))
         importance = self._importance(records, known, predict) if predict else {}
+        parse = tf.train.Example.FromString
+        rows = [parse(one).features.feature for one in records] if importance else []
         found = {
             target: {
                 **self._target(target, labels, predictions, slices),
                 "importance": {name: by[target] for name, by in importance.items()},
-                **_against_target(target, records, labels, predictions, importance),
+                **_against_target(target, rows, labels, predictions, importance),
             }
             for target, (labels, predictions) in known.items()
         }
@@ -202,7 +204,7 @@ class ErrorAnalysis:
 
 def _against_target(
     target: str,
-    records: np.ndarray,
+    rows: Sequence[Mapping[str, tf.train.Feature]],
     labels: np.ndarray,
     predictions: np.ndarray,
     importance: Importance,
@@ -211,7 +213,6 @@ def _against_target(
     names = sorted(importance, key=lambda name: -importance[name][target][0])[:_SHOWN_AGAINST]
     if predictions.shape[1] > 1 or not names:
         return {"against": {}, "correlations": {}}
-    rows = [tf.train.Example.FromString(record).features.feature for record in records]
     columns = {name: [_value(row, name) for row in rows] for name in names}
     return {
         "against": {name: groups(columns[name], labels, predictions[:, 0]) for name in names},

@@ -58,7 +58,7 @@ _STRAY = (
 
 @dataclass(frozen=True)
 class _Rules:
-    """How the files of a kind are found.
+    """Rules by which the files of a kind are found.
 
     `stray` matches names that are no data; the name of a folder ends with a slash. `deep` kinds
     have files in folders of any depth. Without `links`, only links to files below the same input

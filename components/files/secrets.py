@@ -42,7 +42,7 @@ _QUERY = re.compile(r"://[^\s'\"?#;]*[?#;]([^\s'\"]+)")
 _QUERY_VALUE = re.compile(r"([^&?;#=]+)=([^&;#]*[^&;#,)\]}])")
 _FILE = re.compile(r"^[~.]{0,2}/[\w./ -]+\.\w{1,6}$")
 _DATABASES = r"(?:postgres\w*|mysql|mariadb|mssql|oracle|snowflake|mongodb|redis)(?:\+\w+)?"
-# What a text looks like by its form, and which part of it is secret: the group, if there is one.
+# Kinds of secrets by their form; a group, if there is one, is the secret part of the text.
 _FORMS = tuple(
     (kind, re.compile(form))
     for kind, form in (

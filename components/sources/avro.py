@@ -28,6 +28,7 @@ from penstock.components.files.content import (
 from penstock.components.files.find import find
 from penstock.components.files.output import Output
 from penstock.components.files.sniff import not_text
+from penstock.components.magic import AVRO_MAGIC
 from penstock.components.sources.arrow_values import feature_type, number_unit
 from penstock.components.sources.base import NUMBERS, Column
 from penstock.components.sources.batches import FIRST_BATCH_ROWS, MAX_BATCH_ROWS, next_batch_rows
@@ -45,7 +46,6 @@ try:  # The package for the codec "snappy", if it is installed.
 except ImportError:
     DecompressionError = ValueError
 
-_MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _END_BYTES = 4 + _SYNC_BYTES  # of a block: the checksum of the codec snappy, and the mark
 # Exceptions of fastavro for a damaged file, or for a codec that is not installed.
@@ -123,7 +123,7 @@ def _read_header(path: str) -> _Header:
     with open_data(path) as stream:
         head = stream.read(512)
         stream.seek(0)
-        if not head.startswith(_MAGIC):
+        if not head.startswith(AVRO_MAGIC):
             problem = (not_text(head) or "is no Avro file") if head else "is empty (0 bytes)"
             raise DataError(f"{path}: {problem}; expected an Avro container file")
         try:

@@ -1,8 +1,10 @@
 """Opens files, globs, folders or addresses as a `Source`."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+
+import pyarrow as pa
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import open_data
@@ -33,6 +35,15 @@ def open_source(
         source = _open(pattern, options, stack.enter_context(Spread()))
         weakref.finalize(source, stack.pop_all().close)
         return source
+
+
+def good_tables(source: Source) -> Iterator[pa.Table]:
+    """Yields the rows of a source; DataError names the first row that does not fit."""
+    for piece in (piece for pieces in source.cut(1) for piece in pieces):
+        for batch in source.read([piece]):
+            if batch.rejected:
+                raise DataError(str(batch.rejected[0]))
+            yield pa.Table.from_batches([batch.table])
 
 
 def _open(pattern: str | Sequence[str], options: KindOptions | None, spread: Spread) -> Source:

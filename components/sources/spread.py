@@ -1,4 +1,4 @@
-"""Where the tasks of a scan run, and where it keeps rows that can be read only once."""
+"""Runner of the tasks of a scan, and its workspace for rows that can be read only once."""
 
 import os
 import tempfile

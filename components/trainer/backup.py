@@ -24,12 +24,8 @@ from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterru
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.record import EpochRecord, best_epoch, should_stop
 from penstock.components.trainer.steps import Logs, Steps
-from penstock.components.trainer.utilisation.speed import Meter
+from penstock.components.trainer.utilisation.speed import CALL_SECONDS, Meter
 from penstock.components.trainer.workers import Workers
-
-# Target duration of a call into TensorFlow in seconds. A call itself costs a millisecond; signals
-# are noticed only at its end.
-_CALL_SECONDS = 0.2
 
 
 class Backup(keras.callbacks.Callback):
@@ -294,8 +290,8 @@ class Backup(keras.callbacks.Callback):
 
 
 def _next_count(steps: int, seconds: float) -> int:
-    """Returns how many steps take about `_CALL_SECONDS`, at most twice `steps`."""
-    return max(1, min(int(steps * _CALL_SECONDS / seconds), 2 * steps))
+    """Returns how many steps take about `CALL_SECONDS`, at most twice `steps`."""
+    return max(1, min(int(steps * CALL_SECONDS / seconds), 2 * steps))
 
 
 def _flat(logs: dict[str, Any]) -> dict[str, float]:

@@ -37,9 +37,9 @@ _STATE = "state.json"
 _NO_SPACE = "No space left on device"
 # Number of newest checkpoints to keep, so that a training resumes if the newest is damaged.
 _KEPT = 2
-# What TensorFlow's and JSON's readers raise for truncated, altered or missing files.
+# Errors of TensorFlow's and JSON's readers for truncated, altered or missing files.
 _DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
-# What a full disk or a missing permission raises; a lost worker raises others.
+# Errors of a full disk or a missing permission; a lost worker raises others.
 _UNWRITABLE = (
     tf.errors.NotFoundError,
     tf.errors.PermissionDeniedError,

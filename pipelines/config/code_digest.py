@@ -11,7 +11,6 @@ import functools
 import hashlib
 import importlib.util
 import os
-import sysconfig
 from collections.abc import Iterable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -21,6 +20,7 @@ from penstock.components.errors import UsageError
 
 _PENSTOCK = "penstock"
 _ROOMS = ("components", "pipelines")
+_INSTALLED = ("site-packages", "dist-packages")  # folders of installed packages
 
 
 def code_digest(function: str) -> str:
@@ -75,7 +75,7 @@ def _with_imports(files: list[Path], known: set[str]) -> list[Path]:
     if not files:
         return files
     beside = next(one for one in files[0].parents if not (one / "__init__.py").exists())
-    if beside == Path(sysconfig.get_path("purelib")):
+    if beside.name in _INSTALLED:
         return files
     found = list(files)
     for file in found:  # which grows

@@ -21,12 +21,11 @@ from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.evaluator.slices import Coded, coded_values
 from penstock.components.files.commit import attempt
 from penstock.components.files.spool import local_path
-from penstock.components.sources.open import open_source
+from penstock.components.sources.open import good_tables, open_source
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.pipelines.blocks.config import EvaluationOptions
 from penstock.pipelines.blocks.evaluation import eval_config
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.prediction.predict import good_tables
 from penstock.pipelines.reporting.evaluation_facts import gather_evaluation
 from penstock.pipelines.reporting.page import render_evaluation
 from penstock.pipelines.reporting.write import write_page

@@ -21,9 +21,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.commit import attempt_file, check_file
-from penstock.components.sources.base import Batch, Source
+from penstock.components.sources.base import Source
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.open import open_source
+from penstock.components.sources.open import good_tables, open_source
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import (
@@ -179,19 +179,6 @@ def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
                 yield _joined(table, model.predict({"encoded": encoded}))
 
     return predictions(), source.rows
-
-
-def good_tables(source: Source) -> Iterator[pa.Table]:
-    """Yields the rows of a source; DataError names the first row that does not fit."""
-    for piece in (piece for pieces in source.cut(1) for piece in pieces):
-        for batch in source.read([piece]):
-            _refuse(batch)
-            yield pa.Table.from_batches([batch.table])
-
-
-def _refuse(batch: Batch) -> None:
-    if batch.rejected:
-        raise DataError(str(batch.rejected[0]))
 
 
 def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False) -> Any:

@@ -36,9 +36,6 @@ def render_report(report: Report) -> str:
         r=report,
         curves=_curves(report.training) if report.training else [],
         **(_of_evaluation(report.evaluation) if report.evaluation else {}),
-        OVERALL=OVERALL,
-        EXAMPLE_COUNT=EXAMPLE_COUNT,
-        MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
     )
 
 
@@ -51,9 +48,6 @@ def render_evaluation(evaluation: EvaluationFacts, name: str) -> str:
         "evaluation_page.html",
         r=facts,
         **_of_evaluation(evaluation),
-        OVERALL=OVERALL,
-        EXAMPLE_COUNT=EXAMPLE_COUNT,
-        MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
     )
 
 
@@ -70,7 +64,6 @@ def render_comparison(comparison: Comparison) -> str:
         "compare.html",
         c=comparison,
         drawn=_comparison_plots(comparison),
-        MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
     )
 
 
@@ -111,6 +104,9 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals.update(
         counted=counted,
+        OVERALL=OVERALL,
+        EXAMPLE_COUNT=EXAMPLE_COUNT,
+        MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
         plots=plots,
         draw=lambda nodes: graph.draw({node.node: node.upstream for node in nodes}),
         BOX_WIDTH=graph.BOX_WIDTH,

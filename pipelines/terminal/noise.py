@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -44,14 +44,15 @@ class Noise:
 class _Screen(io.TextIOWrapper):
     """The console as long as it can be written; a closed pipe or a full device stops no run."""
 
-    def __init__(self, descriptor: int, mode: str) -> None:
-        super().__init__(os.fdopen(descriptor, f"{mode}b"), line_buffering=True)
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(os.fdopen(descriptor, "wb"), line_buffering=True)
 
     def write(self, text: str) -> int:
-        with suppress(OSError):
+        try:
             return super().write(text)
-        self._give_up()
-        return len(text)
+        except OSError:
+            self._give_up()
+            return len(text)
 
     def flush(self) -> None:
         try:
@@ -72,7 +73,7 @@ def noise_to_log() -> Iterator[Noise]:
     stdout, stderr = os.dup(1), os.dup(2)
     handle, name = tempfile.mkstemp(prefix="penstock-", suffix=".log")
     os.close(handle)
-    noise = Noise(_Screen(os.dup(stderr), "w"), Path(name))
+    noise = Noise(_Screen(os.dup(stderr)), Path(name))
     _turn_to(noise.log)
     try:
         with _logging():

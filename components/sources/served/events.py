@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import open_data
+from penstock.components.magic import PARQUET_MAGIC
 from penstock.components.sources.served.payloads import (
     Row,
     json_predictions,
@@ -28,7 +29,6 @@ from penstock.components.sources.served.prediction_log import parse_prediction
 from penstock.components.tfrecord.records import RecordReader
 
 _REQUEST, _RESPONSE = ".request", ".response"
-_PARQUET = b"PAR1"
 _TEXT = (b"{", b"[")
 # Names in CloudEvents and in the records of KServe's logger.
 _TYPES, _TIMES = ("type", "reqType"), ("time", "occurrenceTime")
@@ -82,7 +82,7 @@ def read_events(path: str) -> Iterator[Event]:
         head = file.read(64).lstrip()
     number = 1  # of the record that is read
     try:
-        if head.startswith(_PARQUET):
+        if head.startswith(PARQUET_MAGIC):
             records: Iterator[Any] = _parquet(path)
         elif head.startswith(_TEXT):
             records = _json(path)

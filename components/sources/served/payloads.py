@@ -144,12 +144,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict) and set(value) == {"b64"}:
         value = _decoded(value["b64"])
     if isinstance(value, bytes):
-        value = _text(value)
+        value = text_of(value)
     is_missing = value in ("", _MISSING_INT) or (isinstance(value, float) and math.isnan(value))
     return None if is_missing else value
 
 
-def _text(value: bytes) -> str:
+def text_of(value: bytes) -> str:
     """Returns bytes as text, or in base64 if they are no text, such as an image."""
     try:
         return value.decode("utf-8")

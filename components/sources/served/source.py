@@ -16,11 +16,11 @@ from penstock.components.files.content import fingerprint, hash_file
 from penstock.components.files.find import find
 from penstock.components.sources.base import Batch
 from penstock.components.sources.jsonl import JsonLines, JsonLinesSource, open_json_lines
-from penstock.components.sources.open import open_source
+from penstock.components.sources.open import good_tables, open_source
 from penstock.components.sources.options import Table
 from penstock.components.sources.served.events import Event, read_events
 from penstock.components.sources.served.options import REQUEST_ID, Requests
-from penstock.components.sources.served.payloads import Row
+from penstock.components.sources.served.payloads import Row, text_of
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.text.blocks import RowBlock, RowPlace
 
@@ -146,12 +146,9 @@ class _Labels:
                 f"joined; it has {', '.join(names)}; `key` names another"
             )
         found = cls(options.labels_file, options.key, {})
-        for pieces in source.cut(1):
-            for batch in source.read(pieces):
-                if batch.rejected:
-                    raise DataError(str(batch.rejected[0]))
-                for row in batch.table.to_pylist():
-                    found._take(row)
+        for table in good_tables(source):
+            for row in table.to_pylist():
+                found._take(row)
         return found
 
     def _take(self, row: Row) -> None:
@@ -183,7 +180,7 @@ class _Labels:
 def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         return [_decoded(item) for item in value]
-    return value.decode() if isinstance(value, bytes) else value
+    return text_of(value) if isinstance(value, bytes) else value
 
 
 def _text(key: Any) -> str:

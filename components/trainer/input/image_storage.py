@@ -17,7 +17,7 @@ _CHANNELS = (1, 3)
 
 @dataclass(frozen=True)
 class StoredImages:
-    """How the images of a feature are stored: pixels need other ops than files."""
+    """Storage of the images of a feature: pixels need other ops than files."""
 
     image: str = names.ENCODED
     channels: int = 0  # number of raw pixels' channels; 0 for files: headers say it

@@ -17,9 +17,11 @@ from penstock.components.trainer.utilisation.verdict import Speed
 _CGROUP = Path("/sys/fs/cgroup")
 _PARTS = 10
 _KEPT_CALLS = 5
-# At 0.2 s a call, the last 100 s; earlier ones may have read a cold cache.
+# Target duration of a call into TensorFlow in seconds. A call itself costs a millisecond; signals
+# are noticed only at its end.
+CALL_SECONDS = 0.2
+# At that duration the last 100 s; earlier calls may have read a cold cache.
 _LAST_CALLS = 512
-_SHORT_CALL = 0.2  # seconds
 # A call on the kept batch has at most this share of the run's steps.
 _PART_OF_STEPS = 50
 
@@ -41,7 +43,7 @@ class Meter:
         """Notes a call into TensorFlow, and how busy the GPUs were."""
         self._steps += steps
         # Short calls, as of a step each beside a callback, count as one: the last would say little.
-        if self._calls and self._calls[-1][1] < _SHORT_CALL:
+        if self._calls and self._calls[-1][1] < CALL_SECONDS:
             before = self._calls.pop()
             steps, seconds = before[0] + steps, before[1] + seconds
         self._calls.append((steps, seconds))
