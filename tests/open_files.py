@@ -20,7 +20,12 @@ FILES = (
 TEXT = OwnText(open("log.txt", "wb"))
 ZIP = zipfile.ZipFile("log.zip", "w")
 
+# A class is in a cycle, so that only a collection of garbage completes its file.
+class Holder:
+    file = gzip.GzipFile("log.class.gz", "wb", mtime=0)
+
 def log():
+    Holder.file.write(b"done")
     for file in FILES:
         file.write(b"done")
     TEXT.write("done")
@@ -49,5 +54,5 @@ def left_by_plain_python(folder: Path) -> dict[str, bytes]:
 def left_in(folder: Path) -> dict[str, bytes]:
     """Content of each log file by its name."""
     found = {file.name: file.read_bytes() for file in folder.glob("log.*")}
-    assert len(found) == 6
+    assert len(found) == 7
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.components.errors import DataError, PenstockError
-from penstock.components.memory import without_collection
+from penstock.components.memory import imports_that_stay
 from penstock.pipelines.cli.option_flags import Assignments, Config
 from penstock.pipelines.cli.predict import require_place
 from penstock.pipelines.config.overrides import load_overrides
@@ -157,17 +157,15 @@ def run_quietly(
 
 
 def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress) -> "RunSummary":
-    with without_collection():
-        factory = find_pipeline(name, changes)
-        pipeline = _make(name, factory)
-
-        # Imported after the pipeline is found, so that its errors show before these slow imports.
+    with imports_that_stay():
         from penstock.pipelines.kubeflow.refusals import check_no_secrets
         from penstock.pipelines.local.run_folder import metadata_file
         from penstock.pipelines.local.runner import run_locally
         from penstock.pipelines.reporting.summary import summarize
         from penstock.pipelines.reporting.write import report_run
         from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
+    factory = find_pipeline(name, changes)
+    pipeline = _make(name, factory)
 
     file = metadata_file(pipeline.metadata_connection_config)
     folder = file.parent

@@ -1,8 +1,6 @@
 """Runs a pipeline in this process by TFX's LocalDagRunner, with progress of each node."""
 
-import gc
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -79,10 +77,7 @@ class _WatchedRunner(LocalDagRunner):
         runtime_parameter_utils.substitute_runtime_parameter(pipeline, run_id)
         nodes = [node.pipeline_node for node in pipeline.nodes]
         self._progress.plan([node.node_info.id for node in nodes])
-        with listening(self._progress.tell), kept_processes(), ExitStack() as ended:
-            # Leaves the objects so far, a million of libraries, out of garbage collection.
-            gc.freeze()
-            ended.callback(gc.unfreeze)
+        with listening(self._progress.tell), kept_processes():
             for node in nodes:
                 connection = metadata.Metadata(self._connection)
                 run = partial(launch, pipeline, node, connection)

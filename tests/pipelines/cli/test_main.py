@@ -37,14 +37,28 @@ def test_unexpected_end_of_data_or_of_memory_is_one_line(penstock, error, line):
     assert (done.returncode, done.stderr) == (1, line)
 
 
-def test_files_that_a_module_never_closes_are_as_plain_python_leaves_them(tmp_path):
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("--version", 0),
+        # A pipeline's module is imported after the libraries, which exit leaves alone.
+        pytest.param("run own:create", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_files_that_a_module_never_closes_are_as_plain_python_leaves_them(
+    tmp_path, arguments, code
+):
     open_files.write_module(tmp_path)
     expected = open_files.left_by_plain_python(tmp_path)
-    code = (
-        f"import sys; sys.path.append({str(tmp_path)!r}); __import__('leaves_open').log(); "
-        "from penstock.pipelines.cli.main import main; sys.argv = ['', '--version']; main()"
+    log = "__import__('leaves_open').log()"
+    (tmp_path / "own.py").write_text(f"def create():\n    {log}\n    1 / 0")
+    script = (
+        f"import sys; sys.path.append({str(tmp_path)!r}); {log if code == 0 else ''}; "
+        "from penstock.pipelines.cli.main import main; "
+        f"sys.argv = ['', *{arguments!r}.split()]; main()"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    done = subprocess.run([sys.executable, "-c", script.replace("; ;", ";")], cwd=tmp_path)
+    assert done.returncode == code
     assert open_files.left_in(tmp_path) == expected
 
 
