@@ -150,6 +150,8 @@ def train(
             # `fit` did this to the last state: moving averages become the weights.
             model.optimizer.finalize_variable_values(model.trainable_weights)
             backup.stop_if_interrupted()
+            if workers:
+                workers.leave_together()
         record = TrainingRecord(
             epochs=tuple(backup.epochs),
             steps=backup.step,

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import tensorflow as tf
@@ -62,6 +62,15 @@ class Workers:
     def from_chief(self, values: Sequence[int]) -> list[int]:
         """Returns the chief's values; every worker must call this."""
         return self.total(values if self.is_chief else [0] * len(values))
+
+    def leave_together(self) -> None:
+        """Waits until every worker has got the sums before this; every worker must call this.
+
+        A worker that ends while another still receives a sum from it looks lost to that one. Only
+        a worker that has all earlier sums takes part in this one, so it may fail unseen.
+        """
+        with suppress(*_LOST):
+            self.total([0])
 
     @contextmanager
     def losses_named(self) -> Iterator[None]:

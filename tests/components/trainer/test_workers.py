@@ -287,6 +287,14 @@ def test_each_sum_over_the_workers_counts_as_a_step_that_ended():
     assert one._moved.is_set()
 
 
+def test_a_worker_whose_others_have_left_after_the_last_sum_ends_well():
+    class Left:
+        def reduce(self, *_, **__):
+            raise tf.errors.UnavailableError(None, None, "/task:0 is gone")
+
+    workers.Workers(Left(), ("a:1", "b:2"), 1).leave_together()
+
+
 class _Late(threading.Event):
     """Is cleared only after the end of the training has set it, its second time."""
 
