@@ -1,32 +1,27 @@
 """TFDV's statistics from whole Arrow batches, by its own generators but without Beam.
 
-    accumulators = add(plan, batches)              of one shard; picklable
-    accumulators = merge(plan, [accumulators, ...])
-    statistics = extract(plan, accumulators)       as TFDV's own proto
-
-Only the counts of distinct values are not by TFDV's code (`distinct_values.py`).
+A `SummarizeShard` accumulates the rows of a shard, and returns the statistics of merged shards as
+TFDV's own proto.
 """
 
-import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from tensorflow_data_validation import StatsOptions
 from tensorflow_data_validation.statistics import stats_impl
 from tensorflow_data_validation.statistics.generators.stats_generator import CombinerStatsGenerator
+from tensorflow_data_validation.statistics.generators.top_k_uniques_sketch_stats_generator import (
+    TopKUniquesSketchStatsGenerator,
+)
 from tensorflow_data_validation.statistics.generators.top_k_uniques_stats_generator import (
     TopKUniquesStatsGenerator,
 )
-from tensorflow_data_validation.utils import slicing_util
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
-from tfx_bsl.arrow.table_util import RecordBatchTake
 from tfx_bsl.statistics.merge_util import merge_dataset_feature_statistics
 
-from penstock.components.batches.distinct_values import DistinctValues
 from penstock.components.batches.fallback import named
 from penstock.components.batches.shards import (
     ShardTask,
@@ -35,48 +30,28 @@ from penstock.components.batches.shards import (
     read_sequences,
 )
 
-# One accumulator per generator, by slice key; the key is None if there are no slices.
-Accumulators = dict[str | None, list[Any]]
+Accumulators = list[Any]  # one per generator
 
-# TFDV's `sample_rate` keeps or drops whole batches; parts of this size equal TFDV's batches.
-_SAMPLED_ROWS = 1000
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Work on each shard: TFDV's generators with `DistinctValues`, and slice functions."""
-
-    options: StatsOptions
-    generators: list[CombinerStatsGenerator]
-    slicers: list[Callable[..., Any]]  # each returns the slices of a batch; empty without slices
+# Up to so many distinct values of a feature, TFDV's sketches count exactly; they take 100 MiB at
+# most, for texts of 1 KB.
+MAX_EXACT_VALUES = 100_000
 
 
 def not_in_batches(options: StatsOptions) -> str | None:
     """Names the options that only TFDV's own pipeline supports; None if there are none."""
-    slices_by_sql = _slicers(options)[1]
     overrides = options._per_feature_weight_override and not options.weight_feature
-    reasons = {
-        "label_feature": bool(options.label_feature),
-        "slices by SQL": bool(slices_by_sql),
-        "result partitions": options.experimental_result_partitions > 1,
-        "per_feature_weight_override without weight_feature": bool(overrides),
-        "experimental_filter_read_paths": options.experimental_filter_read_paths,
-    }
-    if not any(reasons.values()):
-        known = all(map(_is_known, _generators(options)))
-        reasons["a generator that is a Beam transform"] = not known
-    return named(reasons)
-
-
-def make_plan(options: StatsOptions) -> Plan:
-    generators = [
-        DistinctValues(options) if isinstance(one, TopKUniquesStatsGenerator) else one
-        for one in _generators(options)
-    ]
-    for generator in generators:
-        generator.setup()
-    slicers = _slicers(options)[0]
-    return Plan(options, generators, [slicing_util.default_slicer, *slicers] if slicers else [])
+    return named(
+        {
+            "label_feature": options.label_feature,
+            "slices": options.slicing_config is not None
+            or options.experimental_slice_functions
+            or getattr(options, "experimental_slice_sqls", None),
+            "sample_rate": options.sample_rate is not None,
+            "result partitions": options.experimental_result_partitions > 1,
+            "per_feature_weight_override without weight_feature": overrides,
+            "experimental_filter_read_paths": options.experimental_filter_read_paths,
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -84,116 +59,54 @@ class SummarizeShard:
     """Accumulates a shard; picklable, and worker processes need not import TFX for it."""
 
     options: str  # TFDV's options as JSON
-    sequences: bool
-
-    @property
-    def plan(self) -> Plan:
-        return _plan(self.options)
+    sequences: bool = False
 
     def __call__(self, task: ShardTask) -> Accumulators:
-        return add(self.plan, (read_sequences if self.sequences else read_batches)(task))
+        options, generators = _made(self.options)
+        found = [one.create_accumulator() for one in generators]
+        for batch in (read_sequences if self.sequences else read_batches)(task):
+            if options.feature_allowlist:
+                batch = stats_impl._filter_features(batch, options.feature_allowlist)
+            pairs = zip(generators, found, strict=True)
+            found = [one.add_input(accumulator, batch) for one, accumulator in pairs]
+        return [one.compact(of_one) for one, of_one in zip(generators, found, strict=True)]
+
+    def merged(self, parts: Iterable[Accumulators]) -> DatasetFeatureStatisticsList:
+        """Returns the statistics of shards: one dataset, which is empty if there are no shards."""
+        generators = _made(self.options)[1]
+
+        def merge(several: Sequence[Accumulators]) -> Accumulators:
+            pairs = zip(generators, zip(*several, strict=True), strict=True)
+            return [one.merge_accumulators(list(of_one)) for one, of_one in pairs]
+
+        empty: Accumulators = [one.create_accumulator() for one in generators]
+        found = merge_in_groups(chain([empty], parts), merge)
+        pairs = zip(generators, found, strict=True)
+        return merge_dataset_feature_statistics([one.extract_output(a) for one, a in pairs])
 
 
 @lru_cache(1)
-def _plan(options: str) -> Plan:
-    return make_plan(StatsOptions.from_json(options))
-
-
-def _generators(options: StatsOptions) -> list[Any]:
-    return list(stats_impl.get_generators(options))
-
-
-def _is_known(generator: object) -> bool:
-    return isinstance(generator, CombinerStatsGenerator | TopKUniquesStatsGenerator)
-
-
-def _slicers(options: StatsOptions) -> tuple[list[Callable[..., Any]], list[str]]:
-    """Returns slice functions and SQL queries; TFDV 1.21 returns no queries."""
-    config = options.slicing_config
-    if not config:
-        queries = getattr(options, "experimental_slice_sqls", None)
-        return list(options.experimental_slice_functions or []), list(queries or [])
-    if hasattr(slicing_util, "convert_slicing_config_to_slice_functions"):
-        return slicing_util.convert_slicing_config_to_slice_functions(config), []
-    functions, queries = slicing_util.convert_slicing_config_to_slice_functions_and_sqls(config)
-    return functions, queries
-
-
-def add(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Accumulators:
-    found: Accumulators = {}
-    for batch in batches:
-        for key, rows in _slices(plan, batch):
-            before = found.get(key) or [one.create_accumulator() for one in plan.generators]
-            pairs = zip(plan.generators, before, strict=True)
-            found[key] = [one.add_input(accumulator, rows) for one, accumulator in pairs]
-    return {
-        key: [g.compact(a) for g, a in zip(plan.generators, accumulators, strict=True)]
-        for key, accumulators in found.items()
-    }
-
-
-def merge(plan: Plan, parts: Iterable[Accumulators]) -> Accumulators:
-    return merge_in_groups(parts, partial(_merged, plan))
-
-
-def _merged(plan: Plan, parts: Sequence[Accumulators]) -> Accumulators:
-    by_key: dict[str | None, list[list[Any]]] = {}
-    for part in parts:
-        for key, accumulators in part.items():
-            by_key.setdefault(key, []).append(accumulators)
-    return {
-        key: [
-            generator.merge_accumulators(list(of_one))
-            for generator, of_one in zip(plan.generators, zip(*several, strict=True), strict=True)
-        ]
-        for key, several in by_key.items()
-    }
-
-
-def extract(plan: Plan, found: Accumulators) -> DatasetFeatureStatisticsList:
-    """Returns the statistics, one dataset per slice; one empty dataset if there were no rows."""
-    result = DatasetFeatureStatisticsList()
-    if not found:
-        result.datasets.add()
-    for key, accumulators in found.items():
-        pairs = zip(plan.generators, accumulators, strict=True)
-        merged = merge_dataset_feature_statistics([one.extract_output(a) for one, a in pairs])
-        [dataset] = merged.datasets
-        if plan.slicers:
-            dataset.name = key
-        result.datasets.add().CopyFrom(dataset)
-    return result
-
-
-def estimated_features(plan: Plan, found: Accumulators) -> list[str]:
-    names = set()
-    for accumulators in found.values():
-        for generator, accumulator in zip(plan.generators, accumulators, strict=True):
-            if isinstance(generator, DistinctValues):
-                names |= generator.estimated(accumulator)
-    return sorted(names)
-
-
-def _slices(plan: Plan, batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
-    sampled = _sampled(batch, plan.options.sample_rate)
-    if sampled is None:
-        return
-    if plan.options.feature_allowlist:
-        sampled = stats_impl._filter_features(sampled, plan.options.feature_allowlist)
-    if plan.slicers:
-        yield from slicing_util.generate_slices(sampled, plan.slicers)
-    else:
-        yield None, sampled
-
-
-def _sampled(batch: pa.RecordBatch, rate: float | None) -> pa.RecordBatch | None:
-    if rate is None:
-        return batch
-    starts = range(0, batch.num_rows, _SAMPLED_ROWS)
-    kept = [
-        np.arange(start, min(start + _SAMPLED_ROWS, batch.num_rows))
-        for start in starts
-        if random.random() <= rate
+def _made(as_json: str) -> tuple[StatsOptions, list[CombinerStatsGenerator]]:
+    options = StatsOptions.from_json(as_json)
+    generators = [
+        _distinct_values(options) if isinstance(one, TopKUniquesStatsGenerator) else one
+        for one in stats_impl.get_generators(options)
     ]
-    # Taken, not sliced: TFDV raises IndexError for nested arrays with an offset.
-    return RecordBatchTake(batch, pa.array(np.concatenate(kept))) if kept else None
+    for generator in generators:
+        generator.setup()
+    return options, generators
+
+
+def _distinct_values(options: StatsOptions) -> CombinerStatsGenerator:
+    """Returns TFDV's sketches of top values and uniques; by default they are a Beam transform."""
+    return TopKUniquesSketchStatsGenerator(
+        schema=options.schema,
+        example_weight_map=options.example_weight_map,
+        num_top_values=options.num_top_values,
+        num_rank_histogram_buckets=options.num_rank_histogram_buckets,
+        frequency_threshold=options.frequency_threshold,
+        weighted_frequency_threshold=options.weighted_frequency_threshold,
+        num_misragries_buckets=MAX_EXACT_VALUES,
+        num_kmv_buckets=2 * MAX_EXACT_VALUES,  # so that a count above the maximum is certain
+        length_counter_sampling_rate=0.0,
+    )

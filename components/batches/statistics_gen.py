@@ -2,7 +2,6 @@
 
 import logging
 import os
-from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -19,11 +18,8 @@ from tfx.utils import io_utils, json_utils, stats_utils
 from penstock.components.batches.fallback import in_batches_or_stock, named, require
 from penstock.components.batches.shards import run_shards, shard_tasks
 from penstock.components.batches.statistics import (
-    Accumulators,
+    MAX_EXACT_VALUES,
     SummarizeShard,
-    estimated_features,
-    extract,
-    merge,
     not_in_batches,
 )
 from penstock.components.engine.pipeline import node_engine
@@ -79,28 +75,24 @@ class Executor(executor.Executor):
             engine=node_engine(self._make_beam_pipeline),
             output=statistics.uri,
         )
-        estimated = [
-            name
-            for split, of_split in tasks.items()
-            for name in _write(work, islice(parts, len(of_split)), split, statistics)
-        ]
+        estimated: set[str] = set()
+        for split, of_split in tasks.items():
+            found = work.merged(islice(parts, len(of_split)))
+            folder = artifact_utils.get_split_uri([statistics], split)
+            path = os.path.join(folder, executor.DEFAULT_FILE_NAME)
+            io_utils.write_bytes_file(path, found.SerializeToString())
+            estimated |= {
+                ".".join(feature.path.step)
+                for feature in found.datasets[0].features
+                if feature.string_stats.unique > MAX_EXACT_VALUES
+            }
         next(parts, None)  # ends the processes
-        names = json_utils.dumps(sorted(set(estimated)))
-        statistics.set_string_custom_property(ESTIMATED_PROPERTY, names)
-
-
-def _write(
-    work: SummarizeShard, parts: Iterable[Accumulators], split: str, statistics: types.Artifact
-) -> list[str]:
-    """Writes the statistics of a split; returns the features that were estimated."""
-    found = merge(work.plan, parts)
-    folder = artifact_utils.get_split_uri([statistics], split)
-    path = os.path.join(folder, executor.DEFAULT_FILE_NAME)
-    io_utils.write_bytes_file(path, extract(work.plan, found).SerializeToString())
-    estimated = estimated_features(work.plan, found)
-    if estimated:
-        logger.info("top values and uniques are estimates: %s", ", ".join(estimated))
-    return estimated
+        if estimated:
+            names = ", ".join(sorted(estimated))
+            logger.info("top values and uniques are estimates: %s", names)
+        statistics.set_string_custom_property(
+            ESTIMATED_PROPERTY, json_utils.dumps(sorted(estimated))
+        )
 
 
 _SEQUENCES = example_gen_pb2.FORMAT_TF_SEQUENCE_EXAMPLE
@@ -111,13 +103,13 @@ class BatchStatisticsGen(component.StatisticsGen):
 
     The statistics are TFDV's own: its generators process large Arrow batches, one task per shard,
     instead of one Beam element per row. Sums differ from TFX's by rounding, quantiles within TFDV's
-    own error. Top values and numbers of distinct values are exact up to a million values per
-    feature; features above that are estimated, and the artifact's property `estimated_features`
-    lists them.
+    own error. Top values and numbers of distinct values are TFDV's sketches: exact up to 100,000
+    values of a feature, else estimated, and listed in the artifact's property `estimated_features`.
+    Among top values, texts above 1 KiB count as one, and so do texts that are not UTF-8.
 
-    TFDV's own pipeline computes all of it if there is a `label_feature`, slices by SQL, a result in
-    partitions, weights for some features only, or a custom generator that is a Beam transform. The
-    log and the artifact's property `not_in_batches` say why.
+    TFDV's own pipeline computes all of it if there is a `label_feature`, a slice, a sample rate, a
+    result in partitions, or weights for some features only. The log and the artifact's property
+    `not_in_batches` say why.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)

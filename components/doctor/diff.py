@@ -200,13 +200,13 @@ def _summarize(folder: str, wanted: Sequence[str], workspace: str, workers: int)
     from tensorflow_data_validation import StatsOptions
 
     from penstock.components.batches.shards import run_shards, shard_tasks
-    from penstock.components.batches.statistics import SummarizeShard, extract, merge
+    from penstock.components.batches.statistics import SummarizeShard
     from penstock.components.engine.tasks import task_engine
     from penstock.components.packing.rows import find_splits
 
-    work = SummarizeShard(StatsOptions().to_json(), sequences=False)
+    work = SummarizeShard(StatsOptions().to_json())
     splits = [split.name for split in find_splits(folder, wanted)]
     tasks = [task for split in splits for task in shard_tasks(folder, split)]
     engine = task_engine(EngineOptions(workers=workers))
     parts = run_shards(work, tasks, engine=engine, output=os.path.join(workspace, "statistics"))
-    return extract(work.plan, merge(work.plan, parts)).datasets[0]
+    return work.merged(parts).datasets[0]

@@ -1,5 +1,6 @@
 """The node: what TFX's StatisticsGen takes and leaves."""
 
+import json
 import logging
 from shutil import copytree
 
@@ -17,6 +18,7 @@ from tfx.proto import example_gen_pb2
 from tfx.types import Channel
 from tfx.types.standard_artifacts import Examples, ExampleStatistics, Schema
 
+from penstock.components.batches import statistics_gen
 from penstock.components.batches.statistics_gen import BatchStatisticsGen, Executor
 from penstock.components.engine.options import local_beam_args
 from penstock.components.errors import DataError
@@ -146,3 +148,11 @@ def test_a_damaged_shard_is_named(rows, tmp_path):
 def test_no_split_is_refused(do):
     with pytest.raises(ValueError, match="no splits"):
         do(Executor, exclude_splits='["train", "eval"]')
+
+
+def test_features_of_more_values_than_are_counted_are_named(do, monkeypatch):
+    monkeypatch.setattr(statistics_gen, "MAX_EXACT_VALUES", 5)
+    made = do(Executor, splits='["train"]')
+    names = json.loads(made.get_string_custom_property("estimated_features"))
+    assert "company" in names
+    assert "payment_type" not in names
