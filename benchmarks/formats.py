@@ -6,10 +6,9 @@ PyTorch's readers.
 """
 
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from penstock.benchmarks import claims, messages, peers, photos, table, torch_peers
-from penstock.benchmarks.harness import Check, Group, at_least, bound, need
+from penstock.benchmarks.harness import Check, Group, at_least, bound
 from penstock.components.errors import UsageError
 
 
@@ -44,10 +43,8 @@ class FormatsOptions:
 
 def prepare(options: FormatsOptions) -> None:
     """Writes users, table and images in all formats, unless they exist."""
-    if options.rows or options.images:
-        need(*peers.PACKAGES)
     if options.torch_python:
-        torch_peers.versions(options.torch_python)
+        torch_peers.require_packages(options.torch_python)
     if options.users:
         messages.prepare(options.users)
     if options.rows:
@@ -83,9 +80,8 @@ def groups(options: FormatsOptions) -> list[Group]:
 def _messages(options: FormatsOptions) -> list[Group]:
     written, read = {}, {}
     for name, (write_all, read_all) in messages.FORMATS.items():
-        given = {"name": name, "users": options.users}
-        written[name] = bound(messages.write_users, write_all, **given)
-        read[name] = bound(messages.read_users, read_all, **given)
+        written[name] = bound(messages.write_users, write_all, users=options.users)
+        read[name] = bound(messages.read_users, read_all, name=name, users=options.users)
     protobuf, by = (messages.PROTOBUF, [messages.JSON]), "per_second"
     return [
         Group("Users written", "users", written, [
@@ -115,30 +111,3 @@ def _table_peers(options: FormatsOptions) -> Group:
     ]
     title = "Peers: a table of 40 columns, shuffled batches"
     return Group(title, "rows", ways, checks, pythons)
-
-
-def setting(options: FormatsOptions) -> list[str]:
-    """Returns lines that describe data and versions."""
-    lines = []
-    if options.users:
-        lines.append(
-            f"{options.users:,} users: {messages.POSTS} posts of {messages.POST_CHARACTERS} ASCII "
-            "characters, nested, and five small fields; tf.train.Example writes a tenth of them; "
-            f"protobuf {version('protobuf')}"
-        )
-    if options.rows or options.images:
-        names = ("webdataset", "grain", "array-record")
-        lines += [
-            f"{options.rows:,} rows of 20 floats, 12 integers and 8 texts; {options.images:,} "
-            "images of 299 x 299, decoded, in every format",
-            f"peers: {', '.join(f'{name} {version(name)}' for name in names)}; a record is a row, "
-            f"raw bytes behind pickle, or, in blocks, {peers.BLOCK_ROWS:,} rows; they run in their "
-            "own threads, no further processes",
-        ]
-    if options.torch_python:
-        lines.append(f"in a Python of their own: {torch_peers.versions(options.torch_python)}")
-    return [
-        *lines,
-        f"medians of {options.rounds} rounds, each contender a process of its own, in turn; "
-        f"readers of batches read for {options.seconds:g} s; files are in the page cache",
-    ]

@@ -1,10 +1,11 @@
 """Contenders of a benchmark in turn, each in a process of its own; medians as Markdown and JSON.
 
-A benchmark is a module whose first docstring line is its title, with three functions:
-`prepare(options)` makes the data, `groups(options)` returns the comparisons and `setting(options)`
-says what was measured. A contender is a function that prepares (imports, opens), and returns what
-`measure` gave. CPU time counts the process and the children that it waited for; memory is the
-largest process's peak.
+A benchmark is a module whose docstring has a title and says what is measured, with two functions:
+`prepare(options)` makes the data, `groups(options)` returns the comparisons. A contender is a
+function that prepares (imports, opens), and returns what `measure` gave. CPU time counts the
+process and the children that it waited for; memory is the largest process's peak.
+
+As a child process: python harness.py BENCHMARK OPTIONS [GROUP CONTENDER]
 """
 
 import json
@@ -21,19 +22,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from penstock.benchmarks.claims import Claim, outcome
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, PenstockError, UsageError
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when TensorFlow is imported
 
 _FOLDER = Path(__file__).resolve().parent
-CHILD = str(_FOLDER / "child.py")
 
 # Benchmark, a module of this folder, to the name of its options dataclass.
 BENCHMARKS = {
@@ -134,15 +133,6 @@ def make_once(path: Path, make: Callable[[Path], object]) -> Path:
     return path
 
 
-def need(*packages: str) -> None:
-    """Raises UsageError if a package of the extra `bench` is missing."""
-    missing = [name for name in packages if find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"this benchmark needs {', '.join(missing)}: pip install 'penstock-tfx[bench]'"
-        )
-
-
 def at_least(options: Any, **least: float | tuple[int, int]) -> None:
     """Raises UsageError if an option is below its least value.
 
@@ -164,7 +154,7 @@ def run(name: str, options: Any) -> dict[str, Any]:
     """
     module = load(name)
     began = time.perf_counter()
-    run_script(CHILD, [name, json.dumps(asdict(options))], "making the data")
+    run_script(__file__, [name, json.dumps(asdict(options))], "making the data")
     comparisons, verdicts = [], []
     for number, group in enumerate(module.groups(options)):
         found = _in_turn(name, options, number, group)
@@ -173,7 +163,11 @@ def run(name: str, options: Any) -> dict[str, Any]:
     return {
         "question": name,
         "title": title_of(module),
-        "setting": module.setting(options),
+        "setting": [
+            " ".join(str(module.__doc__).partition("\n")[2].split()),
+            ", ".join(f"{name} {value}" for name, value in asdict(options).items() if value),
+            "each contender is a process of its own, in turn; files are in the page cache",
+        ],
         "comparisons": comparisons,
         "verdicts": verdicts,
         "seconds": time.perf_counter() - began,
@@ -199,7 +193,7 @@ def _in_turn(name: str, options: Any, number: int, group: Group) -> list[dict[st
         for one in group.contenders:
             print(f"{group.title}: {one} ({turn + 1} of {options.rounds})", file=sys.stderr)
             arguments = [name, json.dumps(asdict(options)), f"{number}", one]
-            out = run_script(CHILD, arguments, one, group.pythons.get(one, sys.executable))
+            out = run_script(__file__, arguments, one, group.pythons.get(one, sys.executable))
             runs[one].append(Measured(**json.loads(out.splitlines()[-1])))
     return [contender(one, median(runs[one]), note(group.contenders[one])) for one in runs]
 
@@ -216,8 +210,6 @@ def run_script(
     if python != sys.executable:  # Penstock is not installed there
         environ["PYTHONPATH"] = str(_FOLDER.parent)
     done = subprocess.run([python, script, *arguments], capture_output=True, text=True, env=environ)
-    if done.returncode < 0:
-        raise DataError(f"{what} was ended by signal {-done.returncode}; 9 may be lack of memory")
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise DataError(f"{what} failed: {said[-1]}")
@@ -357,14 +349,30 @@ def machine() -> dict[str, str]:
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "load before": f"{os.getloadavg()[0]:.1f}",
         "Python": platform.python_version(),
-        "TensorFlow": _version("tensorflow"),
-        "TFX": _version("tfx"),
+        "TensorFlow": version("tensorflow"),
+        "TFX": version("tfx"),
+        "protobuf": version("protobuf"),
         "commit": commit or "unknown",
     }
 
 
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+def main() -> None:
+    """Makes the data, or runs one contender; an error of the user is one line on stderr."""
+    name, text, *which = sys.argv[1:]
+    module = load(name)
+    options = getattr(module, BENCHMARKS[name])(**json.loads(text))
+    if not which:
+        try:
+            module.prepare(options)
+        except PenstockError as error:
+            sys.exit(str(error))
+        return
+    group, one = which
+    print(json.dumps(asdict(module.groups(options)[int(group)].contenders[one]())), flush=True)
+    # Python's own end can hang while threads of tf.data ask a generator for batches: they wait for
+    # its lock, and it waits for them.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks import claims, photos, training
-from penstock.benchmarks.harness import Check, Group, Measured, at_least, bound, measure, need
-from penstock.benchmarks.reading import read_in_python
+from penstock.benchmarks.harness import Check, Group, Measured, at_least, bound, measure
+from penstock.benchmarks.training import read_in_python
 
 GENERATOR, ROWS, PACKED, ONE_BATCH = (
     "Python generator", "row Examples", "packed", "one cached batch",
@@ -56,9 +56,7 @@ INPUTS: dict[str, Callable[[Path, int], Any]] = {
 }
 READERS: dict[str, Callable[[Path], Any]] = {
     PIL_LOOP: photos.pil_loop,
-    "JPEG in TFRecords": photos.jpeg_rows,
     PACKED: photos.packed,
-    "memory map": photos.memory_map,
 }
 
 
@@ -71,13 +69,12 @@ def _train(way: Callable[..., Any], options: ImagesOptions) -> Measured:
 def _read(way: Callable[..., Any], options: ImagesOptions) -> Measured:
     root = photos.root_of(options.images)
     batches = iter(way(root))
-    photos.check(batches, options.images, root, pixels=way in (photos.packed, photos.memory_map))
+    photos.check(batches, options.images, root, pixels=way is photos.packed)
     return measure(lambda: read_in_python(batches, options.seconds))
 
 
 def prepare(options: ImagesOptions) -> None:
     """Makes the photos in all forms, unless they exist."""
-    need("PIL")
     photos.prepare(options.images, options.size)
 
 
@@ -96,16 +93,3 @@ def groups(options: ImagesOptions) -> list[Group]:
         Group(f"Reading alone, to {photos.SIZE} x {photos.SIZE}", "images", read,
               [Check(claims.PACKED_IMAGES_15, PACKED, [PIL_LOOP])]),
     ]  # fmt: skip
-
-
-def setting(options: ImagesOptions) -> list[str]:
-    """Returns lines that describe network and images."""
-    filters = options.filters
-    network = options.network or f"convolutions of {filters}, {2 * filters}, {4 * filters} filters"
-    return [
-        f"{options.images:,} JPEG photos of 375 x 500 and 85 KB, resized to {options.size} x "
-        f"{options.size}, in shuffled batches of {photos.BATCH}",
-        f"the network: {network}, trained by Keras' steps whatever the input",
-        f"medians of {options.rounds} rounds of {options.seconds:g} s, each contender a process of "
-        "its own, in turn, without the first call, which compiles; files are in the page cache",
-    ]

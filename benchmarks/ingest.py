@@ -1,7 +1,7 @@
-"""CSV to TFRecord: a Python loop, TFX's stock CsvExampleGen, Penstock, and what limits any.
+"""CSV to TFRecord: a Python loop, TFX's stock CsvExampleGen, and Penstock.
 
-All have the same rows; Penstock also has ten times as many. The limits do part of the work:
-TensorFlow's writer on bytes that are ready, and pyarrow from the same CSV to Parquet.
+Penstock splits rows two to one, as CsvExampleGen does; the loop does not. Imports are not counted,
+planning and starting workers is.
 """
 
 import os
@@ -18,8 +18,6 @@ LOOP, LOOP_GZIP = "Python loop", "Python loop, GZIP"
 STOCK = "CsvExampleGen, GZIP"
 OURS, OURS_GZIP = "Penstock", "Penstock, GZIP"
 WORKERS, WORKERS_GZIP = "Penstock, a worker a core", "Penstock, a worker a core, GZIP"
-MANY, MANY_GZIP = "Penstock, many rows", "Penstock, many rows, GZIP"
-WRITER, PARQUET = "limit: TFRecordWriter, ready bytes", "limit: pyarrow, CSV to Parquet"
 
 
 @dataclass(frozen=True)
@@ -27,18 +25,15 @@ class CsvIngestOptions:
     """How much is ingested, and how often.
 
     Attributes:
-        rows: Rows of 40 columns that all ingest.
-        many_rows: Rows that Penstock ingests besides; its peak of memory must not grow with them. 0
-            leaves that out.
+        rows: Rows of 40 columns.
         rounds: How often each contender runs.
     """
 
     rows: int = 50_000
-    many_rows: int = 500_000
     rounds: int = 3
 
     def __post_init__(self) -> None:
-        at_least(self, rows=1, many_rows=0, rounds=1)
+        at_least(self, rows=1, rounds=1)
 
 
 def python_loop(csv: Path, out: Path, compression: str) -> Measured:
@@ -115,37 +110,6 @@ def penstock_workers(csv: Path, out: Path, compression: str) -> Measured:
     return penstock(csv, out, compression, len(os.sched_getaffinity(0)))
 
 
-def writer_limit(csv: Path, out: Path, compression: str) -> Measured:
-    """Lines of the file, in memory, written as records by `TFRecordWriter`: nothing is parsed."""
-    import tensorflow as tf
-
-    lines = csv.read_bytes().splitlines()[1:]
-
-    def work() -> int:
-        out.mkdir()
-        for shard in range(SHARDS):
-            with tf.io.TFRecordWriter(str(out / f"{shard:05d}"), compression) as writer:
-                for line in lines[shard::SHARDS]:
-                    writer.write(line)
-        return len(lines)
-
-    return measure(work)
-
-
-def parquet_limit(csv: Path, out: Path, compression: str) -> Measured:
-    """The reader and writer of pyarrow, one thread: no split, no checksum, no manifest."""
-    del compression
-    import pyarrow.csv as pc
-    import pyarrow.parquet as pq
-
-    def work() -> int:
-        rows = pc.read_csv(csv, pc.ReadOptions(use_threads=False))
-        pq.write_table(rows, out)
-        return len(rows)
-
-    return measure(work)
-
-
 CONTENDERS: dict[str, tuple[Callable[[Path, Path, str], Measured], str]] = {
     LOOP: (python_loop, ""),
     LOOP_GZIP: (python_loop, "GZIP"),
@@ -154,10 +118,6 @@ CONTENDERS: dict[str, tuple[Callable[[Path, Path, str], Measured], str]] = {
     OURS_GZIP: (penstock, "GZIP"),
     WORKERS: (penstock_workers, ""),
     WORKERS_GZIP: (penstock_workers, "GZIP"),
-    MANY: (penstock, ""),
-    MANY_GZIP: (penstock, "GZIP"),
-    WRITER: (writer_limit, ""),
-    PARQUET: (parquet_limit, ""),
 }
 
 
@@ -166,9 +126,8 @@ def _rows(csv: Path) -> int:
 
 
 def prepare(options: CsvIngestOptions) -> None:
-    """Writes the CSV files, unless they exist."""
-    for rows in {options.rows, options.many_rows} - {0}:
-        table.csv_file(rows)
+    """Writes the CSV file, unless it exists."""
+    table.csv_file(options.rows)
 
 
 def _ingest(way: Callable[..., Measured], rows: int, compression: str) -> Measured:
@@ -178,26 +137,13 @@ def _ingest(way: Callable[..., Measured], rows: int, compression: str) -> Measur
 
 def groups(options: CsvIngestOptions) -> list[Group]:
     """All contenders at the same work."""
-    ways = {}
-    for name, (way, compression) in CONTENDERS.items():
-        rows = options.many_rows if name in (MANY, MANY_GZIP) else options.rows
-        if rows:
-            ways[name] = bound(_ingest, way, rows=rows, compression=compression)
+    ways = {
+        name: bound(_ingest, way, rows=options.rows, compression=compression)
+        for name, (way, compression) in CONTENDERS.items()
+    }
     checks = [
         Check(claims.INGEST_10, OURS, [LOOP]),
         Check(claims.INGEST_10, OURS_GZIP, [LOOP_GZIP]),
         Check(claims.INGEST_12, OURS_GZIP, [STOCK]),
     ]
     return [Group("CSV of 40 columns to TFRecord", "rows", ways, checks)]
-
-
-def setting(options: CsvIngestOptions) -> list[str]:
-    """Returns lines that describe data and settings."""
-    return [
-        f"{options.rows:,} rows of 20 floats, 12 integers and 8 texts; many rows are "
-        f"{options.many_rows:,}",
-        "Penstock and CsvExampleGen split rows two to one; the loop does not. Penstock also writes "
-        "a checksum of each shard and a manifest, and names a bad row",
-        f"medians of {options.rounds} rounds, each contender a process of its own, in turn; "
-        "imports are not counted, planning and starting workers is",
-    ]

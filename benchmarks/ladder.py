@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks import claims, photos, table
-from penstock.benchmarks.harness import Check, Group, Measured, at_least, bound, measure, need
-from penstock.benchmarks.reading import reader
+from penstock.benchmarks.harness import Check, Group, Measured, at_least, bound, measure
+from penstock.benchmarks.training import reader
 from penstock.components.errors import UsageError
 
 CYCLE = 8
@@ -144,22 +144,21 @@ def table_input(root: Path) -> Input:
 
 def image_input(root: Path) -> Input:
     """The generated photos; JPEG are decoded one by one."""
-    _, parse = photos.jpeg_parser(photos.SIZE)
+    parse = photos.jpeg_parser(photos.SIZE)
     return Input(table.row_files(root), parse, None, photos.BATCH, photos.WINDOW)
 
 
-def _read_table(step: Callable[[Any], Any], options: LadderOptions, *, own: bool) -> Measured:
-    root = table.root_of(options.rows)
-    batches = iter(step(root if own else table_input(root)))
-    table.check(batches, options.rows, root)  # also fills the cache
-    read = reader(batches)
-    return measure(lambda: read(options.seconds))
-
-
-def _read_images(step: Callable[[Any], Any], options: LadderOptions, *, own: bool) -> Measured:
-    root = photos.root_of(options.images)
-    batches = iter(step(root if own else image_input(root)))
-    photos.check(batches, options.images, root, pixels=own)
+def _read(
+    step: Callable[[Any], Any], options: LadderOptions, *, images: bool, own: bool
+) -> Measured:
+    """Measures a step of the ladder, or, if `own`, a reader of Penstock."""
+    root = photos.root_of(options.images) if images else table.root_of(options.rows)
+    given: Any = root if own else (image_input if images else table_input)(root)
+    batches = iter(step(given))
+    if images:
+        photos.check(batches, options.images, root, pixels=own)
+    else:
+        table.check(batches, options.rows, root)  # also fills the cache
     read = reader(batches)
     return measure(lambda: read(options.seconds))
 
@@ -169,7 +168,6 @@ def prepare(options: LadderOptions) -> None:
     if options.rows:
         table.prepare(options.rows)
     if options.images:
-        need("PIL")
         photos.prepare(options.images)
 
 
@@ -177,9 +175,10 @@ def groups(options: LadderOptions) -> list[Group]:
     """The table and the images."""
     found = []
     if options.rows:
-        ways = {n: bound(_read_table, s, options=options, own=False) for n, s in STEPS.items()}
+        given = {"options": options, "images": False}
+        ways = {n: bound(_read, step, **given, own=False) for n, step in STEPS.items()}
         for name, read in ((ROWS, table.row_examples), (PACKED, table.packed)):
-            ways[name] = bound(_read_table, read, options=options, own=True)
+            ways[name] = bound(_read, read, **given, own=True)
         ours = (
             Check(claims.ROWS_9, ROWS, [NAIVE]),
             Check(claims.PACKED_35, PACKED, [NAIVE]),
@@ -189,8 +188,9 @@ def groups(options: LadderOptions) -> list[Group]:
         found.append(Group("A table of 40 columns", "rows", ways, (*_checks(ways), *ours)))
     if options.images:
         steps = {n: s for n, s in STEPS.items() if s is not vectorised_map}
-        ways = {n: bound(_read_images, s, options=options, own=False) for n, s in steps.items()}
-        ways[PACKED] = bound(_read_images, photos.packed, options=options, own=True)
+        given = {"options": options, "images": True}
+        ways = {n: bound(_read, step, **given, own=False) for n, step in steps.items()}
+        ways[PACKED] = bound(_read, photos.packed, **given, own=True)
         title = f"JPEG images to {photos.SIZE} x {photos.SIZE}"
         found.append(Group(title, "images", ways, _checks(ways)))
     return found
@@ -208,17 +208,4 @@ def _checks(ways: dict[str, Any]) -> list[Check]:
             (claims.UP_TO_SEVEN_TIMES, PACKED, NAIVE),
         )
         if name in ways
-    ]
-
-
-def setting(options: LadderOptions) -> list[str]:
-    """Returns lines that describe data and readers."""
-    return [
-        f"{options.rows:,} rows of 20 floats, 12 integers and 8 texts; {options.images:,} JPEG "
-        "images of 375 x 500",
-        f"medians of {options.rounds} rounds of {options.seconds:g} s, each contender a process of "
-        "its own, in turn; a first pass of each is checked and not counted",
-        "files are in the page cache: this is the cost of decoding, not of the disk",
-        f"{TUNED}, {ROWS} and {PACKED} shuffle, all in {table.SHUFFLED_ROWS:,} rows and "
-        f"{photos.WINDOW} images",
     ]

@@ -18,9 +18,8 @@ from typing import Any
 
 from penstock.benchmarks import photos, table
 from penstock.benchmarks.harness import Measured, make_once, measure
-from penstock.benchmarks.reading import read_in_python, reader
+from penstock.benchmarks.training import read_in_python, reader
 
-PACKAGES = ("webdataset", "grain", "array_record")
 FOLDER, BLOCKS = "peers", "blocks"
 SHARDS = 8
 BLOCK_ROWS = 4096

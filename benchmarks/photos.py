@@ -167,8 +167,8 @@ def generator(root: Path, size: int = SIZE) -> Any:
     return batches.prefetch(tf.data.AUTOTUNE)
 
 
-def jpeg_parser(size: int) -> tuple[dict[str, Any], Callable[[Any], Any]]:
-    """Returns the features of a row, and the function that turns a record into pixels."""
+def jpeg_parser(size: int) -> Callable[[Any], Any]:
+    """Returns the function that turns a record into pixels and label."""
     import tensorflow as tf
 
     spec = {
@@ -181,14 +181,14 @@ def jpeg_parser(size: int) -> tuple[dict[str, Any], Callable[[Any], Any]]:
         image = tf.image.resize(tf.io.decode_jpeg(row["image"], channels=3), (size, size))
         return {"image": tf.cast(image, tf.uint8), "label": row["label"]}
 
-    return spec, decode
+    return decode
 
 
 def jpeg_rows(root: Path, size: int = SIZE) -> Any:
     """JPEG in TFRecords, interleaved, decoded and resized in parallel, prefetched."""
     import tensorflow as tf
 
-    _, decode = jpeg_parser(size)
+    decode = jpeg_parser(size)
     parallel = {"num_parallel_calls": tf.data.AUTOTUNE, "deterministic": False}
     files = tf.data.Dataset.list_files(str(root / "rows" / "Split-train" / "*"))
     rows = files.interleave(tf.data.TFRecordDataset, **parallel).shuffle(WINDOW)
@@ -203,18 +203,6 @@ def packed(root: Path, size: int = SIZE) -> Any:
 
     options = InputOptions(batch_size=BATCH, shuffle_window_rows=WINDOW, prefetch_batches=2)
     return Input.packed(str(root / f"packed-{size}"), options=options).train()
-
-
-def memory_map(root: Path) -> Iterator[dict[str, Any]]:
-    """Images picked from a mapped array in a new order each pass: the limit."""
-    import numpy as np
-
-    pixels, labels = np.load(root / "pixels.npy", mmap_mode="r"), np.load(root / "labels.npy")
-    while True:
-        order = np.random.default_rng().permutation(len(labels))
-        for start in range(0, len(labels), BATCH):
-            rows = order[start : start + BATCH]
-            yield {"image": pixels[rows], "label": labels[rows]}
 
 
 def check(batches: Iterator[Any], images: int, root: Path, *, pixels: bool) -> None:

@@ -207,9 +207,6 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
             for rival in ("trees", "linear")
             if found
         ]
-    lacking = len(TABLES) + len(ADDED) - len(results)
-    if lacking:
-        texts.append(f"Tables that the command has yet to run: {lacking}.")
     return _PAGE.format(summary="\n\n".join(texts), rows="\n".join(_rows(results)))
 
 

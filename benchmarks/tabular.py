@@ -5,7 +5,6 @@ texts then.
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from penstock.benchmarks import claims, table, training
 from penstock.benchmarks.harness import Check, Group, Measured, at_least, bound, make_once, measure
-from penstock.benchmarks.reading import reader
+from penstock.benchmarks.training import reader
 
 CSV_FILES = 16
 PANDAS, CSV, STOCK, ROWS, PACKED = (
@@ -108,20 +107,6 @@ def _train(way: Callable[..., Any], options: TabularOptions) -> Measured:
     )
 
 
-def pack_rows(options: TabularOptions) -> Measured:
-    """Cost of packing the row Examples once."""
-    from penstock.components.packing.options import PackOptions
-    from penstock.components.packing.pack import pack
-
-    def work() -> int:
-        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-            rows = str(table.root_of(options.rows) / "rows")
-            pack(rows, Path(folder, "packed"), PackOptions())
-        return options.rows
-
-    return measure(work)
-
-
 def prepare(options: TabularOptions) -> None:
     """Writes and packs the table, unless it exists."""
     root = table.prepare(options.rows)
@@ -140,7 +125,7 @@ def _write_csv(folder: Path, rows: int) -> None:
 
 
 def groups(options: TabularOptions) -> list[Group]:
-    """Reading, training, and the cost of packing."""
+    """Reading and training."""
     by = "per_second"
     reading = [Check(claims.UP_TO_SEVEN_TIMES, name, [CSV], by) for name in (ROWS, PACKED)]
     trained = [Check(claims.TABLES_TRAIN_FASTER, name, [CSV], by) for name in (ROWS, PACKED)]
@@ -148,22 +133,8 @@ def groups(options: TabularOptions) -> list[Group]:
     return [
         Group("Read to shuffled batches", "rows", _all(_read, options), reading),
         Group("Train a small network", "rows", _all(_train, options), trained),
-        Group("Pack", "rows", {PACKED: bound(lambda _, **all: pack_rows(**all), pack_rows,
-                                             options=options)}),
-    ]  # fmt: skip
+    ]
 
 
 def _all(work: Callable[..., Measured], options: TabularOptions) -> dict[str, Any]:
     return {name: bound(work, way, options=options) for name, way in WAYS.items()}
-
-
-def setting(options: TabularOptions) -> list[str]:
-    """Returns lines that describe table and network."""
-    return [
-        f"{options.rows:,} rows of 20 floats, 12 integers and 8 texts, in batches of {table.BATCH}",
-        f"the network: two layers of {options.units} over the 32 numbers, trained by Keras' steps, "
-        f"{training.STEPS_A_CALL} a call, whatever the input; no contender reads the texts then",
-        f"the CSV is in {CSV_FILES} files; pandas has parsed it before the time begins",
-        f"medians of {options.rounds} rounds of {options.seconds:g} s, each contender a process of "
-        "its own, in turn; files are in the page cache",
-    ]

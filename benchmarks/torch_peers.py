@@ -19,12 +19,14 @@ from typing import Any
 from penstock.benchmarks import peers, table
 from penstock.benchmarks.harness import Measured, make_once, measure
 from penstock.benchmarks.peers import Row
-from penstock.benchmarks.reading import read_in_python
+from penstock.benchmarks.training import read_in_python
 from penstock.components.errors import UsageError
 
-PACKAGES = ("torch", "mosaicml-streaming", "torchdata")
-# For Penstock's own reader.
-NEEDED_TOO = ("pyarrow", "pyarrow-hotfix", "lazy-loader", "psutil", "google-crc32c")
+# The last five are for Penstock's own reader.
+PACKAGES = (
+    "torch", "mosaicml-streaming", "torchdata",
+    "pyarrow", "pyarrow-hotfix", "lazy-loader", "psutil", "google-crc32c",
+)  # fmt: skip
 MDS, MAPPED, TORCH_ROWS = "MosaicML streaming", "torchdata, mapped rows", "packed, TorchRows"
 _MDS_FOLDER, _MAPPED_FOLDER = "mds", "mapped"
 
@@ -151,20 +153,15 @@ def read(way: Callable[[Path], Iterator[Row]], name: str, rows: int, seconds: fl
     return replace(found, extra={"bytes": peer.size(root, rows)})
 
 
-def versions(python: str) -> str:
-    """Returns the versions of the readers' packages in that Python, in words.
-
-    Raises:
-        UsageError: It is no Python, or lacks a package.
-    """
-    code = "from importlib.metadata import version as v; import sys; print(*map(v, sys.argv[1:]))"
+def require_packages(python: str) -> None:
+    """Raises UsageError if it is no Python, or lacks a package of the readers."""
+    code = "from importlib.metadata import version as v; import sys; [*map(v, sys.argv[1:])]"
     try:
-        command = [python, "-c", code, *PACKAGES, *NEEDED_TOO]
-        found = subprocess.run(command, capture_output=True, text=True, check=True)
+        command = [python, "-c", code, *PACKAGES]
+        subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
-        wanted = " ".join((*PACKAGES, *NEEDED_TOO))
+        wanted = " ".join(PACKAGES)
         raise UsageError(
             f"torch_python={python}: {said}; it needs: pip install {wanted}"
         ) from error
-    return ", ".join(map(" ".join, zip(PACKAGES, found.stdout.split(), strict=False)))

@@ -1,17 +1,54 @@
-"""Networks that a benchmark trains, and their steady steps by Keras' own training function.
+"""How a benchmark takes batches: by a reader alone, or by the steady steps of a network.
 
-What differs between two contenders is the input alone: the steps are those that `fit` runs, a call
-of many steps at a time, without tracing, evaluation and checkpoints.
+A reader takes them in the graph, without a Python object a tensor, as a training does. What differs
+between two trained contenders is the input alone: the steps are those that `fit` runs, a call of
+many steps at a time, without tracing, evaluation and checkpoints.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.benchmarks import photos, table
 from penstock.benchmarks.harness import Measured, measure
 
 STEPS_A_CALL = 20
+
+
+def reader(batches: Any) -> Callable[[float], int]:
+    """A function that reads for so many seconds and says how many rows that were.
+
+    Batches are an iterator of a `tf.data.Dataset` of dicts, whose values have rows first.
+    """
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def take(steps: Any) -> Any:
+        def one(step: Any, rows: Any) -> Any:
+            batch = next(batches)
+            with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+                return step + 1, rows + tf.shape(next(iter(batch.values())), tf.int64)[0]
+
+        start = (0, tf.constant(0, tf.int64))
+        return tf.while_loop(lambda step, _: step < steps, one, start, parallel_iterations=1)[1]
+
+    take(tf.constant(1))  # traced, and tf.data has begun to tune itself
+
+    def read(seconds: float) -> int:
+        rows, end = 0, time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            rows += int(take(tf.constant(STEPS_A_CALL)))
+        return rows
+
+    return read
+
+
+def read_in_python(batches: Iterator[dict[str, Any]], seconds: float) -> int:
+    """Take batches for so many seconds; how many rows these were."""
+    rows, end = 0, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        rows += len(next(iter(next(batches).values())))
+    return rows
 
 
 def gpu_names() -> list[str]:
@@ -82,13 +119,10 @@ def first_batch(batches: Any) -> Any:
     return batches.take(1).cache().repeat().prefetch(2)
 
 
-def trainer(
-    model: Any, batches: Any, *, steps_a_call: int = STEPS_A_CALL
-) -> Callable[[float], int]:
-    """Returns a function that trains for so many seconds and returns the number of steps.
-
-    The first call of all, with tracing and compilation, is done when this returns.
-    """
+def steady(
+    model: Any, batches: Any, rows: int, seconds: float, *, steps_a_call: int = STEPS_A_CALL
+) -> Measured:
+    """Trains for so many seconds, after a first call, and measures its rows, `rows` a step."""
     for batch in batches.take(1):
         model.train_on_batch(*batch)  # makes the optimizer's variables
     model.steps_per_execution = steps_a_call
@@ -101,13 +135,7 @@ def trainer(
             logs = model.train_function(iterator)
             float(logs["loss"])  # a GPU works on until somebody asks for a result
             steps += steps_a_call
-        return steps
+        return rows * steps
 
-    train(0)
-    return train
-
-
-def steady(model: Any, batches: Any, rows: int, seconds: float, **more: Any) -> Measured:
-    """Measures steps of `rows` rows or images."""
-    train = trainer(model, batches, **more)
-    return measure(lambda: rows * train(seconds))
+    train(0)  # traces and compiles
+    return measure(lambda: train(seconds))

@@ -1,7 +1,7 @@
 """One packed shard, open for reading: its blocks, and its large values one by one.
 
 The file is read, not mapped: a mapped file that is cut ends the process in a signal. Only to find
-where large values are, when it is opened, the heads of its batches are read through a map.
+where large values are, the heads of its batches are read through a map.
 """
 
 import io
@@ -23,7 +23,7 @@ Numbers = npt.NDArray[np.int64]
 class PackedFile:
     """The rows of one shard; `columns` are those to read.
 
-    Every read ends with a comparison of the file with its `stamp`.
+    Every read of a block ends with a comparison of the file with its `stamp`.
 
     Raises:
         DataError: The file is not a packed shard of this layout and number of rows, or it changed.
@@ -36,17 +36,13 @@ class PackedFile:
         layout: PackedLayout,
         columns: tuple[PackedColumn, ...],
         stamp: tuple[int, int],
-        *,
-        in_memory: bool = False,
     ) -> None:
         self._path, self._rows, self._layout, self._stamp = path, rows, layout, stamp
         self.require_unchanged()
-        self._whole = pa.py_buffer(np.fromfile(path, np.uint8)) if in_memory else None
         self._raw = io.FileIO(path)
         names = layout.schema.names
         small = [names.index(column.name) for column in columns if not column.is_large]
-        source = pa.BufferReader(self._whole) if self._whole is not None else pa.OSFile(path)
-        self._file = self._opened(source, small)
+        self._file = self._opened(pa.OSFile(path), small)
         self.bounds = lru_cache(None)(self._found_bounds)
 
     def batch(self, number: int) -> pa.RecordBatch:
@@ -57,30 +53,25 @@ class PackedFile:
 
     def read(self, begin: int, size: int) -> bytes:
         """Returns `size` bytes, a large value, from `begin` on."""
-        if self._whole is not None:
-            return self._whole.slice(begin, size).to_pybytes()
         found = os.pread(self._raw.fileno(), size, begin)
-        return found if len(found) == size else self._cut()
+        return found if len(found) == size else self._refuse("was cut while it was read; start")
 
     def read_into(self, begin: int, target: npt.NDArray[np.uint8]) -> None:
         """Fills `target`, a row of large values, with the bytes from `begin` on."""
-        if self._whole is not None:
-            target[:] = np.frombuffer(self._whole, np.uint8, len(target), begin)
-        elif os.preadv(self._raw.fileno(), [target.data], begin) != len(target):
-            self._cut()
+        if os.preadv(self._raw.fileno(), [target.data], begin) != len(target):
+            self._refuse("was cut while it was read; start")
 
     def require_unchanged(self) -> None:
         require_stamp(self._path, self._stamp)
 
-    def _cut(self) -> NoReturn:
-        raise DataError(f"{self._path}: was cut while it was read; start again")
+    def _refuse(self, what: str) -> NoReturn:
+        raise DataError(f"{self._path}: {what} again")
 
     def _found_bounds(self, name: str) -> tuple[Numbers, Numbers]:
         """Returns where the large values of a column begin in the file, and their sizes."""
         self.require_unchanged()
         begins, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        is_mapped = self._whole is None
-        with pa.memory_map(self._path) if is_mapped else pa.BufferReader(self._whole) as source:
+        with pa.memory_map(self._path) as source:
             file = self._opened(source, [])  # of some columns only, pyarrow would make copies
             at = self._layout.schema.get_field_index(name)
             source.seek(0)
@@ -103,17 +94,16 @@ class PackedFile:
             file = pa.ipc.open_file(source, options=options)
         except (pa.ArrowInvalid, OSError) as error:
             self.require_unchanged()
-            what = "not a packed shard, an Arrow file"
-            raise DataError(f"{self._path}: {what} ({short_error(error)}); pack again") from error
+            self._refuse(f"not a packed shard, an Arrow file ({short_error(error)}); pack")
         blocks = -(-self._rows // self._layout.block_rows)
         if file.num_record_batches != blocks:
-            raise DataError(
-                f"{self._path}: {file.num_record_batches:,} blocks, where {self._rows:,} rows in "
-                f"blocks of {self._layout.block_rows:,} make {blocks:,}; pack again"
+            self._refuse(
+                f"{file.num_record_batches:,} blocks, where {self._rows:,} rows in blocks of "
+                f"{self._layout.block_rows:,} make {blocks:,}; pack"
             )
         schema = self._layout.schema
         if file.schema != pa.schema([schema.field(at) for at in sorted(fields)] or schema):
-            raise DataError(f"{self._path}: other columns than the manifest has; pack again")
+            self._refuse("other columns than the manifest has; pack")
         return file
 
     def _read(self, file: Any, number: int) -> pa.RecordBatch:
@@ -123,10 +113,6 @@ class PackedFile:
             self.require_unchanged()
             raise DataError(f"{self._path}: batch {number}: {short_error(error)}") from error
         first = number * self._layout.block_rows
-        expected = min(self._layout.block_rows, self._rows - first)
-        if batch.num_rows != expected:
-            raise DataError(
-                f"{self._path}: {batch.num_rows:,} rows in batch {number}, not {expected:,}; pack "
-                "again"
-            )
+        if batch.num_rows != min(self._layout.block_rows, self._rows - first):
+            self._refuse(f"{batch.num_rows:,} rows in batch {number}; pack")
         return batch

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.components.errors import DataError
 from penstock.components.packing.layout import PackedColumn, PackedLayout
 from penstock.components.readers.packed_file import PackedFile
 from penstock.components.readers.packed_values import moved, plain, row_value
@@ -39,7 +38,7 @@ class PackedShards:
     """Reads the named columns of rows of packed shards.
 
     `rows` is the number of rows of each file, `window_rows` that of rows which batches are picked
-    from. With `in_memory`, the content of all files is kept; `folder` is kept as long as this is.
+    from. With `in_memory`, all blocks are kept; `folder` is kept as long as this is.
     `first_numbers` has the number of the first row of each file.
     """
 
@@ -67,12 +66,12 @@ class PackedShards:
 
     def _start(self) -> None:
         self._lock = Lock()
-        self._file = lru_cache(None if self._in_memory else _OPEN_FILES)(self._opened)
+        self._file = lru_cache(_OPEN_FILES)(self._opened)
         self._bounds = lru_cache(None)(lambda at, name: self._file(at).bounds(name))
         mean = sum(size for size, _ in self._stamps) / max(1, self._first_blocks[-1])
         in_windows = 2 * (2 + self._window_rows // self.layout.block_rows)
         kept = max(in_windows, int(_KEPT_BYTES / max(1.0, mean)))
-        self._block = lru_cache(kept)(self._read_block)
+        self._block = lru_cache(None if self._in_memory else kept)(self._read_block)
 
     def __getstate__(self) -> dict[str, Any]:
         started = ("_lock", "_file", "_bounds", "_block")
@@ -119,19 +118,15 @@ class PackedShards:
         """Returns a row as Python values by name."""
         block, place = divmod(number, self.layout.block_rows)
         small = self.block(block) if self._has_small else None
-        arrays = (
-            dict(zip(small.schema.names, small.columns, strict=True)) if small is not None else {}
-        )
-        found: dict[str, Any] = {}
-        for column in self.columns:
-            if column.is_large:
-                [value] = self._large(column, np.array([number]))
-                is_bytes = column.storage == "blob"
-                found[column.name] = value if is_bytes else value.reshape(column.shape)
-            else:
-                words = self.words.get(column.name)
-                found[column.name] = row_value(arrays[column.name], place, column, words)
-        return found
+        arrays = dict(zip(small.schema.names, small.columns, strict=True)) if small else {}
+
+        def value(column: PackedColumn) -> Any:
+            if not column.is_large:
+                return row_value(arrays[column.name], place, column, self.words.get(column.name))
+            [found] = self._large(column, np.array([number]))
+            return found if column.storage == "blob" else found.reshape(column.shape)
+
+        return {column.name: value(column) for column in self.columns}
 
     def batch(self, numbers: Numbers) -> pa.RecordBatch:
         """Returns rows in any order, in the types of `plain`."""
@@ -195,14 +190,8 @@ class PackedShards:
             file.require_unchanged()
 
     def _opened(self, at: int) -> PackedFile:
-        return PackedFile(
-            self._files[at],
-            self._rows[at],
-            self.layout,
-            self.columns,
-            self._stamps[at],
-            in_memory=self._in_memory,
-        )
+        stamp = self._stamps[at]
+        return PackedFile(self._files[at], self._rows[at], self.layout, self.columns, stamp)
 
     def _file_of(self, block: int) -> int:
         return bisect_right(self._first_blocks, block) - 1
@@ -210,10 +199,6 @@ class PackedShards:
     def _read_block(self, number: int) -> pa.RecordBatch:
         stored = self._stored_block(number)
         by_name = {column.name: column for column in self.columns}
-        for name, words in self.words.items():
-            if not stored.column(name).dictionary.cast(pa.large_binary()).equals(words):
-                file = self._files[self._file_of(number)]
-                raise DataError(f"{file}: column {name!r} has other words than the first shard")
         names = stored.schema.names
         arrays = [moved(a, by_name[name]) for name, a in zip(names, stored.columns, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, names)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from penstock.benchmarks import figures
-from penstock.components.errors import DataError
 
 
 @pytest.mark.parametrize("name", figures.DOCUMENTS)
@@ -60,11 +59,6 @@ def test_peaks_of_memory_have_no_sum():
     ]  # fmt: skip
 
 
-def test_cost_of_a_further_row_is_taken_between_the_ends():
-    lines = figures.stages({"penstock": {"1000": SMALL, "2000": SMALL, "3000": LARGE}})
-    assert lines[3] == "| Trainer | 3.0 | 3.0 | 5.0 | 1000.0 |"
-
-
 def test_peak_memory_of_a_stage_is_its_own():
     """In a process of its own: one with free memory would take the values from it."""
     code = """
@@ -78,13 +72,3 @@ assert large is None or large > small + 150, (large, small)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_a_question_that_was_not_asked_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "ROOT", tmp_path)
-    with pytest.raises(DataError) as caught:
-        figures.kept("ladder")
-    assert str(caught.value) == (
-        f"{tmp_path}/docs/figures/ladder.json: is not there; run penstock bench ladder, then this "
-        "with it"
-    )

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from penstock.benchmarks import formats, messages, peers, photos, table, torch_peers
+from penstock.benchmarks import formats, messages, peers, table, torch_peers
 from penstock.components.errors import DataError, UsageError
 
 ROWS = table.SHUFFLED_ROWS
@@ -27,22 +27,6 @@ def test_table_is_the_same_each_time(root):
     assert one[0].split(",")[-2:] == ['"s6"', '"s7"']
     [batch] = table.record_batches(3)
     assert one[1].startswith(f"{batch['f0'][0].as_py():.4g}"[:4])
-
-
-def test_photos_have_sizes_and_classes(tmp_path):
-    from PIL import Image
-
-    photos.make_photos(tmp_path / "files", 4)
-    found = [(photos.label_of(file), Image.open(file).size) for file in photos.files_of(tmp_path)]
-    assert found == [(0, (500, 333)), (1, (500, 375)), (2, (500, 375)), (3, (500, 333))]
-
-
-def test_users_are_the_same_each_time_and_have_four_posts_of_70_characters():
-    users = messages.made_users(50)
-    assert users == messages.made_users(50)
-    texts = [post["text"] for user in users for post in user["posts"]]
-    assert (len(texts), {len(text) for text in texts}) == (200, {70})
-    assert all(text.isascii() for text in texts)
 
 
 @pytest.mark.parametrize("name", messages.FORMATS)

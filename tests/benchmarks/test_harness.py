@@ -8,13 +8,13 @@ from penstock.benchmarks import harness
 from penstock.benchmarks.claims import Claim, outcome
 from penstock.benchmarks.formats import FormatsOptions
 from penstock.benchmarks.gpu import GpuOptions
-from penstock.benchmarks.harness import Check, Group, Measured, contender, markdown, times, verdict
+from penstock.benchmarks.harness import Check, Group, Measured, contender, markdown, verdict
 from penstock.benchmarks.images import ImagesOptions
 from penstock.benchmarks.ingest import CsvIngestOptions
 from penstock.benchmarks.ladder import LadderOptions
 from penstock.components.errors import DataError, UsageError
 
-CLAIM = Claim("Three times", "someone", wanted=3.0, partly=1.2)
+CLAIM = Claim("Three times", wanted=3.0, partly=1.2)
 SLOW = Measured(1000, wall_seconds=2.0, cpu_seconds=4.0, peak_mib=10, extra={"bytes": 50.0})
 FAST = Measured(1000, wall_seconds=0.5, cpu_seconds=0.4, peak_mib=20, extra={"bytes": 20.0})
 GROUP = Group("Reading", "rows", {"slow": None, "slower": None, "fast": None})
@@ -64,11 +64,6 @@ def test_page_has_verdicts_before_contenders():
     assert lines[-1] == "| fast: a note | 2,000 | 400 | 4.0 | 10.0 | 20 | 20 |"
 
 
-def test_ratio_has_as_many_digits_as_say_something():
-    shown = [times(ratio) for ratio in (1234.5, 35.2, 19.94, 1.0, 0.95, 0.034)]
-    assert shown == ["1,234", "35", "19.9", "1.0", "0.95", "0.034"]
-
-
 def test_median_is_of_each_figure():
     runs = [
         Measured(10, 1.0, 5.0, 7.0, {"ms": 3.0, "says": "a"}),
@@ -78,19 +73,11 @@ def test_median_is_of_each_figure():
     assert harness.median(runs) == Measured(10, 2.0, 5.0, 8.0, {"ms": 2.0, "says": "c"})
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("raise SystemExit('no such shard')", "it failed: no such shard"),
-        ("import os; os.kill(os.getpid(), 9)", "it was ended by signal 9; 9 may be lack of memory"),
-    ],
-)
-def test_contender_that_fails_is_one_line(code, said, tmp_path):
+def test_contender_that_fails_is_one_line(tmp_path):
     script = tmp_path / "child.py"
-    script.write_text(code)
-    with pytest.raises(DataError) as caught:
+    script.write_text("raise SystemExit('no such shard')")
+    with pytest.raises(DataError, match="it failed: no such shard"):
         harness.run_script(str(script), [], "it")
-    assert str(caught.value) == said
 
 
 def test_contenders_run_in_turn_in_every_round(monkeypatch):
@@ -116,39 +103,13 @@ def test_peak_of_a_process_is_not_that_of_its_parent():
     assert float(child.stdout) < len(held) >> 20
 
 
-def test_data_is_made_once_and_whole(tmp_path):
-    made = []
-
-    def make(path):
-        made.append(path)
-        path.mkdir()
-        (path / "half").touch()
-        if len(made) == 1:
-            raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        harness.make_once(tmp_path / "data", make)
-    assert list(tmp_path.iterdir()) == []
-    assert harness.make_once(tmp_path / "data", make) == tmp_path / "data"
-    assert harness.make_once(tmp_path / "data", make) == tmp_path / "data"
-    assert len(made) == 2
-
-
-def test_missing_extra_is_one_line():
-    harness.need("json", "PIL")
-    with pytest.raises(UsageError, match=r"needs penstock_no_such, .*'penstock-tfx\[bench\]'"):
-        harness.need("json", "penstock_no_such", "penstock_nor_this")
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: FormatsOptions(rows=1000), "rows .* a multiple of 16384, got 1000"),
         (lambda: FormatsOptions(rows=0, images=0, users=0), "nothing to measure"),
-        (lambda: LadderOptions(rows=0, images=0), "nothing to measure"),
-        (lambda: ImagesOptions(images=31), "images must be at least 32 and a multiple of 32"),
         (lambda: ImagesOptions(size=8), "size must be at least 16, got 8"),
-        (lambda: GpuOptions(only="tabels"), "no comparison has 'tabels' .* Inputs: a table, short"),
+        (lambda: GpuOptions(only="tabels"), "no comparison has 'tabels' in its title"),
         (lambda: CsvIngestOptions(rounds=0), "rounds must be at least 1, got 0"),
     ],
 )
