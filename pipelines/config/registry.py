@@ -5,7 +5,6 @@ import importlib
 import importlib.util
 import inspect
 import os
-import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -72,8 +71,7 @@ def pipeline_path(name: str) -> str:
 def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
     """Returns the config of a pipeline without importing the pipeline, which imports TFX.
 
-    Returns None if there is no dataclass `Config` in a module `config` beside the pipeline's, or
-    the pipeline's function takes another one.
+    Returns None if there is no dataclass `Config` in a module `config` beside the pipeline's.
     """
     package = pipeline_path(name).partition(":")[0].rpartition(".")[0]
     _add_working_directory()
@@ -84,19 +82,9 @@ def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
     except ModuleNotFoundError:
         return None
     kind = getattr(importlib.import_module(module), _CONFIG, None)
-    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)) or not _takes_config(name):
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return None
     return override(kind(), changes)
-
-
-def _takes_config(name: str) -> bool:
-    """Returns whether the source of a pipeline's function names `Config` as its only argument."""
-    module, _, function = pipeline_path(name).partition(":")
-    spec = importlib.util.find_spec(module)
-    if spec is None or not spec.origin:
-        return False
-    head = rf"def {re.escape(function)}\(\s*\w+\s*:\s*(\w+\.)*{_CONFIG}\b"
-    return re.search(head, Path(spec.origin).read_text(encoding="utf-8")) is not None
 
 
 def _add_working_directory() -> None:

@@ -28,18 +28,3 @@ def test_find_pipeline_none_or_several_packages_are_refused(tmp_path, monkeypatc
     package(tmp_path, "two")
     with pytest.raises(UsageError, match="several packages have one: one, two; name one of taxi"):
         find_pipeline(HERE, {})
-
-
-def test_a_config_that_the_pipeline_does_not_take_is_not_its_config(tmp_path, monkeypatch):
-    package(tmp_path, "mine_other")
-    (tmp_path / "mine_other/config.py").write_text(
-        "from dataclasses import dataclass\n\n\n@dataclass\nclass Config:\n    hidden: int\n"
-        "\n\n@dataclass\nclass RunConfig:\n    steps: int = 1\n"
-    )
-    (tmp_path / "mine_other/pipeline.py").write_text(
-        "from mine_other.config import RunConfig\n\n\n"
-        "def create_pipeline(config: RunConfig):\n    return config.steps\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert find_pipeline("mine_other.pipeline:create_pipeline", {"steps": 7}).make() == 7
