@@ -4,8 +4,8 @@ In: the features and labels of both splits as arrays. Out: predictions of the ev
 get the same inputs as the network: floats are numbers, whole numbers are categories.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,62 +14,41 @@ from penstock.pipelines.runs.rivals import LINEAR, TREES
 
 # With so many rows, trees take about 2 s of CPU and a linear model 0.3 s; with twice as many 4 s.
 MAX_ROWS = 50_000
-_MAX_TREE_VALUES = 4_000_000
-_FOLDS = 5
 _MIN_ROWS = 20
 
 Arrays = Mapping[str, np.ndarray]
 
 
-class Predicted(NamedTuple):
-    """Predictions of the evaluation rows, and the number of rows that the model was fitted on."""
-
-    values: np.ndarray
-    fitted_rows: int
-
-
 def predict_rivals(
     train: Arrays, y: np.ndarray, evaluated: Arrays, target: Target
-) -> dict[str, Predicted]:
+) -> dict[str, np.ndarray]:
     """Returns each rival's predictions: float64 [rows, classes], or [rows] for a regression.
 
-    Returns none if all training labels are equal, if there are fewer than 20 rows, or if no
-    feature is a number or a category. Trees of a wide table are fitted on its first rows.
+    Returns none if all training labels are equal, or if there are fewer than 20 rows.
+
+    Args:
+        train: Features of the training rows, [rows, columns]; floats or whole numbers.
+        y: Their labels, [rows].
+        evaluated: Features of the rows to predict.
+        target: The target of the labels.
     """
-    names = [name for name in train if train[name].dtype.kind in "fiu" and train[name].ndim == 2]
-    if not names or len(np.unique(y)) < 2 or len(y) < _MIN_ROWS:
+    if len(np.unique(y)) < 2 or len(y) < _MIN_ROWS:
         return {}
     from threadpoolctl import threadpool_limits
 
-    numbers, categories = (
-        (_flat(train, names, kinds), _flat(evaluated, names, kinds)) for kinds in ("f", "iu")
-    )
+    numbers, categories = ((_flat(train, kinds), _flat(evaluated, kinds)) for kinds in ("f", "iu"))
     # OpenMP threads spin while they wait: on a busy machine, two threads take ten times the CPU of
     # one.
     with threadpool_limits(1):
-        found = {LINEAR: Predicted(_linear(numbers, categories, y, target), len(y))}
-        most = max(1, _MAX_TREE_VALUES // (numbers[0].shape[1] + categories[0].shape[1]))
-        if len(np.unique(y[:most])) > 1:
-            values = _trees(numbers, categories, y[:most], target)
-            found[TREES] = Predicted(values, min(most, len(y)))
-        return found
+        return {
+            LINEAR: _linear(numbers, categories, y, target),
+            TREES: _trees(numbers, categories, y, target),
+        }
 
 
-def cross_validated(
-    features: Arrays, y: np.ndarray, target: Target
-) -> Iterator[tuple[np.ndarray, dict[str, Predicted]]]:
-    """Yields the rows of each of five folds, and predictions by models fitted on the other four."""
-    fold = np.random.default_rng(0).permutation(len(y)) % _FOLDS
-    for number in range(_FOLDS):
-        rows, others = fold == number, fold != number
-        fitted = {name: values[others] for name, values in features.items()}
-        tested = {name: values[rows] for name, values in features.items()}
-        yield rows, predict_rivals(fitted, y[others], tested, target)
-
-
-def _flat(features: Arrays, names: list[str], kinds: str) -> np.ndarray:
-    parts = [features[name] for name in names if features[name].dtype.kind in kinds]
-    rows = len(features[names[0]])
+def _flat(features: Arrays, kinds: str) -> np.ndarray:
+    parts = [values for values in features.values() if values.dtype.kind in kinds]
+    rows = len(next(iter(features.values())))
     return np.concatenate(parts, axis=1) if parts else np.zeros((rows, 0), np.float32)
 
 
@@ -112,7 +91,7 @@ def _trees(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np
         validation_fraction=0.2,
         random_state=0,
     )
-    model.fit(x[: len(y)], y)
+    model.fit(x, y)
     return model.predict(new) if is_quantity else _of_all_classes(model, new, target)
 
 

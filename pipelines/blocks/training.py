@@ -8,9 +8,9 @@ import importlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -25,7 +25,7 @@ from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.loop import Trained, train
 from penstock.pipelines.blocks.label_facts import label_facts
-from penstock.pipelines.blocks.rivals import MAX_ROWS, cross_validated, predict_rivals
+from penstock.pipelines.blocks.rivals import MAX_ROWS, predict_rivals
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training_options import TrainingOptions
 from penstock.pipelines.runs.rivals import (
@@ -40,7 +40,8 @@ from penstock.pipelines.runs.rivals import (
 # With so many rows the difference of two losses is accurate to well below a percent of them; more
 # rows would cost as much as a second evaluation.
 _MAX_ROWS = 50_000
-_MAX_FOLDED_ROWS = 2_000
+# Trees of wide tables are fitted on fewer rows: with so many values they take seconds.
+_MAX_VALUES = 4_000_000
 _LEAST = 1e-7  # trees may be sure of a class that a row does not have
 
 
@@ -91,8 +92,6 @@ def train_and_compare(
     for one in compared:
         if not one.beats(LINEAR):
             activity.tell(f"the model does not beat a linear one: {one}", is_milestone=True)
-        if one.missed:
-            activity.tell(f"{one.target}: {one.missed}", is_milestone=True)
     if options.must_beat:
         require_beaten(compared, options.must_beat)
     return trained
@@ -124,123 +123,101 @@ def compare_with_rivals(
     With `train_data`, also fits a linear model and boosted trees on it and compares with them.
     """
 
-    def predict(features: Any, label: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+    def losses(features: Any, label: Any) -> dict[str, tf.Tensor]:
         outputs = model(features, training=False)
-        each = {target.label: _of(outputs, target, targets) for target in targets}
         # In the graph of the model, Keras takes the logits behind a sigmoid or softmax, as in
         # training: probabilities in 32 bits would end the loss of a row at about 16.
-        losses = {
-            target.label: _row_losses(target, _of(label, target, targets), each[target.label])
+        return {
+            target.label: _row_losses(
+                target, _of(label, target, targets), _of(outputs, target, targets)
+            )
             for target in targets
         }
-        return each, losses
 
     traced = tf.function(
-        predict,
+        losses,
         input_signature=eval_data.element_spec,  # one trace for batches of any size
         autograph=False,
     )
-    tested = _gather(eval_data, targets, _MAX_ROWS, traced, keep=train_data is not None)
-    fitted = _gather(train_data, targets, MAX_ROWS) if train_data is not None else None
-    return [_compared(target, targets, tested, fitted) for target in targets]
+    names = _comparable(train_data.element_spec[0]) if train_data is not None else {}
+    tested = _gather(eval_data, targets, names, _MAX_ROWS, traced)
+    fitted = None
+    if train_data is not None and names:
+        most = max(1, min(MAX_ROWS, _MAX_VALUES // sum(names.values())))
+        fitted = _gather(train_data, targets, names, most)
+    return [_compared(target, tested, fitted) for target in targets]
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of a split as arrays by name; labels, outputs and losses by the label's name."""
+def _comparable(features: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the width of each feature of numbers or categories, [batch, width]."""
+    return {
+        name: spec.shape[1]
+        for name, spec in features.items()
+        if isinstance(spec, tf.TensorSpec)
+        and spec.shape.rank == 2
+        and (spec.dtype.is_floating or spec.dtype.is_integer)
+    }
+
+
+class _Rows(NamedTuple):
+    """Rows of a split as arrays by name; labels and losses by the label's name."""
 
     features: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
-    outputs: dict[str, np.ndarray]
     losses: dict[str, np.ndarray]
-    # Whether the split has more rows.
-    is_part: bool
+    # Number of rows, if the split has more.
+    part: int | None
 
 
 def _gather(
     data: tf.data.Dataset,
     targets: Sequence[Target],
+    names: Collection[str],
     most: int,
-    predict: Callable[[Any, Any], Any] | None = None,
-    *,
-    keep: bool = True,
+    losses: Callable[[Any, Any], dict[str, tf.Tensor]] = lambda features, label: {},
 ) -> _Rows:
-    parts: tuple[dict[str, list[np.ndarray]], ...] = ({}, {}, {}, {})
-    rows, is_part = 0, False
+    batches: list[Any] = []
+    rows, part = 0, None
     for features, label in data:
         if rows >= most:
-            is_part = True
+            part = rows
             break
-        outputs, losses = predict(features, label) if predict else ({}, {})
-        found = (
-            {n: v for n, v in features.items() if keep and isinstance(v, tf.Tensor)},
-            {t.label: tf.reshape(_of(label, t, targets), [-1]) for t in targets},
-            outputs,
-            losses,
-        )
-        for part, values in zip(parts, found, strict=True):
-            for name, value in values.items():
-                part.setdefault(name, []).append(value.numpy())
-        rows += len(found[1][targets[0].label])
-    x, y, p, loss = ({n: np.concatenate(v) for n, v in part.items()} for part in parts)
-    return _Rows(x, y, p, loss, is_part)
+        labels = {t.label: tf.reshape(_of(label, t, targets), [-1]) for t in targets}
+        batches.append(({n: features[n] for n in names}, labels, losses(features, label)))
+        rows += len(labels[targets[0].label])
+    x, y, each = tf.nest.map_structure(lambda *values: np.concatenate(values), *batches)
+    return _Rows(x, y, each, part)
 
 
-def _compared(
-    target: Target, targets: Sequence[Target], tested: _Rows, fitted: _Rows | None
-) -> Beaten:
-    y = tested.labels[target.label]
+def _compared(target: Target, tested: _Rows, fitted: _Rows | None) -> Beaten:
+    y, losses = tested.labels[target.label], tested.losses[target.label].astype(np.float64)
     facts = label_facts([y], target)
-    losses = tested.losses[target.label].astype(np.float64)
-    rivals = _rivals(target, losses, tested, fitted) if fitted else ()
     if target.task == "regression":
         metric, constant = "mean squared error", f"{facts.mean:.4g}"
     else:
         most = int(np.argmax(facts.class_counts))
         share = facts.class_counts[most] / facts.rows
         metric, constant = "cross-entropy", f"{target.classes[most]!r} with {share:.3f}"
-    return Beaten(
-        target.name, metric, float(losses.mean()), facts.constant_loss, constant, facts.rows,
-        target.label, target.classes, rivals, facts.class_counts,
-        _found(target, y, tested.outputs[target.label]),
-    )  # fmt: skip
-
-
-def _found(target: Target, y: np.ndarray, p: np.ndarray) -> tuple[int, ...]:
-    """Returns the number of rows of each class for which the model predicts this class."""
-    if not target.classes:
-        return ()
-    predicted = (p[:, 0] > 0.5) if p.shape[1] == 1 else p.argmax(axis=1)
-    right = y[predicted == y].astype(np.int64)
-    return tuple(np.bincount(right, minlength=len(target.classes)).tolist())
-
-
-def _rivals(target: Target, losses: np.ndarray, tested: _Rows, fitted: _Rows) -> tuple[Rival, ...]:
-    """Returns the losses of the other models; `losses` has the model's loss of each tested row."""
-    y = tested.labels[target.label]
-    predicted = predict_rivals(
-        fitted.features, fitted.labels[target.label], tested.features, target
-    )
-    folds: dict[str, list[np.ndarray]] = {LINEAR: [], TREES: []}
-    if predicted and len(y) + len(fitted.labels[target.label]) < _MAX_FOLDED_ROWS:
-        both = {n: np.concatenate([v, tested.features[n]]) for n, v in fitted.features.items()}
-        labels = np.concatenate([fitted.labels[target.label], y])
-        for rows, answers in cross_validated(both, labels, target):
-            for name, answer in answers.items():
-                folds[name].append(_losses(target, labels[rows], answer.values))
-    train_rows = len(fitted.labels[target.label])
     rivals = []
-    for name, answer in predicted.items():
-        own = _losses(target, y, answer.values)
-        mean, error = _mean(np.concatenate(folds[name])) if folds[name] else (None, None)
-        is_part = fitted.is_part or answer.fitted_rows < train_rows
-        part = answer.fitted_rows if is_part else None
-        rivals.append(Rival(name, float(own.mean()), _mean(own - losses)[1], mean, error, part))
-    return tuple(rivals)
-
-
-def _mean(values: np.ndarray) -> tuple[float, float]:
-    return float(values.mean()), float(values.std() / math.sqrt(len(values)))
+    if fitted is not None:
+        predicted = predict_rivals(
+            fitted.features, fitted.labels[target.label], tested.features, target
+        )
+        for name, values in predicted.items():
+            own = _losses(target, y, values)
+            error = float((own - losses).std() / math.sqrt(len(y)))
+            rivals.append(Rival(name, float(own.mean()), error, fitted.part))
+    return Beaten(
+        target.name,
+        metric,
+        float(losses.mean()),
+        facts.constant_loss,
+        constant,
+        facts.rows,
+        target.label,
+        target.classes,
+        tuple(rivals),
+    )
 
 
 def write_rivals(model_run_dir: str, compared: Sequence[Beaten]) -> None:

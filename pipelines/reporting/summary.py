@@ -120,8 +120,6 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
         out.print(f"rivals      {beaten}")
         if beaten.standing:
             out.print(f"            the model is {beaten.standing}")
-        if beaten.missed:
-            out.print(f"            {beaten.missed}")
     if summary.evaluation:
         _print_evaluation(out, summary.evaluation)
     for line in summary.missing:

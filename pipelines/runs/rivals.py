@@ -8,13 +8,8 @@ from penstock.components.files.spool import local_folder
 from penstock.components.plain import from_record
 
 RIVALS_NAME = "rivals.json"
-
-
 CONSTANT, LINEAR, TREES = "constant", "linear", "trees"
 _NOISE_ERRORS = 2
-# A class of at least so many evaluation rows counts as missed if fewer than this share are found.
-_MIN_CLASS_ROWS, _MIN_FOUND_SHARE = 20, 0.05
-_SHOWN_CLASSES = 3
 
 
 @dataclass(frozen=True)
@@ -25,23 +20,12 @@ class Rival:
     loss: float
     # Standard error, over the rows, of the difference between this loss and the model's.
     error: float
-    # Loss in five-fold cross-validation on all rows, and its standard error; None from 2,000 rows
-    # on.
-    folds: float | None = None
-    folds_error: float | None = None
     # Number of training rows that it was fitted on, if the model was trained on more.
     fitted_rows: int | None = None
 
     def __str__(self) -> str:
-        folds = f" ({self.in_folds} in folds)" if self.in_folds else ""
         rows = f" (fitted on {self.fitted_rows:,} rows only)" if self.fitted_rows else ""
-        return f"{self.name} {loss_text(self.loss)}{folds}{rows}"
-
-    @property
-    def in_folds(self) -> str:
-        if self.folds is None or self.folds_error is None:
-            return ""
-        return f"{loss_text(self.folds, 3)} ± {loss_text(self.folds_error, 1)}"
+        return f"{self.name} {loss_text(self.loss)}{rows}"
 
 
 @dataclass(frozen=True)
@@ -63,9 +47,6 @@ class Beaten:
     classes: tuple[str, ...] = ()
     # Empty for images, or if there is nothing to fit.
     rivals: tuple[Rival, ...] = ()
-    # Number of rows by class, and of those for which the model predicts this class.
-    class_rows: tuple[int, ...] = ()
-    found_rows: tuple[int, ...] = ()
 
     def beats(self, name: str) -> bool:
         """Returns whether the model's loss is below that of a rival; True without it."""
@@ -87,29 +68,6 @@ class Beaten:
             found.setdefault(self.against(rival.name), []).append(rival.name)
         return ", ".join(f"{where} {' and '.join(names)}" for where, names in found.items())
 
-    @property
-    def missed(self) -> str:
-        """A sentence about classes of which the model finds next to nothing; empty without any."""
-        shares = sorted(
-            (found / rows, name, found, rows)
-            for name, found, rows in zip(
-                self.classes, self.found_rows, self.class_rows, strict=False
-            )
-            if rows >= _MIN_CLASS_ROWS and found < _MIN_FOUND_SHARE * rows
-        )
-        if not shares:
-            return ""
-        told = [
-            f"{share:.1%} of {name!r} ({found:,} of {rows:,} rows)"
-            for share, name, found, rows in shares[:_SHOWN_CLASSES]
-        ]
-        more = len(shares) - len(told)
-        others = f", and next to nothing of {more:,} more classes" if more else ""
-        return (
-            f"the model finds {', '.join(told)}{others}; go by its probabilities, or train with "
-            "model.class_weights=true"
-        )
-
     def __str__(self) -> str:
         rivals = "".join(f"; {rival}" for rival in self.rivals)
         return (
@@ -118,9 +76,9 @@ class Beaten:
         )
 
 
-def loss_text(loss: float, digits: int = 4) -> str:
-    """Returns a loss in a few digits: 450,800 instead of 4.508e+05."""
-    return f"{float(f'{loss:.{digits}g}'):,.10g}"
+def loss_text(loss: float) -> str:
+    """Returns a loss in four digits: 450,800 instead of 4.508e+05."""
+    return f"{float(f'{loss:.4g}'):,.10g}"
 
 
 def read_rivals(model_run: str | None) -> tuple[Beaten, ...]:
