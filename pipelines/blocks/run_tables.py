@@ -1,8 +1,7 @@
 """The `run_fn` of tables: trains on transformed rows, exports a SavedModel for raw rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import tensorflow_transform as tft
@@ -27,83 +26,63 @@ _EVAL_ROWS = 1024
 
 @dataclass(frozen=True)
 class TableData:
-    """Training and evaluation rows of the Trainer; packed records if the pipeline has a Pack node.
+    """Transformed rows of a table, or packed records if the pipeline has a Pack node.
 
     Attributes:
-        fn_args: Arguments from TFX, with the `training_options` in `custom_config`.
+        spec: Feature spec of the rows, with the labels.
         targets: Targets of the model.
+        options: Options of the training.
     """
 
-    fn_args: FnArgs
+    spec: Mapping[str, Any]
     targets: tuple[Target, ...]
-
-    @cached_property
-    def transform(self) -> tft.TFTransformOutput:
-        """Output of Transform."""
-        return tft.TFTransformOutput(self.fn_args.transform_graph_path)
-
-    @cached_property
-    def options(self) -> TrainingOptions:
-        """Options of the training."""
-        return read_options(self.fn_args.custom_config)
-
-    @cached_property
-    def train_input(self) -> Input:
-        """The training rows."""
-        return self._input(self.fn_args.train_files, self.options.input)
-
-    @cached_property
-    def fitting_input(self) -> Input:
-        """The training rows in the batches of `eval_input`, for figures of them."""
-        return self._input(self.fn_args.train_files, self._for_eval)
-
-    @cached_property
-    def eval_input(self) -> Input:
-        """The evaluation rows, in batches of at least 1,024."""
-        return self._input(self.fn_args.eval_files, self._for_eval)
-
-    @property
-    def facts(self) -> ModelFacts:
-        """Returns the facts that the model is built from."""
-        shapes = {name: tuple(getattr(self._spec[name], "shape", ())) for name in self.features}
-        return ModelFacts(self.targets, shapes, self.options.input.seed, self._labels)
-
-    def _labels(self) -> dict[str, LabelFacts]:
-        # All rows count: in the order of the files, a class may have its first row at the end.
-        return {target.label: label_facts(self._label(target), target) for target in self.targets}
-
-    def _label(self, target: Target) -> Iterator[Any]:
-        name, files, options = target.label, self.fn_args.train_files, self._for_eval
-        if self.options.pack:
-            rows = Input.packed(files, options=options, columns=[name])
-        else:
-            rows = Input.rows(files, {name: self._spec[name]}, options=options)
-        return (row[name] for row in rows.eval())
-
-    @cached_property
-    def _spec(self) -> dict[str, Any]:
-        return feature_spec(self.transform.transformed_metadata.schema)
+    options: TrainingOptions
 
     @property
     def features(self) -> list[str]:
         """The transformed features, without the labels."""
-        return [name for name in self._spec if name not in {t.label for t in self.targets}]
+        return [name for name in self.spec if name not in self._labels]
+
+    def train_input(self, files: Sequence[str]) -> Input:
+        """Returns the rows in batches of the options' size."""
+        return self._input(files, self.options.input)
+
+    def eval_input(self, files: Sequence[str]) -> Input:
+        """Returns the rows in batches of at least 1,024, for figures of them."""
+        return self._input(files, self._for_eval)
+
+    def facts(self, train_files: Sequence[str]) -> ModelFacts:
+        """Returns the facts that the model is built from."""
+        shapes = {name: tuple(getattr(self.spec[name], "shape", ())) for name in self.features}
+
+        def read_labels() -> dict[str, LabelFacts]:
+            # All rows count: in the order of the files, a class may have its first row at the end.
+            return {t.label: label_facts(self._label(train_files, t), t) for t in self.targets}
+
+        return ModelFacts(self.targets, shapes, self.options.input.seed, read_labels)
 
     @property
-    def _has_several(self) -> bool:
-        return len(self.targets) > 1
+    def _labels(self) -> list[str]:
+        return [target.label for target in self.targets]
 
     @property
     def _for_eval(self) -> InputOptions:
         reading = self.options.input
         return replace(reading, batch_size=max(reading.batch_size, _EVAL_ROWS))
 
+    def _label(self, files: Sequence[str], target: Target) -> Iterator[Any]:
+        name = target.label
+        if self.options.pack:
+            rows = Input.packed(files, options=self._for_eval, columns=[name])
+        else:
+            rows = Input.rows(files, {name: self.spec[name]}, options=self._for_eval)
+        return (row[name] for row in rows.eval())
+
     def _input(self, files: Sequence[str], options: InputOptions) -> Input:
-        names = [target.label for target in self.targets]
-        label = names if self._has_several else names[0]
+        label = self._labels if len(self.targets) > 1 else self._labels[0]
         if self.options.pack:
             return Input.packed(files, label=label, options=options)
-        return Input.rows(files, self._spec, label=label, options=options)
+        return Input.rows(files, self.spec, label=label, options=options)
 
 
 def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildModel) -> None:
@@ -122,20 +101,23 @@ def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildM
         UsageError: An error of `train` or `export_model`.
     """
     join_workers()
-    data = TableData(fn_args, tuple(targets))
+    options = read_options(fn_args.custom_config)
+    transform = tft.TFTransformOutput(fn_args.transform_graph_path)
+    spec = feature_spec(transform.transformed_metadata.schema)
+    data = TableData(spec, tuple(targets), options)
     trained = train_and_compare(
         fn_args,
         targets,
-        data.options,
-        lambda: build_model(data.facts, data.options.model),
-        data.train_input,
-        data.eval_input,
-        data.fitting_input,
+        options,
+        lambda: build_model(data.facts(fn_args.train_files), options.model),
+        data.train_input(fn_args.train_files),
+        data.eval_input(fn_args.eval_files),
+        data.eval_input(fn_args.train_files),
     )
     if trained is None:
         return
-    raw = data.transform.raw_feature_spec()
-    graph = transform_graph(data.transform)
+    raw = transform.raw_feature_spec()
+    graph = transform_graph(transform)
     used = graph.needed_for(data.features) - {target.name for target in targets}
     columns = serve_columns(
         trained.model,
@@ -150,7 +132,7 @@ def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildM
         trained.model,
         fn_args.serving_model_dir,
         label=[target.name for target in targets],
-        transform=data.transform,
+        transform=transform,
         signatures={SERVE_COLUMNS: columns},
     )
     trained.discard_checkpoints()

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
-from penstock.components.errors import UsageError
 from penstock.components.plain import from_plain
 from penstock.components.trainer.base_model import weights_digest
 from penstock.components.trainer.input.options import InputOptions
@@ -74,11 +73,6 @@ def read_options(custom_config: Mapping[str, Any]) -> TrainingOptions:
 
 
 def _type_name(kind: type) -> str:
-    if "<locals>" in kind.__qualname__:
-        raise UsageError(
-            f"{kind.__qualname__}: the Trainer finds options by module and name, so "
-            "their class must stand at the top of a module"
-        )
     return f"{kind.__module__}:{kind.__qualname__}"
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.components.errors import UsageError
 from penstock.pipelines.blocks.config import TableConfig
 from penstock.pipelines.blocks.training_options import read_options, training_options
 from penstock.pipelines.digits import config as digits
@@ -30,16 +29,3 @@ def test_options_reach_run_fn_with_their_types(config):
     assert (found.train, found.input, found.model) == (config.train, config.input, config.model)
     assert type(found.model) is type(config.model)
     assert (found.must_beat, found.start_from, found.pack) == ("constant", None, True)
-
-
-def test_options_of_a_class_in_a_function_are_refused():
-    @dataclass(frozen=True)
-    class Hidden:
-        layers: int = 3
-
-    @dataclass(frozen=True)
-    class Other(TableConfig):
-        model: Hidden = Hidden()
-
-    with pytest.raises(UsageError, match="their class must stand at the top of a module"):
-        training_options(Other(), RUN_FN)
