@@ -1,6 +1,5 @@
 """Samples rows from all parts of a table, and computes properties of its columns."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import RejectedRow, Source
-from penstock.components.sources.options import Table
+from penstock.components.sources.base import Column, Source
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Most rows of the sample, and number of places in the data from which they are taken.
@@ -23,8 +21,6 @@ _MIN_DATE_SHARE = 0.95
 _CLOCK = r"(?:[T ]+\d{1,2}:\d{2}.*)?"
 _YEAR_FIRST = re.compile(rf"^\s*\d{{4}}[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}\s*$")
 _YEAR_LAST = re.compile(rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.]\d{{4}}{_CLOCK}\s*$")
-# A cell without digits in a column of numbers, in the reason of a rejected row.
-_NO_NUMBER = re.compile(r"^'([^\d']{1,20})' is not an? (?:integer|number)")
 _BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 
 
@@ -56,67 +52,51 @@ class ColumnLook:
         return [as_text(value) for value, _ in self.counts]
 
     @property
+    def is_text(self) -> bool:
+        return self.kind is FeatureKind.BYTES
+
+    @property
     def is_boolean(self) -> bool:
         values = {text.strip().lower() for text in self.texts}
-        if self.kind is FeatureKind.BYTES:
+        if self.is_text:
             return values in _BOOLEAN_PAIRS
         return self.kind is FeatureKind.INT and values == {"0", "1"}
 
     @property
     def is_whole(self) -> bool:
-        if self.kind is FeatureKind.BYTES:
-            return False
-        return all(float(value).is_integer() for value, _ in self.counts)  # type: ignore[arg-type]
+        numbers = (float(value) for value, _ in self.counts)  # type: ignore[arg-type]
+        return not self.is_text and all(number.is_integer() for number in numbers)
 
 
 def look_at_columns(source: Source, table: pa.Table) -> list[ColumnLook]:
     dates = _parquet_dates(source)
-    looks = []
-    for column in source.columns:
-        values = table[column.name]
-        if column.is_list:
-            looks.append(ColumnLook(column.name, column.kind, True, table.num_rows))
-            continue
-        found = pc.value_counts(values.drop_null())
-        counts = zip(
-            found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True
-        )
-        ordered = tuple(sorted(counts, key=lambda one: (-one[1], as_text(one[0]))))
-        date_format = dates.get(column.name)
-        if column.kind is FeatureKind.BYTES:
-            date_format = _date_format([as_text(value) for value, _ in ordered[:_DATE_VALUES]])
-        looks.append(
-            ColumnLook(
-                column.name,
-                column.kind,
-                False,
-                table.num_rows,
-                values.null_count,
-                ordered,
-                date_format=date_format,
-            )
-        )
-    return looks
+    return [_look(column, table[column.name], dates.get(column.name)) for column in source.columns]
 
 
-def sample_rows(source: Source, null_tokens: Sequence[str] = Table.null_tokens) -> pa.Table:
-    """Reads up to `MAX_ROWS` rows from all parts of the data.
+def _look(column: Column, values: pa.ChunkedArray, date_format: str | None) -> ColumnLook:
+    name, kind, rows = column.name, column.kind, len(values)
+    if column.is_list:
+        return ColumnLook(name, kind, True, rows)
+    found = pc.value_counts(values.drop_null())
+    counts = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
+    ordered = tuple(sorted(counts, key=lambda one: (-one[1], as_text(one[0]))))
+    if kind is FeatureKind.BYTES:
+        date_format = _date_format([as_text(value) for value, _ in ordered[:_DATE_VALUES]])
+    return ColumnLook(name, kind, False, rows, values.null_count, ordered, date_format)
 
-    Raises:
-        DataError: A row is rejected; names `null_tokens` and texts that may belong to them.
-    """
+
+def sample_rows(source: Source) -> pa.Table:
+    """Reads up to `MAX_ROWS` rows from all parts of the data; DataError if a row is rejected."""
     tables: list[pa.RecordBatch] = []
-    rejected: list[RejectedRow] = []
     for pieces in source.cut(_PLACES):
         rows = 0
         for batch in source.read(pieces):
-            rejected += batch.rejected
+            if batch.rejected:
+                raise DataError(f"{batch.rejected[0]}; a run would stop here, too")
             tables.append(batch.table.slice(0, MAX_ROWS // _PLACES - rows))
             rows += batch.table.num_rows
             if rows >= MAX_ROWS // _PLACES:
                 break
-    if rejected:
-        raise DataError(_refusal(rejected, null_tokens))
     table = pa.Table.from_batches(
         tables, pa.schema([(column.name, column.arrow_type) for column in source.columns])
     )
@@ -124,23 +104,6 @@ def sample_rows(source: Source, null_tokens: Sequence[str] = Table.null_tokens) 
         first = next(iter(source.rejected_by_scan), None)
         raise DataError(f"{source.files[0]}: no row can be read{f'; {first}' if first else ''}")
     return table
-
-
-def _refusal(rejected: Sequence[RejectedRow], null_tokens: Sequence[str]) -> str:
-    found = (_NO_NUMBER.search(row.reason) for row in rejected)
-    tokens = list(dict.fromkeys(match[1] for match in found if match))
-    remedy = f"; {missing_tokens_remedy(tokens, null_tokens)}" if tokens else ""
-    return f"{rejected[0]}; a run would stop here, too{remedy}"
-
-
-def missing_tokens_remedy(
-    tokens: Sequence[str], null_tokens: Sequence[str] = Table.null_tokens
-) -> str:
-    """Returns the option by which texts in a column of numbers become missing values."""
-    those = " and ".join(map(repr, tokens))
-    every = json.dumps([*null_tokens, *tokens], ensure_ascii=False)
-    means = "means" if len(tokens) == 1 else "mean"
-    return f"if {those} {means} that there is no value: --source 'null_tokens={every}'"
 
 
 def _parquet_dates(source: Source) -> dict[str, str]:

@@ -28,9 +28,8 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook, as_text, look_at_columns, sample_rows
-from penstock.pipelines.starter.entities import find_entities, together
 from penstock.pipelines.starter.options import StarterOptions
-from penstock.pipelines.starter.roles import Roles, find_roles, split_at
+from penstock.pipelines.starter.roles import Roles, find_roles, names_things, split_at
 
 _LABEL_FILES = (".csv", ".json", ".mat")
 _LOOKED_AT_IMAGES = 200
@@ -40,6 +39,8 @@ _MIN_SIDE, _MAX_SIDE = 8, 96
 _NO_NAN = {"non_finite": "null"}
 # With fewer present values, a split may get none, so the schema does not require the column.
 _MIN_PRESENT = 20
+# A column with fewer values, or more rows a value, holds codes (of shops, say) that splits share.
+_MIN_THINGS, _MOST_ROWS_A_THING = 20, 100
 _MAX_LIST = 2**31 - 1  # any maximum above 1 means a list of any length
 
 
@@ -107,12 +108,10 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
         raise UsageError("a table needs --target, the column to predict")
     if "schema_file" in options.source:
         raise UsageError("`schema_file`: the package gets a schema of its own; leave it out")
-    reading = from_plain(Table, {**_NO_NAN, **options.source})
-    source = open_source(data, reading)
-    table = sample_rows(source, reading.null_tokens)
+    source = open_source(data, from_plain(Table, {**_NO_NAN, **options.source}))
+    table = sample_rows(source)
     columns = look_at_columns(source, table)
-    entities = find_entities(table, columns)
-    roles = find_roles(columns, options, entities)
+    roles = find_roles(columns, options)
     at = next((split_at(column) for column in columns if column.name == options.time), None)
     splits = SplitOptions(partition_feature=options.group or options.time, split_at=at)
     return TableLook(
@@ -121,28 +120,28 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
         tuple(columns),
         roles,
         _evaluated(table, roles, splits),
-        tuple(_leaks(table, columns, roles, entities - set(options.targets), options)),
+        tuple(_leaks(table, columns, roles, options)),
         at,
     )
 
 
 def _leaks(
-    table: pa.Table,
-    columns: Sequence[ColumnLook],
-    roles: Roles,
-    entities: set[str],
-    options: StarterOptions,
+    table: pa.Table, columns: Sequence[ColumnLook], roles: Roles, options: StarterOptions
 ) -> Iterator[Leak]:
-    found = find_leaks(
-        {"": table},
-        options.targets,
-        left_out=[*roles.left_out, *([options.time] if options.time else [])],
-        group=options.group,
-    )
+    """Yields signs of leakage, one for each id whose rows may be in both splits."""
+    left_out = [*roles.left_out, *([options.time] if options.time else [])]
+    found = find_leaks({"": table}, options.targets, left_out=left_out, group=options.group)
     yield from found
-    if not options.time:
-        told = {leak.column for leak in found if leak.remedy == GROUP}
-        yield from together(columns, entities - told, options.group)
+    known = {options.group, *options.targets, *(leak.column for leak in found)}
+    for look in columns if options.time is None else ():
+        most = look.present // _MOST_ROWS_A_THING
+        if look.name not in known and names_things(look) and look.distinct > max(_MIN_THINGS, most):
+            yield Leak(
+                f"{look.name} has {look.distinct:,} values in {look.present:,} rows: rows with "
+                "equal ones belong together, but may stand in train and eval; group the split",
+                GROUP,
+                look.name,
+            )
 
 
 def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
-import numpy as np
-
 from penstock.components.errors import DataError, UsageError, nearest
-from penstock.components.gates.leakage import MAX_NUMBERED_CLASSES
+from penstock.components.gates.leakage import MAX_NUMBERED_CLASSES, is_id_name
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import features_by_column_name
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.starter.columns import ColumnLook, as_text, missing_tokens_remedy
+from penstock.pipelines.starter.columns import ColumnLook, as_text
 from penstock.pipelines.starter.options import StarterOptions
 
 # Most distinct texts of a target of classes.
@@ -25,8 +23,6 @@ _MAX_VOCABULARY = 1000
 # Categories with fewer rows share one id, because so few rows are mostly noise.
 _MIN_CATEGORY_ROWS = 5
 _MIN_ID_ROWS = 50
-_NUMBER_SIGNS = ",%$€£¥"
-_WRITTEN_NUMBER = re.compile(rf"[-+ $€£¥]*\d[\d.,' ]*[{_NUMBER_SIGNS} ]*")
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _LOOKED_AT_TEXTS = 1000
 # Texts without digits among numbers; more of them are categories, not signs of a missing value.
@@ -35,13 +31,17 @@ _MOST_TOKENS = 3
 _MIN_WORDS, _TEXT_BUCKETS = 3, 128
 _SORTED_DATE = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
 _EARLY_SHARE = 2 / 3
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0")
 _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
 # Ends of names of whole numbers that number the rows, if no two rows have the same.
 _NUMBERING = re.compile(r"(?i)(id|num|nr|no|number|seqn?|key|code|index|row)$")
-# Pairs of equal values that a quantity spread like the column would have; see `_is_numbering`.
+# Pairs of equal values that a quantity spread like the column would have; see `_numbers_rows`.
 _MIN_EXPECTED_PAIRS = 2
-_ROWS_PER_BIN = 10
+# A name of one thing that has rows; a plural counts things and is a quantity.
+_THING = re.compile(
+    r"(?i)(^|[_\W])(patient|subject|participant|person|customer|client|user|member|account|"
+    r"household|student|pupil|employee|driver|donor|animal|device|machine|sensor|vehicle|store|"
+    r"shop|session|case|site)([_\W]?(id|nr|no|num|number|key|code))?$"
+)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Roles:
     texts: dict[str, int] = field(default_factory=dict)
     # Reason by column that the model does not get.
     left_out: dict[str, str] = field(default_factory=dict)
-    # FLOAT columns with only whole numbers, which are read as INT.
+    # Targets whose classes are whole numbers, which are read as INT.
     whole: set[str] = field(default_factory=set)
 
     @property
@@ -80,47 +80,43 @@ class Roles:
             (self.numbers if role == "number" else self.booleans).append(look.name)
 
 
-def find_roles(
-    looks: Sequence[ColumnLook], options: StarterOptions, entities: Collection[str] = ()
-) -> Roles:
+def find_roles(looks: Sequence[ColumnLook], options: StarterOptions) -> Roles:
     """Decides the role of each column that has none in the options, by `_RULES`.
 
-    Args:
-        looks: Properties of the columns.
-        options: Roles that the user gave.
-        entities: Columns whose values name a thing with several rows, from `find_entities`.
+    Raises:
+        DataError: A target cannot be predicted, or no column is left to predict it from.
+        UsageError: An option names no column, or one that does not fit.
     """
     by_name = {look.name: look for look in looks}
-    roles, targets = Roles(), options.targets
     for name in options.columns:
         if name not in by_name:
             raise UsageError(f"no column {name!r}; {nearest(name, by_name)}")
     if options.group:
         _check_group(by_name[options.group])
-    for name in targets:
-        roles.targets.append(_target(by_name[name]))
-        if by_name[name].kind is FeatureKind.FLOAT and roles.targets[-1].classes:
-            roles.whole.add(name)
-    for look in looks:
-        if look.name in options.drop or options.roles.get(look.name) == "drop":
-            roles.left_out[look.name] = "dropped on request"
-        elif look.name == options.group:
-            roles.left_out[look.name] = "its rows stay in one split"
-        elif look.name == options.time:
-            roles.left_out[look.name] = "divides the rows by time"
-        elif look.name in options.roles:
-            _check_role(look, options.roles[look.name])
-            roles.add(look, options.roles[look.name])
-        elif look.name not in targets:
-            rule = next(r for r in _RULES if r.holds(look, look.name in entities))
-            if rule.role == "drop":
-                roles.left_out[look.name] = rule.reason(look)
-            else:
-                roles.add(look, rule.role)
+    roles = Roles([_target(by_name[name]) for name in options.targets])
+    roles.whole = {t.name for t in roles.targets if t.classes and not by_name[t.name].is_text}
+    stated: dict[str | None, str] = {
+        **dict.fromkeys(options.drop, "dropped on request"),
+        options.group: "its rows stay in one split",
+        options.time: "divides the rows by time",
+    }
+    for look in (look for look in looks if look.name not in options.targets):
+        role, reason = options.roles.get(look.name), stated.get(look.name, "dropped on request")
+        if look.name in stated:
+            role = "drop"
+        elif role is None:
+            rule = next(rule for rule in _RULES if rule.holds(look))
+            role, reason = rule.role, rule.reason(look)
+        else:
+            _check_role(look, role)
+        if role == "drop":
+            roles.left_out[look.name] = reason
+        else:
+            roles.add(look, role)
     features_by_column_name(roles.used)
     if not roles.used:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in roles.left_out.items())
-        raise DataError(f"no column to predict {', '.join(targets)} from ({reasons})")
+        raise DataError(f"no column to predict {', '.join(options.targets)} from ({reasons})")
     return roles
 
 
@@ -139,7 +135,7 @@ def split_at(look: ColumnLook) -> str:
         raise UsageError(f"{where}: has no value in {look.nulls:,} rows; fill it in")
     if look.is_list or look.distinct < 2:
         raise UsageError(f"{where}: must hold one time a row, and several in all")
-    if look.kind is FeatureKind.BYTES and not all(map(_SORTED_DATE.match, look.texts)):
+    if look.is_text and not all(map(_SORTED_DATE.match, look.texts)):
         raise UsageError(
             f"{where}: texts such as {look.texts[0]!r} are not in the order of time; write dates "
             "as 2024-12-31"
@@ -157,12 +153,11 @@ def _target(look: ColumnLook) -> Target:
         found = f"{look.texts[0]!r} in all rows" if look.texts else "no value in any row"
         raise DataError(f"{where}: {found}; expected at least two values")
     texts = [str(int(float(text))) for text in look.texts] if look.is_whole else look.texts
-    if look.distinct == 2 and (look.is_whole or look.kind is FeatureKind.BYTES):
+    if look.distinct == 2 and (look.is_whole or look.is_text):
         return Target(look.name, "binary", _positive_last(texts, look))
-    if look.kind is FeatureKind.BYTES:
-        for holds, reason in ((_has_number_signs, _signs), (_has_missing_tokens, _tokens)):
-            if holds(look):
-                raise DataError(f"{where}: {reason(look)}")
+    if look.is_text:
+        if _tokens(look):
+            raise DataError(f"{where}: {_told_tokens(look)}")
         if look.distinct > min(_MAX_TEXT_CLASSES, look.rows // 2):
             raise DataError(
                 f"{where}: {look.distinct} different texts in {look.rows} rows are no classes"
@@ -186,22 +181,24 @@ def _positive_last(texts: Sequence[str], look: ColumnLook) -> tuple[str, str]:
 
 
 def _check_role(look: ColumnLook, role: str) -> None:
-    where, is_text = f"role of {look.name!r}", look.kind is FeatureKind.BYTES
+    where = f"role of {look.name!r}"
+    if role == "drop":
+        return
     if look.is_list or not look.present:
         raise UsageError(f"{where}: holds {'lists' if look.is_list else 'no values'}; drop it")
     if role == "date" and look.date_format is None:
         raise UsageError(f"{where}: no dates such as 2024-12-31 or 31.12.2024")
-    if role == "number" and is_text:
+    if role == "number" and look.is_text:
         raise UsageError(f"{where}: holds texts such as {look.texts[0]!r}, no numbers")
-    if role == "text" and not is_text:
+    if role == "text" and not look.is_text:
         raise UsageError(f"{where}: holds numbers, no texts")
 
 
 class _Rule(NamedTuple):
-    """The role of a column of which `holds(look, is_entity)`; columns get the first that holds."""
+    """The role of a column for which `holds`; a column gets the first that holds."""
 
     role: str
-    holds: Callable[[ColumnLook, bool], bool]
+    holds: Callable[[ColumnLook], bool]
     reason: Callable[[ColumnLook], str] = str
 
 
@@ -209,20 +206,8 @@ def _different(look: ColumnLook) -> str:
     return f"{look.distinct:,} different values in {look.present:,} rows"
 
 
-def _signs(look: ColumnLook) -> str:
-    return f"numbers that are not read, as {look.texts[0]!r}; write them as 1234.5"
-
-
-def _tokens(look: ColumnLook) -> str:
-    return f"numbers and other texts; {missing_tokens_remedy(_no_numbers(look))}"
-
-
 def _same(look: ColumnLook) -> str:
     return f"{look.texts[0][:30]!r} in all rows" + (" that have a value" if look.nulls else "")
-
-
-def _is_text(look: ColumnLook) -> bool:
-    return look.kind is FeatureKind.BYTES
 
 
 def _is_mostly_distinct(look: ColumnLook) -> bool:
@@ -234,82 +219,68 @@ def _frequent(look: ColumnLook) -> int:
     return sum(count >= least for _, count in look.counts)
 
 
-def _has_number_signs(look: ColumnLook) -> bool:
-    """Returns whether the texts are numbers with a sign that is not read, such as $5 or 1,5."""
-    texts = look.texts[:_LOOKED_AT_TEXTS] if _is_text(look) else []
-    has_sign = any(sign in text for text in texts for sign in _NUMBER_SIGNS)
-    return has_sign and all(map(_WRITTEN_NUMBER.fullmatch, texts))
+def _tokens(look: ColumnLook) -> list[str]:
+    """Returns a few texts without a digit, such as `.`, if all others are numbers."""
+    texts = look.texts[:_LOOKED_AT_TEXTS] if look.is_text else []
+    others = [text for text in texts if not _NUMBER.fullmatch(text)]
+    are_few = len(others) <= min(_MOST_TOKENS, 0.1 * look.distinct)
+    return others if are_few and not re.search(r"\d", "".join(others)) else []
 
 
-def _no_numbers(look: ColumnLook) -> list[str]:
-    return [text for text in look.texts[:_LOOKED_AT_TEXTS] if not _NUMBER.fullmatch(text)]
-
-
-def _has_missing_tokens(look: ColumnLook) -> bool:
-    """Returns whether the texts are numbers, but for a few without a digit, such as `.`."""
-    others = _no_numbers(look) if _is_text(look) else []
-    numbers = look.distinct - len(others)
+def _told_tokens(look: ColumnLook) -> str:
     return (
-        0 < len(others) <= _MOST_TOKENS < numbers
-        and len(others) <= 0.1 * look.distinct
-        and not any(character.isdigit() for text in others for character in text)
+        f"numbers and other texts ({', '.join(map(repr, _tokens(look)))}); if these mean that "
+        "there is no value, name them by --source null_tokens=..."
     )
 
 
 def _is_free_text(look: ColumnLook) -> bool:
-    texts = look.texts[:_LOOKED_AT_TEXTS] if _is_text(look) else []
+    texts = look.texts[:_LOOKED_AT_TEXTS] if look.is_text else []
     words = sum(len(text.split()) for text in texts)
     return _is_mostly_distinct(look) and words >= _MIN_WORDS * max(1, len(texts))
 
 
-def _is_numbering(look: ColumnLook) -> bool:
+def _is_id(look: ColumnLook) -> bool:
+    if look.is_text and _is_mostly_distinct(look):
+        return True
+    is_repeated = look.present < _MIN_CATEGORY_ROWS * look.distinct and names_things(look)
+    return is_repeated or _numbers_rows(look)
+
+
+def names_things(look: ColumnLook) -> bool:
+    """Returns whether values that repeat are names of things, such as patients, no quantities."""
+    repeats = not look.is_list and 2 < look.distinct < look.present
+    is_code = repeats and (look.is_text or look.is_whole)
+    return is_code and (is_id_name(look.name) or bool(_THING.search(look.name)))
+
+
+def _numbers_rows(look: ColumnLook) -> bool:
     """Returns whether whole numbers, of which no two are equal, number the rows.
 
     They do if their name says so, or if a quantity that is spread like them would have equal
-    values: of c values in a bin of w whole numbers, about c (c - 1) / 2w pairs are equal.
+    values: of n values among w whole numbers, about n (n - 1) / 2w pairs are equal.
     """
     if not look.is_whole or not look.distinct == look.present >= _MIN_ID_ROWS:
         return False
-    values = np.array([float(value) for value, _ in look.counts])  # type: ignore[arg-type]
-    counts, edges = np.histogram(values, max(1, len(values) // _ROWS_PER_BIN))
-    pairs = (counts * (counts - 1) / (2 * np.maximum(np.diff(edges), 1))).sum()
-    return bool(pairs >= _MIN_EXPECTED_PAIRS or _NUMBERING.search(look.name))
-
-
-def _has_few_rows_a_value(look: ColumnLook) -> bool:
-    return look.present < _MIN_CATEGORY_ROWS * look.distinct
+    values = [float(value) for value, _ in look.counts]  # type: ignore[arg-type]
+    pairs = len(values) * (len(values) - 1) / 2 / (max(values) - min(values))
+    return pairs >= _MIN_EXPECTED_PAIRS or bool(_NUMBERING.search(look.name))
 
 
 _RULES = (
-    _Rule("drop", lambda c, _: c.is_list, lambda c: "several values a row"),
-    _Rule("drop", lambda c, _: not c.present, lambda c: "no value in any row"),
-    _Rule("drop", lambda c, _: c.distinct == 1, _same),
-    _Rule("date", lambda c, _: c.date_format is not None),
-    _Rule("text", lambda c, _: _is_free_text(c)),
-    _Rule("drop", lambda c, _: _has_number_signs(c), _signs),
-    _Rule("drop", lambda c, _: _has_missing_tokens(c), _tokens),
+    _Rule("drop", lambda look: look.is_list, lambda look: "several values a row"),
+    _Rule("drop", lambda look: not look.present, lambda look: "no value in any row"),
+    _Rule("drop", lambda look: look.distinct == 1, _same),
+    _Rule("date", lambda look: look.date_format is not None),
+    _Rule("text", _is_free_text),
+    _Rule("drop", lambda look: bool(_tokens(look)), _told_tokens),
+    _Rule("drop", _is_id, lambda look: f"looks like an id: {_different(look)}"),
     _Rule(
         "drop",
-        lambda c, _: _is_text(c) and _is_mostly_distinct(c),
-        lambda c: f"looks like an id or free text: {_different(c)}",
+        lambda look: look.is_text and not _frequent(look),
+        lambda look: f"every value is rare: {_different(look)}",
     ),
-    _Rule(
-        "drop",
-        lambda c, _: c.kind is FeatureKind.INT and bool(_PANDAS_INDEX.fullmatch(c.name)),
-        lambda c: "the index that pandas gave the rows",
-    ),
-    _Rule("drop", lambda c, _: _is_numbering(c), lambda c: f"looks like an id: {_different(c)}"),
-    _Rule(
-        "drop",
-        lambda c, is_entity: is_entity and _has_few_rows_a_value(c),
-        lambda c: f"looks like an id that repeats: {_different(c)}",
-    ),
-    _Rule(
-        "drop",
-        lambda c, _: _is_text(c) and not _frequent(c),
-        lambda c: f"every value is rare: {_different(c)}",
-    ),
-    _Rule("boolean", lambda c, _: c.is_boolean),
-    _Rule("category", lambda c, is_entity: is_entity or _is_text(c)),
-    _Rule("number", lambda c, _: True),
+    _Rule("boolean", lambda look: look.is_boolean),
+    _Rule("category", lambda look: look.is_text or names_things(look)),
+    _Rule("number", lambda look: True),
 )

@@ -1,7 +1,5 @@
 """Tables in, what each column is for out."""
 
-import json
-
 import pytest
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -69,7 +67,6 @@ def test_roles_follow_from_the_values(tmp_path):
         place=lambda i: "here" if i < 90 else f"there{i}",
         country=lambda i: "NL",
         empty=lambda i: "",
-        price=lambda i: f"${i}.50",
         heat=lambda i: i / 7 if i % 5 else "NaN",
         **{"Unnamed: 0": lambda i: 7 * i % 100},
     )
@@ -78,12 +75,11 @@ def test_roles_follow_from_the_values(tmp_path):
     assert found.dates == {"since": "ymd", "paid": "dmy", "sold": "mdy"}
     assert found.categories == {"plan": 3, "place": 1}
     assert found.left_out == {
-        "customer_id": "looks like an id or free text: 100 different values in 100 rows",
+        "customer_id": "looks like an id: 100 different values in 100 rows",
         "row": "looks like an id: 100 different values in 100 rows",
         "country": "'NL' in all rows",
         "empty": "no value in any row",
-        "price": "numbers that are not read, as '$0.50'; write them as 1234.5",
-        "Unnamed: 0": "the index that pandas gave the rows",
+        "Unnamed: 0": "looks like an id: 100 different values in 100 rows",
     }
 
 
@@ -91,11 +87,6 @@ def test_roles_follow_from_the_values(tmp_path):
     ("columns", "error", "message"),
     [
         ({"z": lambda i: i}, UsageError, "no column 'y'; choices: x, z"),
-        (
-            {"y": lambda i: f"{i}.5 €"},
-            DataError,
-            "target 'y': numbers that are not read, as '0.5 €'",
-        ),
         ({"y": lambda i: "a"}, DataError, "target 'y': 'a' in all rows; expected at least two"),
         (
             {"y": lambda i: f"t{i}"},
@@ -168,9 +159,7 @@ def test_ids_that_repeat_are_codes_or_left_out(tmp_path):
     found = roles(
         tmp_path, y=lambda i: i % 2, patient_id=lambda i: 7000 + i % 60, store_id=lambda i: i % 5
     )
-    assert found.left_out == {
-        "patient_id": "looks like an id that repeats: 60 different values in 100 rows"
-    }
+    assert found.left_out == {"patient_id": "looks like an id: 60 different values in 100 rows"}
     assert found.categories == {"store_id": 5}
 
 
@@ -199,21 +188,10 @@ def look_at_rows_of_things(tmp_path, options=None, **columns):
     return look_at(data, options or StarterOptions(targets=("y",)))
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"patient": lambda i: i * 7 % 40},
-        {"k": lambda i: i * 7 % 40, "sex": lambda i: "mf"[i * 7 % 40 * 13 % 3 % 2]},
-        {"k": lambda i: f"{i * 7 % 40}.0", "born": lambda i: 1950 + i * 7 % 40 * 11 % 17},
-    ],
-)
-def test_rows_that_belong_together_are_told(tmp_path, columns):
-    look = look_at_rows_of_things(tmp_path, **columns)
-    name = next(iter(columns))
-    assert look.roles.left_out == {
-        name: "looks like an id that repeats: 40 different values in 100 rows"
-    }
-    [leak] = [leak for leak in look.leaks if leak.column == name]
+def test_rows_that_belong_together_are_told(tmp_path):
+    look = look_at_rows_of_things(tmp_path, patient=lambda i: i * 7 % 40)
+    assert look.roles.left_out == {"patient": "looks like an id: 40 different values in 100 rows"}
+    [leak] = [leak for leak in look.leaks if leak.column == "patient"]
     assert (leak.remedy, "40 values in 100 rows" in leak.text) == ("group", True)
 
 
@@ -221,8 +199,6 @@ def test_rows_that_belong_together_are_told(tmp_path, columns):
     "columns",
     [
         {"age": lambda i: i * 7 % 40},
-        {"age": lambda i: i * 7 % 40, "stage": lambda i: "abcd"[i * 7 % 40 // 10]},  # by its size
-        {"kg": lambda i: i * 7 % 40, "lb": lambda i: i * 7 % 40 * 2.2},
         {"patients": lambda i: i * 7 % 40},
     ],
 )
@@ -232,25 +208,9 @@ def test_quantities_that_repeat_are_no_things(tmp_path, columns):
     assert [leak for leak in look.leaks if leak.remedy == "group"] == []
 
 
-@pytest.mark.parametrize(
-    ("columns", "tokens"),
-    [
-        ({"age": lambda i: i % 50 if i % 9 else "."}, "'.' means"),
-        ({"age": lambda i: i / 3 if i % 9 else "-" if i % 2 else "unknown"}, "'-' and 'unknown'"),
-    ],
-)
-def test_texts_for_missing_numbers_are_told_with_the_option(tmp_path, columns, tokens):
-    with pytest.raises(DataError, match=r"a run would stop here, too; if .*--source") as caught:
-        roles(tmp_path, y=lambda i: i % 2, **columns)
-    option = str(caught.value).partition("null_tokens=")[2].rstrip("'")
-    data = table(tmp_path, x=lambda i: i % 7, y=lambda i: i % 2, **columns)
-    options = StarterOptions(targets=("y",), source={"null_tokens": json.loads(option)})
-    assert look_at(data, options).roles.numbers == ["x", "age"]
-
-
 def test_mostly_missing_numbers_are_told_with_the_option(tmp_path):
     found = roles(tmp_path, y=lambda i: i % 2, dose=lambda i: "." if i % 3 else i / 4)
-    assert found.left_out["dose"].startswith("numbers and other texts; if '.' means that there is")
+    assert found.left_out["dose"].startswith("numbers and other texts ('.'); if")
 
 
 def test_time_divides_the_rows_where_a_third_is_left(tmp_path):
@@ -271,15 +231,11 @@ def test_time_that_does_not_sort_as_text_is_refused(tmp_path):
         look_at(data, StarterOptions(targets=("y",), time="day"))
 
 
-def test_free_texts_are_features_and_written_numbers_are_told(tmp_path):
+def test_free_texts_are_features(tmp_path):
     words = ("red", "old", "small", "car", "house", "tree", "quickly")
     found = roles(
         tmp_path,
         y=lambda i: i % 2,
-        price=lambda i: f'"1.{i:03d},{i % 90}"',
         note=lambda i: " ".join(words[(i * k + k) % 7] for k in range(1, 5)) + f" {i}",
     )
     assert list(found.texts) == ["note"]
-    assert found.left_out == {
-        "price": "numbers that are not read, as '1.000,0'; write them as 1234.5"
-    }

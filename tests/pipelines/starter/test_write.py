@@ -50,7 +50,7 @@ def test_init_table_writes_a_package_with_a_valid_config(tmp_path, csv, capsys):
     assert sum(len(path.read_text().splitlines()) for path in package.glob("*.py")) < 240
     told = capsys.readouterr().out
     assert "target      left: 2 classes (no, yes)" in told
-    assert "left out    id: looks like an id or free text: 300 different values in 300 rows" in told
+    assert "left out    id: looks like an id: 300 different values in 300 rows" in told
     assert f"next        cd {tmp_path / 'My-Churn'} && penstock run" in told
     code = """
 import json
