@@ -31,7 +31,7 @@ from penstock.components.gates.served_model import check_served
 from penstock.components.tfrecord.checked import check_folder
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 from penstock.pipelines.runs.attempts import note_failure
-from penstock.pipelines.runs.row_check import run_and_hold_rows, states_rows
+from penstock.pipelines.runs.row_check import run_and_hold_rows
 
 logger = logging.getLogger(__name__)
 
@@ -147,9 +147,6 @@ def _artifact(artifact_type: type[types.Artifact], proto: Any) -> types.Artifact
 
 
 def _are_whole(outputs: _Artifacts) -> bool:
-    if not all(states_rows(artifact) for several in outputs.values() for artifact in several):
-        logger.info("not taken from the cache: made by a version that counted no rows")
-        return False
     try:
         _check_examples(outputs)
         for artifact in _of_type(outputs, "PushedModel"):

@@ -6,19 +6,22 @@ process list holds them.
 
 import fcntl
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import parse_qsl, urlsplit
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.terminal.failures import brief
 
 _MAGIC = b"SQLite format 3\0"
 _TABLES = {"Context", "Execution"}
+_ADDRESS = re.compile(
+    r"mysql://(\[[^]]+\]|[^]\[/:@?#]+)(?::(\d+))?/([^/?#]+)(?:\?tls=([^&#]*[^&#\s]))?"
+)
 MYSQL_USER = "PENSTOCK_MYSQL_USER"
 MYSQL_PASSWORD = "PENSTOCK_MYSQL_PASSWORD"
 
@@ -124,24 +127,15 @@ def store_of(text: str) -> MetadataStore:
     """Returns the store of a file or of an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`."""
     if not is_address(text):
         return SqliteStore(text)
-    if "@" in text.partition("?")[0]:
-        raise UsageError(f"{MYSQL_USER} and {MYSQL_PASSWORD} log in, leave them out of the address")
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname or "", parts.port
-    except ValueError as error:
-        raise UsageError(
-            f"no address mysql://HOST[:PORT]/DATABASE: {error}; an IPv6 host stands in brackets"
-        ) from error
-    port = MySqlStore.port if port is None else port
-    store = MySqlStore(host, port, parts.path.removeprefix("/"))
-    if not parts.query and not parts.fragment:
-        return store
     # Unknown options are an error: a misspelt `tls` would leave the connection unencrypted.
-    match parse_qsl(parts.query, keep_blank_values=True):
-        case [("tls", folder)] if folder.strip() and not parts.fragment:
-            return replace(store, tls=folder)
-    raise UsageError(f"{store}: only one ?tls=FOLDER may follow, the folder with its ca.crt")
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            "expected mysql://HOST[:PORT]/DATABASE, an IPv6 host in brackets, and ?tls=FOLDER with "
+            f"its ca.crt to encrypt; {MYSQL_USER} and {MYSQL_PASSWORD} log in"
+        )
+    host, port, database, tls = match.groups()
+    return MySqlStore(host.strip("[]"), int(port or MySqlStore.port), database, tls)
 
 
 def is_address(text: str) -> bool:

@@ -6,7 +6,7 @@ pruned run is still listed with its nodes and result.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,28 +34,23 @@ class PrunePlan:
 
 
 def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan:
-    """Finds artifacts that the newest runs and the newest blessed model of a pipeline do not need.
+    """Finds artifacts that the kept runs of each pipeline do not need.
 
-    Keeps, for each pipeline, inputs and outputs of its newest `keep` runs and of active runs
-    (unless these are known to be `interrupted`), all artifacts that those were made from, and the
-    statistics of the blessed model's run. Never removes files that a user imported, or models in a
-    serving folder.
+    These are its newest `keep` runs, active runs (unless they are known to be `interrupted`) and
+    the newest run that blessed a model; all artifacts that theirs were made from stay. Never
+    removes files that a user imported, or models in a serving folder.
     """
     runs = list(all_runs(store))
     kept = _kept(runs, keep, interrupted)
-    needed = _with_origins(_roots(runs, kept), runs)
+    needed = _with_origins(kept, runs)
     gone: dict[int, mlmd.Artifact] = {}
     leftovers: list[str] = []
     losing: list[str] = []
     for run in (run for run in runs if run not in kept):
-        found = [
-            artifact
-            for node in run.nodes
-            for artifact in node.outputs
-            if artifact.id not in needed | gone.keys() and _is_own(artifact, node)
-        ]
+        own = [artifact for node in run.nodes for artifact in _own(node)]
+        found = {one.id: one for one in own if one.id not in needed | gone.keys()}
         left = list(_leftovers(run, runs))
-        gone.update((artifact.id, artifact) for artifact in found)
+        gone |= found
         leftovers += left
         if found or left:
             losing.append(run.run_id)
@@ -83,13 +78,7 @@ def prune(store: Any, plan: PrunePlan) -> None:
 
 def new_artifacts(run: RunRecord) -> list[mlmd.Artifact]:
     """Returns the artifacts that a run made itself and that still exist."""
-    return [
-        artifact
-        for node in run.nodes
-        if node.state == "done"
-        for artifact in node.outputs
-        if _is_own(artifact, node)
-    ]
+    return [artifact for node in run.nodes if node.state == "done" for artifact in _own(node)]
 
 
 def folder_bytes(folder: str) -> int:
@@ -102,38 +91,27 @@ def folder_bytes(folder: str) -> int:
 
 def _kept(runs: Sequence[RunRecord], keep: int, interrupted: bool) -> list[RunRecord]:
     kept: list[RunRecord] = []
+    with_blessing: set[str] = set()
     for run in runs:
         newer = sum(other.pipeline == run.pipeline for other in kept)
-        under_way = not interrupted and any(node.state == "running" for node in run.nodes)
-        if newer < keep or under_way:
+        is_active = not interrupted and any(node.state == "running" for node in run.nodes)
+        # The gate of the next run measures drift from the statistics of this run.
+        blesses = is_set(run.artifact("ModelBlessing"), "blessed")
+        if newer < keep or is_active or (blesses and run.pipeline not in with_blessing):
             kept.append(run)
+        if blesses:
+            with_blessing.add(run.pipeline)
     return kept
 
 
-def _roots(runs: Sequence[RunRecord], kept: Sequence[RunRecord]) -> Iterator[int]:
-    seen: set[str] = set()
-    for run in runs:
-        is_kept = run in kept
-        for node in run.nodes:
-            blessings = [a for a in node.outputs if a.type == "ModelBlessing"]
-            blesses = any(is_set(artifact, "blessed") for artifact in blessings)
-            is_newest_blessed = blesses and run.pipeline not in seen
-            if is_newest_blessed:
-                seen.add(run.pipeline)
-                # The gate of the next run measures drift from these statistics.
-                given = (artifact for other in run.nodes for artifact in other.outputs)
-                yield from (a.id for a in given if a.type == "ExampleStatistics")
-            if is_kept or is_newest_blessed:
-                yield from (artifact.id for artifact in (*node.inputs, *node.outputs))
-
-
-def _with_origins(roots: Iterable[int], runs: Sequence[RunRecord]) -> set[int]:
+def _with_origins(kept: Sequence[RunRecord], runs: Sequence[RunRecord]) -> set[int]:
+    """Returns the ids of all artifacts of the kept runs and of those that they were made from."""
     made_from: dict[int, set[int]] = {}
     for node in (node for run in runs for node in run.nodes):
         for artifact in node.outputs:
             made_from.setdefault(artifact.id, set()).update(a.id for a in node.inputs)
     found: set[int] = set()
-    waiting = set(roots)
+    waiting = {a.id for run in kept for node in run.nodes for a in (*node.inputs, *node.outputs)}
     while waiting:
         artifact_id = waiting.pop()
         found.add(artifact_id)
@@ -141,29 +119,24 @@ def _with_origins(roots: Iterable[int], runs: Sequence[RunRecord]) -> set[int]:
     return found
 
 
-def _is_own(artifact: mlmd.Artifact, node: NodeRun) -> bool:
-    """Returns whether the folder exists and TFX made it, as `ROOT/NODE/KEY/EXECUTION`."""
-    parts = artifact.uri.rstrip("/").split("/")
-    own = len(parts) > 3 and parts[-3] == node.node and parts[-1].isdecimal()
-    return own and artifact.state in _PRESENT
+def _own(node: NodeRun) -> list[mlmd.Artifact]:
+    """Returns outputs whose folder exists and was made by TFX, as `ROOT/NODE/KEY/EXECUTION`."""
+    parts = [(artifact, artifact.uri.rstrip("/").split("/")) for artifact in node.outputs]
+    return [
+        artifact
+        for artifact, (*_, name, _, execution) in (p for p in parts if len(p[1]) > 3)
+        if name == node.node and execution.isdecimal() and artifact.state in _PRESENT
+    ]
 
 
 def _leftovers(run: RunRecord, runs: Sequence[RunRecord]) -> Iterator[str]:
-    roots = {
-        artifact.uri.rstrip("/").rsplit("/", 3)[0]
-        for other in runs
-        if other.pipeline == run.pipeline
-        for node in other.nodes
-        for artifact in node.outputs
-        if _is_own(artifact, node)
-    }
-    fileio = _fileio()
+    nodes = (node for other in runs if other.pipeline == run.pipeline for node in other.nodes)
+    roots = {one.uri.rstrip("/").rsplit("/", 3)[0] for node in nodes for one in _own(node)}
     for node in run.nodes:
         if node.state in ("failed", "running", "cancelled"):
             for root in sorted(roots):
-                folder = f"{root}/{node.node}"
-                yield from fileio.glob(f"{folder}/*/{node.execution_id}")
-                yield from fileio.glob(f"{folder}/.system/*/{node.execution_id}")
+                for below in ("*", ".system/*"):
+                    yield from _fileio().glob(f"{root}/{node.node}/{below}/{node.execution_id}")
 
 
 def _fileio() -> Any:

@@ -10,15 +10,14 @@ too.
 
 import hashlib
 import json
-import math
 import os
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
-from tfx import types
 from tfx.dsl.io import fileio
 
 from penstock.components.errors import DataError
@@ -75,128 +74,104 @@ def hold_rows(info: Any, output: Any) -> None:
     publishes.
     """
     types_of = {key: made[0].type_name for key, made in info.output_dict.items() if made}
-    counted = {key: name for key, name in types_of.items() if name in _COUNTS}
-    if not counted:
-        return
-    given = [a for several in info.input_dict.values() for a in several if _has_rows(a)]
-    read = _added([_example_rows(artifact.uri) for artifact in given])
-    for key, type_name in counted.items():
-        skeleton = info.output_dict[key]
+    counted = {key: _COUNTS[name] for key, name in types_of.items() if name in _COUNTS}
+    given = [a for several in info.input_dict.values() for a in several if a.type_name == _EXAMPLES]
+    read = _added(_example_rows(artifact.uri) for artifact in given) if counted else {}
+    for key, count in counted.items():
         changed = output.output_artifacts[key].artifacts if key in output.output_artifacts else ()
-        artifacts = list(changed) or [artifact.mlmd_artifact for artifact in skeleton]
-        if type_name == _EXAMPLES:
+        artifacts = list(changed) or [artifact.mlmd_artifact for artifact in info.output_dict[key]]
+        if types_of[key] == _EXAMPLES:
             for artifact in artifacts:
                 _give_manifest(artifact)
-        count, scope, uncounted = _COUNTS[type_name]
-        written = _added([count(artifact.uri) for artifact in artifacts])
-        expected = scope(read, info.exec_properties) if given else {}
-        if written or (type_name == _GRAPH and len(counted) > 1):
-            rows = _compared(expected, written, _Reasons(info.exec_properties, artifacts))
+        written = _added(count.rows(artifact.uri) for artifact in artifacts)
+        expected = count.expected(read, info.exec_properties) if given else {}
+        if written or (types_of[key] == _GRAPH and len(counted) > 1):
+            rows = _compared(expected, written, info.exec_properties, artifacts)
         else:
-            rows = NodeRows(expected, {}, dict.fromkeys(expected, f"not counted: {uncounted}"))
+            rows = NodeRows(expected, {}, dict.fromkeys(expected, f"not counted: {count.if_none}"))
         for artifact in artifacts:
             artifact.custom_properties[ROWS_PROPERTY].string_value = json.dumps(asdict(rows))
 
 
-def states_rows(artifact: types.Artifact) -> bool:
-    """Returns False for an artifact of a type with rows whose row counts are not stored."""
-    return artifact.type_name not in _COUNTS or artifact.has_custom_property(ROWS_PROPERTY)
-
-
-def _has_rows(artifact: types.Artifact) -> bool:
-    return artifact.type_name == _EXAMPLES
-
-
-def _added(counts: Sequence[ByName]) -> dict[str, int]:
-    total: dict[str, int] = {}
+def _added(counts: Iterable[ByName]) -> dict[str, int]:
+    total: Counter[str] = Counter()
     for count in counts:
-        for split, rows in count.items():
-            total[split] = total.get(split, 0) + rows
-    return total
+        total.update(count)
+    return dict(total)
 
 
-def _compared(read: ByName, written: ByName, reasons: "_Reasons") -> NodeRows:
+def _compared(
+    read: ByName, written: ByName, options: Mapping[str, Any], artifacts: Sequence[Any]
+) -> NodeRows:
     if not read or not written:
         return NodeRows(read, written)
     if len(read) == len(written) == 1:  # the count of an evaluation names no split
         written = dict(zip(read, written.values(), strict=True))
-    found = {}
-    for split, rows in read.items():
-        made = written.get(split, 0)
-        if made == rows:
-            continue
-        found[split] = reasons.of(split, rows, made)
-        if not found[split]:
-            raise DataError(
-                f"split {split!r}: {made:,} rows came out of {rows:,} that went "
-                "in, and nothing says why; run it again. If the node leaves rows out on purpose, "
-                f"set the custom property {REASON_NAME!r} of its output, or of its custom_config, "
-                "to the reason"
-            )
-    return NodeRows(read, written, found)
-
-
-class _Reasons:
-    """Reasons in a node's options and outputs why it wrote other rows than it read."""
-
-    def __init__(self, options: Mapping[str, Any], artifacts: Sequence[Any]) -> None:
-        self._options = options
-        self._artifacts = artifacts
-
-    def of(self, split: str, read: int, written: int) -> str:
-        """Returns why the rows of a split differ; empty if nothing gives a reason."""
-        stated = [a.custom_properties[REASON_NAME].string_value for a in self._artifacts
-                  if REASON_NAME in a.custom_properties]  # fmt: skip
-        stated.append(str(self._mapping("custom_config").get(REASON_NAME, "")))
-        if any(stated):
-            return next(filter(None, stated))
-        if split in self._json("exclude_splits"):
-            return "excluded"
-        rate = self._mapping("sample_rate_by_split").get(
-            split, self._mapping("stats_options_json").get("_sample_rate")
+    different = [split for split, rows in read.items() if written.get(split, 0) != rows]
+    reasons = {split: _reason(split, options, artifacts) for split in different}
+    for split in (split for split, reason in reasons.items() if not reason):
+        raise DataError(
+            f"split {split!r}: {written.get(split, 0):,} rows came out of {read[split]:,} that "
+            "went in, and nothing says why; run it again. If the node leaves rows out on purpose, "
+            f"set the custom property {REASON_NAME!r} of its output, or of its custom_config, "
+            "to the reason"
         )
-        if rate is not None and rate < 1 and _may_be_sample(read, written, rate):
-            return f"a sample of {rate:g}"
-        transformed = self._mapping("splits_config").get("transform")
-        packed = self._mapping("options").get("splits")
-        inferred = self._mapping("data_spec").get("example_splits")
-        if any(known and split not in known for known in (transformed, packed, inferred)):
-            return "not asked for"
-        return ""
-
-    def _mapping(self, name: str) -> Mapping[str, Any]:
-        value = self._json(name)
-        return value if isinstance(value, Mapping) else {}
-
-    def _json(self, name: str) -> Any:
-        try:
-            return json.loads(self._options.get(name) or "{}") or {}
-        except (TypeError, ValueError):
-            return {}
+    return NodeRows(read, written, reasons)
 
 
-def _may_be_sample(read: int, written: int, rate: float) -> bool:
-    """Returns whether `written` may be a sample of `read`.
+def _reason(split: str, options: Mapping[str, Any], artifacts: Sequence[Any]) -> str:
+    """Returns why a node wrote other rows than it read; empty if nothing gives a reason."""
+    stated = [one.custom_properties[REASON_NAME].string_value for one in artifacts
+              if REASON_NAME in one.custom_properties]  # fmt: skip
+    stated.append(_option(options, "custom_config", REASON_NAME))
+    if any(stated):
+        return str(next(filter(None, stated)))
+    if split in (_json(options, "exclude_splits") or ()):
+        return "excluded"
+    rates = (
+        _option(options, "sample_rate_by_split", split),
+        _option(options, "stats_options_json", "_sample_rate"),
+    )
+    for rate in (rate for rate in rates if rate is not None and rate < 1):
+        return f"a sample of {rate:g}"
+    asked = ("splits_config", "transform"), ("options", "splits"), ("data_spec", "example_splits")
+    known = (_option(options, *place) for place in asked)
+    return "not asked for" if any(some and split not in some for some in known) else ""
 
-    TFDV samples whole batches, so the count may be six standard deviations away.
+
+def _option(options: Mapping[str, Any], name: str, key: str) -> Any:
+    value = _json(options, name)
+    return value.get(key) if isinstance(value, Mapping) else None
+
+
+def _json(options: Mapping[str, Any], name: str) -> Any:
+    try:
+        return json.loads(options.get(name) or "null")
+    except (TypeError, ValueError):
+        return None
+
+
+class _Count(NamedTuple):
+    """How the rows of an artifact type are counted: `rows` by split, of the artifact at a URI.
+
+    Args:
+        if_none: Reason in the ledger if the rows cannot be counted.
+        option: Option with the splits that the node reads; empty if it reads all.
+        split: The only split that it reads without this option.
     """
-    spread = 6 * math.sqrt(rate * (1 - rate) * read * _SAMPLED_AT_ONCE) + _SAMPLED_AT_ONCE
-    return written <= read and abs(written - rate * read) <= spread
 
+    rows: Callable[[str], dict[str, int]]
+    if_none: str
+    option: str = ""
+    split: str = ""
 
-def _splits_of(option: str, default: str) -> Callable[[ByName, Mapping[str, Any]], dict[str, int]]:
-
-    def scope(read: ByName, options: Mapping[str, Any]) -> dict[str, int]:
-        named = json.loads(options.get(option) or "null") or [default]
-        splits = named.get("splits", [default]) if isinstance(named, dict) else named
+    def expected(self, read: ByName, options: Mapping[str, Any]) -> ByName:
+        """Returns the rows that the output should have."""
+        if not self.option:
+            return read
+        named = _json(options, self.option) or [self.split]
+        splits = named.get("splits", [self.split]) if isinstance(named, dict) else named
         return {"+".join(splits): sum(read.get(split, 0) for split in splits)}
-
-    return scope
-
-
-def _all_of(read: ByName, options: Mapping[str, Any]) -> ByName:
-    del options
-    return read
 
 
 def _example_rows(uri: str) -> dict[str, int]:
@@ -235,24 +210,22 @@ def _evaluated_rows(uri: str) -> dict[str, int]:
     return {} if rows is None else {"": rows}
 
 
-_EXAMPLES = "Examples"
-_SAMPLED_AT_ONCE = 1000  # most rows of a batch, in TFX and in `BatchStatisticsGen`
-_GRAPH = "TransformGraph"
-# By artifact type: function that counts its rows, function that returns the expected rows, and the
-# reason in the ledger if the rows cannot be counted.
-_COUNTS: dict[str, tuple[Callable[[str], dict[str, int]], Callable[..., ByName], str]] = {
-    _EXAMPLES: (_example_rows, _all_of, "its files are Parquet"),
-    "ExampleStatistics": (_statistics_rows, _all_of, "its statistics are in shards"),
-    _GRAPH: (lambda uri: {}, _all_of, "it wrote no rows"),
-    "ModelRun": (
+_EXAMPLES, _GRAPH = "Examples", "TransformGraph"
+_COUNTS = {
+    _EXAMPLES: _Count(_example_rows, "its files are Parquet"),
+    "ExampleStatistics": _Count(_statistics_rows, "its statistics are in shards"),
+    _GRAPH: _Count(lambda uri: {}, "it wrote no rows"),
+    "ModelRun": _Count(
         _pass_rows,
-        _splits_of("train_args", "train"),
         "its loop is not `train`'s, which records the rows of a pass",
+        "train_args",
+        "train",
     ),
-    "ModelEvaluation": (
+    "ModelEvaluation": _Count(
         _evaluated_rows,
-        _splits_of("example_splits", "eval"),
         "it has no unweighted example count of all rows",
+        "example_splits",
+        "eval",
     ),
 }
 

@@ -9,7 +9,6 @@ from penstock.pipelines.runs.run_note import config_of, read_note
 from penstock.pipelines.runs.run_record import RunRecord, all_runs, plain_properties
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
-_MOST_NAMED = 10
 _FINGERPRINT = "input_fingerprint"
 
 
@@ -53,14 +52,10 @@ def check_spans(address: Any, wanted: range) -> None:
         )
     found = spans_at(address)
     if missing := [span for span in wanted if span not in found]:
+        there = ", ".join(map(str, sorted(found))) or "none"
         raise DataError(
-            f"{address}: lacks {_listed(missing)} of the spans; there are {_listed(sorted(found))}"
+            f"{address}: lacks {', '.join(map(str, missing))} of the spans; there are {there}"
         )
-
-
-def _listed(spans: list[int]) -> str:
-    more = f" and {len(spans) - _MOST_NAMED} more" if len(spans) > _MOST_NAMED else ""
-    return f"{', '.join(map(str, spans[:_MOST_NAMED])) or 'none'}{more}"
 
 
 def finished_run(store: Any, pipeline: str, config: Any, fingerprint: str) -> RunRecord | None:

@@ -47,39 +47,18 @@ def test_a_host_has_no_brackets_and_no_port(host):
 
 
 @pytest.mark.parametrize(
-    "rest",
-    ["?TLS=/c", "?ssl=", "?tls=", "?tls", "?tls=%20", "?tls=/c&tls=", "?tls=/c&a=b", "#tls=/c"],
-)
-def test_what_might_have_encrypted_is_not_passed_over(rest):
-    with pytest.raises(UsageError) as error:
-        store_of(f"mysql://db/runs{rest}")
-    assert str(error.value) == (
-        "mysql://db:3306/runs: only one ?tls=FOLDER may follow, the folder with its ca.crt"
-    )
-
-
-@pytest.mark.parametrize(
     ("address", "message"),
     [
-        (
-            "mysql://me:secret@db/runs",
-            "PENSTOCK_MYSQL_USER and PENSTOCK_MYSQL_PASSWORD log in, leave them out of the address",
-        ),
-        (
-            "mysql://db:x/runs",
-            "no address mysql://HOST[:PORT]/DATABASE: Port could not be cast to integer value as "
-            "'x'; an IPv6 host stands in brackets",
-        ),
-        (
-            "mysql://[::1/runs",
-            "no address mysql://HOST[:PORT]/DATABASE: Invalid IPv6 URL; an IPv6 host stands in "
-            "brackets",
-        ),
+        *((f"mysql://db/runs{rest}", r"\?tls=FOLDER with its ca.crt") for rest in (
+            "?TLS=/c", "?ssl=", "?tls=", "?tls", "?tls= ", "?tls=/c&tls=", "?tls=/c&a=b", "#tls=/c",
+        )),
+        ("mysql://me:secret@db/runs", "PENSTOCK_MYSQL_USER and PENSTOCK_MYSQL_PASSWORD log in$"),
+        ("mysql://db:x/runs", r"^expected mysql://HOST\[:PORT\]/DATABASE"),
+        ("mysql://[::1/runs", "an IPv6 host in brackets"),
         ("mysql://db:0/runs", "a MySQL port is 1 to 65535, got 0"),
-        ("mysql://db", "the MySQL database needs a name"),
+        ("mysql://db", "^expected mysql://HOST"),
     ],
-)
+)  # fmt: skip
 def test_an_address_of_no_server_is_refused(address, message):
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match=message):
         store_of(address)
-    assert str(error.value) == message
