@@ -5,7 +5,6 @@ cut into bins; in one half of the first split, each bin's mean or most frequent 
 and it predicts the other half.
 """
 
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,23 +60,26 @@ def find_leaks(
         left_out: Columns that the model does not get.
         group: Column by which the split is grouped: equal values are all in one split.
     """
-    # The sample of a split has no features that have several values in one of its rows.
-    common = set.intersection(*(set(table.column_names) for table in splits.values()))
-    kinds = next(iter(splits.values())).schema
-    names = [n for n in kinds.names if n in common and not pa.types.is_nested(kinds.field(n).type)]
-    splits = {split: table.select(names) for split, table in splits.items()}
-    labels = [n for n in labels if n in names]
-    first = next(iter(splits.values()))
-    step = max(1, first.num_rows // _SAMPLE_ROWS)
-    sample = first.take(pa.array(np.arange(0, first.num_rows, step)))
+    # The sample of a split lacks features with several values in a row; one without any value may
+    # have another type.
+    first, *others = splits.values()
+    names = [
+        field.name
+        for field in first.schema
+        if not (pa.types.is_nested(field.type) or pa.types.is_null(field.type))
+        and all(field in table.schema for table in others)
+    ]
+    labels = [name for name in labels if name in names]
+    sample = first.take(pa.array(np.arange(0, first.num_rows, first.num_rows // _SAMPLE_ROWS or 1)))
     features = [n for n in names if n not in {*labels, *left_out, group}]
     found: list[Leak] = []
     for label in labels:
         known = sample.filter(sample[label].is_valid())
         if known.num_rows >= _MIN_ROWS:
             found += _label_leaks(known, label, features)
-    found += _repeated_ids(splits, [n for n in names if n not in {*labels, group}])
-    return [*found, *_shared_rows(splits, [*features, *labels])]
+    parts = {split: table.select(names) for split, table in splits.items()}
+    found += _repeated_ids(parts, [n for n in names if n not in {*labels, group}])
+    return [*found, *_shared_rows(parts, [*features, *labels])]
 
 
 def leak_lines(folder: str, splits: Sequence[str], options: GateOptions) -> list[str]:
@@ -116,27 +118,25 @@ def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterat
 
 
 def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
-    _, *others = splits.values()
+    whole = pa.concat_tables(splits.values())
+    first, *others = splits
     for name in filter(is_id_name, names):
-        every = _joined([table[name] for table in splits.values()])
-        ends = np.cumsum([0, *(table.num_rows for table in splits.values())]).tolist()
-        parts = [every.slice(begin, end - begin) for begin, end in pairwise(ends)]
-        if pa.types.is_floating(every.type) and not _is_whole(_numbers(every.drop_null())):
+        ids = whole[name].drop_null()
+        if pa.types.is_floating(ids.type):
             continue
-        rows = len(every) - every.null_count
-        distinct = len(pc.unique(every.drop_null()))
-        if not max(_MIN_IDS, rows // _MOST_ROWS_PER_ID) < distinct < rows:
+        distinct = len(pc.unique(ids))
+        if not max(_MIN_IDS, len(ids) // _MOST_ROWS_PER_ID) < distinct < len(ids):
             continue
-        what = f"{name} looks like an id with {distinct:,} values in {rows:,} rows"
+        what = f"{name} looks like an id with {distinct:,} values in {len(ids):,} rows"
         if not others:
             yield Leak(f"{what}, so one may stand in train and eval; group the split", GROUP, name)
-            continue
-        known = pc.unique(parts[0].drop_null())
-        for split, column in zip(list(splits)[1:], parts[1:], strict=True):
+        known = pc.unique(splits[first][name].drop_null())
+        for split in others:
+            column = splits[split][name]
             if shared := pc.sum(pc.is_in(column.drop_null(), value_set=known)).as_py():
                 yield Leak(
                     f"{what}, and {shared:,} of {len(column):,} rows of {split} have one of "
-                    f"{next(iter(splits))}; group the split",
+                    f"{first}; group the split",
                     GROUP,
                     name,
                 )
@@ -145,43 +145,24 @@ def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Itera
 def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
     """Yields splits that share more rows with the first than independent columns would."""
     first, *others = splits
-    sizes = [table.num_rows for table in splits.values()]
-    bounds = np.cumsum([0, *sizes])
-    columns = []
-    for name in names if others else ():
-        codes = _codes(_joined([table[name] for table in splits.values()]))
+    if not others:
+        return
+    whole = pa.concat_tables(splits.values())
+    bounds = np.cumsum([0, *(table.num_rows for table in splits.values())]).tolist()
+    digests, chance = np.zeros(len(whole), np.uint64), 1.0
+    for codes in (_codes(whole[name]) for name in names):
         if codes.max(initial=0) + 1 < len(codes):  # otherwise the column numbers the rows
-            columns.append(codes)
-    shares = (np.bincount(codes) / len(codes) for codes in columns)
-    chance = math.prod(float((share**2).sum()) for share in shares)
-    digests = _digests(columns)
+            chance *= float(((np.bincount(codes) / len(codes)) ** 2).sum())
+            # Products modulo 2^64: the overflow is intended.
+            digests = digests * np.uint64(0x9E3779B97F4A7C15) + codes.astype(np.uint64)
     before = np.unique(digests[: bounds[1]])
-    for at, split in enumerate(others, 1):
-        shared = int(np.isin(digests[bounds[at] : bounds[at + 1]], before).sum())
-        if shared > max(1, _MORE_THAN_CHANCE * sizes[at] * sizes[0] * chance):
+    for split, (begin, end) in zip(others, pairwise(bounds[1:]), strict=True):
+        shared, rows = int(np.isin(digests[begin:end], before).sum()), end - begin
+        if shared > max(1, _MORE_THAN_CHANCE * rows * bounds[1] * chance):
             yield Leak(
-                f"{shared:,} of {sizes[at]:,} rows of {split} stand in {first}, too, apart from "
-                "ids; remove copies, or group the split by what they have in common"
+                f"{shared:,} of {rows:,} rows of {split} stand in {first}, too, apart from ids; "
+                "remove copies, or group the split by what they have in common"
             )
-
-
-def _digests(columns: Sequence[np.ndarray]) -> np.ndarray:
-    found = np.zeros(len(columns[0]) if columns else 0, np.uint64)
-    for codes in columns:
-        # Products modulo 2^64: the overflow is intended.
-        found = found * np.uint64(0x9E3779B97F4A7C15) + codes.astype(np.uint64) + np.uint64(1)
-    return found
-
-
-def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Joins the columns of splits; a column without any value may have any type."""
-    kind = next((one.type for one in columns if one.null_count < len(one)), pa.null())
-    # Not every type can be cast to every other, also if there is nothing to cast.
-    parts = (
-        one.cast(kind).chunks if one.null_count < len(one) else [pa.nulls(len(one), kind)]
-        for one in columns
-    )
-    return pa.chunked_array([chunk for part in parts for chunk in part], kind)
 
 
 def _is_number(column: pa.ChunkedArray) -> bool:
@@ -190,11 +171,7 @@ def _is_number(column: pa.ChunkedArray) -> bool:
 
 def _is_few_whole_numbers(column: pa.ChunkedArray) -> bool:
     values = np.unique(_numbers(column))
-    return len(values) <= MAX_NUMBERED_CLASSES and _is_whole(values)
-
-
-def _is_whole(values: np.ndarray) -> bool:
-    return bool((values == np.floor(values)).all())
+    return len(values) <= MAX_NUMBERED_CLASSES and bool((values == np.floor(values)).all())
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
