@@ -26,7 +26,7 @@ from tfx.utils import path_utils
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.gates.options import ServingOptions
 from penstock.components.gates.options_component import options_component
-from penstock.components.gates.serving_skew import Served, find_skew
+from penstock.components.gates.serving_skew import Served, Values, find_skew
 from penstock.components.plain import from_json
 
 _TAG = "serve"
@@ -39,14 +39,15 @@ WARM_UP_REQUESTS = 3
 class ServingReport:
     # Why the model cannot be served, one line per reason; empty if it can.
     problems: tuple[str, ...]
-    signatures: tuple[str, ...] = ()
-    # Type and shape of each output of the signature that was queried.
-    outputs: Mapping[str, str] | None = None
     load_seconds: float | None = None
     # Number of requests answered after the warm-up.
     requests: int = 0
     p50_ms: float | None = None
     p99_ms: float | None = None
+
+
+class _UnservableError(Exception):
+    """Says why a model cannot be served."""
 
 
 def check_serving(
@@ -56,30 +57,22 @@ def check_serving(
 
     Its answers must be those of the model on rows that the TransformGraph in `graph` transformed.
     """
-    began = time.perf_counter()
-    own = tf.Graph()
-    with closing(tf.compat.v1.Session(graph=own)) as session:
+    problems: list[str] = []
+    began, seconds, times = time.perf_counter(), None, list[float]()
+    with closing(tf.compat.v1.Session(graph=tf.Graph())) as session:
         try:
-            with own.as_default():
-                loaded = tf.compat.v1.saved_model.load(session, [_TAG], model)
-        except (tf.errors.OpError, RuntimeError, OSError, ValueError) as error:
-            return ServingReport((f"does not load: {_brief(error)}",))
-        seconds = time.perf_counter() - began
-        if python := sorted(_ops(loaded.graph_def) & _PYTHON_OPS):
-            return ServingReport((f"runs Python ({', '.join(python)}), which no model server has",))
-        # Names that begin with two underscores are TensorFlow's own.
-        signatures = {n: s for n, s in loaded.signature_def.items() if not n.startswith("__")}
-        names = tuple(sorted(signatures))
-        if options.signature not in signatures:
-            known = ", ".join(names) or "none"
-            problem = f"no signature {options.signature!r}; it has: {known}"
-            return ServingReport((problem,), names, load_seconds=seconds)
-        signature = signatures[options.signature]
-        outputs = {name: _type(info) for name, info in sorted(signature.outputs.items())}
-        problems, times, answers = _ask(session, signature, rows, options)
-        if not problems:
+            served = _loaded(session, model)
+            seconds = time.perf_counter() - began
+            name = _input_of_examples(served, options.signature)
+            answers = []
+            for number, row in enumerate(rows[: options.requests + WARM_UP_REQUESTS]):
+                began = time.perf_counter()
+                answers.append(_answer(served, options.signature, {name: [row]}, number))
+                times.append((time.perf_counter() - began) * 1000)
+            if not times:
+                raise _UnservableError("no rows to send")
             skew = find_skew(
-                Served(session, loaded.signature_def),
+                served,
                 model,
                 options.signature,
                 rows[: len(answers)],
@@ -88,49 +81,54 @@ def check_serving(
                 tolerance=options.max_skew,
             )
             problems += [skew] if skew else []
+        except _UnservableError as error:
+            problems.append(str(error))
     times = times[WARM_UP_REQUESTS:] or times
     p50, p99 = np.percentile(times, (50, 99)).tolist() if times else (None, None)
     if p99 is not None and 0 < options.max_p99_ms < p99:
         problems.append(f"p99 of an answer is {p99:.1f} ms; expected at most {options.max_p99_ms}")
-    return ServingReport(tuple(problems), names, outputs, seconds, len(times), p50, p99)
+    return ServingReport(tuple(problems), seconds, len(times), p50, p99)
 
 
-def _ask(
-    session: Any, signature: Any, rows: Sequence[bytes], options: ServingOptions
-) -> tuple[list[str], list[float], list[dict[str, Any]]]:
-    """Returns problems, the latency of each request in ms, and the answers.
+def _loaded(session: Any, model: str) -> Served:
+    try:
+        with session.graph.as_default():
+            loaded = tf.compat.v1.saved_model.load(session, [_TAG], model)
+    except (tf.errors.OpError, RuntimeError, OSError, ValueError) as error:
+        raise _UnservableError(f"does not load: {_brief(error)}") from error
+    if python := sorted(_ops(loaded.graph_def) & _PYTHON_OPS):
+        raise _UnservableError(f"runs Python ({', '.join(python)}), which no model server has")
+    return Served(session, loaded.signature_def)
 
-    Stops at the first problem.
-    """
-    inputs = list(signature.inputs.items())
-    if len(inputs) != 1 or inputs[0][1].dtype != tf.string.as_datatype_enum:
-        taken = ", ".join(f"{name} {_type(info)}" for name, info in inputs)
-        return (
-            [
-                f"signature {options.signature!r} takes {taken}; expected one input of serialized "
-                "Examples, string (batch)"
-            ],
-            [],
-            [],
+
+def _input_of_examples(served: Served, signature: str) -> str:
+    if signature not in served.signatures:
+        # Names that begin with two underscores are TensorFlow's own.
+        known = ", ".join(sorted(n for n in served.signatures if not n.startswith("__")))
+        raise _UnservableError(f"no signature {signature!r}; it has: {known or 'none'}")
+    inputs = served.signatures[signature].inputs
+    if [info.dtype for info in inputs.values()] != [tf.string.as_datatype_enum]:
+        taken = ", ".join(f"{name} {_type(info)}" for name, info in inputs.items())
+        raise _UnservableError(
+            f"signature {signature!r} takes {taken}; expected one input of serialized Examples, "
+            "string (batch)"
         )
-    fetches = {name: info.name for name, info in signature.outputs.items()}
-    times: list[float] = []
-    answers: list[dict[str, Any]] = []
-    for number, row in enumerate(rows[: options.requests + WARM_UP_REQUESTS]):
-        began = time.perf_counter()
-        try:
-            answer = session.run(fetches, {inputs[0][1].name: [row]})
-        except tf.errors.OpError as error:
-            return [f"row {number} fails: {_brief(error)}"], times, answers
-        times.append((time.perf_counter() - began) * 1000)
-        answers.append(answer)
-        for name, value in answer.items():
-            if np.shape(value)[:1] != (1,):
-                return [f"output {name!r} has shape {np.shape(value)} for one row"], times, answers
-            if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
-                problem = f"output {name!r} of row {number} is not finite: {value.tolist()}"
-                return [problem], times, answers
-    return ([] if times else ["no rows to send"]), times, answers
+    return str(next(iter(inputs)))
+
+
+def _answer(served: Served, signature: str, values: Mapping[str, Any], number: int) -> Values:
+    try:
+        answer = served.run(signature, values)
+    except tf.errors.OpError as error:
+        raise _UnservableError(f"row {number} fails: {_brief(error)}") from error
+    for name, value in answer.items():
+        if np.shape(value)[:1] != (1,):
+            raise _UnservableError(f"output {name!r} has shape {np.shape(value)} for one row")
+        if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
+            raise _UnservableError(
+                f"output {name!r} of row {number} is not finite: {value.tolist()}"
+            )
+    return answer
 
 
 def _ops(graph: Any) -> set[str]:
