@@ -1,8 +1,6 @@
 """TFX node: TFX's Evaluator with an executor that evaluates whole batches."""
 
 import os
-import re
-import traceback
 from typing import Any
 
 import tensorflow_model_analysis as tfma
@@ -27,13 +25,6 @@ from penstock.components.evaluator.evaluate import evaluate, not_in_batches
 from penstock.components.evaluator.summarize import write_evaluation
 from penstock.components.tfrecord.checked import no_rows
 
-# Error message about a feature that a model's parser needs, or about the key of a needed label.
-_REQUIRED = re.compile(
-    r"Feature: (\S+) \(data type: \w+\) is required"
-    r"|no value provided for label.*?label_key: \"([^\"]+)\"",
-    re.DOTALL,
-)
-
 Artifacts = dict[str, list[types.Artifact]]
 
 
@@ -49,22 +40,12 @@ class Executor(executor.Executor):
 
         evaluation = artifact_utils.get_single_instance(output_dict[keys.EVALUATION_KEY])
         stock = super().Do
-        try:
-            in_batches_or_stock(
-                lambda: self._evaluate(input_dict, output_dict, exec_properties),
-                by_tfma,
-                evaluation,
-                "evaluated in batches but by TFMA",
-            )
-        except Exception as error:  # from TFMA, Beam or TensorFlow
-            required = _REQUIRED.search("".join(traceback.format_exception(error)))
-            if required is None:
-                raise
-            raise DataError(
-                f"feature {required[1] or required[2]!r} has no value in some row, which "
-                "evaluation needs; fill it in, or leave such rows out by `skip_missing` of the "
-                "ingest"
-            ) from error
+        in_batches_or_stock(
+            lambda: self._evaluate(input_dict, output_dict, exec_properties),
+            by_tfma,
+            evaluation,
+            "evaluated in batches but by TFMA",
+        )
 
     def _evaluate(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]

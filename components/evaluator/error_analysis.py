@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ _OTHER = math.inf
 Columns = tuple[np.ndarray, np.ndarray]
 # (mean, standard error) of the increase of the error, by feature and target.
 Importance = dict[str, dict[str, tuple[float, float]]]
-Predict = Callable[[np.ndarray], Iterator[Extracts]]
+Predict = Callable[[np.ndarray], Extracts]
 
 
 class ErrorAnalysis:
@@ -123,9 +123,8 @@ class ErrorAnalysis:
             return
         records, *flat = self._sample.columns
         known = dict(zip(self._outputs, zip(flat[::2], flat[1::2], strict=True), strict=True))
-        importance = self._importance(records, known, predict) if predict else {}
-        parse = tf.train.Example.FromString
-        rows = [parse(one).features.feature for one in records] if importance else []
+        rows = [tf.train.Example.FromString(record) for record in records] if predict else []
+        importance = self._importance(rows, known, predict) if predict else {}
         found = {
             target: {
                 **self._target(target, labels, predictions, slices),
@@ -170,41 +169,47 @@ class ErrorAnalysis:
         }
 
     def _importance(
-        self, records: np.ndarray, known: Mapping[str, Columns], predict: Predict
+        self, rows: Sequence[tf.train.Example], known: Mapping[str, Columns], predict: Predict
     ) -> Importance:
         """Returns how much the mean error grows if a feature is shuffled, and its standard error.
 
         Features that were not reached within the time limit are left out.
         """
-        rows = [_entries(record) for record in records]
-        names = sorted({name for entries in rows for name in entries} - self._labels)
+        names = sorted({name for row in rows for name in row.features.feature} - self._labels)
         if len(names) < 2 or image_features.ENCODED in names:
             return {}  # there is no sample to compare with
         deadline = time.monotonic() + _IMPORTANCE_SECONDS
         before = {target: _distances(*columns) for target, columns in known.items()}
-        order = self._random.permutation(len(records))
+        order = self._random.permutation(len(rows))
         found: Importance = {}
         for name in names:
             if time.monotonic() > deadline:
                 logger.info("importance: %d of %d features in time", len(found), len(names))
                 break
-            missing = _entry(name, tf.train.Feature())
-            values = [entries.get(name, missing) for entries in rows]
-            pairs = zip(rows, order, strict=True)
-            shuffled = [_record({**entries, name: values[other]}) for entries, other in pairs]
-            parts = list(predict(np.array(shuffled, object)))
+            extracts = predict(np.array(_shuffled(rows, name, order), object))
             found[name] = {}
             for target, inputs in self._outputs.items():
                 # The row keeps its label, even if the model computes it from the shuffled feature.
-                said = np.concatenate([_read(inputs, part)[1] for part in parts])
-                after = _distances(known[target][0], said)
+                after = _distances(known[target][0], _read(inputs, extracts)[1])
                 found[name][target] = _mean_and_error(_difference(after, before[target]))
         return found
 
 
+def _shuffled(rows: Sequence[tf.train.Example], name: str, order: np.ndarray) -> list[bytes]:
+    """Returns the records of rows with a feature's values in another order."""
+    found = []
+    for row, other in zip(rows, order, strict=True):
+        made = tf.train.Example()
+        made.CopyFrom(row)
+        # A row without the feature gets an empty one, which parsers do not tell apart.
+        made.features.feature[name].CopyFrom(rows[other].features.feature[name])
+        found.append(made.SerializeToString())
+    return found
+
+
 def _against_target(
     target: str,
-    rows: Sequence[Mapping[str, tf.train.Feature]],
+    rows: Sequence[tf.train.Example],
     labels: np.ndarray,
     predictions: np.ndarray,
     importance: Importance,
@@ -213,7 +218,7 @@ def _against_target(
     names = sorted(importance, key=lambda name: -importance[name][target][0])[:_SHOWN_AGAINST]
     if predictions.shape[1] > 1 or not names:
         return {"against": {}, "correlations": {}}
-    columns = {name: [_value(row, name) for row in rows] for name in names}
+    columns = {name: [_value(row.features.feature, name) for row in rows] for name in names}
     return {
         "against": {name: groups(columns[name], labels, predictions[:, 0]) for name in names},
         "correlations": correlations({target or "label": labels.tolist(), **columns}),
@@ -231,20 +236,6 @@ def _value(row: Mapping[str, tf.train.Feature], name: str) -> Value:
     if kind == "bytes_list":
         return values[0].decode("utf-8", "replace")
     return float(values[0]) if math.isfinite(values[0]) else None
-
-
-def _entries(record: bytes) -> dict[str, bytes]:
-    features = tf.train.Example.FromString(record).features.feature
-    return {name: _entry(name, feature) for name, feature in features.items()}
-
-
-def _entry(name: str, feature: tf.train.Feature) -> bytes:
-    return tf.train.Features(feature={name: feature}).SerializeToString()
-
-
-def _record(entries: Mapping[str, bytes]) -> bytes:
-    # A BytesList of one value is framed as an Example: field 1, length-delimited.
-    return tf.train.BytesList(value=[b"".join(entries.values())]).SerializeToString()
 
 
 def _difference(after: np.ndarray, before: np.ndarray) -> np.ndarray:

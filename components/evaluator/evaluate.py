@@ -1,10 +1,7 @@
 """Evaluates models on Examples: sums whole batches by slice, and writes TFMA's files."""
 
-import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -23,31 +20,14 @@ from penstock.components.batches.shards import ShardTask
 from penstock.components.engine.tasks import Engine
 from penstock.components.evaluator.error_analysis import Predict
 from penstock.components.evaluator.evaluation import Evaluation
+from penstock.components.evaluator.inputs import Batch
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.summarize import write_evaluation
 from penstock.components.evaluator.tallies import Tally
-from penstock.components.evaluator.tasks import Batch, EvaluateShard, Sums, sum_shards
-
-logger = logging.getLogger(__name__)
+from penstock.components.evaluator.tasks import EvaluateShard, Sums, sum_shards
 
 # Slice key, and the values by metric key.
 Result = tuple[SliceKey, dict[Any, Any]]
-
-# By kind of metric key: name of its file, and function that makes the messages in it.
-_FILES: dict[type, tuple[str, Callable[[Result], Any]]] = {
-    metric_types.MetricKey: (
-        constants.METRICS_KEY,
-        partial(writer.convert_slice_metrics_to_proto, add_metrics_callbacks=None),
-    ),
-    metric_types.PlotKey: (
-        constants.PLOTS_KEY,
-        partial(writer.convert_slice_plots_to_proto, add_metrics_callbacks=None),
-    ),
-    metric_types.AttributionsKey: (
-        constants.ATTRIBUTIONS_KEY,
-        writer.convert_slice_attributions_to_proto,
-    ),
-}
 
 
 def not_in_batches(
@@ -94,9 +74,7 @@ def evaluate(
     )
     _ = work.tallies  # raises before any work if a metric is not known
     sums = sum_shards(work, tasks, engine=engine, output=output)
-    return _written(
-        work, sums, output, models, lambda rows: (b.extracts for b in work.predictor.batches(rows))
-    )
+    return _written(work, sums, output, models, lambda rows: work.predictor.batch(rows).extracts)
 
 
 def evaluate_predictions(
@@ -116,7 +94,6 @@ def _written(
     predict: Predict | None,
 ) -> Evaluation:
     eval_config, tallies = work.eval_config, work.tallies
-    _log_rows(sums, eval_config)
     for tally, summed in zip(tallies, sums.tallies, strict=True):
         tally.sums = summed
     outputs = ((key, _outputs(tallies, number)) for number, key in enumerate(sums.keys))
@@ -131,15 +108,6 @@ def _outputs(tallies: Sequence[Tally], number: int) -> dict[Any, Any]:
     for tally in tallies:
         found.update(tally.combiner.extract_output(tally.accumulator(number)))
     return found
-
-
-def _log_rows(sums: Sums, eval_config: config_pb2.EvalConfig) -> None:
-    parts = [f"{sums.rows:,} rows in {len(sums.keys):,} slices"]
-    for spec, outside in zip(eval_config.slicing_specs, sums.outside, strict=False):
-        if outside:
-            values = [f"{name}={value}" for name, value in spec.feature_values.items()]
-            parts.append(f"{outside:,} in none of {', '.join([*spec.feature_keys, *values])}")
-    logger.info("evaluated in batches: %s", "; ".join(parts))
 
 
 def _derived(
@@ -169,10 +137,6 @@ def _differences(values: dict[Any, Any], baseline: str | None) -> dict[Any, Any]
     return found
 
 
-def _of_kind(result: Result, kind: type) -> Result:
-    return result[0], {key: value for key, value in result[1].items() if type(key) is kind}
-
-
 def _write_results(
     results: Iterable[Result],
     output: str,
@@ -185,23 +149,28 @@ def _write_results(
         eval_config, rubber_stamp=model_util.has_rubber_stamp(list(models))
     )
     judged = validation.create_accumulator()
-    with ExitStack() as opened:
 
-        def records(name: str) -> tf.io.TFRecordWriter:
-            path = os.path.join(output, f"{name}.tfrecord")
-            return opened.enter_context(tf.io.TFRecordWriter(path))
+    def records(name: str) -> tf.io.TFRecordWriter:
+        return tf.io.TFRecordWriter(os.path.join(output, f"{name}.tfrecord"))
 
-        files = {kind: records(f"{name}-00000-of-00001") for kind, (name, _) in _FILES.items()}
-        for result in results:
-            of_kind = {kind: _of_kind(result, kind) for kind in _FILES}
-            for kind, (_, to_message) in _FILES.items():
-                files[kind].write(to_message(of_kind[kind]).SerializeToString())
-            metrics = of_kind[metric_types.MetricKey]
+    with (
+        records("metrics-00000-of-00001") as of_metrics,
+        records("plots-00000-of-00001") as of_plots,
+    ):
+        for slice_key, values in results:
+            metrics, plots = (
+                (slice_key, {key: value for key, value in values.items() if type(key) is kind})
+                for kind in (metric_types.MetricKey, metric_types.PlotKey)
+            )
+            message = writer.convert_slice_metrics_to_proto(metrics, add_metrics_callbacks=None)
+            of_metrics.write(message.SerializeToString())
+            message = writer.convert_slice_plots_to_proto(plots, add_metrics_callbacks=None)
+            of_plots.write(message.SerializeToString())
             judged = validation.add_input(
                 judged, metrics_validator.validate_metrics(metrics, eval_config)
             )
-        judged = validation.extract_output(judged)
-        records(constants.VALIDATIONS_KEY).write(judged.SerializeToString())
+    with records(constants.VALIDATIONS_KEY) as of_validations:
+        of_validations.write(validation.extract_output(judged).SerializeToString())
     run = eval_config_writer._serialize_eval_run(
         eval_config, "<user provided PCollection>", "<unknown>",
         {model.model_name: model.model_path for model in models},

@@ -4,7 +4,7 @@ Does for all rows at once what `metric_util.to_label_prediction_example_weight` 
 Cases that it does not support are left to TFMA.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,18 @@ from tensorflow_model_analysis.metrics import metric_util
 from tensorflow_model_analysis.utils import model_util
 
 from penstock.components.batches.fallback import NotInBatchesError
+from penstock.components.evaluator.slices import Coded
 
 Extracts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows with labels and predictions."""
+
+    rows: int
+    extracts: Extracts  # before TFMA splits batches into rows
+    column: Callable[[str], Coded | None]  # from the name of a feature to slice by to its values
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,6 @@ class Slicer:
         self._known: list[dict[tuple[Values, ...], list[int]]] = [{} for _ in specs]
         self._numbers: dict[SliceKey, int] = {}
         self.keys: list[SliceKey] = []  # TFMA's slice keys, by slice number
-        self.outside = [0] * len(specs)  # number of rows outside all slices, by spec
 
     @property
     def names(self) -> set[str]:
@@ -91,7 +90,6 @@ class Slicer:
         held = [columns[name] for name in self._names[index]]
         present = [column for column in held if column is not None]
         if len(present) < len(held):
-            self.outside[index] += rows
             return np.zeros(0, np.int64)
         combined, first = np.zeros(rows, np.int64), np.zeros(1, np.int64)
         for column in present:
@@ -102,7 +100,6 @@ class Slicer:
             for row in first
         ]
         counts = np.array([len(found) for found in slices])[combined]
-        self.outside[index] += int((counts == 0).sum())
         pairs = []
         for place in range(max(map(len, slices))):
             numbers = np.array([found[place] if place < len(found) else 0 for found in slices])

@@ -1,9 +1,9 @@
 """Evaluation as tasks: each adds the rows of a shard; the sums are merged in order of shards."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow_model_analysis as tfma
@@ -17,9 +17,9 @@ from penstock.components.batches.shards import ShardTask, run_shards
 from penstock.components.engine.tasks import Engine
 from penstock.components.evaluator.class_tallies import tally_of
 from penstock.components.evaluator.error_analysis import ErrorAnalysis
-from penstock.components.evaluator.inputs import Extracts
+from penstock.components.evaluator.inputs import Batch
 from penstock.components.evaluator.predictor import Predictor
-from penstock.components.evaluator.slices import Coded, SliceKey, Slicer
+from penstock.components.evaluator.slices import SliceKey, Slicer
 from penstock.components.evaluator.tallies import KeyedSums, Tally
 from penstock.components.packing.rows import read_payloads
 from penstock.components.tfrecord.sharding import MIB
@@ -30,27 +30,12 @@ _MOST_ROWS = 4096
 _BATCH_BYTES = 8 * MIB
 
 
-class Batch(Protocol):
-    """Rows with labels and predictions."""
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def extracts(self) -> Extracts: ...
-
-    @property
-    def column(self) -> Callable[[str], Coded | None]:
-        """Function from the name of a feature to slice by to its values."""
-
-
 @dataclass
 class Sums:
     """Sums over the rows of some shards; picklable, as TFMA's combiners are not."""
 
     rows: int
     keys: list[SliceKey]  # TFMA's slice keys, by slice number
-    outside: list[int]  # number of rows outside all slices, by slicing spec
     tallies: list[KeyedSums]
     analysis: ErrorAnalysis
 
@@ -59,7 +44,6 @@ class Sums:
         theirs = np.array([numbers.setdefault(key, len(numbers)) for key in other.keys], np.int64)
         self.keys = [*numbers]
         self.rows += other.rows
-        self.outside = [a + b for a, b in zip(self.outside, other.outside, strict=True)]
         for tally, more in zip(self.tallies, other.tallies, strict=True):
             tally.merge(more, theirs)
         self.analysis.merge(other.analysis, theirs)
@@ -96,16 +80,12 @@ class EvaluateShard:
             tfma.default_eval_shared_model(path, model_name=name, eval_config=self.eval_config)
             for path, name in self.models
         ]
-        return Predictor(self.eval_config, models, slice_names=Slicer(self.eval_config).names)
+        return Predictor(self.eval_config, models)
 
     def __call__(self, task: ShardTask) -> Sums | str:
         """Returns sums; or why rows cannot be added in batches, as engines pass on only texts."""
         payloads = read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES)
-        batches = (
-            batch
-            for records in payloads
-            for batch in self.predictor.batches(np.array(records, object))
-        )
+        batches = (self.predictor.batch(np.array(records, object)) for records in payloads)
         seed = int(task.shard.sha256, 16)  # not that of other shards, whatever process does them
         try:
             return self.summed(batches, seed)
@@ -124,7 +104,7 @@ class EvaluateShard:
             rows_read += batch.rows
             activity.advance(batch.rows)
         sums = [tally.take() for tally in self.tallies]
-        return Sums(rows_read, slicer.keys, slicer.outside, sums, analysis)
+        return Sums(rows_read, slicer.keys, sums, analysis)
 
 
 def sum_shards(

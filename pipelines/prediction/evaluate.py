@@ -7,7 +7,7 @@ columns in use are held in memory. Out: a folder with `evaluation.json`, TFMA's 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from tensorflow_model_analysis import constants
 from penstock.components.errors import DataError, UsageError, one_line
 from penstock.components.evaluator.evaluate import evaluate_predictions
 from penstock.components.evaluator.evaluation import Evaluation
+from penstock.components.evaluator.inputs import Batch
 from penstock.components.evaluator.slices import Coded, coded_values
 from penstock.components.files.commit import attempt
 from penstock.components.files.spool import local_path
@@ -108,16 +109,6 @@ def _require(names: Sequence[str], there: Sequence[str], data: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    rows: int
-    extracts: Mapping[str, Any]
-    slices: pa.Table
-
-    def column(self, name: str) -> Coded | None:
-        return coded_values(self.slices[name].combine_chunks())
-
-
-@dataclass(frozen=True)
 class _Rows:
     """Labels [n, 1], predictions [n, classes or 1], weights [n, 1] and the columns to slice by."""
 
@@ -154,7 +145,7 @@ class _Rows:
         by = pa.table(columns, names=list(slices))
         return cls(task, known, labels[:, None], predictions, weights, by)
 
-    def batches(self) -> Iterator[_Batch]:
+    def batches(self) -> Iterator[Batch]:
         for start in range(0, len(self.labels), _BATCH_ROWS):
             part = slice(start, start + _BATCH_ROWS)
             by = self.slices.slice(start, _BATCH_ROWS)
@@ -166,7 +157,11 @@ class _Rows:
             }
             if self.weights is not None:
                 extracts[constants.EXAMPLE_WEIGHTS_KEY] = self.weights[part]
-            yield _Batch(count, extracts, by)
+            yield Batch(count, extracts, partial(_coded, by))
+
+
+def _coded(slices: pa.Table, name: str) -> Coded:
+    return coded_values(slices[name].combine_chunks())
 
 
 def _predictions(column: pa.ChunkedArray, name: str) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -39,7 +39,7 @@ def look_at(rows, predict, folder):
     for part in filter(None, (records[:2], records[2:150], records[150:])):
         of_all = np.arange(len(part))
         look.add(extracts(part, predict), of_all, np.zeros_like(of_all))
-    look.write(str(folder), [()], lambda shuffled: iter([extracts(shuffled, predict)]))
+    look.write(str(folder), [()], lambda shuffled: extracts(shuffled, predict))
     found = json.loads((folder / ERROR_ANALYSIS_NAME).read_text())
     assert found["sampled"] == len(rows)
     return found["targets"]["y"]
@@ -110,5 +110,5 @@ def test_error_analysis_with_labels_that_are_not_numbers_is_not_written(labels, 
     look = ErrorAnalysis(CONFIG)
     found = {**extracts([record(1, 1, 1)], lambda x: x[:, None]), constants.LABELS_KEY: labels}
     look.add(found, np.zeros(1, int), np.zeros(1, int))
-    look.write(str(tmp_path), [()], lambda _: iter(()))
+    look.write(str(tmp_path), [()], lambda _: {})
     assert list(tmp_path.iterdir()) == []

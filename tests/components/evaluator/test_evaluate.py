@@ -2,7 +2,6 @@
 
 import gc
 import json
-import logging
 import weakref
 from functools import partial
 
@@ -131,8 +130,11 @@ def models(tmp_path_factory, save_model):
     # Takes a feature by its name, not the record.
     @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, "x")])
     def number(x):
-        with tf.control_dependencies([tf.debugging.assert_less(tf.shape(x)[0], 20)]):
-            return {"outputs": tf.abs(x[:, 0])}
+        return {"outputs": tf.abs(x[:, 0])}
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.string, "examples")])
+    def single(examples):
+        return {"outputs": tf.strings.length(examples)}
 
     folder = tmp_path_factory.mktemp("models")
     better = save_model(
@@ -144,6 +146,7 @@ def models(tmp_path_factory, save_model):
         dict=lambda f: {"probabilities": classes(f)["outputs"], "more": f["x"]},
         many=lambda f: {"label": yes(f)["outputs"], "class": classes(f)["outputs"], "y": f["x"]},
         number=number,
+        single=single,
     )
     worse = save_model(
         folder / "worse",
@@ -234,7 +237,7 @@ def test_metrics_of_each_case_equal_tfma(
 def test_batches_read_without_garbage_collection_are_released_after_use(
     examples, models, shared_models, tmp_path, monkeypatch
 ):
-    predict = predictor.Predictor.batches
+    predict = predictor.Predictor.batch
     batches, alive = [], []
 
     def watched(self, records):
@@ -243,7 +246,7 @@ def test_batches_read_without_garbage_collection_are_released_after_use(
             alive.append(sum(batch() is not None for batch in batches))
         return predict(self, records)
 
-    monkeypatch.setattr(predictor.Predictor, "batches", watched)
+    monkeypatch.setattr(predictor.Predictor, "batch", watched)
     monkeypatch.setattr(tasks, "_MOST_ROWS", 8)
     eval_config, shared = shared_models(config(CASES["binary, weighted"]), models[0])
     gc.disable()
@@ -332,23 +335,12 @@ def test_metric_or_rows_not_supported_in_batches_are_named(
     assert not (tmp_path / "out").exists()
 
 
-def test_rows_outside_all_slices_are_logged(
-    models, shared_models, write_examples, tmp_path, caplog
-):
-    caplog.set_level(logging.INFO, logger="penstock")
-    rows = [{"x": float(i), "class": 1, "town": None if i else "oslo"} for i in range(4)]
-    [(_, overall), (key, _)] = evaluated(
-        rows,
-        f'model_specs {{signature_name: "classes" label_key: "class"}} '
-        f"metrics_specs {{{metrics('ExampleCount')}}} "
-        'slicing_specs {} slicing_specs {feature_keys: "town"}',
-        models[0], shared_models, write_examples, tmp_path,
-    )  # fmt: skip
-    assert key == (("town", "oslo"),)
-    assert overall[""][""]["example_count"] == {"doubleValue": 4.0}
-    assert [record.message for record in caplog.records if record.name == evaluate.__module__] == [
-        "evaluated in batches: 4 rows in 2 slices; 3 in none of town",
-    ]
+def test_model_of_single_rows_is_left_to_tfma(models, shared_models, write_examples, tmp_path):
+    rows = [{"x": 1.0, "class": 1}] * 4
+    text = 'model_specs {signature_name: "single" label_key: "class"} '
+    text += f"metrics_specs {{{metrics('MeanPrediction')}}}"
+    with pytest.raises(NotInBatchesError, match=r"^a model that does not take 2 rows at once: "):
+        evaluated(rows, text, models[0], shared_models, write_examples, tmp_path)
 
 
 @pytest.mark.parametrize(

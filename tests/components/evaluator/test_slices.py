@@ -34,7 +34,6 @@ def test_rows_with_no_or_several_values_are_in_their_slices():
         {(), (rome,)},
         {(), (oslo,), (rome,), (one, oslo), (one, rome)},
     ]
-    assert of.outside == [0, 1, 2]
 
 
 def test_slice_of_two_specs_has_each_row_once():
@@ -51,7 +50,6 @@ def test_slice_numbers_over_batches_continue_without_a_column():
     both = coded_array(np.array([[1, 2], [2, 1], [1, 1]]))
     assert members(of, 3, hour=both)[2] == {(("hour", 1),)}
     assert of.keys == [(("hour", 2),), (("hour", 1),)]
-    assert of.outside == [2]
 
 
 def test_text_ending_in_a_zero_byte_keeps_it():
