@@ -7,7 +7,7 @@ the run for them.
 
 import json
 import os
-from typing import Any, TypedDict
+from typing import Any
 
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
 from tfx.components.util import examples_utils
@@ -21,16 +21,10 @@ from penstock.components import activity
 from penstock.components.gates.anomalies import read_anomalies
 from penstock.components.gates.checks import find_problems, raise_unfit
 from penstock.components.gates.leakage import leak_lines
+from penstock.components.gates.node import Verdict, options_component
 from penstock.components.gates.options import GateOptions
-from penstock.components.gates.options_component import options_component
 from penstock.components.plain import from_json
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
-
-
-class GateOutputs(TypedDict):
-    """Output of the gate: JSON with the number of rows of each split, and the signs of leakage."""
-
-    verdict: str
 
 
 @options_component(GateOptions)
@@ -40,7 +34,7 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     examples: InputArtifact[Examples],
     options: Parameter[str],
     baseline: InputArtifact[ExampleStatistics] = None,
-) -> GateOutputs:
+) -> Verdict:
     """Lets the run continue, or stops it with a list of all problems.
 
     Args:

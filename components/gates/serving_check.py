@@ -24,8 +24,8 @@ from tfx.types.standard_artifacts import Examples, InfraBlessing, Model, Transfo
 from tfx.utils import path_utils
 
 from penstock.components.errors import DataError, UsageError, short_error
+from penstock.components.gates.node import options_component
 from penstock.components.gates.options import ServingOptions
-from penstock.components.gates.options_component import options_component
 from penstock.components.gates.serving_skew import Served, Values, find_skew
 from penstock.components.plain import from_json
 

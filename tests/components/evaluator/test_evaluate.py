@@ -132,9 +132,9 @@ def models(tmp_path_factory, save_model):
     def number(x):
         return {"outputs": tf.abs(x[:, 0])}
 
-    @tf.function(input_signature=[tf.TensorSpec([], tf.string, "examples")])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
     def single(examples):
-        return {"outputs": tf.strings.length(examples)}
+        return {"outputs": tf.strings.length(tf.ensure_shape(examples, [1]))}
 
     folder = tmp_path_factory.mktemp("models")
     better = save_model(

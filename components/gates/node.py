@@ -1,12 +1,18 @@
-"""TFX components whose options are one dataclass, carried as one JSON property."""
+"""How a gate is made: a TFX component whose options are one dataclass, carried as JSON."""
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from tfx.dsl.component.experimental.decorators import component
 
 from penstock.components.plain import to_json
+
+
+class Verdict(TypedDict):
+    """Output of a gate: what it found, as JSON."""
+
+    verdict: str
 
 
 def options_component(kind: type) -> Callable[[Callable[..., Any]], Any]:
