@@ -18,20 +18,9 @@ import pyarrow.parquet as pq
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import open_data
 from penstock.components.magic import PARQUET_MAGIC
-from penstock.components.sources.served.payloads import (
-    Row,
-    json_predictions,
-    json_rows,
-    predictions,
-    rows_of,
-)
-from penstock.components.sources.served.prediction_log import parse_prediction
 from penstock.components.tfrecord.records import RecordReader
 
 _REQUEST, _RESPONSE = ".request", ".response"
-_TEXT = (b"{", b"[")
-# Names in CloudEvents and in the records of KServe's logger.
-_TYPES, _TIMES = ("type", "reqType"), ("time", "occurrenceTime")
 
 
 @dataclass(frozen=True)
@@ -43,7 +32,7 @@ class Event:
         call: Id that request and response share; None for a whole call.
         time_us: Time in microseconds since 1970, UTC; None if unknown.
         version: Version of the model; None if unknown.
-        request: Body of the request; None if there is none.
+        request: Body of the request, see `payloads`; None if there is none.
         response: Body of the response; None if there is none.
     """
 
@@ -54,23 +43,6 @@ class Event:
     request: Any = None
     response: Any = None
 
-    def rows(self) -> list[Row]:
-        """Returns the rows that were asked; ValueError if the body has none."""
-        if isinstance(self.request, _Tensors):
-            return rows_of(self.request.arrays)
-        return json_rows(self.request)
-
-    def predictions(self, rows: int) -> list[Row]:
-        """Returns the answer to each of the rows; ValueError if the body has other ones."""
-        if isinstance(self.response, _Tensors):
-            return predictions(rows_of(self.response.arrays), rows)
-        return json_predictions(self.response, rows)
-
-
-@dataclass(frozen=True)
-class _Tensors:
-    arrays: Mapping[str, Any]
-
 
 def read_events(path: str) -> Iterator[Event]:
     """Yields the events of a file.
@@ -80,18 +52,16 @@ def read_events(path: str) -> Iterator[Event]:
     """
     with open_data(path) as file:
         head = file.read(64).lstrip()
+    read = _tfrecord
+    if head.startswith(PARQUET_MAGIC):
+        read = _parquet
+    elif head.startswith((b"{", b"[")):
+        read = _json
     number = 1  # of the record that is read
     try:
-        if head.startswith(PARQUET_MAGIC):
-            records: Iterator[Any] = _parquet(path)
-        elif head.startswith(_TEXT):
-            records = _json(path)
-        else:
-            records = _tfrecord(path)
-        for record in records:
+        for record in read(path):
             place = f"{path}: record {number}"
-            event = _call(place, record) if isinstance(record, bytes) else _event(place, record)
-            if event is not None:
+            if event := _of_call(place, record) if read is _tfrecord else _of_record(place, record):
                 yield event
             number += 1
     except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
@@ -101,13 +71,13 @@ def read_events(path: str) -> Iterator[Event]:
         ) from error
 
 
-def _parquet(path: str) -> Iterator[Mapping[str, Any]]:
+def _parquet(path: str) -> Iterator[Any]:
     with open_data(path) as file:
         for batch in pq.ParquetFile(file).iter_batches():
             yield from batch.to_pylist()
 
 
-def _json(path: str) -> Iterator[Mapping[str, Any]]:
+def _json(path: str) -> Iterator[Any]:
     """Yields the objects of JSON lines, and those of a list in one line."""
     with open_data(path) as file:
         for line in file:
@@ -116,45 +86,49 @@ def _json(path: str) -> Iterator[Mapping[str, Any]]:
                 yield from found if isinstance(found, list) else [found]
 
 
-def _tfrecord(path: str) -> Iterator[bytes]:
+def _tfrecord(path: str) -> Iterator[Any]:
     with open_data(path) as file:
         for record in RecordReader(file, path).records():
             yield record.payload
 
 
-def _call(place: str, payload: bytes) -> Event | None:
-    found = parse_prediction(payload)
-    if found is None:
+def _of_call(place: str, payload: bytes) -> Event | None:
+    """Returns the call of Predict in a PredictionLog; None for another kind of call."""
+    # Imports TensorFlow, which no other log needs.
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    try:
+        log = prediction_log_pb2.PredictionLog.FromString(payload)
+    except DecodeError as error:
+        raise ValueError("is no PredictionLog of TensorFlow Serving") from error
+    if not log.HasField("predict_log"):
         return None
+    request, response = log.predict_log.request, log.predict_log.response
+    version = log.log_metadata.model_spec.version.value or response.model_spec.version.value
     return Event(
         place,
         None,
-        found.seconds * 1_000_000 or None,
-        str(found.version) if found.version else None,
-        _Tensors(found.inputs),
-        _Tensors(found.outputs),
+        log.log_metadata.timestamp_secs * 1_000_000 or None,
+        str(version) if version else None,
+        {"inputs": {name: tf.make_ndarray(one) for name, one in request.inputs.items()}},
+        {"outputs": {name: tf.make_ndarray(one) for name, one in response.outputs.items()}},
     )
 
 
-def _event(place: str, record: Mapping[str, Any]) -> Event:
-    kind, time = _first(record, _TYPES), _first(record, _TIMES)
+def _of_record(place: str, record: Mapping[str, Any]) -> Event:
+    """Returns a CloudEvent or a record of KServe's logger."""
+    kind = record.get("type") or record.get("reqType")
+    time = record.get("time") or record.get("occurrenceTime")
     if not isinstance(kind, str) or not kind.endswith((_REQUEST, _RESPONSE)):
         raise ValueError(f"its type is {kind!r}, expected ...{_REQUEST} or ...{_RESPONSE}")
     body = _body(record)
-    is_request = kind.endswith(_REQUEST)
-    version = None if is_request or not isinstance(body, dict) else body.get("model_version")
-    return Event(
-        place,
-        str(record["id"]),
-        _microseconds(time) if time else None,
-        str(version) if version else None,
-        body if is_request else None,
-        None if is_request else body,
-    )
-
-
-def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    return next((record[name] for name in names if record.get(name)), None)
+    call, time_us = str(record["id"]), _microseconds(time) if time else None
+    if kind.endswith(_REQUEST):
+        return Event(place, call, time_us, None, request=body)
+    version = body.get("model_version") if isinstance(body, dict) else None
+    return Event(place, call, time_us, str(version) if version else None, response=body)
 
 
 def _body(record: Mapping[str, Any]) -> Any:

@@ -1,13 +1,14 @@
 """Rows of columns from the bodies of requests, predictions from the bodies of responses.
 
-A body is JSON of TensorFlow Serving's REST API (KServe's protocol V1), JSON of the open inference
-protocol (V2), or tensors by name. A missing value, as `serve_columns` marks it, becomes None.
+A body is JSON of TensorFlow Serving's REST API (KServe's protocol V1) or of the open inference
+protocol (V2), or has tensors by name, as NumPy arrays, where V1 has columns. A missing value, as
+`serve_columns` marks it, becomes None.
 """
 
 import base64
 import binascii
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,74 +21,35 @@ PREDICTION, PROBABILITY = "prediction", "probability"
 Row = dict[str, Any]
 
 
-def json_rows(body: Any) -> list[Row]:
-    """Returns the rows of a request's body in JSON.
-
-    Raises:
-        ValueError: The body has no columns by name.
-    """
-    if not isinstance(body, dict):
-        raise ValueError(f"the request is {type(body).__name__}, expected an object")
-    if isinstance(body.get("instances"), list):
-        return [_instance(one) for one in body["instances"]]
-    inputs = body.get("inputs")
-    if isinstance(inputs, list):
-        inputs = {one["name"]: _reshaped(one) for one in inputs}
-    if not isinstance(inputs, dict):
-        raise ValueError("the request has no 'instances' and no 'inputs'")
-    # TensorFlow Serving takes a value without its list for a single row.
-    lists = {name: one if isinstance(one, list) else [one] for name, one in inputs.items()}
-    return rows_of(lists)
+def asked_rows(body: Any) -> list[Row]:
+    """Returns the rows of a request's body; ValueError if it has no columns by name."""
+    return [_row(one) for one in _items(body, "instances", "inputs")]
 
 
-def json_predictions(body: Any, rows: int) -> list[Row]:
-    """Returns the predictions of a response's body in JSON, one for each of the rows."""
-    if not isinstance(body, dict):
-        raise ValueError(f"the response is {type(body).__name__}, expected an object")
-    if isinstance(body.get("predictions"), list):
-        found = [one if isinstance(one, dict) else {PREDICTION: one} for one in body["predictions"]]
-    else:
-        outputs = body.get("outputs")
-        if isinstance(outputs, list) and outputs and isinstance(outputs[0], dict):
-            outputs = {one["name"]: _reshaped(one) for one in outputs}
-        if outputs is None:
-            raise ValueError("the response has no 'predictions' and no 'outputs'")
-        found = rows_of(outputs if isinstance(outputs, dict) else {PREDICTION: outputs})
-    return predictions(found, rows)
-
-
-def rows_of(tensors: Mapping[str, Any]) -> list[Row]:
-    """Returns rows from columns [rows] or [rows, longest]; serialized Examples become columns."""
-    columns = {name: values for name, values in tensors.items() if len(values)}
-    if len({len(values) for values in columns.values()}) > 1:
-        sizes = ", ".join(f"{name} {len(values)}" for name, values in columns.items())
-        raise ValueError(f"the columns have different numbers of rows: {sizes}")
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return [_instance(row) for row in rows]
-
-
-def predictions(found: Sequence[Mapping[str, Any]], rows: int) -> list[Row]:
-    """Returns `prediction` and `probability` of each row, named as by `penstock predict`.
+def answers(body: Any, rows: int) -> list[Row]:
+    """Returns `prediction` and `probability` of each of the rows, named as by `penstock predict`.
 
     A single output is the prediction; several are named `prediction_NAME`.
     """
+    found = _items(body, "predictions", "outputs")
     if len(found) != rows:
         raise ValueError(f"{len(found)} predictions for {rows} rows")
-    return [_prediction(one) for one in found]
+    return [_prediction(one if isinstance(one, dict) else {PREDICTION: one}) for one in found]
 
 
-def _prediction(outputs: Mapping[str, Any]) -> Row:
-    named: Row = {}
-    for name, value in outputs.items():
-        prefix, _, part = name.rpartition("/")
-        prefix += "/" if prefix else ""
-        if part == "probabilities" and isinstance(value, list | np.ndarray):
-            named[f"{prefix}{PROBABILITY}"] = float(max(value))
-        elif part in ("text", "value", PREDICTION) or len(outputs) == 1:
-            named[f"{prefix}{PREDICTION}"] = _plain(value)
-        elif part != "label" or f"{prefix}text" not in outputs:
-            named[f"{PREDICTION}_{name}"] = _plain(value)
-    return named
+def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
+    """Returns one item a row; a dict where the body has names."""
+    found = body if isinstance(body, dict) else {}
+    if isinstance(found.get(by_row), list):
+        return list(found[by_row])
+    tensors = found.get(by_column)
+    if isinstance(tensors, list):
+        if not tensors or not isinstance(tensors[0], dict):
+            return tensors
+        tensors = {one["name"]: _reshaped(one) for one in tensors}
+    if not isinstance(tensors, dict):
+        raise ValueError(f"the body has no {by_row!r} and no {by_column!r}")
+    return _transposed(tensors)
 
 
 def _reshaped(tensor: Mapping[str, Any]) -> list[Any]:
@@ -99,28 +61,36 @@ def _reshaped(tensor: Mapping[str, Any]) -> list[Any]:
     return list(data)
 
 
-def _instance(one: Any) -> Row:
+def _transposed(tensors: Mapping[str, Any]) -> list[Row]:
+    # TensorFlow Serving takes a value without its list for a single row.
+    lists = {n: one if isinstance(one, list | np.ndarray) else [one] for n, one in tensors.items()}
+    columns = {name: values for name, values in lists.items() if len(values)}
+    if len({len(values) for values in columns.values()}) > 1:
+        sizes = ", ".join(f"{name} {len(values)}" for name, values in columns.items())
+        raise ValueError(f"the columns have different numbers of rows: {sizes}")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _row(one: Any) -> Row:
     """Returns a row: an object by column, or a serialized Example alone or as its only value."""
-    if isinstance(one, dict) and set(one) != {"b64"}:
-        [only, *more] = one.values() or [None]
-        example = None if more else _example(only)
-        if example is None:
-            return {name: _plain(value) for name, value in one.items()}
+    is_object = isinstance(one, dict) and set(one) != {"b64"}
+    values = list(one.values()) if is_object else [one]
+    if len(values) == 1 and (example := _example(values[0])):
         return example
-    example = _example(one)
-    if example is None:
+    if not is_object:
         raise ValueError(f"a row is {str(one)[:40]!r}, expected an object with columns by name")
-    return example
+    return {name: _plain(value) for name, value in one.items()}
 
 
-def _example(value: Any) -> Row | None:
-    if isinstance(value, dict) and set(value) == {"b64"}:
-        value = _decoded(value["b64"])
-    if not isinstance(value, bytes):
-        return None
-    message: Any = parse_example(value)
-    if message is None or not message.context.feature:
-        return None  # almost any short text can be parsed as a message without fields
+def _example(value: Any) -> Row:
+    """Returns the columns of a serialized Example; none of another value.
+
+    Almost any short text can be parsed as a message without fields.
+    """
+    value = _decoded(value)
+    message: Any = parse_example(value) if isinstance(value, bytes) else None
+    if message is None:
+        return {}
     return {name: _feature(feature) for name, feature in sorted(message.context.feature.items())}
 
 
@@ -128,6 +98,20 @@ def _feature(feature: Any) -> Any:
     kind = feature.WhichOneof("kind")
     values = [_plain(value) for value in getattr(feature, kind).value] if kind else []
     return values if len(values) > 1 else next(iter(values), None)
+
+
+def _prediction(outputs: Mapping[str, Any]) -> Row:
+    named: Row = {}
+    for name, value in outputs.items():
+        prefix, slash, part = name.rpartition("/")
+        prefix += slash
+        if part == "probabilities" and isinstance(value, list | np.ndarray):
+            named[f"{prefix}{PROBABILITY}"] = float(max(value))
+        elif part in ("text", "value", PREDICTION) or len(outputs) == 1:
+            named[f"{prefix}{PREDICTION}"] = _plain(value)
+        elif part != "label" or f"{prefix}text" not in outputs:
+            named[f"{PREDICTION}_{name}"] = _plain(value)
+    return named
 
 
 def _plain(value: Any) -> Any:
@@ -139,10 +123,7 @@ def _plain(value: Any) -> Any:
         while values and values[-1] is None:
             values.pop()  # a list is filled up to the longest of its batch
         return values
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, dict) and set(value) == {"b64"}:
-        value = _decoded(value["b64"])
+    value = _decoded(value.item() if isinstance(value, np.generic) else value)
     if isinstance(value, bytes):
         value = text_of(value)
     is_missing = value in ("", _MISSING_INT) or (isinstance(value, float) and math.isnan(value))
@@ -157,8 +138,11 @@ def text_of(value: bytes) -> str:
         return base64.b64encode(value).decode()
 
 
-def _decoded(text: Any) -> bytes:
+def _decoded(value: Any) -> Any:
+    """Returns the bytes that TensorFlow Serving's JSON has in base64; other values unchanged."""
+    if not isinstance(value, dict) or set(value) != {"b64"}:
+        return value
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(value["b64"], validate=True)
     except (TypeError, binascii.Error) as error:
-        raise ValueError(f"{str(text)[:40]!r} is not base64") from error
+        raise ValueError(f"{str(value['b64'])[:40]!r} is not base64") from error

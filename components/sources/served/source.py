@@ -8,7 +8,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from penstock.components.errors import DataError, counted
@@ -16,11 +16,12 @@ from penstock.components.files.content import fingerprint, hash_file
 from penstock.components.files.find import find
 from penstock.components.sources.base import Batch
 from penstock.components.sources.jsonl import JsonLines, JsonLinesSource, open_json_lines
+from penstock.components.sources.kinds import as_options_of
 from penstock.components.sources.open import good_tables, open_source
 from penstock.components.sources.options import Table
 from penstock.components.sources.served.events import Event, read_events
 from penstock.components.sources.served.options import REQUEST_ID, Requests
-from penstock.components.sources.served.payloads import Row, text_of
+from penstock.components.sources.served.payloads import Row, answers, asked_rows, text_of
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.text.blocks import RowBlock, RowPlace
 
@@ -37,37 +38,51 @@ class RequestsSource(JsonLinesSource):
 
 def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> JsonLinesSource:
     """Opens log files; a folder is read to any depth, since KServe keeps one object per event."""
-    listing = find(inputs, options.kind)
-    files = listing.files
-    labels = _Labels.read(options) if options.labels_file else None
+    listing = find(inputs, "requests")
+    contents = list(listing.files)
+    labels: dict[str, Row] = {}
+    if options.labels_file:
+        contents.append(options.labels_file)
+        labels = _read_labels(options.labels_file, options.key)
     counts: Counter[str] = Counter()
     name, workspace = f"requests-{uuid.uuid4().hex}.jsonl", spread.workspace()
     with workspace.new_try() as folder:
         with open(folder / name, "w", encoding="utf-8") as out:
-            for row in _rows(files, counts):
-                if labels is not None:
-                    row = labels.add(row)
-                out.write(json.dumps(row) + "\n")
-                counts["rows"] += 1
+            for row in _rows(listing.files, counts):
+                key = row.get(options.key)
+                found = {} if key is None else labels.get(_text(key), {})
+                if taken := row.keys() & found.keys():
+                    raise DataError(
+                        f"{options.labels_file}: column {min(taken)!r} is one of the requests "
+                        "too; rename it"
+                    )
+                out.write(json.dumps({**row, **found}) + "\n")
+                counts.update(rows=1, labelled=bool(found))
         workspace.take(folder)
     if not counts["rows"]:
-        raise DataError(f"{files[0]}: the logs have no request with a row; {_left_out(counts)}")
-    names = {one.name for one in fields(JsonLines)} & {one.name for one in fields(options)}
-    kept = {name: getattr(options, name) for name in names - {"kind"}}
-    source = open_json_lines([workspace.place(name)], JsonLines(**kept), spread)
-    contents = [*files, *([options.labels_file] if options.labels_file else [])]
+        raise DataError(
+            f"{contents[0]}: the logs have no request with a row; {', '.join(_left_out(counts))}"
+        )
+    json_options: Any = as_options_of("jsonl", options)
+    assert isinstance(json_options, JsonLines)
+    source = open_json_lines([workspace.place(name)], json_options, spread)
+    notes = _left_out(counts)
+    if options.labels_file:
+        rows, labelled = counts["rows"], counts["labelled"]
+        notes.append(
+            f"labels of {options.labels_file}: {labelled:,} of {counted(rows, 'row')} have one, "
+            f"{rows - labelled:,} none"
+        )
     digests = [(file, hash_file(file).digest) for file in contents]
-    notes = [_left_out(counts), *(labels.notes() if labels else ())]
-    given = {one.name: getattr(source, one.name) for one in fields(source)}
-    opened = RequestsSource(**given, place=f"{files[0]}, joined rows")
-    return replace(
-        opened,
-        kind=options.kind,
-        files=tuple(files),
-        ignored=tuple(listing.ignored),
-        fingerprint=fingerprint(f"{options.kind} {options.key}", digests),
-        notes=tuple(note for note in notes if note),
-    )
+    staged = {one.name: getattr(source, one.name) for one in fields(source)}
+    of_logs = {
+        "kind": "requests",
+        "files": tuple(listing.files),
+        "ignored": tuple(listing.ignored),
+        "fingerprint": fingerprint(f"requests {options.key}", digests),
+        "notes": tuple(notes),
+    }
+    return RequestsSource(**{**staged, **of_logs}, place=f"{contents[0]}, joined rows")
 
 
 def _rows(files: Sequence[str], counts: Counter[str]) -> Iterator[Row]:
@@ -90,19 +105,19 @@ def _rows(files: Sequence[str], counts: Counter[str]) -> Iterator[Row]:
                 request, response = (other, event) if event.request is None else (event, other)
                 yield from _joined(request, response)
             counts["calls"] += 1
-    for event in waiting.values():
-        if event.request is None:
-            counts["responses"] += 1
-        elif counts["calls"] or any(one.request is None for one in waiting.values()):
-            counts["requests"] += 1
-        else:
+    counts["responses"] = sum(1 for event in waiting.values() if event.request is None)
+    requests = [event for event in waiting.values() if event.request is not None]
+    if counts["calls"] or counts["responses"]:
+        counts["requests"] = len(requests)
+    else:
+        for event in requests:
             yield from _joined(event, None)
 
 
 def _joined(request: Event, response: Event | None) -> Iterator[Row]:
     try:
-        rows = request.rows()
-        answers = response.predictions(len(rows)) if response else [{}] * len(rows)
+        rows = asked_rows(request.request)
+        found = answers(response.response, len(rows)) if response else [{}] * len(rows)
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{request.place}: cannot be read as rows: {error}") from error
     told = {
@@ -111,70 +126,39 @@ def _joined(request: Event, response: Event | None) -> Iterator[Row]:
         VERSION: (response.version if response else None) or request.version,
     }
     own = {name: value for name, value in told.items() if value is not None}
-    for row, answer in zip(rows, answers, strict=True):
+    for row, answer in zip(rows, found, strict=True):
         if taken := row.keys() & {*answer, *own}:
             raise DataError(f"{request.place}: a column has the reserved name {min(taken)!r}")
         yield {**row, **answer, **own}
 
 
-def _left_out(counts: Counter[str]) -> str:
+def _left_out(counts: Counter[str]) -> list[str]:
+    """Returns a note of what has no counterpart, if any."""
     parts = [
         counted(counts[name], f"{name[:-1]} without a {other}")
         for name, other in (("requests", "response"), ("responses", "request"))
         if counts[name]
     ]
-    return f"left out: {', '.join(parts)}" if parts else ""
+    return [f"left out: {', '.join(parts)}"] if parts else []
 
 
-@dataclass
-class _Labels:
-    """Labels by the text of their key."""
-
-    path: str
-    key: str
-    by_key: dict[str, Row]
-    counts: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def read(cls, options: Requests) -> "_Labels":
-        assert options.labels_file is not None
-        source = open_source(options.labels_file, Table())
-        names = [column.name for column in source.columns]
-        if options.key not in names:
-            raise DataError(
-                f"{options.labels_file}: has no column {options.key!r}, by which labels are "
-                f"joined; it has {', '.join(names)}; `key` names another"
-            )
-        found = cls(options.labels_file, options.key, {})
-        for table in good_tables(source):
-            for row in table.to_pylist():
-                found._take(row)
-        return found
-
-    def _take(self, row: Row) -> None:
-        if (value := row.pop(self.key)) is None:
-            raise DataError(f"{self.path}: a row has no {self.key}; remove it, or give it a key")
-        key = _text(value)
-        if key in self.by_key:
-            raise DataError(f"{self.path}: {self.key} {key!r} has two labels; leave one")
-        self.by_key[key] = {name: _decoded(value) for name, value in row.items()}
-
-    def add(self, row: Row) -> Row:
-        self.counts["rows"] += 1
-        key = row.get(self.key)
-        found = self.by_key.get(_text(key), {}) if key is not None else {}
-        self.counts["labelled"] += bool(found)
-        if taken := row.keys() & found.keys():
-            raise DataError(
-                f"{self.path}: column {min(taken)!r} is one of the requests too; rename it"
-            )
-        return {**row, **found}
-
-    def notes(self) -> Iterator[str]:
-        rows, labelled = self.counts["rows"], self.counts["labelled"]
-        yield f"labels of {self.path}: {labelled:,} of {counted(rows, 'row')} have one, " + (
-            f"{rows - labelled:,} none"
+def _read_labels(path: str, key: str) -> dict[str, Row]:
+    """Returns the labels of a table by the text of their key."""
+    source = open_source(path, Table())
+    names = [column.name for column in source.columns]
+    if key not in names:
+        raise DataError(
+            f"{path}: has no column {key!r}, by which labels are joined; it has "
+            f"{', '.join(names)}; `key` names another"
         )
+    labels: dict[str, Row] = {}
+    for row in (row for table in good_tables(source) for row in table.to_pylist()):
+        if (value := row.pop(key)) is None:
+            raise DataError(f"{path}: a row has no {key}; remove it, or give it a key")
+        if _text(value) in labels:
+            raise DataError(f"{path}: {key} {_text(value)!r} has two labels; leave one")
+        labels[_text(value)] = {name: _decoded(one) for name, one in row.items()}
+    return labels
 
 
 def _decoded(value: Any) -> Any:

@@ -15,7 +15,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 from penstock.components.errors import DataError
 from penstock.components.sources.open import open_source
 from penstock.components.sources.served.options import Requests
-from penstock.components.sources.served.payloads import rows_of
+from penstock.components.sources.served.payloads import asked_rows
 from penstock.components.sources.spread import Spread
 
 ASKED = "org.kubeflow.serving.inference.request"
@@ -200,12 +200,13 @@ def test_another_file_is_refused(tmp_path):
 
 
 def test_texts_that_parse_as_empty_messages_stay_texts():
-    rows = rows_of({"text": [b"x1", b"8a", b"cats"]})
+    rows = asked_rows({"inputs": {"text": [b"x1", b"8a", b"cats"]}})
     assert rows == [{"text": "x1"}, {"text": "8a"}, {"text": "cats"}]
 
 
 def test_a_missing_item_keeps_its_place_in_a_list_and_bytes_are_base64():
-    rows = rows_of({"a": [[1.0, math.nan, 2.0], [3.0, math.nan, math.nan]], "b": [b"\xff", b"t"]})
+    lists = [[1.0, math.nan, 2.0], [3.0, math.nan, math.nan]]
+    rows = asked_rows({"inputs": {"a": lists, "b": [b"\xff", b"t"]}})
     assert rows == [{"a": [1.0, None, 2.0], "b": "/w=="}, {"a": [3.0], "b": "t"}]
 
 
