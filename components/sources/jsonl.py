@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
@@ -20,9 +21,14 @@ from penstock.components.sources.partitions import add_partitions, find_folders
 from penstock.components.sources.python_values import Row, RowConverter, ValueSample
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.text.blocks import RowBlock, RowPlace, too_long
-from penstock.components.sources.text.lines import LineSplitter, line_header
-from penstock.components.sources.text.scan import Header, Sampler, scan_files
+from penstock.components.sources.text.blocks import (
+    LINE_BLOCK_BYTES,
+    LineSplitter,
+    RowBlock,
+    RowPlace,
+    too_long,
+)
+from penstock.components.sources.text.scan import line_header, sample_rows, scan_files
 from penstock.components.sources.text.source import TextSource
 from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
@@ -55,7 +61,7 @@ class JsonLinesSource(TextSource):
 
     @property
     def splitter(self) -> LineSplitter:
-        return LineSplitter(self.options.max_row_bytes)
+        return LineSplitter(LINE_BLOCK_BYTES, self.options.max_row_bytes)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         converter = RowConverter(self.columns, self.options)
@@ -105,15 +111,19 @@ def open_json_lines(
 ) -> JsonLinesSource:
     listing = find(inputs, "jsonl")
     headers = map_files(lambda path: line_header(path, check_head), listing.files)
-    sampler = None if options.schema_file else _Sampler(len(headers), options.sample_rows)
-    splitter = LineSplitter(options.max_row_bytes)
-    scanned, rejected, sample = scan_files(headers, splitter, sampler, spread)
+    splitter = LineSplitter(LINE_BLOCK_BYTES, options.max_row_bytes)
+    scanned, rejected = scan_files(headers, splitter, spread)
     for file in scanned:
         if not file.has_data and not options.allow_empty:
             raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
-    schema = read_schema(options.schema_file)
-    columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
-    if sample:
+    if options.schema_file:
+        schema = read_schema(options.schema_file)
+        columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
+    else:
+        sample = ValueSample()
+        for header, block in sample_rows(headers, splitter, options.sample_rows):
+            for row in _readable(block.data):
+                sample.add(row, header.path)
         columns = sample.columns(options.nested)
     if not columns and rejected:
         raise DataError(str(rejected[0]))
@@ -122,24 +132,18 @@ def open_json_lines(
             f"{listing.files[0]}: no row could be read as a JSON object, so there are no columns; "
             "expected one object a line"
         )
-    found = tuple(rejected)
     source = JsonLinesSource.of(
-        "jsonl", scanned, listing, columns=columns, options=options, rejected_by_scan=found
+        "jsonl", scanned, listing, columns=columns, options=options, rejected_by_scan=rejected
     )
     return add_partitions(source, find_folders(listing.files, inputs))
 
 
-class _Sampler(Sampler[ValueSample]):
-    def new_sample(self) -> ValueSample:
-        return ValueSample()
-
-    def add(self, block: RowBlock, header: Header, sample: ValueSample) -> None:
-        for line in block.data.split(b"\n"):
-            if line.strip():
-                try:
-                    sample.add(parse_line(line), header.path)
-                except ValueError:
-                    continue  # Reading rejects it later, with its line number.
+def _readable(data: bytes) -> Iterator[Row]:
+    """Yields the rows of some lines but bad ones, which reading rejects with their numbers."""
+    for line in data.split(b"\n"):
+        if line.strip():
+            with suppress(ValueError):
+                yield parse_line(line)
 
 
 def parse_line(line: bytes) -> dict[str, object]:

@@ -19,10 +19,15 @@ from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import check_fields
 from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.text.blocks import RowBlock, RowPlace, too_long
+from penstock.components.sources.text.blocks import (
+    LINE_BLOCK_BYTES,
+    LineSplitter,
+    RowBlock,
+    RowPlace,
+    too_long,
+)
 from penstock.components.sources.text.codec import read_head
-from penstock.components.sources.text.lines import LineSplitter, line_header
-from penstock.components.sources.text.scan import TextFile, scan_files
+from penstock.components.sources.text.scan import TextFile, line_header, scan_files
 from penstock.components.sources.text.source import TextSource
 from penstock.components.sources.whole_files import (
     FILENAME,
@@ -102,7 +107,7 @@ class LineSource(TextSource):
 
     @property
     def splitter(self) -> LineSplitter:
-        return LineSplitter(self.options.max_row_bytes)
+        return LineSplitter(LINE_BLOCK_BYTES, self.options.max_row_bytes)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         text, rejected = self._as_utf8(block, place)
@@ -191,7 +196,8 @@ def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSou
         raise DataError(f"{path}: {reason}")
     check = partial(_check_head, encoding=options.encoding)
     headers = map_files(lambda path: line_header(path, check), tree.files)
-    scanned, _, _ = scan_files(headers, LineSplitter(options.max_row_bytes), None, spread)
+    splitter = LineSplitter(LINE_BLOCK_BYTES, options.max_row_bytes)
+    scanned, _ = scan_files(headers, splitter, spread)
     for file in scanned:
         _check_lines_of(file, options)
     return LineSource.of(

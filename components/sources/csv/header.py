@@ -1,8 +1,11 @@
 """Reads and checks the first row of a CSV file: the names of its columns."""
 
+import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Collection
+from itertools import islice
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import look
@@ -24,8 +27,8 @@ _DELIMITERS = ",;\t|"
 # Beginning of a file from which an unnamed delimiter is guessed.
 _GUESS_BYTES, _GUESS_ROWS = 64 * 1024, 100
 # A field that another delimiter than the guessed one would divide, or a word that a comma cut off.
-_ODD_FIELD = re.compile(rb"^ |[;\t|]|,(?! )")
-_DECIMAL = re.compile(rb"[+-]?\d+,\d+").fullmatch
+_ODD_FIELD = re.compile(r"^ |[;\t|]|,(?! )")
+_DECIMAL = re.compile(r"[+-]?\d+,\d+").fullmatch
 
 
 def read_header(
@@ -47,20 +50,23 @@ def read_header(
         start += 1
     if start == len(head) and is_whole:
         return Header(path, (), start, 1, size, state, is_compressed)
-    row = splitter.first_row(head[start:], last=is_whole)
     line = 1 + count_line_ends(head[:start])
-    if row is None or row.broken_at is not None:
+    blocks = splitter.blocks(head[start:], start, last=is_whole)
+    if not blocks or blocks[0].broken_at is not None:
         raise DataError(
             f"{path}: line {line}: unbalanced quote in the header, or no line end in "
             f"{_HEAD_BYTES} bytes; is this delimited text?"
         )
+    row = blocks[0].slice(0, 1)
     try:
-        names = tuple(field.decode("utf-8") for field in splitter.fields(row.data))
+        [names] = map(tuple, _rows(row.data.decode("utf-8").rstrip("\r\n"), splitter.delimiter))
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}: line {line}: the header is not UTF-8 ({error.reason}); "
             "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
         ) from error
+    except csv.Error as error:
+        raise DataError(f"{path}: line {line}: the header cannot be read ({error})") from error
     if len(names) == 1 and names[0].startswith("#") and names[0] not in known_names:
         raise DataError(
             f"{path}: line {line}: a comment ({names[0][:80]!r}), expected the header; set "
@@ -76,8 +82,7 @@ def read_header(
         raise DataError(
             f"{path}: one column, no delimiter found: say --kind text for lines, or --kind csv"
         )
-    data_start, first_line = start + len(row.data), line + row.lines
-    return Header(path, names, data_start, first_line, size, state, is_compressed)
+    return Header(path, names, row.end, line + row.lines, size, state, is_compressed)
 
 
 def _after_comments(head: bytes, start: int, comment: bytes) -> int:
@@ -99,10 +104,12 @@ def find_delimiter(path: str, comment: str | None) -> str:
     head = head.removeprefix(BOM)
     if comment:
         head = head[_after_comments(head, 0, comment.encode()) :]
-    is_whole = len(head) < _GUESS_BYTES - len(BOM)
+    text = head.decode("latin-1").replace("\0", " ")  # Keeps each byte but NUL, which csv refuses.
+    if len(head) >= _GUESS_BYTES - len(BOM):
+        text = text[: text.rfind("\n") + 1] or text
 
     def likelihood(delimiter: str) -> tuple[float, float, int]:
-        rows = _first_rows(head, delimiter, is_whole=is_whole)
+        rows = _rows(text, delimiter)
         width = len(rows[0]) if rows else 0
         if width < 2:
             return (0, 0, 0)
@@ -114,17 +121,10 @@ def find_delimiter(path: str, comment: str | None) -> str:
     return max(_DELIMITERS, key=likelihood)
 
 
-def _first_rows(head: bytes, delimiter: str, *, is_whole: bool) -> list[list[bytes]]:
-    """Returns the fields of the first rows; none of a row with an unbalanced quote."""
-    splitter = CsvSplitter(delimiter, block_bytes=len(head), max_row_bytes=len(head) + 1)
-    rows: list[list[bytes]] = []
-    while head and len(rows) < _GUESS_ROWS and (row := splitter.first_row(head, last=is_whole)):
-        head = head[len(row.data) :]
-        if row.broken_at is not None:
-            rows.append([])
-        elif row.data.strip(b"\r\n"):
-            rows.append(splitter.fields(row.data))
-    return rows
+def _rows(text: str, delimiter: str) -> list[list[str]]:
+    """Returns the fields of the first rows that are not blank."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return list(islice((row for row in rows if row), _GUESS_ROWS))
 
 
 def _check_names(

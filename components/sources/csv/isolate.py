@@ -4,92 +4,90 @@ Used only for rows that `RowParser.parse` refused, so it may cost more per row. 
 converts all columns without faults.
 """
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import RowFault, batch_of, empty_batch, take_rows
-from penstock.components.sources.csv.parse import Misfit, RowParser, null_texts
-from penstock.components.sources.csv.splitter import CsvSplitter
-from penstock.components.sources.text.blocks import RowBlock, RowPlace, line_ends
+from penstock.components.sources.csv.parse import RowParser, null_texts
+from penstock.components.sources.text.blocks import CR, LF, RowBlock, RowPlace, line_ends
 from penstock.components.sources.tokens import SPACES, to_float32, to_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
-def isolate(block: RowBlock, place: RowPlace, parser: RowParser, splitter: CsvSplitter) -> Batch:
+def isolate(block: RowBlock, place: RowPlace, parser: RowParser) -> Batch:
     """Returns the rows of a block that is not broken, each as good, rejected or blank."""
-    return _Isolation(block, parser).batch(place, splitter)
+    return _Isolation(block, parser).batch(place)
 
 
 class _Isolation:
-    """Good rows and faults of one block; a row is reported with its first faulty column."""
+    """Rows and faults of one block; a row is reported with its first faulty column."""
 
     def __init__(self, block: RowBlock, parser: RowParser) -> None:
         self._block = block
         self._parser = parser
-        self._starts, self._ends = block.row_starts(), block.row_ends()
+        self._starts = block.starts
+        first = np.frombuffer(block.data, np.uint8)[self._starts]
+        blank = (block.ends - self._starts <= 2) & np.isin(first, (LF, CR))
+        self._rows: list[int] = np.flatnonzero(~blank).tolist()  # Those that are read.
+        self._blank = int(blank.sum())
         self._faults: dict[int, RowFault] = {}
 
-    def batch(self, place: RowPlace, splitter: CsvSplitter) -> Batch:
-        block = self._block
-        values = np.frombuffer(block.data, np.uint8)
-        blank = (self._ends - self._starts <= 2) & np.isin(values[self._starts], (0x0A, 0x0D))
-        counts, expected = splitter.field_counts(block), len(self._parser.names)
-        misfit = (counts != expected) & ~blank
-        for row in np.flatnonzero(misfit).tolist():
-            fields = "field" if counts[row] == 1 else "fields"
-            self._faults[row] = (None, f"{counts[row]} {fields}, expected {expected}")
-        table = self._parse(np.flatnonzero(~(blank | misfit)))
-        batch = Batch(table, self._rejected(place), int(blank.sum()))
-        assert batch.rows_read == block.rows, (place, batch.rows_read, block.rows)
-        return batch
-
-    def _rejected(self, place: RowPlace) -> list[RejectedRow]:
-        if not self._faults:
-            return []
-        rows = sorted(self._faults)
-        lines = np.searchsorted(line_ends(self._block.data), self._starts[rows], side="right")
-        return [
+    def batch(self, place: RowPlace) -> Batch:
+        table = self._good_rows()
+        faulty = sorted(self._faults)
+        ends = line_ends(self._block.data, at_cr=True, last=True)
+        lines = np.searchsorted(ends, self._starts[faulty], side="right").tolist()
+        rejected = [
             RejectedRow(
                 place.file,
                 place.row + row,
-                place.line + int(line),
+                place.line + line,
                 *self._faults[row],
                 self._raw(row).rstrip(b"\r\n"),
             )
-            for row, line in zip(rows, lines, strict=True)
+            for row, line in zip(faulty, lines, strict=True)
         ]
+        batch = Batch(table, rejected, self._blank)
+        assert batch.rows_read == self._block.rows, (place, batch.rows_read, self._block.rows)
+        return batch
 
     def _raw(self, row: int) -> bytes:
-        return self._block.data[self._starts[row] : self._ends[row]]
+        return self._block.data[self._starts[row] : self._block.ends[row]]
 
-    def _parse(self, kept: np.ndarray) -> pa.RecordBatch:
-        """Parses the rows `kept`, all of the right width; returns good ones and records faults."""
-        columns, quoted = self._parser.columns, self._block.quoted
-        if not len(kept):
+    def _good_rows(self) -> pa.RecordBatch:
+        """Parses the rows; records the faults of the others."""
+        columns, data = self._parser.columns, b"".join(map(self._raw, self._rows))
+        if not data:
             return empty_batch(columns)
-        data = b"".join([self._raw(row) for row in kept])
-        try:
-            return self._parser.parse(data, len(kept), quoted=quoted)
-        except Misfit:
-            raw = self._parser.parse_raw(data, quoted=quoted)
-        arrays = [self._convert(column, raw.get(column.name), kept) for column in columns]
-        good = [at for at, row in enumerate(kept.tolist()) if row not in self._faults]
+        raw = self._parser.parse_raw(
+            data, columns, quoted=self._block.quoted, on_invalid=self._reject_width
+        )
+        self._rows = [row for row in self._rows if row not in self._faults]
+        arrays = [self._convert(column, raw.get(column.name)) for column in columns]
+        good = [at for at, row in enumerate(self._rows) if row not in self._faults]
         return take_rows(batch_of(columns, arrays), good)
 
-    def _convert(self, column: Column, values: pa.Array | None, kept: np.ndarray) -> pa.Array:
+    def _reject_width(self, row: Any) -> None:
+        fields = "field" if row.actual_columns == 1 else "fields"
+        reason = f"{row.actual_columns} {fields}, expected {row.expected_columns}"
+        self._faults[self._rows[row.number - 1]] = (None, reason)
+
+    def _convert(self, column: Column, values: pa.Array | None) -> pa.Array:
         if values is None:
-            return pa.nulls(len(kept), column.arrow_type)
+            return pa.nulls(len(self._rows), column.arrow_type)
         if column.kind is FeatureKind.BYTES:
-            self._check_utf8(column, values, kept)
+            self._check_utf8(column, values)
             return null_texts(values, self._parser.options.text_null_tokens)
         numbers = self._cast(column, values)
         if numbers is not None:
             return numbers
         texts = [
             self._number_text(column, row, value.decode("utf-8", "backslashreplace"))
-            for row, value in zip(kept.tolist(), values.to_pylist(), strict=True)
+            for row, value in zip(self._rows, values.to_pylist(), strict=True)
         ]
         return pa.array(texts, pa.string()).cast(column.arrow_type)
 
@@ -126,24 +124,28 @@ class _Isolation:
             return None
         return None if number is None else stripped.lstrip("+")
 
-    def _check_utf8(self, column: Column, values: pa.Array, kept: np.ndarray) -> None:
+    def _check_utf8(self, column: Column, values: pa.Array) -> None:
         try:
             values.cast(pa.string())
+            return
         except pa.ArrowInvalid:
-            for row, value in zip(kept.tolist(), values.to_pylist(), strict=True):
-                try:
-                    value.decode("utf-8")
-                except UnicodeDecodeError:
-                    self._faults.setdefault(row, (column.name, self._bad_utf8(row)))
+            pass
+        for row, value in zip(self._rows, values.to_pylist(), strict=True):
+            if _first_bad_byte(value) is not None:
+                raw = self._raw(row)
+                bad = _first_bad_byte(raw)
+                assert bad is not None, "a field that is not UTF-8 is in a row that is not"
+                at = self._block.offset + int(self._starts[row]) + bad
+                reason = (
+                    f"not UTF-8: byte 0x{raw[bad]:02x} at byte {at} of the file; convert the file, "
+                    "from Latin-1: iconv -f LATIN1 -t UTF-8"
+                )
+                self._faults.setdefault(row, (column.name, reason))
 
-    def _bad_utf8(self, row: int) -> str:
-        raw = self._raw(row)
-        try:
-            raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            at = self._block.offset + int(self._starts[row]) + error.start
-            return (
-                f"not UTF-8: byte 0x{raw[error.start]:02x} at byte {at} of the file; "
-                "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
-            )
-        raise AssertionError("a field that is not UTF-8 is in a row that is")
+
+def _first_bad_byte(data: bytes) -> int | None:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start
+    return None

@@ -23,15 +23,14 @@ from penstock.components.sources.partitions import add_partitions, find_folders
 from penstock.components.sources.schema import SchemaColumn, check_layouts, read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text.blocks import RowBlock, RowPlace
-from penstock.components.sources.text.scan import Header, Sampler, TextFile, scan_files
+from penstock.components.sources.text.scan import Header, TextFile, sample_rows, scan_files
 from penstock.components.sources.text.source import TextSource
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
 # Large enough to hide the few hundred microseconds that a block costs, small enough that a worker
 # holds a few tens of MiB.
-SCAN_BLOCK_BYTES = 8 * MIB
-READ_BLOCK_BYTES = 4 * MIB
+BLOCK_BYTES = 4 * MIB
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,7 +39,7 @@ class CsvSource(TextSource):
 
     @property
     def splitter(self) -> CsvSplitter:
-        return _splitter(self.options, READ_BLOCK_BYTES)
+        return _splitter(self.options)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         parser = RowParser(self.scanned[place.file].names, self.columns, self.options)
@@ -48,7 +47,7 @@ class CsvSource(TextSource):
             table = parser.parse(block.data, block.rows, quoted=block.quoted)
         except Misfit:
             if block.rows <= MAX_BATCH_ROWS:
-                yield isolate(block, place, parser, self.splitter)
+                yield isolate(block, place, parser)
                 return
         else:
             for start in range(0, table.num_rows, MAX_BATCH_ROWS):
@@ -56,9 +55,9 @@ class CsvSource(TextSource):
             return
         # Only the parts of the block that have a misfit are isolated.
         for start in range(0, block.rows, MAX_BATCH_ROWS):
-            part = block.slice_rows(start, min(start + MAX_BATCH_ROWS, block.rows))
+            part = block.slice(start, start + MAX_BATCH_ROWS)
             yield from self.batches(part, place)
-            place = RowPlace(place.file, place.row + part.rows, place.line + part.lines)
+            place = place.after(part)
 
 
 def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvSource:
@@ -66,34 +65,26 @@ def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvS
     folders = find_folders(listing.files, inputs)
     if options.delimiter is None:
         options = replace(options, delimiter=find_delimiter(listing.files[0], options.comment))
-    splitter = _splitter(options, SCAN_BLOCK_BYTES)
+    splitter = _splitter(options)
     schema = read_schema(options.schema_file)
     known = {column.name for column in schema}
     headers = map_files(lambda path: read_header(path, splitter, options, known), listing.files)
     filled = [header for header in headers if header.names]
-    columns = _schema_columns(schema, options) if schema else ()
     check_layouts(filled, schema, options, folders)
-    sampler = None
-    if not schema and filled:
-        sampler = _Sampler(len(filled), options.sample_rows, filled[0].names, options, splitter)
-    scanned, rejected, sample = scan_files(headers, splitter, sampler, spread)
+    scanned, rejected = scan_files(headers, splitter, spread)
     _check_rows(scanned, options)
-    if sampler and sample:
-        columns = tuple(Column(n, sample.kind(n), is_text=True) for n in sampler.names)
+    columns = _schema_columns(schema, options) if schema else _sampled_columns(filled, options)
     if not columns:
         raise DataError(f"{listing.files[0]}: no file has a header, so there are no columns")
-    found = tuple(rejected)
     source = CsvSource.of(
-        "csv", scanned, listing, columns=columns, options=options, rejected_by_scan=found
+        "csv", scanned, listing, columns=columns, options=options, rejected_by_scan=rejected
     )
     return add_partitions(source, folders)
 
 
-def _splitter(options: Csv, block_bytes: int) -> CsvSplitter:
+def _splitter(options: Csv) -> CsvSplitter:
     assert options.delimiter is not None, "open_csv has found one"
-    return CsvSplitter(
-        options.delimiter, block_bytes=block_bytes, max_row_bytes=options.max_row_bytes
-    )
+    return CsvSplitter(BLOCK_BYTES, options.max_row_bytes, options.delimiter)
 
 
 def _schema_columns(schema: Sequence[SchemaColumn], options: Csv) -> tuple[Column, ...]:
@@ -114,23 +105,13 @@ def _check_rows(files: Sequence[TextFile], options: Csv) -> None:
             raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
 
 
-@dataclass(frozen=True)
-class _Sampler(Sampler[TypeSample]):
-    names: tuple[str, ...]
-    options: Csv
-    splitter: CsvSplitter
-
-    def new_sample(self) -> TypeSample:
-        return TypeSample((*self.options.null_tokens, *self.options.text_null_tokens))
-
-    def add(self, block: RowBlock, header: Header, sample: TypeSample) -> None:
-        columns = tuple(Column(name, FeatureKind.BYTES) for name in self.names)
-        parser = RowParser(header.names, columns, self.options)
-        starts, ends = block.row_starts(), block.row_ends()
-        right = self.splitter.field_counts(block) == len(header.names)
-        kept = [block.data[s:e] for s, e in zip(starts[right], ends[right], strict=True)]
-        data = b"".join(kept)
-        if not data.strip(b"\r\n"):
-            return
-        for name, values in parser.parse_raw(data, quoted=block.quoted).items():
-            sample.add(name, values)
+def _sampled_columns(headers: Sequence[Header], options: Csv) -> tuple[Column, ...]:
+    names = headers[0].names if headers else ()
+    texts = [Column(name, FeatureKind.BYTES) for name in names]
+    sample = TypeSample((*options.null_tokens, *options.text_null_tokens))
+    for header, block in sample_rows(headers, _splitter(options), options.sample_rows):
+        parser = RowParser(header.names, tuple(texts), options)
+        if block.data.strip(b"\r\n"):
+            for name, values in parser.parse_raw(block.data, texts, quoted=block.quoted).items():
+                sample.add(name, values)
+    return tuple(Column(name, sample.kind(name), is_text=True) for name in names)

@@ -1,13 +1,13 @@
-"""Blocks of whole rows of text, and the interface of the splitters that find them.
+"""Blocks of whole rows of text, and the splitters that find them in a stream of bytes.
 
-A line ends at LF, CRLF or a lone CR. A row is one line, or several lines if line ends are inside
-quotes (`csv/splitter.py`).
+A line ends at LF or CRLF, in delimited text also at a lone CR. A row is one line, or several lines
+if line ends are inside quotes (`csv/splitter.py`).
 """
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -21,7 +21,12 @@ LF, CR, QUOTE = b'\n\r"'
 # Number of bytes of an overlong line that quarantine keeps.
 KEPT_BYTES = 4096
 _SKIPPED_BYTES = MIB
-_LINE_END, _LINE_FEED = re.compile(rb"\r\n?|\n"), re.compile(rb"\n")
+# Small: arrays of empty lines take about forty times the bytes of the block.
+LINE_BLOCK_BYTES = MIB
+_BROKEN_QUOTE = (
+    "unbalanced quote: the field that opens here is not closed by a quote that a delimiter or a "
+    "line end follows; a quote within a quoted field must be doubled"
+)
 
 
 class RowPlace(NamedTuple):
@@ -31,17 +36,27 @@ class RowPlace(NamedTuple):
     row: int
     line: int
 
+    def after(self, block: "RowBlock") -> "RowPlace":
+        return RowPlace(self.file, self.row + block.rows, self.line + block.lines)
+
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
     offset: int  # Byte of the file at which `data` begins.
     data: bytes  # Bytes of the rows, line ends included.
-    rows: int  # Number of rows, blank ones included.
-    quoted: bool = False  # Whether `data` has any quote.
-    ends: np.ndarray | None = None  # int64 [rows]; None: each line is a row.
+    ends: np.ndarray  # int64 [rows], blank rows included: index after each row in `data`.
+    quoted: bool = False  # Whether `data` may have a quote, and rows of several lines.
     broken_at: int | None = None  # Index of an unclosed quote, or 0 for a long line; the only row.
     left_out: int = 0  # Number of bytes of the broken row that `data` leaves out.
-    find_ends: Callable[[bytes], np.ndarray] = field(default_factory=lambda: line_ends)
+
+    @property
+    def rows(self) -> int:
+        return len(self.ends)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """int64 [rows], the start of each row in `data`."""
+        return np.concatenate([[0], self.ends[:-1]])
 
     @property
     def end(self) -> int:
@@ -50,149 +65,151 @@ class RowBlock:
 
     @property
     def lines(self) -> int:
-        return count_lines(self.data) if self.quoted else self.rows
+        return len(line_ends(self.data, at_cr=True, last=True)) if self.quoted else self.rows
 
-    def row_ends(self) -> np.ndarray:
-        if self.ends is not None:
-            return self.ends
-        return with_end(self.find_ends(self.data), self.data)
-
-    def row_starts(self) -> np.ndarray:
-        """Returns int64 [rows], the start of each row in `data`."""
-        return np.concatenate([[0], self.row_ends()[:-1]])
-
-    def head(self, rows: int) -> "RowBlock":
-        """Returns the first `rows` rows (or all) without searching the whole block."""
-        size = 2 * (rows + 1) * len(self.data) // self.rows
-        if self.ends is not None or size >= len(self.data):
-            return self.slice_rows(0, min(rows, self.rows))
-        ends = self.find_ends(self.data[:size])
-        if len(ends) <= rows:  # The last one may be the first half of CRLF.
-            return self.slice_rows(0, rows)
-        return RowBlock(self.offset, self.data[: int(ends[rows - 1])], rows, ends=ends[:rows])
-
-    def by_cell(self, size: int) -> Iterator["RowBlock"]:
-        """Yields the rows in groups that begin in the same cell of `size` bytes of the file."""
-        block = self
-        while block.rows > 1 and block.end > (boundary := block.offset // size * size + size):
-            rows = 1 + int(np.searchsorted(block.row_ends(), boundary - block.offset))
-            if rows >= block.rows:
-                break
-            yield block.slice_rows(0, rows)
-            block = block.slice_rows(rows, block.rows)
-        yield block
-
-    def slice_rows(self, begin: int, end: int) -> "RowBlock":
-        ends = self.row_ends()
-        first = int(ends[begin - 1]) if begin else 0
-        return RowBlock(
-            self.offset + first,
-            self.data[first : int(ends[end - 1])],
-            end - begin,
-            quoted=self.quoted,
-            ends=ends[begin:end] - first,
-        )
+    def slice(self, begin: int, end: int, broken_at: int | None = None) -> "RowBlock":
+        first = int(self.ends[begin - 1]) if begin else 0
+        ends = self.ends[begin:end] - first
+        data = self.data[first : first + int(ends[-1])] if len(ends) else b""
+        return RowBlock(self.offset + first, data, ends, self.quoted, broken_at)
 
 
+class _Rest:
+    """What is left of a file's text, from byte `at` up to `end` (None: as long as there is any)."""
+
+    def __init__(self, stream: Readable, at: int, end: int | None, path: str) -> None:
+        self._stream, self._end, self._path = stream, end, path
+        self.at = at
+
+    @property
+    def is_read(self) -> bool:
+        return self.at == self._end
+
+    def read(self, size: int) -> bytes:
+        """Returns the next `size` bytes (none if negative), fewer at the end."""
+        size = max(0, size if self._end is None else min(size, self._end - self.at))
+        data = self._stream.read(size)
+        self.at += len(data)
+        if len(data) < size:
+            if self._end is not None:
+                raise DataError(
+                    f"{self._path}: ended {self._end - self.at} bytes early; it was changed while "
+                    "it was read, start again when it is complete"
+                )
+            self._end = self.at
+        return data
+
+
+@dataclass(frozen=True)
 class Splitter(ABC):
     """Finds the rows of a stream of bytes; picklable.
 
     Attributes:
-        blank: Bytes that a blank row consists of; None for white space.
-        ends_at_cr: Whether a lone CR ends a line, as LF and CRLF do.
+        block_bytes: Usual size of a block; it is larger if one row is.
+        max_row_bytes: Maximum length of a row; bounds the memory.
     """
 
-    blank: ClassVar[bytes | None]
-    ends_at_cr: ClassVar[bool]
+    # Bytes that a blank row consists of; None for white space.
+    blank: ClassVar[bytes | None] = None
+    # Whether rows are delimited text: a lone CR ends a line, and line ends may be inside quotes.
+    is_delimited: ClassVar[bool] = False
+
+    block_bytes: int
+    max_row_bytes: int
 
     @property
-    @abstractmethod
-    def sizes(self) -> tuple[int, int]:
-        """Returns the usual size of a block, and the size at which a row is too long."""
+    def most(self) -> int:
+        """Size, with its line end, at which a row is too long."""
+        return self.max_row_bytes
 
     @abstractmethod
-    def blocks(self, buffer: bytes, offset: int, *, last: bool) -> Sequence[RowBlock]:
-        """Returns the whole rows at the beginning of a buffer, without gaps; all rows if `last`."""
+    def find_rows(self, buffer: bytes, *, last: bool) -> tuple[np.ndarray, dict[int, int]]:
+        """Finds the whole rows at the beginning of a buffer; all rows if it is the `last` one.
 
-    def row_of_long(self, buffer: bytes, offset: int) -> RowBlock | None:
-        """Returns the first row of a buffer of the largest size without a whole row, if it ends."""
-        del buffer, offset
-        return None
+        Returns their ends, int64 [rows], and the index of the quote that breaks a row, by row.
+        """
 
-    @abstractmethod
-    def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
-        """Returns the only row of a broken block."""
+    def blocks(self, buffer: bytes, offset: int, *, last: bool) -> list[RowBlock]:
+        """Returns blocks without gaps, each of good rows or of one broken row."""
+        ends, broken = self.find_rows(buffer, last=last)
+        quoted = self.is_delimited and b'"' in buffer
+        whole = RowBlock(offset, buffer, ends, quoted)
+        blocks, first = [], 0
+        for row in (*broken, len(ends)):
+            if row > first:
+                blocks.append(whole.slice(first, row))
+            if row in broken:
+                start = int(ends[row - 1]) if row else 0
+                blocks.append(whole.slice(row, row + 1, broken_at=broken[row] - start))
+            first = row + 1
+        return blocks
 
-    def split(
-        self, stream: Readable, start: int, end: int, path: str, *, first_bytes: int | None = None
-    ) -> Iterator[RowBlock]:
+    def split(self, stream: Readable, start: int, end: int | None, path: str) -> Iterator[RowBlock]:
         """Yields the rows of a file from byte `start`, where `stream` stands, up to `end`.
 
-        Both are starts of rows, or `end` is the end of the file (or beyond it, if that is unknown;
-        see `has_ended`). `first_bytes` is the size of the first read, for a look at a few rows. A
-        line that is too long is a block, cut short.
+        Both are starts of rows, or `end` is the end of the file, None if that is unknown. A line
+        that is too long is a block, cut short.
         """
-        usual, most = self.sizes
-        offset, buffer, window = start, b"", min(first_bytes or usual, usual)
-        while offset < end:
-            buffer += read_exactly(stream, min(window, end - offset) - len(buffer), path)
-            if has_ended(stream):
-                end = offset + len(buffer)
-            last = offset + len(buffer) == end
-            blocks = self.blocks(buffer, offset, last=last)
-            if not blocks and len(buffer) < most:
-                window = min(2 * window, most)
+        rest = _Rest(stream, start, end, path)
+        usual = min(self.block_bytes, self.most)
+        offset, buffer, window = start, b"", usual
+        while buffer or not rest.is_read:
+            buffer += rest.read(window - len(buffer))
+            blocks = self.blocks(buffer, offset, last=rest.is_read)
+            if not blocks and len(buffer) < self.most:
+                window = min(2 * window, self.most)
                 continue
-            if not blocks and self._may_end_in_crlf(buffer, last=last):
+            if not blocks and self._may_end_in_crlf(buffer, rest):
                 window = len(buffer) + 1
                 continue
-            if not blocks and (row := self.row_of_long(buffer, offset)):
-                blocks = [row]
             if blocks:
                 buffer = buffer[blocks[-1].end - offset :]
             else:
-                data = buffer[:KEPT_BYTES]
-                next_line, buffer = self._skip_line(stream, offset + len(buffer), end, path)
-                left_out = next_line - offset - len(data)
-                blocks = [RowBlock(offset, data, 1, broken_at=0, left_out=left_out)]
+                block, buffer = self._long_row(buffer, offset, rest)
+                blocks = [block]
             yield from blocks
             offset, window = blocks[-1].end, usual
 
-    def _may_end_in_crlf(self, buffer: bytes, *, last: bool) -> bool:
-        return self.ends_at_cr and buffer.endswith(b"\r") and not last
+    def _may_end_in_crlf(self, buffer: bytes, rest: _Rest) -> bool:
+        return self.is_delimited and buffer.endswith(b"\r") and not rest.is_read
 
-    def _skip_line(self, stream: Readable, start: int, end: int, path: str) -> tuple[int, bytes]:
-        """Returns where the next line begins, and what was read of it."""
-        line_end = _LINE_END if self.ends_at_cr else _LINE_FEED
-        while start < end:
-            part = read_exactly(stream, min(_SKIPPED_BYTES, end - start), path)
-            if has_ended(stream):
-                end = start + len(part)
-            if self._may_end_in_crlf(part, last=start + len(part) >= end):
-                part += read_exactly(stream, 1, path)
+    def _long_row(self, buffer: bytes, offset: int, rest: _Rest) -> tuple[RowBlock, bytes]:
+        """Returns the first row of a full buffer without a whole row, and the bytes after it."""
+        first = self.blocks(buffer, offset, last=True)[0]
+        if first.broken_at is not None and len(first.data) < len(buffer):
+            return first, buffer[len(first.data) :]
+        line_end = re.compile(rb"\r\n?|\n" if self.is_delimited else rb"\n")
+        following = b""
+        while not rest.is_read:
+            part = rest.read(_SKIPPED_BYTES)
+            if self._may_end_in_crlf(part, rest):
+                part += rest.read(1)
             if match := line_end.search(part):
-                return start + match.end(), part[match.end() :]
-            start += len(part)
-        return end, b""
+                following = part[match.end() :]
+                break
+        data = buffer[:KEPT_BYTES]
+        left_out = rest.at - len(following) - offset - len(data)
+        ends = np.array([len(data)], np.int64)
+        return RowBlock(offset, data, ends, broken_at=0, left_out=left_out), following
+
+    def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
+        """Returns the only row of a broken block: too long, or with a quote not closed properly."""
+        if block.left_out:
+            return too_long(place, block.data, self.max_row_bytes)
+        line = place.line + count_line_ends(block.data[: block.broken_at])
+        raw = block.data.rstrip(b"\r\n")
+        return RejectedRow(place.file, place.row, line, None, _BROKEN_QUOTE, raw)
 
 
-def read_exactly(stream: Readable, size: int, path: str) -> bytes:
-    """Returns the next `size` bytes (none if negative); DataError if the file ends earlier.
+class LineSplitter(Splitter):
+    """Splits text whose rows are lines: a line ends at LF, or at CR and LF."""
 
-    For a stream with unknown end, returns what is left; `has_ended` then tells that it ended.
-    """
-    data = stream.read(max(0, size))
-    if len(data) < size and not has_ended(stream):
-        raise DataError(
-            f"{path}: ended {size - len(data)} bytes early; it was changed while it was read, "
-            "start again when it is complete"
-        )
-    return data
+    @property
+    def most(self) -> int:
+        return self.max_row_bytes + 2
 
-
-def has_ended(stream: Readable) -> bool:
-    """Returns whether a stream with unknown end (`TextStream`) was read to its end."""
-    return getattr(stream, "at_end", False)
+    def find_rows(self, buffer: bytes, *, last: bool) -> tuple[np.ndarray, dict[int, int]]:
+        return line_ends(buffer, at_cr=False, last=last), {}
 
 
 def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:
@@ -201,32 +218,23 @@ def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:
     return RejectedRow(place.file, place.row, place.line, None, reason, data[:KEPT_BYTES])
 
 
-def count_lines(data: bytes) -> int:
-    """Returns the number of physical lines, including a last line without line end."""
-    # Takes half the time of `data.count`.
-    lines = int(np.count_nonzero(np.frombuffer(data, np.uint8) == LF))
-    if b"\r" in data:
-        lines += data.count(b"\r") - data.count(b"\r\n")
-    return lines + (not data.endswith((b"\n", b"\r")) if data else 0)
-
-
 def count_line_ends(data: bytes) -> int:
     """Returns the number of line ends in `data`, which must not end within a CRLF."""
-    return count_lines(data + b"_") - 1
+    return len(line_ends(data + b"_", at_cr=True, last=False))
 
 
-def line_ends(data: bytes) -> np.ndarray:
-    """Returns int64, ascending: the index after each LF, CRLF or lone CR of `data`."""
+def line_ends(data: bytes, *, at_cr: bool, last: bool) -> np.ndarray:
+    """Returns int64, ascending: the index after each line of `data`; all lines if it is the `last`.
+
+    Lines end at LF and CRLF, with `at_cr` also at a lone CR.
+    """
     values = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(values == LF) + 1
-    if b"\r" not in data:
-        return ends
-    returns = np.flatnonzero(values == CR) + 1
-    following = values[np.minimum(returns, len(values) - 1)]  # For a CR at the end: itself.
-    return np.sort(np.concatenate([ends, returns[following != LF]]))
-
-
-def with_end(ends: np.ndarray, data: bytes) -> np.ndarray:
-    """Returns `ends`, plus the end of `data` if its last line has no line end."""
+    if at_cr and b"\r" in data:
+        returns = np.flatnonzero(values == CR) + 1
+        following = values[np.minimum(returns, len(values) - 1)]  # For a CR at the end: itself.
+        ends = np.sort(np.concatenate([ends, returns[following != LF]]))
+        if not last and data.endswith(b"\r"):
+            return ends[:-1]  # May be the first half of CRLF.
     covered = len(ends) and ends[-1] == len(data)
-    return ends if covered or not data else np.append(ends, len(data))
+    return np.append(ends, len(data)) if last and data and not covered else ends

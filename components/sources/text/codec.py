@@ -83,7 +83,7 @@ def is_compressed(head: bytes) -> bool:
 
 
 class TextStream:
-    """Text of a compressed file with all its members; reads one byte ahead to see the end."""
+    """Text of a compressed file with all its members."""
 
     def __init__(self, file: Readable, path: str) -> None:
         raw = io.BufferedReader(_Raw(file), CHUNK_BYTES)
@@ -91,21 +91,9 @@ class TextStream:
         opener = next(one for magic, one in _OPENERS.items() if re.match(magic, head))
         self._stream = opener(raw)
         self._path = path
-        self._ahead = self._read(1)
-
-    @property
-    def at_end(self) -> bool:
-        return not self._ahead
 
     def read(self, size: int, /) -> bytes:
         """Reads `size` bytes, fewer at the end; DataError if the file is damaged or cut short."""
-        if not size:
-            return b""
-        data = self._ahead + self._read(size - 1)
-        self._ahead = self._read(1)
-        return data
-
-    def _read(self, size: int) -> bytes:
         try:
             data: bytes = self._stream.read(size)
         except _DAMAGE as error:

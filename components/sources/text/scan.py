@@ -1,35 +1,33 @@
-"""One scan of each text file: counts rows, digests, samples, and finds places to cut.
+"""One scan of each text file by one task: counts rows, digests, and finds places to cut.
 
-One read by one task counts rows, computes sha256 and samples the first rows for type inference. The
-result has 24 bytes per cell of the file: byte, row and line of a row start.
+The result has 24 bytes per cell of the file: byte, row and line of a row start.
 """
 
-import pickle
-import sys
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+import codecs
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
+from penstock.components.errors import DataError
 from penstock.components.files import cells
 from penstock.components.files.cells import CellStream
-from penstock.components.files.content import open_data, scanned_content
+from penstock.components.files.content import look, open_data, scanned_content
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.files import ScannedFile
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter, read_exactly
-from penstock.components.sources.text.codec import TextStream
+from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
+from penstock.components.sources.text.codec import TextStream, read_head
 from penstock.components.tfrecord.compression import Readable
 
 # Maximum number of rejected rows that a scan keeps: enough to show.
 MAX_SCAN_REJECTED = 100
-# Minimum number of rows sampled from the beginning of each file.
+# Minimum number of rows sampled from the beginning of each file, and the size of its first block.
 _MIN_SAMPLED_ROWS = 64
-# Stands for the end of a compressed file's text until it was read.
-_UNKNOWN = sys.maxsize
+_SAMPLE_BYTES = 256 << 10
+_SNIFFED_BYTES = 512
 
 
 class Header(NamedTuple):
@@ -62,88 +60,80 @@ class TextFile(ScannedFile):
         return replace(self, checkpoints=self.checkpoints[:0])
 
 
-class Sample(Protocol):
-    def merge(self, other: Any) -> None:
-        """Adds the counts of another sample."""
+def line_header(path: str, check_head: Callable[[bytes], str | None]) -> Header:
+    """Returns a header that says where the lines of a file begin: after a byte order mark.
+
+    `check_head` returns the fault in the file's first bytes, if any, for a DataError.
+    """
+    size, state = look(path)
+    head, is_compressed = read_head(path, _SNIFFED_BYTES)
+    if problem := check_head(head):
+        raise DataError(f"{path}: {problem}")
+    start = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+    return Header(path, (), start, 1, size, state, is_compressed)
 
 
-SampleT = TypeVar("SampleT", bound=Sample)
-
-
-@dataclass(frozen=True)
-class Sampler(ABC, Generic[SampleT]):
-    """Samples the first rows of files."""
-
-    files: int
-    sample_rows: int  # Number of rows to sample from all files together.
-
-    @abstractmethod
-    def new_sample(self) -> SampleT:
-        """Returns an empty sample."""
-
-    @abstractmethod
-    def add(self, block: RowBlock, header: Header, sample: SampleT) -> None:
-        """Adds the rows of a block that is not broken to the sample."""
-
-
-class _Scanned(NamedTuple):
-    file: TextFile
-    rejected: list[RejectedRow]
-    sample: bytes  # Pickled: 1 kB instead of 20, which counts for a million files.
+def sample_rows(
+    headers: Sequence[Header], splitter: Splitter, rows: int
+) -> Iterator[tuple[Header, RowBlock]]:
+    """Yields the first rows of the files, about `rows` of all together, without broken ones."""
+    splitter = replace(splitter, block_bytes=_SAMPLE_BYTES)
+    for header in headers:
+        wanted = max(_MIN_SAMPLED_ROWS, rows // len(headers))
+        with open_data(header.path) as file:
+            for block in _split(file, header, splitter):
+                if block.broken_at is None:
+                    yield header, block.slice(0, min(wanted, block.rows))
+                    wanted -= block.rows
+                if wanted <= 0:
+                    break
 
 
 def scan_files(
-    headers: Sequence[Header],
-    splitter: Splitter,
-    sampler: Sampler[SampleT] | None,
-    spread: Spread,
-) -> tuple[list[TextFile], list[RejectedRow], SampleT | None]:
-    """Scans files; returns them, their first broken rows, and the merged sample."""
-    scan = partial(_scan_file, splitter=splitter, sampler=sampler)
+    headers: Sequence[Header], splitter: Splitter, spread: Spread
+) -> tuple[list[TextFile], tuple[RejectedRow, ...]]:
+    """Scans files; returns them and their first broken rows."""
+    scan = partial(_scan_file, splitter=splitter)
     found = spread(scan, headers, sum(header.size for header in headers))
-    rejected = [row for one in found for row in one.rejected]
-    sample = sampler.new_sample() if sampler else None
-    if sample:
-        for one in found:
-            sample.merge(pickle.loads(one.sample))
-    return [one.file for one in found], rejected[:MAX_SCAN_REJECTED], sample
+    rejected = [row for _, rows in found for row in rows]
+    return [file for file, _ in found], tuple(rejected[:MAX_SCAN_REJECTED])
 
 
-def _scan_file(header: Header, splitter: Splitter, sampler: Sampler[Any] | None) -> _Scanned:
-    path, end = header.path, header.size
-    row, line, byte, has_data = 1, header.first_line, header.data_start, False
-    checkpoints, rejected = [(byte, row, line)], list[RejectedRow]()
-    sample = sampler.new_sample() if sampler else None
-    wanted = max(_MIN_SAMPLED_ROWS, sampler.sample_rows // sampler.files) if sampler else 0
+def _split(stream: Readable, header: Header, splitter: Splitter) -> Iterator[RowBlock]:
+    end: int | None = header.size
+    if header.is_compressed:
+        stream, end = TextStream(stream, header.path), None
+    stream.read(header.data_start)
+    return splitter.split(stream, header.data_start, end, header.path)
+
+
+def _scan_file(header: Header, splitter: Splitter) -> tuple[TextFile, list[RejectedRow]]:
+    path, byte, has_data = header.path, header.data_start, False
+    place = RowPlace(path, 1, header.first_line)
+    checkpoints, rejected = [(byte, place.row, place.line)], list[RejectedRow]()
     with open_data(path) as file:
-        stream: Readable = (hashed := CellStream(file, 0, header.size))
-        if header.is_compressed:
-            stream, end = TextStream(hashed, path), _UNKNOWN
-        read_exactly(stream, byte, path)
-        for block in splitter.split(stream, byte, end, path):
-            if block.broken_at is not None:
-                if len(rejected) < MAX_SCAN_REJECTED:
-                    rejected.append(splitter.rejected(block, RowPlace(path, row, line)))
-            elif sampler and wanted:
-                first = block.head(wanted)
-                wanted -= first.rows
-                sampler.add(first, header, sample)
+        hashed = CellStream(file, 0, header.size)
+        for block in _split(hashed, header, splitter):
+            if block.broken_at is not None and len(rejected) < MAX_SCAN_REJECTED:
+                rejected.append(splitter.rejected(block, place))
             has_data = has_data or bool(block.data.strip(splitter.blank))
-            for part in block.by_cell(cells.CELL_BYTES):
-                if part.offset // cells.CELL_BYTES > checkpoints[-1][0] // cells.CELL_BYTES:
-                    checkpoints.append((part.offset, row, line))
-                row, line, byte = row + part.rows, line + part.lines, part.end
+            starts = block.offset + block.starts
+            last_cell = checkpoints[-1][0] // cells.CELL_BYTES
+            for at in np.flatnonzero(np.diff(starts // cells.CELL_BYTES, prepend=last_cell)):
+                _, row, line = place.after(block.slice(0, at))
+                checkpoints.append((int(starts[at]), row, line))
+            place, byte = place.after(block), block.end
         digests = hashed.digests()
-    checkpoints.append((byte, row, line))
+    checkpoints.append((byte, place.row, place.line))
     scanned = TextFile(
         path=path,
         names=header.names,
         data_start=header.data_start,
         data_end=byte,
         is_compressed=header.is_compressed,
-        rows=row - 1,
+        rows=place.row - 1,
         has_data=has_data,
         content=scanned_content(path, (header.size, header.state), digests),
         checkpoints=np.unique(np.array(checkpoints, np.int64), axis=0),
     )
-    return _Scanned(scanned, rejected, pickle.dumps(sample))
+    return scanned, rejected

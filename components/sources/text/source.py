@@ -10,13 +10,10 @@ from penstock.components.files.content import open_data, open_unchanged
 from penstock.components.sources.base import Batch, Piece
 from penstock.components.sources.batches import empty_batch
 from penstock.components.sources.files import SNAP_SHARE, FileSource, RowStart
-from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter, read_exactly
+from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
 from penstock.components.sources.text.codec import TextStream
 from penstock.components.sources.text.scan import TextFile
 from penstock.components.tfrecord.compression import Readable
-
-# Bytes read beyond a cut, to find the end of its row; a longer row takes further reads.
-_ROW_BYTES = 16 << 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,32 +54,30 @@ class TextSource(FileSource[TextFile]):
         return self._search(file, byte, start, int(checkpoints[after, 0]))
 
     def _search(self, file: TextFile, byte: int, start: RowStart, end: int) -> RowStart:
-        position, row, line = start
+        place = RowPlace(file.path, start.row, start.line)
         with open_data(file.path) as stream:
-            stream.seek(position)
-            near = byte - position + _ROW_BYTES
-            for block in self.splitter.split(stream, position, end, file.path, first_bytes=near):
+            stream.seek(start.position)
+            for block in self.splitter.split(stream, start.position, end, file.path):
                 if block.end >= byte:
-                    rows = int(np.searchsorted(block.row_ends(), byte - block.offset)) + 1
-                    head = block.slice_rows(0, rows) if rows < block.rows else block
-                    return RowStart(head.end, row + head.rows, line + head.lines)
-                row, line = row + block.rows, line + block.lines
+                    rows = int(np.searchsorted(block.ends, byte - block.offset)) + 1
+                    head = block.slice(0, rows) if rows < block.rows else block
+                    return RowStart(head.end, *place.after(head)[1:])
+                place = place.after(block)
         raise AssertionError(f"{file.path}: no row start from {byte} to {end}")
 
     def read_piece(self, file: TextFile, piece: Piece) -> Iterator[Batch]:
-        splitter, row, line = self.splitter, piece.first_row, piece.first_line
+        splitter, place = self.splitter, RowPlace(file.path, piece.first_row, piece.first_line)
         with open_unchanged(file.path, file.content) as opened:
             stream: Readable = opened
             if file.is_compressed:
                 stream = TextStream(opened, file.path)
-                read_exactly(stream, piece.start, file.path)
+                stream.read(piece.start)
             else:
                 opened.seek(piece.start)
             for block in splitter.split(stream, piece.start, piece.end, file.path):
-                place = RowPlace(file.path, row, line)
                 if block.broken_at is None:
                     yield from self.batches(block, place)
                 else:
                     rejected = splitter.rejected(block, place)
                     yield Batch(empty_batch(self.columns), (rejected,))
-                row, line = row + block.rows, line + block.lines
+                place = place.after(block)

@@ -130,7 +130,7 @@ def opened(kind, path):
 def data(tmp_path, monkeypatch):
     """Writes the file of a kind, whose blocks are small, and opens it."""
     monkeypatch.setattr(cells, "CELL_BYTES", 1000)
-    monkeypatch.setattr(csv_source, "READ_BLOCK_BYTES", 3000)
+    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 3000)
     monkeypatch.setattr(staging, "_GROUP_BYTES", 10_000)
     monkeypatch.setattr(staging, "_FILE_BYTES", 30_000)
 

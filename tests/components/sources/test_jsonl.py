@@ -4,11 +4,11 @@ import os
 import pytest
 
 from penstock.components.errors import DataError
+from penstock.components.sources import jsonl
 from penstock.components.sources.base import Column
 from penstock.components.sources.jsonl import JsonLines
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
-from penstock.components.sources.text import lines as line_rows
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
@@ -155,7 +155,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 
 
 def test_a_file_cut_while_it_is_read_ends_the_read(write, monkeypatch):
-    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(jsonl, "LINE_BLOCK_BYTES", 1000)
     path = write(*[{"id": i, "name": "x" * 1000} for i in range(2000)])
     source = open_source(path)
     batches = source.read(source.cut(1)[0])

@@ -9,10 +9,10 @@ import pytest
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files import cells
+from penstock.components.sources import plain_text
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.plain_text import Text, fault_in
-from penstock.components.sources.text import lines as line_rows
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
@@ -110,7 +110,7 @@ def test_other_encodings_become_utf8(write, read_out):
 
 
 def test_a_line_that_is_too_long_is_a_bad_row_and_takes_no_memory(write, read_out, monkeypatch):
-    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(plain_text, "LINE_BLOCK_BYTES", 64)
     fits = b"f" * 100
     path = write(
         b"a\n" + b"x" * 101 + b"\nb\n" + fits + b"\r\n" + b"y" * 9999 + b"\nc\n" + b"z" * 500
@@ -124,7 +124,7 @@ def test_a_line_that_is_too_long_is_a_bad_row_and_takes_no_memory(write, read_ou
             for line in (2, 5, 7)
         ]
     path = write(b"x" * 101 + b"\nb\n")
-    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(plain_text, "LINE_BLOCK_BYTES", 1000)
     assert len(read_out(open_text(path, max_row_bytes=100)).rejected) == 1
 
 
@@ -146,7 +146,7 @@ def test_memory_is_bounded_whatever_the_line(tmp_path, read_out):
 
 def test_any_cut_gives_every_line_once(write, read_out, monkeypatch):
     monkeypatch.setattr(cells, "CELL_BYTES", 50)
-    monkeypatch.setattr(line_rows, "_BLOCK_BYTES", 37)
+    monkeypatch.setattr(plain_text, "LINE_BLOCK_BYTES", 37)
     rng = random.Random(0)
     pool = ["", " ", "a", "\u00e9" * 9, "word " * 20, "\tx", "\ufeff"]
     for _ in range(30):

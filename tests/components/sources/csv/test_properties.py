@@ -45,9 +45,8 @@ def _tables(draw):
 
 
 def _set_blocks(monkeypatch, block_bytes):
-    monkeypatch.setattr(penstock_csv, "SCAN_BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(cells, "CELL_BYTES", block_bytes)
-    monkeypatch.setattr(penstock_csv, "READ_BLOCK_BYTES", block_bytes + 3)
+    monkeypatch.setattr(penstock_csv, "BLOCK_BYTES", block_bytes + 3)
 
 
 def _write_schema(tmp_path, **kinds):
