@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import RowFault, batch_of, empty_batch, take_rows
-from penstock.components.sources.csv.parse import RowParser, null_texts
+from penstock.components.sources.csv.parse import RowParser, first_bad_byte, null_texts
 from penstock.components.sources.text.blocks import CR, LF, RowBlock, RowPlace, line_ends
 from penstock.components.sources.tokens import SPACES, to_float32, to_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -131,9 +131,9 @@ class _Isolation:
         except pa.ArrowInvalid:
             pass
         for row, value in zip(self._rows, values.to_pylist(), strict=True):
-            if _first_bad_byte(value) is not None:
+            if first_bad_byte(value) is not None:
                 raw = self._raw(row)
-                bad = _first_bad_byte(raw)
+                bad = first_bad_byte(raw)
                 assert bad is not None, "a field that is not UTF-8 is in a row that is not"
                 at = self._block.offset + int(self._starts[row]) + bad
                 reason = (
@@ -141,11 +141,3 @@ class _Isolation:
                     "from Latin-1: iconv -f LATIN1 -t UTF-8"
                 )
                 self._faults.setdefault(row, (column.name, reason))
-
-
-def _first_bad_byte(data: bytes) -> int | None:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start
-    return None

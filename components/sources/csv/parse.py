@@ -78,8 +78,12 @@ class RowParser:
 
         names = [column.name for column in columns if column.name in self.names]
         types = dict.fromkeys(names or self.names[:1], pa.binary())
-        table = self._read(data, types, (), quoted=quoted, on_invalid=skip)
-        return {name: _one_chunk(table[name]) for name in names}
+        is_utf8 = first_bad_byte(data) is None
+        # Arrow decodes a row of another width, to describe it.
+        utf8 = data if is_utf8 else data.decode("latin-1").encode()
+        table = self._read(utf8, types, (), quoted=quoted, on_invalid=skip)
+        found = {name: _one_chunk(table[name]) for name in names}
+        return found if is_utf8 else {name: _latin1(values) for name, values in found.items()}
 
     def _read(
         self,
@@ -132,6 +136,20 @@ class RowParser:
         if self.options.non_finite == "keep":
             return array
         return pc.if_else(pa.array(np.isnan(numbers)), pa.scalar(None, pa.float32()), array)
+
+
+def first_bad_byte(data: bytes) -> int | None:
+    """Returns the index of the first byte that is not UTF-8."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
+
+
+def _latin1(values: pa.Array) -> pa.Array:
+    texts = values.cast(pa.string()).to_pylist()
+    return pa.array([text.encode("latin-1") for text in texts], pa.binary())
 
 
 def _arrow_owned(data: bytes) -> pa.Buffer:

@@ -156,6 +156,16 @@ def test_bad_utf8_is_rejected_by_line_and_byte(write, read_out):
     ]
 
 
+def test_short_rows_that_are_not_utf8_are_rejected_beside_good_ones(write, read_out):
+    out = read_out(open_source(write(b"a,b\ncaf\xe9\nok,1\ncaf\xe9,2,3\n")))
+    assert out.rows == [[b"ok", 1]]
+    assert [row.raw for row in out.rejected] == [b"caf\xe9", b"caf\xe9,2,3"]
+    assert [row.reason for row in out.rejected] == [
+        "1 field, expected 2",
+        "3 fields, expected 2",
+    ]
+
+
 # Values
 
 
