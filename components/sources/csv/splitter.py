@@ -29,16 +29,13 @@ class CsvSplitter(Splitter):
     delimiter: str
 
     def find_rows(self, buffer: bytes, *, last: bool) -> tuple[np.ndarray, dict[int, int]]:
-        ends = line_ends(buffer, at_cr=True, last=last)
         if b'"' not in buffer:
-            return ends, {}
-        inside = self._quotes_before(buffer, ends, last=last)
-        if inside is None:
-            return self._find_by_pattern(buffer, last=last)
-        return ends[inside % 2 == 0], {}
+            return line_ends(buffer, at_cr=True, last=last), {}
+        ends = self._ends_by_parity(buffer, last=last)
+        return self._find_by_pattern(buffer, last=last) if ends is None else (ends, {})
 
-    def _quotes_before(self, buffer: bytes, ends: np.ndarray, *, last: bool) -> np.ndarray | None:
-        """Returns the number of quotes before each line end; None if one is not at a field's edge.
+    def _ends_by_parity(self, buffer: bytes, *, last: bool) -> np.ndarray | None:
+        """Returns the ends of the rows, int64; None if a quote is not at the edge of a field.
 
         For speed: if each quote opens or closes a field, a line end is within quotes if an odd
         number of quotes precede it. That takes a third of the pattern's time or less; without it,
@@ -54,22 +51,27 @@ class CsvSplitter(Splitter):
         opens = is_edge[values[opening - 1]] | (opening == 0)
         # After the last byte: the quote itself.
         closes = is_edge[values[np.minimum(closing + 1, len(values) - 1)]]
-        return np.searchsorted(quotes, ends) if opens.all() and closes.all() else None
+        if not (opens.all() and closes.all()):
+            return None
+        ends = line_ends(buffer, at_cr=True, last=last)
+        return ends[np.searchsorted(quotes, ends) % 2 == 0]
 
     def _find_by_pattern(self, buffer: bytes, *, last: bool) -> tuple[np.ndarray, dict[int, int]]:
-        ends, broken = list[int](), dict[int, int]()
-        for match in self._row.finditer(buffer):
-            start, end, quote = match.start(), match.end(), match.start(1)
-            if start == len(buffer):
-                break  # Nothing, after the last row.
-            if not last and end == len(buffer) and not buffer.endswith(b"\n"):
-                break
-            if quote >= 0:
-                if not last and _OPEN.fullmatch(buffer, quote):
-                    break  # May be closed later.
-                broken[len(ends)] = quote
-            ends.append(end)
-        return np.array(ends, np.int64), broken
+        # Negative: the end of a row that is broken.
+        found = [-m.end() if m.lastindex else m.end() for m in self._row.finditer(buffer)]
+        signed, broken = np.array(found, np.int64), dict[int, int]()
+        ends = np.abs(signed)
+        if ends[-2:].tolist() == 2 * [len(buffer)]:
+            ends = ends[:-1]  # Nothing, at the end of the text.
+        if not last and ends[-1] == len(buffer) and not buffer.endswith(b"\n"):
+            ends = ends[:-1]
+        for row in np.flatnonzero(signed[: len(ends)] < 0).tolist():
+            match = self._row.match(buffer, int(ends[row - 1]) if row else 0)
+            assert match is not None, "this row was matched before"
+            if not last and _OPEN.fullmatch(buffer, match.start(1)):
+                return ends[:row], broken  # May be closed later.
+            broken[row] = match.start(1)
+        return ends, broken
 
     @cached_property
     def _row(self) -> re.Pattern[bytes]:

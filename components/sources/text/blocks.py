@@ -65,7 +65,9 @@ class RowBlock:
 
     @property
     def lines(self) -> int:
-        return len(line_ends(self.data, at_cr=True, last=True)) if self.quoted else self.rows
+        if not (self.quoted and self.rows):
+            return self.rows
+        return count_line_ends(self.data) + (not self.data.endswith((b"\n", b"\r")))
 
     def slice(self, begin: int, end: int, broken_at: int | None = None) -> "RowBlock":
         first = int(self.ends[begin - 1]) if begin else 0
@@ -220,7 +222,8 @@ def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:
 
 def count_line_ends(data: bytes) -> int:
     """Returns the number of line ends in `data`, which must not end within a CRLF."""
-    return len(line_ends(data + b"_", at_cr=True, last=False))
+    ends = int(np.count_nonzero(np.frombuffer(data, np.uint8) == LF))  # Half the time of `count`.
+    return ends + (data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else 0)
 
 
 def line_ends(data: bytes, *, at_cr: bool, last: bool) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
 from penstock.components.sources.text.codec import TextStream
 from penstock.components.sources.text.scan import TextFile
 from penstock.components.tfrecord.compression import Readable
+
+# Bytes read beyond a cut, to find the end of its row; a longer row takes further reads.
+_ROW_BYTES = 16 << 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,9 +58,11 @@ class TextSource(FileSource[TextFile]):
 
     def _search(self, file: TextFile, byte: int, start: RowStart, end: int) -> RowStart:
         place = RowPlace(file.path, start.row, start.line)
+        near = byte - start.position + _ROW_BYTES
+        splitter = replace(self.splitter, block_bytes=min(near, self.splitter.block_bytes))
         with open_data(file.path) as stream:
             stream.seek(start.position)
-            for block in self.splitter.split(stream, start.position, end, file.path):
+            for block in splitter.split(stream, start.position, end, file.path):
                 if block.end >= byte:
                     rows = int(np.searchsorted(block.ends, byte - block.offset)) + 1
                     head = block.slice(0, rows) if rows < block.rows else block
