@@ -7,7 +7,6 @@ text, so that a single bad value does not change a column's type: its row is rej
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,17 +40,13 @@ _MAX_PADDED_SHARE = 0.01
 _COUNT_ROWS = 4096
 
 
-Tally: TypeAlias = Counter[str]
-"""Number of sampled texts of a column, by class.
+def _kind(tally: Counter[str]) -> FeatureKind:
+    """Returns the kind that keeps most rows and loses nothing, given counts of texts by class.
 
-`integers` are within int64, `floats` other numbers within float32, `long_integers` and
-`long_floats` beyond these types, `padded` numbers with leading zeros or a plus sign (codes and
-telephone numbers), `non_finite` NaN and infinities, `nulls` texts without value, `texts` the rest.
-"""
-
-
-def _kind(tally: Tally) -> FeatureKind:
-    """Returns the kind that keeps most rows and loses nothing.
+    `integers` are within int64, `floats` other numbers within float32, `long_integers` and
+    `long_floats` beyond these types, `padded` numbers with leading zeros or a plus sign (codes and
+    telephone numbers), `non_finite` NaN and infinities, `nulls` texts without value, `texts` the
+    rest.
 
     BYTES if there is no value, if more than 1 % of the numbers are padded, if at most half of the
     values are numbers, or if most integers are beyond int64. Otherwise FLOAT if there are decimals
@@ -88,7 +83,7 @@ class TypeSample:
 
     def __init__(self, null_tokens: Sequence[str]) -> None:
         self._nulls = "|".join(re.escape(token) for token in null_tokens)
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, Counter[str]] = {}
         self._waiting: dict[str, list[pa.Array]] = {}
 
     def add(self, name: str, values: pa.Array) -> None:
@@ -97,18 +92,6 @@ class TypeSample:
         waiting.append(values)
         if sum(map(len, waiting)) >= _COUNT_ROWS:
             self._count(name)
-
-    def tallies(self) -> dict[str, Tally]:
-        for name in list(self._waiting):
-            self._count(name)
-        return self._tallies
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_tallies": self.tallies(), "_waiting": {}}
-
-    def merge(self, other: "TypeSample") -> None:
-        for name, tally in other.tallies().items():
-            self._tallies.setdefault(name, Counter()).update(tally)
 
     def kind(self, name: str) -> FeatureKind:
         """Returns the kind of a column; BYTES if it has no sampled values."""

@@ -33,11 +33,9 @@ from penstock.components.sources.text.source import TextSource
 from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
 
-# A number beyond float64 has an exponent of three digits or at least 200 digits. Two searches are
-# faster than one for both, which costs 2 us.
-_LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
-_MOST_DIGITS = 200
-_MANY_DIGITS = re.compile(rb"\d{200}")
+# A number beyond float64, which the parser reads as infinity, has an exponent of three digits or at
+# least 200 digits. Only for such a line the slower hook is needed.
+_LARGE = re.compile(rb"[eE]\+?\d{3}|\d{200}")
 _SHOWN_CHARACTERS = 80
 
 
@@ -90,8 +88,7 @@ def _batch(
             rows.append(parse_line(line))
             numbers.append(number)
         except ValueError as error:
-            column = _large_column(line) if isinstance(error, _LargeNumberError) else None
-            unread.append(_rejected(path, number, column, str(error), line))
+            unread.append(_rejected(path, number, None, str(error), line))
     table, faults = converter.convert(rows)
     rejected = unread + [
         _rejected(path, numbers[at], *fault, lines[numbers[at] - place.line])
@@ -149,7 +146,7 @@ def _readable(data: bytes) -> Iterator[Row]:
 def parse_line(line: bytes) -> dict[str, object]:
     """Parses the object on one line; ValueError if it is not JSON or has a key twice."""
     try:
-        row = json.loads(line, parse_float=_finite if _may_be_large(line) else None)
+        row = json.loads(line, parse_float=_finite if _LARGE.search(line) else None)
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start + 1} of the line is not UTF-8") from error
     except json.JSONDecodeError as error:
@@ -169,29 +166,6 @@ def parse_line(line: bytes) -> dict[str, object]:
     return row
 
 
-def _may_be_large(line: bytes) -> bool:
-    """Returns whether a number may be parsed as infinity; only then is a slow hook needed."""
-    if _LARGE_EXPONENT.search(line):
-        return True
-    return len(line) > _MOST_DIGITS and _MANY_DIGITS.search(line) is not None
-
-
-class _LargeNumberError(ValueError):
-    """A number beyond float64; the parser does not know its column."""
-
-
-def _large_column(line: bytes) -> str | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):  # The line is bad after the number, too.
-        return None
-    for name, value in row.items() if isinstance(row, dict) else ():
-        for one in value if isinstance(value, list) else [value]:
-            if one in (math.inf, -math.inf):
-                return str(name)
-    return None
-
-
 def check_keys(row: Iterable[str]) -> None:
     """Raises ValueError for keys that are not Unicode text and so cannot be column names."""
     for key in row:
@@ -204,7 +178,7 @@ def check_keys(row: Iterable[str]) -> None:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise _LargeNumberError(beyond_float32(text[:_SHOWN_CHARACTERS]))
+        raise ValueError(beyond_float32(text[:_SHOWN_CHARACTERS]))
     return number
 
 

@@ -4,7 +4,7 @@ import codecs
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -121,11 +121,11 @@ class LineSource(TextSource):
         keep[list(rejected)] = False
         lines, numbers = lines.filter(pa.array(keep)), place.line + np.flatnonzero(keep)
         account = (tuple(rejected.values()), len(keep) - len(lines) - len(rejected))
-        name = _repeated(os.fsencode(self.names[place.file]), MAX_BATCH_ROWS)
+        name = pa.scalar(os.fsencode(self.names[place.file]), pa.binary())
         for start in range(0, max(1, len(lines)), MAX_BATCH_ROWS):
             some = lines.slice(start, MAX_BATCH_ROWS)
             numbered = pa.array(numbers[start : start + MAX_BATCH_ROWS], pa.int64())
-            columns = [some, name.slice(0, len(some)), numbered]
+            columns = [some, pa.repeat(name, len(some)), numbered]
             yield Batch(batch_of(self.columns, columns), *account)
             account = ((), 0)
 
@@ -165,13 +165,6 @@ def _check_lines(
         lines.append(b"" if at in rejected else _to_utf8(line, options.encoding))
         offset += len(line) + 1
     return b"\n".join(lines) + b"\n", rejected
-
-
-@lru_cache(maxsize=1)
-def _repeated(value: bytes, times: int) -> pa.BinaryArray:
-    offsets = np.arange(times + 1, dtype=np.int32) * len(value)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(value * times)]
-    return pa.Array.from_buffers(pa.binary(), times, buffers)
 
 
 def open_text(inputs: Sequence[str], options: Text, spread: Spread = here) -> Source:
@@ -225,11 +218,8 @@ def _check_lines_of(file: TextFile, options: Text) -> None:
 
 def _to_utf8(data: bytes, encoding: str) -> bytes:
     """Converts text to UTF-8; UnicodeDecodeError if it is not valid in `encoding`."""
-    if encoding != "utf-8":
-        return data.decode(encoding).encode()
-    if not data.isascii():
-        data.decode()
-    return data
+    text = data.decode(encoding)
+    return data if encoding == "utf-8" else text.encode()
 
 
 def fault_in(data: bytes, encoding: str, *, what: str, offset: int = 0) -> str | None:
@@ -261,17 +251,10 @@ def _document(data: bytes, *, encoding: str, allow_empty: bool) -> bytes | None:
     """Returns the document in UTF-8 without a byte order mark; None if blank and `allow_empty`."""
     if problem := _check_head(data[:_SNIFFED_BYTES], encoding):
         raise UnfitFileError(problem)
-    try:
-        text = _to_utf8(data.removeprefix(codecs.BOM_UTF8), encoding)
-        is_text = b"\0" not in text
-    except UnicodeError:
-        is_text = False
-    if not is_text:
-        raise UnfitFileError(fault_in(data, encoding, what="file"))
-    if text.strip():
-        return text
-    if allow_empty:
-        return None
-    raise UnfitFileError(
-        f"{'holds only white space' if text else 'is empty (0 bytes)'}; {EMPTY_ADVICE}"
-    )
+    if fault := fault_in(data, encoding, what="file"):
+        raise UnfitFileError(fault)
+    text = _to_utf8(data.removeprefix(codecs.BOM_UTF8), encoding)
+    if not text.strip() and not allow_empty:
+        what = "holds only white space" if text else "is empty (0 bytes)"
+        raise UnfitFileError(f"{what}; {EMPTY_ADVICE}")
+    return text if text.strip() else None

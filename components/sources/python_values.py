@@ -190,12 +190,6 @@ class ValueSample:
                 items = value if isinstance(value, list) else [value]
                 values.update(_class(item) for item in items if item is not None)
 
-    def merge(self, other: "ValueSample") -> None:
-        for mine, others in ((self._shapes, other._shapes), (self._values, other._values)):
-            for name, counted in others.items():
-                mine.setdefault(name, Counter()).update(counted)
-        self._nested_in = other._nested_in | self._nested_in
-
     def columns(self, nested: str) -> tuple[Column, ...]:
         """Returns the columns in order of appearance; DataError for forbidden nesting."""
         return tuple(self._column(name, nested) for name in self._shapes)
