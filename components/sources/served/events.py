@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import open_data
 from penstock.components.magic import PARQUET_MAGIC
+from penstock.components.sources.served.prediction_log import arrays, parse_prediction
 from penstock.components.tfrecord.records import RecordReader
 
 _REQUEST, _RESPONSE = ".request", ".response"
@@ -94,16 +95,8 @@ def _tfrecord(path: str) -> Iterator[Any]:
 
 def _of_call(place: str, payload: bytes) -> Event | None:
     """Returns the call of Predict in a PredictionLog; None for another kind of call."""
-    # Imports TensorFlow, which no other log needs.
-    import tensorflow as tf
-    from google.protobuf.message import DecodeError
-    from tensorflow_serving.apis import prediction_log_pb2
-
-    try:
-        log = prediction_log_pb2.PredictionLog.FromString(payload)
-    except DecodeError as error:
-        raise ValueError("is no PredictionLog of TensorFlow Serving") from error
-    if not log.HasField("predict_log"):
+    log = parse_prediction(payload)
+    if log is None:
         return None
     request, response = log.predict_log.request, log.predict_log.response
     version = log.log_metadata.model_spec.version.value or response.model_spec.version.value
@@ -112,8 +105,8 @@ def _of_call(place: str, payload: bytes) -> Event | None:
         None,
         log.log_metadata.timestamp_secs * 1_000_000 or None,
         str(version) if version else None,
-        {"inputs": {name: tf.make_ndarray(one) for name, one in request.inputs.items()}},
-        {"outputs": {name: tf.make_ndarray(one) for name, one in response.outputs.items()}},
+        {"inputs": arrays(request.inputs)},
+        {"outputs": arrays(response.outputs)},
     )
 
 
