@@ -9,14 +9,14 @@ import re
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
 
 from penstock.components.errors import DataError, short_error
@@ -28,7 +28,6 @@ from penstock.components.files.content import (
     open_unchanged,
 )
 from penstock.components.files.find import find
-from penstock.components.files.retry import is_transient, wait_or_give_up, waits
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.arrow_values import (
     feature_type,
@@ -66,7 +65,7 @@ _SNIFFED_BYTES = 512
 # Messages of Arrow's readers about valid files with a feature that they do not support.
 _READER_LACKS = re.compile(
     r"not (yet )?implemented|only supports|unsupported|unrecognized type|unknown encoding"
-    r"|expected all lists to be of size",
+    r"|expected all lists to be of size|extension",
     re.IGNORECASE,
 )
 
@@ -144,18 +143,6 @@ class ColumnarSource(FileSource[FileT]):
         return RowStart(row, row + 1)
 
     def read_piece(self, file: FileT, piece: Piece) -> Iterator[Batch]:
-        """Yields the rows of a piece; after a temporary error, continues at the next unread row."""
-        left, rest = waits(), piece
-        while rest.start < rest.end:
-            try:
-                for batch, rows in self._read_rows(file, rest):
-                    yield batch
-                    rest = replace(rest, start=rest.start + rows)
-            except OSError as error:
-                wait_or_give_up(piece.file, error, left)
-
-    def _read_rows(self, file: FileT, piece: Piece) -> Iterator[tuple[Batch, int]]:
-        """Yields batches of a piece, each with the number of the file's rows that it covers."""
         ends = file.group_ends
         groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
         row = ends[groups[0] - 1] if groups[0] else 0
@@ -167,40 +154,29 @@ class ColumnarSource(FileSource[FileT]):
         names = [c.name for c in self.columns if c.name in stored] or stored[:1]
         names += self.also_read
         in_file = [file.stored.get(name, name) for name in names]
-        with open_unchanged(piece.file, file.content):
-            batches = self.read_groups(file, groups, in_file, size)
-            for read in _faults_named(batches, file.path, piece):
-                batch = _select(read, in_file)
+        damaged = f"within rows {piece.start + 1} to {piece.end}"
+        with open_unchanged(piece.file, file.content), opening(piece.file, damaged):
+            for batch in self.read_groups(file, groups, in_file, size):
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))
-                row_bytes = sum(map(_value_bytes, batch.columns)) // max(1, batch.num_rows)
-                step = _rows_at_once(part)
-                for at in range(0, part.num_rows, step):
-                    some = part.slice(at, step)
-                    converted = self._convert(some, names, file, row + begin + at)
-                    row_bytes = max(row_bytes, converted.table.nbytes // some.num_rows)
-                    yield converted, some.num_rows
+                if part.num_rows:
+                    columns = [part.column(part.schema.names.index(name)) for name in in_file]
+                    rows = pa.RecordBatch.from_arrays(columns, names)
+                    converted = self._convert(rows, file, row + begin)
+                    yield converted
+                    row_bytes = converted.table.nbytes // part.num_rows
+                    size.rows = next_batch_rows(size.rows, row_bytes, most)
                 row += batch.num_rows
-                size.rows = next_batch_rows(size.rows, row_bytes, most)
         if row < piece.end:
             raise DataError(
                 f"{piece.file}: rows end at {row}, the footer says {piece.end}; copy it again"
             )
 
-    def _convert(
-        self, batch: pa.RecordBatch, names: Sequence[str], file: FileT, first: int
-    ) -> Batch:
+    def _convert(self, rows: pa.RecordBatch, file: FileT, first: int) -> Batch:
         """Converts rows of the file, the first with index `first`."""
-        rows = pa.RecordBatch.from_arrays(
-            [*batch.columns, *_constants(file, batch.num_rows)], [*names, *file.constants]
-        )
+        columns = [*rows.columns, *_constants(file, rows.num_rows)]
+        rows = pa.RecordBatch.from_arrays(columns, [*rows.schema.names, *file.constants])
         return as_features(rows, self.columns, self.options.non_finite, file.path, first)
-
-
-def _select(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """Returns the columns `names` in that order; readers return others too, in the file's."""
-    columns = [batch.column(batch.schema.names.index(name)) for name in names]
-    return pa.RecordBatch.from_arrays(columns, list(names))
 
 
 def _constants(file: ColumnarFile, rows: int) -> Iterator[pa.Array]:
@@ -225,36 +201,6 @@ def as_features(
 
     table, faults = convert_columns(columns, convert)
     return batch_without(faults, table, place, first_row + 1, partial(_row_json, batch))
-
-
-def _value_bytes(array: pa.Array) -> int:
-    """Returns the size of the values in bytes, without a dictionary that all rows share."""
-    if pa.types.is_dictionary(array.type):
-        return array.indices.nbytes
-    return _value_bytes(array.flatten()) if pa.types.is_list(array.type) else array.nbytes
-
-
-def _rows_at_once(batch: pa.RecordBatch) -> int:
-    """Returns how many rows to convert at once; long texts in dictionaries make it fewer."""
-    longest = 1
-    for array in batch.columns:
-        if pa.types.is_dictionary(array.type):
-            longest = max(longest, pc.max(pc.binary_length(array.dictionary)).as_py() or 1)
-    return max(1, MAX_BATCH_BYTES // longest)
-
-
-def _faults_named(
-    batches: Iterator[pa.RecordBatch], path: str, piece: Piece
-) -> Iterator[pa.RecordBatch]:
-    """Yields the batches; a `DataError` names file and rows that cannot be decoded."""
-    try:
-        yield from batches
-    except (pa.ArrowException, OSError) as error:
-        if is_transient(error):
-            raise
-        where = f"within rows {piece.start + 1} to {piece.end}"
-        fault = _reader_lacks(error) or f"damaged {where} ({short_error(error)}); copy or write it"
-        raise DataError(f"{path}: {fault} again") from error
 
 
 def _reader_lacks(error: Exception) -> str | None:
@@ -292,19 +238,9 @@ def opening(path: str, what: str) -> Iterator[None]:
     """Turns Arrow's errors in the block into a `DataError` that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:  # Some ArrowExceptions are RuntimeErrors, too.
-        if lacks := _reader_lacks(error):
-            raise DataError(f"{path}: {lacks} again") from error
-        raise DataError(
-            f"{path}: damaged {what} ({short_error(error)}); copy or write it again"
-        ) from error
-    except RuntimeError as error:
-        if "extension" not in str(error):
-            raise
-        raise DataError(
-            f"{path}: a column has a pickled Python extension type, which could run any code and "
-            "is not read (CVE-2023-47248); write the column with a plain type"
-        ) from error
+    except (pa.ArrowException, OSError, RuntimeError) as error:
+        fault = _reader_lacks(error) or f"damaged {what} ({short_error(error)}); copy or write it"
+        raise DataError(f"{path}: {fault} again") from error
 
 
 def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Content, bytes]:
@@ -318,18 +254,30 @@ def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Conte
     return Content(b"", size, state), head
 
 
+def described(
+    path: str, content: Content, schema: pa.Schema, group_rows: Iterable[int], row_bytes: int = 1
+) -> ColumnarFile:
+    """Returns a file with groups of so many rows; DataError for two columns of one name."""
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")
+    ends = tuple(accumulate(group_rows))
+    return ColumnarFile(
+        path=path,
+        content=content,
+        rows=ends[-1] if ends else 0,
+        schema=schema,
+        group_ends=ends,
+        row_bytes=row_bytes,
+    )
+
+
 def slices(batch: pa.RecordBatch, size: BatchSize) -> Iterator[pa.RecordBatch]:
     at = 0
     while at < batch.num_rows:
         some = batch.slice(at, size.rows)
         yield some
         at += some.num_rows
-
-
-def check_duplicates(path: str, schema: pa.Schema) -> None:
-    twice = [name for name, count in Counter(schema.names).items() if count > 1]
-    if twice:
-        raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")
 
 
 def open_columnar(

@@ -7,22 +7,19 @@ import pyarrow as pa
 from pyarrow import orc
 
 from penstock.components.files.content import open_data
-from penstock.components.files.remote import is_read_in_parts
-from penstock.components.files.retry import retry_local
-from penstock.components.files.spool import local_path
 from penstock.components.sources.base import Source
 from penstock.components.sources.columnar import (
     BatchSize,
     ColumnarFile,
     ColumnarSource,
-    check_duplicates,
+    described,
     open_columnar,
     opening,
     read_content,
     slices,
 )
 from penstock.components.sources.options import ColumnOptions
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 
 
 @dataclass(frozen=True)
@@ -40,35 +37,21 @@ class OrcSource(ColumnarSource[ColumnarFile]):
         self, file: ColumnarFile, groups: Sequence[int], names: Sequence[str], size: BatchSize
     ) -> Iterator[pa.RecordBatch]:
         """Yields the rows of some stripes; each stripe is decoded whole."""
-        reader = _open(file.path)
-        for group in groups:
-            yield from slices(reader.read_stripe(group, columns=list(names)), size)
+        with open_data(file.path) as stream:
+            reader = orc.ORCFile(stream)
+            for group in groups:
+                yield from slices(reader.read_stripe(group, columns=list(names)), size)
 
 
-def open_orc(inputs: Sequence[str], options: Orc, spread: Spread = here) -> Source:
+def open_orc(inputs: Sequence[str], options: Orc, spread: Spread) -> Source:
     return open_columnar(OrcSource, "orc", _inspect, inputs, options, spread)
 
 
 def _inspect(path: str) -> ColumnarFile:
     content, _ = read_content(path, (b"ORC",), "ORC")
-    with opening(path, "ORC file"):
-        reader = _open(path)
-        check_duplicates(path, reader.schema)
-        ends, rows = [], 0
-        for stripe in range(reader.nstripes):
-            # pyarrow does not expose the footer's row counts, so one column is decoded.
-            rows += reader.read_stripe(stripe, columns=reader.schema.names[:1]).num_rows
-            ends.append(rows)
-    return ColumnarFile(
-        path=path,
-        content=content,
-        rows=rows,
-        schema=reader.schema,
-        group_ends=tuple(ends),
-    )
-
-
-def _open(path: str) -> orc.ORCFile:
-    if is_read_in_parts(path):
-        return orc.ORCFile(pa.PythonFile(open_data(path)))
-    return retry_local(path, lambda: orc.ORCFile(local_path(path)))
+    with opening(path, "ORC file"), open_data(path) as stream:
+        reader = orc.ORCFile(stream)
+        first = reader.schema.names[:1]
+        # pyarrow does not expose the footer's row counts, so one column is decoded.
+        stripes = (reader.read_stripe(at, columns=first) for at in range(reader.nstripes))
+        return described(path, content, reader.schema, (stripe.num_rows for stripe in stripes))

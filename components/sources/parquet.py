@@ -7,32 +7,30 @@ such columns of files that Arrow wrote are refused.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import Content, file_size, file_state, open_data
-from penstock.components.files.remote import is_read_in_parts
-from penstock.components.files.retry import retry_local
-from penstock.components.files.sniff import not_text
-from penstock.components.files.spool import local_path
+from penstock.components.files.content import open_data
 from penstock.components.magic import PARQUET_MAGIC
 from penstock.components.sources.columnar import (
     BatchSize,
     ColumnarFile,
     ColumnarSource,
-    check_duplicates,
+    described,
     open_columnar,
     opening,
+    read_content,
 )
 from penstock.components.sources.options import Parquet
 from penstock.components.sources.spark import require_finished
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 
 _ARROW = "parquet-cpp"
+_ENCRYPTED_MAGIC = b"PARE"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,22 +44,16 @@ class ParquetSource(ColumnarSource[ColumnarFile]):
                 reader.reader.set_batch_size(size.rows)
 
 
-def open_reader(path: str) -> pq.ParquetFile:
-    """Opens a reader of a file and parses the footer; to be used as a context manager.
-
-    Arrow opens a local file itself: if its threads released a Python stream while the interpreter
-    ends, the process would abort (see `csv/parse.py`).
-    """
-
-    def opened() -> pq.ParquetFile:
-        file = open_data(path) if is_read_in_parts(path) else local_path(path)
-        return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
-
-    with opening(path, "Parquet footer"):
-        return retry_local(path, opened)
+@contextmanager
+def open_reader(path: str) -> Iterator[pq.ParquetFile]:
+    """Yields a reader of a file, which has parsed the footer."""
+    with open_data(path) as stream:
+        with opening(path, "Parquet footer"):
+            reader = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+        yield reader
 
 
-def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread = here) -> ParquetSource:
+def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread) -> ParquetSource:
     source = open_columnar(ParquetSource, "parquet", inspect_parquet, inputs, options, spread)
     require_finished(inputs, source.files)
     return source
@@ -69,45 +61,19 @@ def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread = here)
 
 def inspect_parquet(path: str) -> ColumnarFile:
     """Returns a file as its footer describes it; its `content` has no digest yet."""
-    with open_data(path) as stream:
-        size, state = file_size(stream), file_state(stream)
-        _check_ends(stream, size, path)
+    content, _ = read_content(path, (PARQUET_MAGIC, _ENCRYPTED_MAGIC), "Parquet")
     with open_reader(path) as reader:
         schema, metadata = reader.schema_arrow, reader.metadata
-    check_duplicates(path, schema)
     _check_int96(path, metadata)
-    ends, row_bytes, rows = [], 1, 0
-    for at in range(metadata.num_row_groups):
-        group = metadata.row_group(at)
-        rows += group.num_rows
-        ends.append(rows)
-        row_bytes = max(row_bytes, group.total_byte_size // max(1, group.num_rows))
-    return ColumnarFile(
-        path=path,
-        content=Content(b"", size, state),
-        rows=rows,
-        schema=_with_intervals(schema, metadata),
-        group_ends=tuple(ends),
-        row_bytes=row_bytes,
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    row_bytes = [group.total_byte_size // max(1, group.num_rows) for group in groups]
+    return described(
+        path,
+        content,
+        _with_intervals(schema, metadata),
+        (group.num_rows for group in groups),
+        max([1, *row_bytes]),
     )
-
-
-def _check_ends(stream: BinaryIO, size: int, path: str) -> None:
-    if not size:
-        raise DataError(f"{path}: is empty (0 bytes), expected Parquet; remove it")
-    head = stream.read(512)
-    if head.startswith(b"PARE"):
-        raise DataError(
-            f"{path}: is encrypted, and no keys are read; decrypt it and write it again"
-        )
-    if not head.startswith(PARQUET_MAGIC):
-        looks_like = not_text(head) or "it does not begin with PAR1"
-        raise DataError(f"{path}: not Parquet: {looks_like}")
-    stream.seek(max(0, size - len(PARQUET_MAGIC)))
-    if size < 12 or stream.read() != PARQUET_MAGIC:
-        raise DataError(
-            f"{path}: truncated: {size} bytes that do not end as Parquet does; copy it again"
-        )
 
 
 def _check_int96(path: str, metadata: pq.FileMetaData) -> None:

@@ -8,16 +8,25 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import islice
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.components.files.content import Content, hash_file, look
 from penstock.components.files.output import Output
-from penstock.components.sources.base import Batch, Piece, RejectedRow
-from penstock.components.sources.batches import RowFault, batch_of, rows_without
+from penstock.components.sources.base import Batch, RejectedRow
+from penstock.components.sources.batches import (
+    FIRST_BATCH_ROWS,
+    MAX_BATCH_ROWS,
+    RowFault,
+    batch_of,
+    next_batch_rows,
+    rows_without,
+)
 from penstock.components.sources.columnar import ColumnarFile
+from penstock.components.sources.files import RowStart
 from penstock.components.sources.parquet import ParquetSource, inspect_parquet
 from penstock.components.tfrecord.sharding import MIB
 
@@ -25,14 +34,13 @@ from penstock.components.tfrecord.sharding import MIB
 _FAULT = " "
 # Bounds the memory of a reader: it decodes a group of rows at once.
 _GROUP_BYTES = 16 * MIB
-# Bounds the disk of a worker that stages files below the address of a store.
-_FILE_BYTES = 256 * MIB
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StagedFile(ColumnarFile):
     place: str  # What the rows were read from, for messages.
-    rows_before: int  # Rows of `place` in the files before this one.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,35 +50,40 @@ class StagedSource(ParquetSource):
     step: int = 1
     also_read = (_FAULT,)
 
-    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        shares = [-(-(part * self.rows // parts) // self.step) for part in range(parts + 1)]
-        bounds = [min(share * self.step, self.rows) for share in shares]
-        runs: list[list[Piece]] = [[] for _ in range(parts)]
-        before = 0
-        for file in self.scanned.values():
-            for run, (low, high) in zip(runs, pairwise(bounds), strict=True):
-                start, end = max(0, low - before), min(file.rows, high - before)
-                if start < end:
-                    run.append(Piece(file.path, start, end, start + 1))
-            before += file.rows
-        return [tuple(run) for run in runs]
+    def row_start(
+        self, file: ColumnarFile, at: int, before: RowStart | None, parts: int
+    ) -> RowStart:
+        row = min(file.rows, -(-at // self.step) * self.step)
+        return RowStart(row, row + 1)
 
-    def _convert(
-        self, batch: pa.RecordBatch, names: Sequence[str], file: ColumnarFile, first: int
-    ) -> Batch:
+    def _convert(self, rows: pa.RecordBatch, file: ColumnarFile, first: int) -> Batch:
         assert isinstance(file, StagedFile)
-        found = dict(zip(names, batch.columns, strict=True))
+        found = dict(zip(rows.schema.names, rows.columns, strict=True))
         faults = {at: text for at, text in enumerate(found[_FAULT].to_pylist()) if text}
-        number = file.rows_before + first + 1
-        rejected = [_rejected(file.place, number + at, text) for at, text in faults.items()]
-        nothing = [pa.nulls(batch.num_rows, column.arrow_type) for column in self.columns]
-        arrays = [found.get(c.name, none) for c, none in zip(self.columns, nothing, strict=True)]
+        rejected = [_rejected(file.place, first + 1 + at, text) for at, text in faults.items()]
+        arrays = [
+            found[column.name] if column.name in found else pa.nulls(len(rows), column.arrow_type)
+            for column in self.columns
+        ]
         return Batch(rows_without(faults, batch_of(self.columns, arrays)), rejected)
 
 
 def _rejected(place: str, row: int, text: str) -> RejectedRow:
     column, reason, raw = json.loads(text)
     return RejectedRow(place, row, 0, column, reason, raw.encode("utf-8", "surrogateescape"))
+
+
+def batches_of(
+    rows: Iterator[Row],
+    convert: Callable[[Sequence[Row]], pa.RecordBatch],
+    most: int = MAX_BATCH_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """Yields rows in batches of bounded size, of at most `most` rows."""
+    wanted = FIRST_BATCH_ROWS
+    while some := list(islice(rows, wanted)):
+        batch = convert(some)
+        yield batch
+        wanted = next_batch_rows(wanted, batch.nbytes // len(some), most)
 
 
 def with_faults(
@@ -86,42 +99,28 @@ def with_faults(
     )
 
 
-def stage(batches: Iterable[pa.RecordBatch], place: str, workspace: Output) -> list[StagedFile]:
-    """Writes rows of `with_faults` to new files; a file that is cut off is in none of them."""
-    files, rows = list[StagedFile](), 0
-    groups = _groups(iter(batches))
-    for group in groups:
-        files.append(_stage_file(chain([group], groups), place, rows, workspace))
-        rows += files[-1].rows
-    return files
-
-
-def _stage_file(
-    groups: Iterable[pa.Table], place: str, rows_before: int, workspace: Output
-) -> StagedFile:
+def stage(batches: Iterable[pa.RecordBatch], place: str, workspace: Output) -> StagedFile | None:
+    """Writes rows of `with_faults` to a new file; None if there are none."""
+    groups = _groups(batches)
+    first = next(groups, None)
+    if first is None:
+        return None
     name = f"rows-{uuid.uuid4().hex}.parquet"
     with workspace.new_try() as folder:
         path = str(folder / name)
-        _write(path, iter(groups))
-        file, digest = inspect_parquet(path), hash_file(path).digest
+        # Python's file: its error of a full disk names the cause.
+        with open(path, "wb") as file, pq.ParquetWriter(file, first.schema) as writer:
+            writer.write_table(first, first.num_rows)
+            for group in groups:
+                writer.write_table(group, group.num_rows)
+        described, digest = inspect_parquet(path), hash_file(path).digest
         workspace.take(folder)
     path = workspace.place(name)
-    fields = {**vars(file), "path": path, "content": Content(digest, *look(path))}
-    return StagedFile(**fields, place=place, rows_before=rows_before)
+    fields = {**vars(described), "path": path, "content": Content(digest, *look(path))}
+    return StagedFile(**fields, place=place)
 
 
-def _write(path: str, groups: Iterator[pa.Table]) -> None:
-    size, first = 0, next(groups)
-    # Python's file: its error of a full disk names the cause.
-    with open(path, "wb") as file, pq.ParquetWriter(file, first.schema) as writer:
-        for group in chain([first], groups):
-            writer.write_table(group, row_group_size=group.num_rows)
-            size += group.nbytes
-            if size >= _FILE_BYTES:
-                return
-
-
-def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     waiting, size = list[pa.RecordBatch](), 0
     for batch in batches:
         waiting.append(batch)

@@ -116,7 +116,7 @@ KINDS = {
     "images": (image, Images(unlabelled="keep")),
     "sql": (sqlite, Sql(table="t")),
 }
-REMEDIES = ("; ", "expected ", "o such file", "not a database", "malformed")
+REMEDIES = ("; ", "expected ", "o such ", "not a database", "malformed")
 STAGED = ("avro", "sql")
 WHOLE = ("document", "binary", "images")  # A file is a row.
 READ_AGAIN = [kind for kind in KINDS if kind not in STAGED]
@@ -132,7 +132,6 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "CELL_BYTES", 1000)
     monkeypatch.setattr(csv_source, "BLOCK_BYTES", 3000)
     monkeypatch.setattr(staging, "_GROUP_BYTES", 10_000)
-    monkeypatch.setattr(staging, "_FILE_BYTES", 30_000)
 
     def write(kind):
         KINDS[kind][0](tmp_path / "data", 1)

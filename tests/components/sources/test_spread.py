@@ -115,9 +115,7 @@ def test_damaged_file_in_a_scan_on_an_engine_is_named(tmp_path):
             None,
             Spread(partial(local_pipeline, 1), tmp_path / "out"),
         )
-    assert str(error.value) == (
-        f"{tmp_path}/1.parquet: truncated: 24 bytes that do not end as Parquet does; copy it again"
-    )
+    assert str(error.value).startswith(f"{tmp_path}/1.parquet: damaged Parquet footer")
     assert sorted(os.listdir(tmp_path)) == ["0.parquet", "1.parquet", "2.parquet"]
 
 
@@ -133,5 +131,5 @@ def test_scan_by_two_processes_equals_scan_by_one(tmp_path, monkeypatch):
 def test_first_damaged_file_in_a_scan_by_two_processes_is_named(tmp_path):
     for at in range(5):
         (tmp_path / f"{at}.parquet").write_bytes(b"PAR1" + bytes(20))
-    with pytest.raises(DataError, match=rf"^{tmp_path}/0\.parquet: truncated"):
+    with pytest.raises(DataError, match=rf"^{tmp_path}/0\.parquet: damaged"):
         open_source(str(tmp_path / "*.parquet"), None, Spread(2, tmp_path / "out"))

@@ -112,7 +112,7 @@ def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table, run_ing
     address = sqlite_table("id INTEGER", [(1,)])
     out = tmp_path / "out"
     assert run_ingest(address, out, "--kind", "sql", "--table", "gone") == 1
-    expected = f"penstock: {tmp_path}/data.db: no such table: gone; its tables: 't'\n"
+    expected = f"penstock: {tmp_path}/data.db: no such table: gone\n"
     assert capsys.readouterr().err == expected
     assert run_ingest("mysql://me:pw-3f9c@host/db", "out", "--kind", "sql", "--table", "t") == 2
     done = capsys.readouterr()
