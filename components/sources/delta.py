@@ -7,68 +7,37 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from penstock.components.errors import DataError, UsageError, short_error
+from penstock.components.errors import DataError, UsageError
 from penstock.components.files.remote import is_remote, normal_address
 from penstock.components.sources import lake
 from penstock.components.sources.parquet import ParquetSource
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 
 _PARTITION = "partition."
+_ADVICE = "name the folder that holds _delta_log, and a version that the log still has"
 
 
-def open_delta(inputs: Sequence[str], options: lake.Delta, spread: Spread = here) -> ParquetSource:
+def open_delta(inputs: Sequence[str], options: lake.Delta, spread: Spread) -> ParquetSource:
     del spread  # only footers are read
     place = lake.table_place(inputs, "delta")
     place = normal_address(place) if is_remote(place) else os.path.realpath(place)
-    with lake.errors_named(place, _explain):
-        table = _open(place)
-        if options.as_of is not None:
-            _load_version(table, place, options.as_of)
+    with lake.errors_named(place, _ADVICE):
+        table = _open(place, options.as_of)
         snapshot = _snapshot(table, place)
     return lake.open_snapshot("delta", place, snapshot, options)
 
 
-def _open(place: str) -> Any:
+def _open(place: str, version: int | None) -> Any:
     try:
         from deltalake import DeltaTable
     except ImportError as error:
         raise UsageError(
             "kind 'delta' needs deltalake: pip install \"penstock-tfx[delta]\""
         ) from error
-    if not is_remote(place):
-        _check_log(place)
     # By default its S3 client refuses plain http, which test servers and on-site stores may use.
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:")
-    return DeltaTable(place, storage_options={"AWS_ALLOW_HTTP": str(is_plain).lower()})
-
-
-def _check_log(place: str) -> None:
-    """Refuses a folder without a log, and a log that deltalake would read without end."""
-    log = os.path.join(place, "_delta_log")
-    if not os.path.isdir(log):
-        what = (
-            "is no Delta table: it has no _delta_log" if os.path.isdir(place) else "no such folder"
-        )
-        raise DataError(f"{place}: {what}; name the folder that holds _delta_log")
-    for folder, _, names in os.walk(log):
-        for name in names:
-            lake.check_regular(os.path.join(folder, name))
-
-
-def _explain(error: Exception) -> str:
-    return (
-        f"cannot be read as a Delta table ({short_error(error)}); name the folder that holds "
-        "_delta_log, and a version that the log still has"
-    )
-
-
-def _load_version(table: Any, place: str, version: int) -> None:
-    try:
-        table.load_as_version(version)
-    except Exception as error:  # deltalake raises several types
-        latest = _open(place).version()
-        known = "the log no longer has it" if 0 <= version <= latest else f"the latest is {latest}"
-        raise DataError(f"{place}: has no version {version}: {known}") from error
+    options = {"AWS_ALLOW_HTTP": str(is_plain).lower()}
+    return DeltaTable(place, version=version, storage_options=options)
 
 
 def _snapshot(table: Any, place: str) -> lake.Snapshot:

@@ -4,12 +4,12 @@ import os
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from penstock.components.errors import DataError, UsageError, short_error
+from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import look, open_data
 from penstock.components.files.remote import is_remote
 from penstock.components.sources import lake
 from penstock.components.sources.parquet import ParquetSource
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 
 try:
     from pyiceberg.catalog import load_catalog
@@ -27,24 +27,12 @@ _HOW_TO_NAME = (
 _MERGE = "merge them into the data files, in Spark by CALL system.rewrite_data_files(...)"
 
 
-def open_iceberg(
-    inputs: Sequence[str], options: lake.Iceberg, spread: Spread = here
-) -> ParquetSource:
+def open_iceberg(inputs: Sequence[str], options: lake.Iceberg, spread: Spread) -> ParquetSource:
     del spread  # only footers are read
     place = lake.table_place(inputs, "iceberg")
-    with lake.errors_named(place, _explain):
-        table = _load(place)
-        chosen, schema = _chosen(table, options.as_of), table.schema()
-        if options.as_of is not None:
-            schema = table.schemas().get(chosen.schema_id, schema)
-        snapshot = _snapshot(table, chosen, schema)
+    with lake.errors_named(place, f"{_HOW_TO_NAME}; if it has deletes, {_MERGE}"):
+        snapshot = _snapshot(_load(place), options.as_of)
     return lake.open_snapshot("iceberg", place, snapshot, options)
-
-
-def _explain(error: Exception) -> str:
-    if "equality" in str(error):
-        return f"has equality deletes; {_MERGE}"
-    return f"cannot be read as an Iceberg table ({short_error(error)}); {_HOW_TO_NAME}"
 
 
 class PenstockFileIO(FileIO):
@@ -83,16 +71,14 @@ def _load(place: str) -> Any:
     return load_catalog(catalog, **ours).load_table(name)
 
 
-def _chosen(table: Any, as_of: int | None) -> Any:
-    """Returns a snapshot by its id, or the current one; DataError with the latest ids."""
-    chosen = table.current_snapshot() if as_of is None else table.snapshot_by_id(as_of)
+def _snapshot(table: Any, as_of: int | None) -> lake.Snapshot:
+    chosen, schema = table.current_snapshot(), table.schema()
+    if as_of is not None:
+        chosen = table.snapshot_by_id(as_of)
+        schema = chosen and table.schemas().get(chosen.schema_id, schema)
     if chosen is None:
         ids = ", ".join(str(one.snapshot_id) for one in table.metadata.snapshots[-8:])
         raise DataError(f"{table.location()}: has no such snapshot; the latest are {ids or 'none'}")
-    return chosen
-
-
-def _snapshot(table: Any, chosen: Any, schema: Any) -> lake.Snapshot:
     columns = [
         lake.LakeColumn(one.name, str(one.field_type).replace(" ", ""), one.field_id)
         for one in schema.fields

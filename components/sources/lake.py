@@ -3,14 +3,14 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, PenstockError, UsageError, short_error
 from penstock.components.files.find import Found, FoundFile
 from penstock.components.files.remote import is_remote, remote_file
 from penstock.components.sources.columnar import ColumnarFile, type_columns
@@ -53,12 +53,11 @@ class Iceberg(LakeOptions):
     kind: str = "iceberg"
 
 
-@dataclass(frozen=True)
-class DataFile:
+class DataFile(NamedTuple):
     """A Parquet file of a table, as the table's log describes it."""
 
     path: str
-    partitions: Mapping[str, Any] = field(default_factory=dict)  # Values by column.
+    partitions: Mapping[str, Any]  # Values by column.
 
 
 class LakeColumn(NamedTuple):
@@ -69,8 +68,7 @@ class LakeColumn(NamedTuple):
     stored: str | int
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     version: int
     identity: str  # Equal for all versions of the table.
     columns: Sequence[LakeColumn]
@@ -85,21 +83,18 @@ def table_place(inputs: Sequence[str], kind: str) -> str:
 
 
 @contextmanager
-def errors_named(place: str, explain: Callable[[Exception], str]) -> Iterator[None]:
+def errors_named(place: str, advice: str) -> Iterator[None]:
     """Turns errors of a table's library into a DataError with the place."""
     try:
         yield
-    except (DataError, UsageError):
+    except PenstockError:
         raise
-    except Exception as error:
-        raise DataError(f"{place}: {explain(error)}") from error
+    except Exception as error:  # each library raises several types
+        raise DataError(f"{place}: cannot be read ({short_error(error)}); {advice}") from error
 
 
 def open_snapshot(kind: str, table: str, snapshot: Snapshot, options: LakeOptions) -> ParquetSource:
-    """Returns the source of a version; its fingerprint is the version, data files are not hashed.
-
-    Tables never change a data file, and a file that changes while it is read is refused.
-    """
+    """Returns the source of a version, which is its fingerprint: data files are not hashed."""
     paths = map_files(located, [one.path for one in snapshot.files])
     found = map_files(inspect_parquet, paths)
     files = [_as_listed(*pair, snapshot) for pair in zip(found, snapshot.files, strict=True)]
@@ -126,40 +121,35 @@ def located(path: str) -> str:
         path = "/" + path.removeprefix("file:").lstrip("/")
     if is_remote(path):
         return remote_file(path)
-    check_regular(path)
-    return path
-
-
-def check_regular(path: str) -> None:
-    """Refuses a device or a pipe, which would be read without end; a missing path passes."""
-    with suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.stat(path).st_mode):
+    with suppress(FileNotFoundError):  # the reader names it
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe or device would be read without end
             raise DataError(f"{path}: is no regular file; restore the table from a copy")
+    return path
 
 
 def _as_listed(file: ColumnarFile, listed: DataFile, snapshot: Snapshot) -> ColumnarFile:
     """Returns a file with the table's columns; a column that it lacks has one value in all rows."""
     by_id: dict[str | int | None, str] = {_field_id(one): one.name for one in file.schema}
+    if isinstance(snapshot.columns[0].stored, int) and set(by_id) == {None}:
+        raise DataError(
+            f"{file.path}: has no field ids, as a file that another tool wrote and that was "
+            "added to the table; write it again, in Spark by CALL system.rewrite_data_files"
+        )
     stored, constants, fields = {}, {}, []
     for column in snapshot.columns:
-        name = by_id.get(column.stored) if isinstance(column.stored, int) else column.stored
-        if isinstance(column.stored, int) and set(by_id) == {None}:
-            raise DataError(
-                f"{file.path}: has no field ids, as a file that another tool wrote and that was "
-                "added to the table; write it again, in Spark by CALL system.rewrite_data_files"
-            )
-        if name is not None and name in file.schema.names:
+        name = by_id.get(column.stored, str(column.stored))
+        if name in file.schema.names:
             stored[column.name] = name
             fields.append(file.schema.field(name).with_name(column.name))
-        else:
-            value, arrow_type = listed.partitions.get(column.name), _arrow_type(column.type)
-            if value is not None and pa.types.is_null(arrow_type):
-                raise DataError(
-                    f"{file.path}: lacks the partition column {column.name!r} of type "
-                    f"{column.type}, which is read from data files alone; write it into them"
-                )
-            constants[column.name] = value
-            fields.append(pa.field(column.name, arrow_type))
+            continue
+        constants[column.name] = value = listed.partitions.get(column.name)
+        arrow_type = _arrow_type(column.type)
+        if value is not None and pa.types.is_null(arrow_type):
+            raise DataError(
+                f"{file.path}: lacks the partition column {column.name!r} of type {column.type}, "
+                "which is read from data files alone; write it into them"
+            )
+        fields.append(pa.field(column.name, arrow_type))
     return replace(file, schema=pa.schema(fields), stored=stored, constants=constants)
 
 

@@ -50,7 +50,7 @@ def test_partitions_are_columns_of_their_type(trips):
 def test_a_version_is_read_by_its_number(trips):
     assert [row["id"] for row in read(opened(trips, as_of=0))] == [0, 1, 2]
     for version in (7, -1):
-        with pytest.raises(DataError, match=f"has no version {version}: the latest is 1"):
+        with pytest.raises(DataError, match=r"trips: cannot be read \(.*\); .* a version that"):
             opened(trips, as_of=version)
 
 
@@ -148,15 +148,13 @@ def test_a_file_outside_of_the_table_is_refused(tmp_path, path):
         opened(tmp_path / "t")
 
 
-def test_a_pipe_in_the_log_or_as_a_data_file_is_refused(tmp_path):
+def test_a_pipe_as_a_data_file_is_refused(tmp_path):
     write_delta(tmp_path / "t", {"id": range(9)})
     [file] = (tmp_path / "t").glob("*.parquet")
-    for pipe in (tmp_path / "t/_delta_log/00000000000000000001.json", file):
-        pipe.unlink(missing_ok=True)
-        os.mkfifo(pipe)
-        with pytest.raises(DataError, match=rf"{pipe.name}: is no regular file"):
-            opened(tmp_path / "t")
-        pipe.unlink()
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(DataError, match=rf"{file.name}: is no regular file"):
+        opened(tmp_path / "t")
 
 
 def test_a_table_is_not_read_as_a_folder_of_files(trips):
@@ -165,10 +163,9 @@ def test_a_table_is_not_read_as_a_folder_of_files(trips):
 
 
 def test_what_is_no_table_is_refused_in_one_line(tmp_path):
-    with pytest.raises(DataError, match="is no Delta table: it has no _delta_log; name"):
-        opened(tmp_path)
-    with pytest.raises(DataError, match="no such folder"):
-        opened(tmp_path / "no")
+    for place in (tmp_path, tmp_path / "no"):
+        with pytest.raises(DataError, match=f"{place}: cannot be read .* that holds _delta_log"):
+            opened(place)
     with pytest.raises(UsageError, match="--kind delta reads one table, got 2 inputs"):
         open_source([str(tmp_path)] * 2, Delta())
 
