@@ -8,7 +8,7 @@ and the train function skips those that were done before.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,21 +42,19 @@ class Backup(keras.callbacks.Callback):
         start: InputStart,
         flag: InterruptFlag,
         workers: Workers | None,
-        *,
+        rule: EarlyStop,
         batch_rows: int | None,
-        has_eval: bool,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._steps, self._options, self._checkpoints = steps, options, checkpoints
         self._start, self._flag, self._workers = start, flag, workers
-        self._batch_rows, self._clock = batch_rows, clock
+        self._rule, self._batch_rows = rule, batch_rows
         self._has_signal = False  # of any worker; all agree
         self._test_steps, self._has_tested = 1, False
         self._begin = self._end = self._passed = 0
         self._timed_steps, self._timed_seconds = 0, 0.0  # of the epoch, without the first call
         self._saved_at: tuple[int, int] | None = None
-        self._saved_seconds = clock()
+        self._saved_seconds = time.monotonic()
         self._logs: Logs = {}
         self._restored_metrics: list[np.ndarray] = []
         self._best_values: list[np.ndarray] = []  # used without checkpoints
@@ -67,11 +65,10 @@ class Backup(keras.callbacks.Callback):
         self.epochs: list[EpochRecord] = []
         self.resumed_from: int | None = None
         self.first_step_seconds: float | None = None
-        self.rule = options.early_stop or EarlyStop(metric="val_loss" if has_eval else "loss")
 
     @property
     def best(self) -> EpochRecord | None:
-        return best_epoch(self.epochs, self.rule)
+        return best_epoch(self.epochs, self._rule)
 
     @property
     def stop_reason(self) -> str | None:
@@ -90,12 +87,10 @@ class Backup(keras.callbacks.Callback):
 
     def resume(self, saved: Saved, model: keras.Model) -> None:
         assert self._checkpoints is not None
-        total = self._options.total_steps
-        if saved.start.step > total:
+        if saved.start.step > self._options.total_steps:
             raise UsageError(
                 f"{saved.path}: the checkpoint has {saved.start.step} steps, more than the "
-                f"{total} that this training is to have in all: ask for more steps, or remove the "
-                "checkpoints"
+                f"{self._options.total_steps} of this training: ask for more, or remove it"
             )
         self._checkpoints.restore(saved)
         self.step = self.resumed_from = saved.start.step
@@ -164,9 +159,7 @@ class Backup(keras.callbacks.Callback):
             learning_rate=float(tf.convert_to_tensor(self.model.optimizer.learning_rate)),
             seconds=self._timed_seconds,
             seconds_per_step=per_step,
-            examples_per_second=self._batch_rows / per_step
-            if per_step and self._batch_rows
-            else None,
+            examples_per_second=per_step and self._batch_rows and self._batch_rows / per_step,
         )
         self.epochs.append(record)
         self.save()
@@ -177,11 +170,10 @@ class Backup(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def stop_if_interrupted(self) -> None:
-        name = self._flag.name if self._workers is None or self._has_signal else None
-        if self._has_signal and name is None:
-            name = "another worker was told to stop"
-        if name is None:
+        is_told = self._has_signal if self._workers else self._flag.name
+        if not is_told:
             return
+        name = self._flag.name or "another worker was told to stop"
         place = f"{name} at step {self.step} of {self._options.total_steps}"
         if self._checkpoints is None:
             raise TrainingInterruptedError(f"{place}: nothing is saved, train() has no resume_dir")
@@ -198,7 +190,7 @@ class Backup(keras.callbacks.Callback):
         best = self.best if self._options.early_stop else None
         start = replace(self._start, step=self.step)
         self._checkpoints.save(start, self.epochs, best_step=best.step if best else None)
-        self._saved_at, self._saved_seconds = at, self._clock()
+        self._saved_at, self._saved_seconds = at, time.monotonic()
 
     def restore_best(self) -> int:
         """Restores the state of the best epoch if options say so; returns the model's epoch."""
@@ -262,7 +254,7 @@ class Backup(keras.callbacks.Callback):
         same step.
         """
         every = self._options.checkpoint_every_seconds
-        is_due = self._clock() - self._saved_seconds >= every
+        is_due = time.monotonic() - self._saved_seconds >= every
         if self._workers is None:
             return max(seconds, 1e-9), is_due
         values = [int(1e6 * seconds), self._flag.name is not None, is_due]

@@ -2,7 +2,7 @@
 
 import hashlib
 import posixpath
-from itertools import count, takewhile, zip_longest
+from itertools import count, takewhile
 from typing import Any
 
 import keras
@@ -48,50 +48,42 @@ def warm_started(
         same = transform_graph is None or (
             _vocabularies(base) == _vocabularies(f"{transform_graph}/transform_fn")
         )
-        words, differing = [], {}
-        for place, (weight, value) in enumerate(zip_longest(model.weights, values)):
-            name = f"weight {place}" if weight is None else weight.path
-            here, there = _shape(weight), _shape(value)
-            if not same and name.endswith(_EMBEDDINGS):
-                words.append(name)
-            elif here == there:
+        fresh = []
+        for weight, value in zip(model.weights, values, strict=False):
+            if not same and weight.path.endswith(_EMBEDDINGS):
+                fresh.append(weight.path)
+            elif weight.shape == value.shape:
                 weight.assign(value)
+            elif partly:
+                fresh.append(weight.path)
             else:
-                differing[name] = f"{name} is {there} there and {here} here"
-        if differing and not partly:
-            raise DataError(
-                f"{base}: {next(iter(differing.values()))}, {len(differing)} of {len(values)} "
-                "weights differ; build the same layers, or others on a base that build_model loads"
-            )
-        anew = [weight.path for weight in model.weights if weight.path in (*words, *differing)]
-        taken = f"{len(model.weights) - len(anew)} of {len(model.weights)}"
-        names = f"; fresh: {', '.join(anew)}" if anew else ""
+                raise DataError(
+                    f"{base}: {weight.path} is {list(value.shape)} there and {list(weight.shape)} "
+                    "here; build the same layers, or others on a base that build_model loads"
+                )
+        if len(values) != len(model.weights) and not partly:
+            raise DataError(f"{base}: {len(values)} weights there, {len(model.weights)} here")
+        fresh += [weight.path for weight in model.weights[len(values) :]]
+        taken = f"{len(model.weights) - len(fresh)} of {len(model.weights)}"
+        names = f"; fresh: {', '.join(fresh)}" if fresh else ""
         print(f"warm start: {taken} weights are those of {base}{names}")
         return model
 
     return build
 
 
-def _shape(weight: Any) -> str:
-    return "absent" if weight is None else str(list(weight.shape))
-
-
 def weights_digest(base: str) -> str:
     """Returns the sha256 that identifies the weights of a base model; empty if unreadable."""
     index = posixpath.join(base, "variables", "variables.index")  # has a checksum of each variable
     try:
-        with tf.io.gfile.GFile(index if tf.io.gfile.isdir(base) else base, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+        return _digest(index if tf.io.gfile.isdir(base) else base)
     except tf.errors.OpError:
         return ""
 
 
 def _weights(base: str) -> list[Any]:
     if not tf.io.gfile.exists(base):
-        raise DataError(
-            f"{base}: no such model to start from; expected the folder of a SavedModel that "
-            "penstock exported, or a .keras file"
-        )
+        raise DataError(f"{base}: no such model; expected a SavedModel's folder or a .keras file")
     try:
         if base.endswith(".keras"):
             return keras.models.load_model(base, compile=False).get_weights()
@@ -109,10 +101,12 @@ def _weights(base: str) -> list[Any]:
 
 
 def _vocabularies(saved_model: str) -> dict[str, str]:
+    """Returns the digests of a SavedModel's assets by name."""
     folder = posixpath.join(saved_model, "assets")
     names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
-    digests = {}
-    for name in names:
-        with tf.io.gfile.GFile(posixpath.join(folder, name), "rb") as file:
-            digests[name] = hashlib.sha256(file.read()).hexdigest()
-    return digests
+    return {name: _digest(posixpath.join(folder, name)) for name in names}
+
+
+def _digest(path: str) -> str:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()

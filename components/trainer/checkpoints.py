@@ -29,14 +29,11 @@ from penstock.components.trainer.record import EpochRecord
 logger = logging.getLogger(__name__)
 
 _STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
-_RESUME_DIR = re.compile(r"^resume-[0-9a-f]{16}$")
 # A training saves every few minutes while steps run; a week also covers a long evaluation.
 _ABANDONED_SECONDS = 7 * 24 * 3600.0
 _VARIABLES = "variables"
 _STATE = "state.json"
-_NO_SPACE = "No space left on device"
-# Number of newest checkpoints to keep, so that a training resumes if the newest is damaged.
-_KEPT = 2
+_KEPT = 2  # the newest and, in case it is damaged, the one before
 # Errors of TensorFlow's and JSON's readers for truncated, altered or missing files.
 _DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 # Errors of a full disk or a missing permission; a lost worker raises others.
@@ -108,11 +105,9 @@ class Checkpoints:
         try:
             self._write(start, epochs, best_step)
         except _UNWRITABLE as error:
-            # The path before the reason may be long.
-            why = _NO_SPACE if _NO_SPACE in str(error) else short_error(error)
             raise DataError(
-                f"{self.directory}: no checkpoint can be written ({why}); the training goes on "
-                "from the one before when it is run again"
+                f"{self.directory}: no checkpoint can be written ({short_error(error, 999)}); "
+                "the training goes on from the one before when it is run again"
             ) from error
 
     def _write(
@@ -166,12 +161,12 @@ class Checkpoints:
         if self._scratch is not None:
             return
         _remove(self.directory)
-        parent, name = posixpath.split(self.directory.rstrip("/"))
-        if _RESUME_DIR.match(name):
-            for other in tf.io.gfile.listdir(parent):
-                folder = posixpath.join(parent, other.rstrip("/"))
-                if _RESUME_DIR.match(other.rstrip("/")) and _is_abandoned(folder):
-                    _remove(folder)
+        parent = posixpath.dirname(self.directory.rstrip("/"))
+        for folder in tf.io.gfile.glob(posixpath.join(parent, f"resume-{'?' * 16}")):
+            states = tf.io.gfile.glob(posixpath.join(folder, "step-*", _STATE))
+            saved = [tf.io.gfile.stat(state).mtime_nsec / 1e9 for state in states]
+            if saved and time.time() - max(saved) > _ABANDONED_SECONDS:
+                _remove(folder)
 
     def _path(self, step: int) -> str:
         return posixpath.join(self.directory, f"step-{step:08d}")
@@ -195,13 +190,6 @@ def _read_whole(path: str) -> Saved:
         state = json.loads(file.read())
     epochs = tuple(from_record(EpochRecord, epoch) for epoch in state["epochs"])
     return Saved(path, epochs, from_record(InputStart, state["start"]))
-
-
-def _is_abandoned(folder: str) -> bool:
-    """Returns whether no checkpoint was saved for so long that no training can still run."""
-    states = tf.io.gfile.glob(posixpath.join(folder, "step-*", _STATE))
-    saved = [tf.io.gfile.stat(state).mtime_nsec / 1e9 for state in states]
-    return bool(saved) and time.time() - max(saved) > _ABANDONED_SECONDS
 
 
 def _remove(path: str | os.PathLike[str]) -> None:

@@ -3,7 +3,7 @@
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
@@ -24,24 +24,21 @@ class WorkerLostError(PenstockError):
     exit_code = 138
 
 
-_Hook = Callable[[type[BaseException], BaseException, TracebackType | None], None]
+_hook_before = sys.excepthook
 
 
 def end_scripts_with_exit_codes() -> None:
     """Makes a script end on an interruption as the command does: with one line and exit code."""
-    if getattr(sys.excepthook, "__name__", "") != _end_with_exit_code.__name__:
-        sys.excepthook = _end_with_exit_code(sys.excepthook)
+    global _hook_before
+    if sys.excepthook is not _end:
+        _hook_before, sys.excepthook = sys.excepthook, _end
 
 
-def _end_with_exit_code(otherwise: _Hook) -> _Hook:
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if isinstance(error, TrainingInterruptedError | WorkerLostError):
-            print(f"penstock: {error}", file=sys.stderr)
-            raise SystemExit(error.exit_code)  # Python obeys it in an excepthook
-        otherwise(kind, error, trace)
-
-    hook.__name__ = _end_with_exit_code.__name__
-    return hook
+def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if isinstance(error, TrainingInterruptedError | WorkerLostError):
+        print(f"penstock: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code)  # Python obeys it in an excepthook
+    _hook_before(kind, error, trace)
 
 
 class InterruptFlag:

@@ -10,7 +10,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -24,13 +24,8 @@ from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.input.input import damage_in, rows_in
 from penstock.components.trainer.input.start import InputStart
 from penstock.components.trainer.interrupt import interrupts
-from penstock.components.trainer.model_setup import (
-    BuildModel,
-    default_strategy,
-    is_numbers,
-    make_model,
-)
-from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.model_setup import BuildModel, default_strategy, make_model
+from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.record import TrainingRecord, write_training_record
 from penstock.components.trainer.steps import Steps, batches_to_trace, fitted_data, shared_data
 from penstock.components.trainer.workers import Workers, join_workers
@@ -108,30 +103,24 @@ def train(
     """
     begin = time.perf_counter()
     workers = join_workers()
-    if workers is not None:
-        strategy = workers.strategy
     with _place_of(workers) as scratch, interrupts() as flag:
         checkpoints = Checkpoints(resume_dir, scratch=scratch) if resume_dir else None
-        with _watched(workers, options.collective_timeout_seconds):
+        # After the part that all workers do together, the chief writes on its own.
+        with workers.watched(options.collective_timeout_seconds) if workers else nullcontext():
             saved, start = _start(checkpoints, workers)
             data = _begun(train_data, start, workers)
-            strategy = strategy or default_strategy(prefetch_to_device=_on_gpu(data, eval_data))
-            model = make_model(build_model, data, eval_data, strategy=strategy)
+            if workers is not None:
+                strategy = workers.strategy
+            strategy = strategy or default_strategy(data, eval_data)
+            model = make_model(build_model, data, eval_data, strategy)
             fitted = fitted_data(data, strategy, workers)
             steps = Steps(model, strategy)
             names = steps.build(batches_to_trace(fitted, strategy))
-            _check_metric(options, names, has_eval=eval_data is not None)
+            has_eval = eval_data is not None
+            _check_metric(options, names, has_eval=has_eval)
             batch_rows = _batch_rows(data, strategy, workers)
-            backup = Backup(
-                steps,
-                options,
-                checkpoints,
-                start,
-                flag,
-                workers,
-                batch_rows=batch_rows,
-                has_eval=eval_data is not None,
-            )
+            rule = options.early_stop or EarlyStop(metric="val_loss" if has_eval else "loss")
+            backup = Backup(steps, options, checkpoints, start, flag, workers, rule, batch_rows)
             if checkpoints:
                 checkpoints.track(model)
             if saved:
@@ -157,7 +146,7 @@ def train(
             steps=backup.step,
             stopped=backup.stop_reason or "a callback stopped it",
             best_epoch=backup.best.epoch if backup.best else None,
-            best_metric=backup.rule.metric,
+            best_metric=rule.metric,
             exported_epoch=exported_epoch,
             resumed_from=backup.resumed_from,
             replicas=strategy.num_replicas_in_sync,
@@ -229,11 +218,6 @@ class _TensorBoard(keras.callbacks.TensorBoard):
             self.on_epoch_end(epoch.epoch - 1, dict(epoch.metrics))
 
 
-def _watched(workers: Workers | None, timeout_seconds: float) -> AbstractContextManager[None]:
-    """Watches the part that all workers do together; after it, the chief writes on its own."""
-    return workers.watched(timeout_seconds) if workers else nullcontext()
-
-
 @contextmanager
 def _place_of(workers: Workers | None) -> Iterator[str | None]:
     """Yields a temporary output folder for a worker that is not the chief; None otherwise."""
@@ -281,12 +265,6 @@ def _begun(train_data: TrainData, start: InputStart, workers: Workers | None) ->
     return train_data
 
 
-def _on_gpu(*data: tf.data.Dataset | None) -> bool:
-    """Returns whether to copy batches to a GPU ahead, which works for numbers only."""
-    has_gpu = bool(tf.config.list_logical_devices("GPU"))
-    return has_gpu and all(is_numbers(one) for one in data if one is not None)
-
-
 @contextmanager
 def _input_errors_named(backup: Backup, *data: tf.data.Dataset | None) -> Iterator[None]:
     try:
@@ -305,8 +283,6 @@ def _input_errors_named(backup: Backup, *data: tf.data.Dataset | None) -> Iterat
 
 def _check_metric(options: TrainOptions, names: list[str], *, has_eval: bool) -> None:
     known = sorted(names + [f"val_{name}" for name in names] * has_eval)
-    if "loss" not in names:
-        raise UsageError(f"the model's train_step must report 'loss', it has {', '.join(names)}")
     if options.early_stop and options.early_stop.metric not in known:
         raise UsageError(
             f"early_stop.metric {options.early_stop.metric!r} is not reported; "

@@ -89,14 +89,11 @@ def shared_data(data: tf.data.Dataset) -> tf.data.Dataset:
 def batches_to_trace(data: Any, strategy: tf.distribute.Strategy) -> Any:
     """Returns an iterator over `fit`'s data, or its spec, from which nothing is read."""
     if isinstance(data, tf.data.Dataset):
-        if strategy.num_replicas_in_sync == 1 and not _copies_ahead(strategy):
+        copies_ahead = isinstance(strategy, tf.distribute.OneDeviceStrategy)
+        if strategy.num_replicas_in_sync == 1 and not copies_ahead:
             return tf.data.IteratorSpec(data.element_spec)
         data = strategy.experimental_distribute_dataset(data)
     return iter(data)
-
-
-def _copies_ahead(strategy: tf.distribute.Strategy) -> bool:
-    return isinstance(strategy, tf.distribute.OneDeviceStrategy)
 
 
 def _one_step(

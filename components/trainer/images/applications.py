@@ -5,29 +5,18 @@ The layer scales the pixels as the network's family requires, so callers cannot 
 """
 
 import inspect
-import os
 from collections.abc import Callable
 from typing import Any
 
 import keras
 
-from penstock.components.errors import UsageError
-
-
-def application_names() -> tuple[str, ...]:
-    return tuple(sorted(_applications()))
+from penstock.components.errors import UsageError, short_error
 
 
 def check_application(name: str) -> None:
-    """Checks a name against `application_names()`.
-
-    Raises:
-        UsageError: There is no such name; lists the names.
-    """
-    if name not in _applications():
-        raise UsageError(
-            f"application must be one of {', '.join(application_names())}; got {name!r}"
-        )
+    """Raises UsageError with the names of all networks if there is no such network."""
+    if name not in (known := _applications()):
+        raise UsageError(f"application must be one of {', '.join(sorted(known))}; got {name!r}")
 
 
 class ApplicationBase(keras.layers.Layer):
@@ -37,7 +26,7 @@ class ApplicationBase(keras.layers.Layer):
     all positions of the image.
 
     Args:
-        application: Name of the network, one of `application_names()`.
+        application: Name of the network, such as `MobileNetV2`.
         height: Height in pixels; each network has a minimum.
         width: Width in pixels.
         weights: File of weights of the network without its top, in the format of
@@ -54,7 +43,8 @@ class ApplicationBase(keras.layers.Layer):
         super().__init__(name=application.lower())
         check_application(application)
         function = _applications()[application]
-        self._scale = _scaling(function)
+        family = function.__module__.rpartition(".")[2]
+        self._scale = getattr(keras.applications, family).preprocess_input
         self.network = _network(function, (height, width, 3), weights)
         # While frozen, batch normalization uses the means of the original training.
         self.network.trainable = trainable
@@ -74,32 +64,19 @@ def _applications() -> dict[str, Callable[..., keras.Model]]:
     }
 
 
-def _scaling(function: Callable[..., keras.Model]) -> Callable[[Any], Any]:
-    family = function.__module__.rpartition(".")[2]
-    return getattr(keras.applications, family).preprocess_input
-
-
 def _network(
     function: Callable[..., keras.Model], shape: tuple[int, int, int], weights: str | None
 ) -> keras.Model:
     name = function.__name__
-    if weights is not None and not os.path.isfile(weights):
-        raise UsageError(
-            f"weights {weights}: no such file; give one of {name} without its top, or none"
-        )
     try:
         network = function(weights=None, include_top=False, input_shape=shape, pooling="avg")
     except ValueError as error:
-        raise UsageError(f"{name} at {shape[0]}x{shape[1]}: {_line(error)}") from error
+        raise UsageError(f"{name} at {shape[0]}x{shape[1]}: {short_error(error)}") from error
     if weights is not None:
         try:
             network.load_weights(weights)
         except (ValueError, OSError, KeyError) as error:
             raise UsageError(
-                f"weights {weights}: not those of {name} without its top ({_line(error)})"
+                f"weights {weights}: not those of {name} without its top ({short_error(error)})"
             ) from error
     return network
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

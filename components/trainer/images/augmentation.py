@@ -3,6 +3,7 @@
 Input and output: images [batch, height, width, channels] with values 0..255.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -31,7 +32,7 @@ class Augmentation(keras.layers.Layer):
         self, options: AugmentOptions, *, seed: int | None = None, channels: int = 3
     ) -> None:
         super().__init__(name="augmentation", dtype=_DTYPE)
-        self.changes = [*_moves(options, seed), *_colours(options, seed, channels)]
+        self.changes = list(_layers(options, channels, {"seed": seed, "dtype": _DTYPE}))
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         for change in self.changes:
@@ -47,38 +48,29 @@ class Augmentation(keras.layers.Layer):
         return input_shape
 
 
-def _moves(options: AugmentOptions, seed: int | None) -> list[keras.Layer]:
+def _layers(options: AugmentOptions, channels: int, how: dict[str, Any]) -> Iterator[keras.Layer]:
     layers = keras.layers
-    how = {"fill_mode": "nearest", "seed": seed, "dtype": _DTYPE}
-    built: list[keras.Layer] = []
+    edges = {"fill_mode": "nearest", **how}
     if options.flip_horizontal:
-        built.append(layers.RandomFlip("horizontal", seed=seed, dtype=_DTYPE))
+        yield layers.RandomFlip("horizontal", **how)
     if options.flip_vertical:
-        built.append(layers.RandomFlip("vertical", seed=seed, dtype=_DTYPE))
+        yield layers.RandomFlip("vertical", **how)
     if options.rotate_degrees:
-        built.append(layers.RandomRotation(options.rotate_degrees / 360, **how))
+        yield layers.RandomRotation(options.rotate_degrees / 360, **edges)
     if options.shift:
-        built.append(layers.RandomTranslation(options.shift, options.shift, **how))
+        yield layers.RandomTranslation(options.shift, options.shift, **edges)
     if options.zoom:
-        built.append(layers.RandomZoom(options.zoom, **how))
-    return built
-
-
-def _colours(options: AugmentOptions, seed: int | None, channels: int) -> list[keras.Layer]:
-    layers = keras.layers
-    how = {"seed": seed, "dtype": _DTYPE}
-    built: list[keras.Layer] = []
+        yield layers.RandomZoom(options.zoom, **edges)
     if options.brightness:
-        built.append(layers.RandomBrightness(options.brightness, _RANGE, **how))
+        yield layers.RandomBrightness(options.brightness, _RANGE, **how)
     if options.contrast:
-        built.append(layers.RandomContrast(options.contrast, _RANGE, **how))
-    if channels == 3 and options.saturation:
+        yield layers.RandomContrast(options.contrast, _RANGE, **how)
+    if options.saturation and channels == 3:
         # Factors: 0.5 changes nothing, 0 makes gray, 1 gives the strongest colours. The layer clips
         # its results to 0..1, so the pixels must be within 0..1, too.
         half = options.saturation / 2
-        change = layers.RandomSaturation((0.5 - half, 0.5 + half), (0, 1), **how)
-        most = _RANGE[1]
-        built += [layers.Rescaling(1 / most), change, layers.Rescaling(most)]
-    if channels == 3 and options.hue:
-        built.append(layers.RandomHue(options.hue, _RANGE, **how))
-    return built
+        yield layers.Rescaling(1 / 255)
+        yield layers.RandomSaturation((0.5 - half, 0.5 + half), (0, 1), **how)
+        yield layers.Rescaling(255)
+    if options.hue and channels == 3:
+        yield layers.RandomHue(options.hue, _RANGE, **how)

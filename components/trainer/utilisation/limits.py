@@ -1,7 +1,9 @@
-"""Cores and memory that this process may use, also inside a container."""
+"""Cores, CPU time and memory of this process's container, or of the machine without one."""
 
 import os
 from pathlib import Path
+
+import psutil
 
 from penstock.components.tfrecord.sharding import MIB
 
@@ -23,11 +25,21 @@ def available_cores(cgroup: Path = _CGROUP) -> float:
 
 def memory_limit_mib(cgroup: Path = _CGROUP) -> float:
     """Returns the memory that the process may use: the machine's, or the container's limit."""
-    import psutil
-
     machine = psutil.virtual_memory().total
     limits = _numbers(cgroup / "memory.max") or _numbers(cgroup / "memory/memory.limit_in_bytes")
     return min([machine, *limits]) / MIB
+
+
+def cgroup_cpu_seconds(cgroup: Path = _CGROUP) -> float:
+    """Returns the CPU seconds used by all processes of the container, or of the whole machine."""
+    if nanoseconds := _numbers(cgroup / "cpuacct/cpuacct.usage"):
+        return nanoseconds[0] / 1e9
+    try:
+        fields = dict(line.split() for line in (cgroup / "cpu.stat").read_text().splitlines())
+        return int(fields["usage_usec"]) / 1e6
+    except (KeyError, OSError, ValueError):
+        times = psutil.cpu_times()
+        return sum(times) - times.idle
 
 
 def _numbers(path: Path) -> list[int]:

@@ -3,18 +3,15 @@
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import psutil
+import pynvml
 
-from penstock.components.trainer.utilisation.limits import available_cores
+from penstock.components.trainer.utilisation.limits import available_cores, cgroup_cpu_seconds
 from penstock.components.trainer.utilisation.verdict import Speed
 
-_CGROUP = Path("/sys/fs/cgroup")
 _PARTS = 10
 _KEPT_CALLS = 5
 # Target duration of a call into TensorFlow in seconds. A call itself costs a millisecond; signals
@@ -82,16 +79,20 @@ def kept_seconds(
     """Returns the seconds per step of calls that repeat steps on one batch.
 
     The number of steps does not depend on a clock: all workers must do the same. The first call
-    traces and is not counted. The model's state is restored.
+    traces and is not counted. What the steps change is restored: weights, metrics, random state,
+    the optimizer's variables.
     """
     count = max(1, min(call_steps, steps // _PART_OF_STEPS))
+    variables = [*model.variables, *model.optimizer.variables]
+    values = [variable.numpy() for variable in variables]
     seconds = []
-    with _state_kept(model):
-        repeat(1)
-        for _ in range(_KEPT_CALLS):
-            begin = time.perf_counter()
-            repeat(count)
-            seconds.append((time.perf_counter() - begin) / count)
+    repeat(1)
+    for _ in range(_KEPT_CALLS):
+        begin = time.perf_counter()
+        repeat(count)
+        seconds.append((time.perf_counter() - begin) / count)
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
     return tuple(seconds)
 
 
@@ -104,18 +105,6 @@ def _parts(calls: Sequence[tuple[int, float]]) -> tuple[float, ...]:
     )
 
 
-@contextmanager
-def _state_kept(model: keras.Model) -> Iterator[None]:
-    """Restores all that steps change: weights, metrics, random state, the optimizer's variables."""
-    variables = [*model.variables, *model.optimizer.variables]
-    values = [variable.numpy() for variable in variables]
-    try:
-        yield
-    finally:
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)
-
-
 class _CpuSeconds:
     """CPU seconds used so far, by this process with its children, and by its whole cgroup."""
 
@@ -125,36 +114,18 @@ class _CpuSeconds:
         self.cgroup = cgroup_cpu_seconds()
 
 
-def cgroup_cpu_seconds(cgroup: Path = _CGROUP) -> float:
-    """Returns the CPU seconds used by all processes of the container, or of the whole machine."""
-    try:
-        return int((cgroup / "cpuacct/cpuacct.usage").read_text()) / 1e9
-    except (OSError, ValueError):
-        pass
-    try:
-        fields = dict(line.split() for line in (cgroup / "cpu.stat").read_text().splitlines())
-        return int(fields["usage_usec"]) / 1e6
-    except (KeyError, OSError, ValueError):
-        pass
-    times = psutil.cpu_times()
-    return sum(times) - times.idle
-
-
 class _Gpus:
     """NVIDIA GPUs of this process, by NVML: TensorFlow does not tell how busy they are."""
 
-    def __init__(self, nvml: Any = None, visible: str | None = None) -> None:
-        import pynvml
-
-        self._nvml = nvml or pynvml
+    def __init__(self, nvml: Any = pynvml) -> None:
+        self._nvml = nvml
         self._handles: list[Any] = []
         try:
-            self._nvml.nvmlInit()
-            count = self._nvml.nvmlDeviceGetCount()
-            chosen = os.environ.get("CUDA_VISIBLE_DEVICES") if visible is None else visible
-            names = map(str, range(count)) if chosen is None else chosen.split(",")
+            nvml.nvmlInit()
+            every = ",".join(map(str, range(nvml.nvmlDeviceGetCount())))
+            names = os.environ.get("CUDA_VISIBLE_DEVICES", every).split(",")
             self._handles = [self._handle(n) for n in names if n.strip() not in ("", "-1")]
-        except (self._nvml.NVMLError, ValueError):
+        except (nvml.NVMLError, ValueError):
             pass  # no driver, or no GPU
 
     def busy_share(self) -> float | None:

@@ -62,20 +62,17 @@ def test_embeddings_are_those_of_another_vocabulary_only_by_chance(exported, tmp
 
 
 def test_what_has_another_shape_begins_anew_or_is_refused(exported, capsys):
-    trained, folder = exported
+    folder = exported[1]
     of = (lambda: model(ids=6), str(folder / "model"), str(folder / "graph"))
-    begun = warm_started(*of, partly=True)()
-    assert len(same(trained, begun)) == 8
-    assert same(trained, begun)[0] != "embeddings"
-    path = begun.weights[0].path
+    path = warm_started(*of, partly=True)().weights[0].path
     assert capsys.readouterr().out == (
         f"warm start: 8 of 9 weights are those of {folder}/model; fresh: {path}\n"
     )
     with pytest.raises(DataError) as caught:
         warm_started(*of)()
     assert re.sub(r"_\d+", "", str(caught.value)) == (
-        f"{folder}/model: embedding/embeddings is [5, 4] there and [6, 4] here, 1 of 9 weights "
-        "differ; build the same layers, or others on a base that build_model loads"
+        f"{folder}/model: embedding/embeddings is [5, 4] there and [6, 4] here; build the same "
+        "layers, or others on a base that build_model loads"
     )
 
 
@@ -85,7 +82,7 @@ def test_a_model_of_fewer_layers_is_refused_by_the_first_that_differs(exported):
         made.compile("adam", "mse")
         return made
 
-    with pytest.raises(DataError, match=r"kernel is \[5, 4\] there and \[1, 3\] here, 9 of 9 weig"):
+    with pytest.raises(DataError, match=r"kernel is \[5, 4\] there and \[1, 3\] here"):
         warm_started(small, str(exported[1] / "model"))()
 
 
@@ -99,10 +96,7 @@ def test_a_keras_file_and_a_savedmodel_give_the_same_weights(exported, tmp_path)
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "absent",
-            "no such model to start from; expected the folder of a SavedModel that penstock",
-        ),
+        ("absent", "no such model; expected a SavedModel's folder or a .keras file"),
         ("empty", "the weights cannot be read ("),
         ("broken.keras", "the weights cannot be read ("),
         ("foreign", "a SavedModel that penstock did not export; load it in build_model, or save"),
