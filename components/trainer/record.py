@@ -100,7 +100,9 @@ def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
     try:
         text = Path(local_path(path)).read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise DataError(f"{directory}: no {RECORD_NAME}; the training did not end") from error
+        raise DataError(
+            f"{directory}: no {RECORD_NAME}; another loop than Penstock's trained, or it did not end"
+        ) from error
     return TrainingRecord.from_json(text, path)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.components.evaluator import ERROR_ANALYSIS_NAME
-from penstock.components.evaluator.slice_metrics import OVERALL
 from penstock.components.image_features import ENCODED
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes, values_of
@@ -58,7 +57,6 @@ class CloserFacts:
         importance: Importance of the features with an effect, the most important first.
         against: Groups of sampled rows by the values of each of the most important features.
         correlations: Pearson's, of the target and these features with each other.
-        squares_errors: Standard error of the mean squared error by slice, for a regression.
     """
 
     target: str
@@ -70,7 +68,6 @@ class CloserFacts:
     unused: Sequence[str]
     actual: Sequence[float]
     predicted: Sequence[float]
-    squares_errors: Mapping[str, float]
     against: Mapping[str, Sequence[Group]]
     correlations: Mapping[str, Mapping[str, float]]
 
@@ -109,7 +106,6 @@ def _facts(target: str, raw: Mapping[str, Any], sampled: int, words: Sequence[st
         [one.feature for one in found if one not in important],
         actual,
         predicted,
-        {name or OVERALL: se for name, se in (raw["squared_errors"] or {}).items()},
         {name: [_group(one) for one in found] for name, found in raw.get("against", {}).items()},
         raw.get("correlations", {}),
     )

@@ -85,9 +85,9 @@ def _overall(report: Report) -> Mapping[str, float]:
 
 
 def _last_epoch(report: Report) -> dict[str, float]:
-    if report.training is None or not report.training.record.epochs:
+    record = report.training
+    if record is None or not record.epochs:
         return {}
-    record = report.training.record
     speed = record.examples_per_second
     return {
         **record.epochs[-1].metrics,

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from penstock.components.errors import one_line
 from penstock.components.gates.anomalies import Anomaly, list_anomalies, read_anomalies
+from penstock.components.trainer.record import TrainingRecord, read_training_record
 from penstock.pipelines.reporting.data_facts import DataFacts, gather_data
 from penstock.pipelines.reporting.evaluation_facts import EvaluationFacts, gather_evaluation
 from penstock.pipelines.reporting.feature_facts import StatisticsFacts, gather_statistics
@@ -23,7 +24,6 @@ from penstock.pipelines.reporting.run_facts import (
     judge,
 )
 from penstock.pipelines.reporting.schema_facts import SchemaRow, schema_of, schema_rows
-from penstock.pipelines.reporting.training_facts import TrainingFacts, gather_training
 from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
 from penstock.pipelines.runs.rivals import Beaten, read_rivals
 from penstock.pipelines.runs.run_note import read_note
@@ -49,7 +49,7 @@ class Report:
     schema: Sequence[SchemaRow] | None
     anomalies: Sequence[Anomaly] | None
     images: ImageFacts | None
-    training: TrainingFacts | None
+    training: TrainingRecord | None
     rivals: Sequence[Beaten]
     evaluation: EvaluationFacts | None
     model: ModelFacts | None
@@ -93,7 +93,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         schema=schema_rows(schema) if schema is not None else None,
         anomalies=reader.read("ExampleAnomalies", "anomalies", _anomalies),
         images=reader.read("Examples", "images", gather_images) if data else None,
-        training=reader.read("ModelRun", "the training", gather_training),
+        training=reader.read("ModelRun", "the training", read_training_record),
         rivals=rivals,
         evaluation=evaluation,
         model=model,

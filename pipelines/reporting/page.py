@@ -16,12 +16,11 @@ from markupsafe import Markup, escape
 from penstock.components.errors import counted
 from penstock.components.evaluator.evaluation import MIN_SLICE_EXAMPLES
 from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
-from penstock.components.trainer.record import EpochRecord
+from penstock.components.trainer.record import EpochRecord, TrainingRecord
 from penstock.pipelines.reporting import graph, numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, EvaluationFacts
 from penstock.pipelines.reporting.gather import Report
-from penstock.pipelines.reporting.training_facts import TrainingFacts
 from penstock.pipelines.runs.rivals import loss_text
 from penstock.pipelines.terminal.tables import human_bytes
 
@@ -44,11 +43,7 @@ def render_evaluation(evaluation: EvaluationFacts, name: str) -> str:
     facts = SimpleNamespace(
         evaluation=evaluation, rivals=(), images=None, labels=frozenset(), name=name
     )
-    return _render(
-        "evaluation_page.html",
-        r=facts,
-        **_of_evaluation(evaluation),
-    )
+    return _render("evaluation_page.html", r=facts, **_of_evaluation(evaluation))
 
 
 def _of_evaluation(evaluation: EvaluationFacts) -> dict[str, Any]:
@@ -60,11 +55,7 @@ def _of_evaluation(evaluation: EvaluationFacts) -> dict[str, Any]:
 
 
 def render_comparison(comparison: Comparison) -> str:
-    return _render(
-        "compare.html",
-        c=comparison,
-        drawn=_comparison_plots(comparison),
-    )
+    return _render("compare.html", c=comparison, drawn=_comparison_plots(comparison))
 
 
 def render_section(template: str, **facts: Any) -> str:
@@ -120,19 +111,21 @@ def _breaks(name: str) -> Markup:
     return Markup(re.sub(r"(?<=[_./=-])(?=\w)", "<wbr>", str(escape(name))))
 
 
-def _curves(training: TrainingFacts) -> list[Markup]:
-    epochs = training.record.epochs
-    resumed = training.record.resumed_from
+def _curves(training: TrainingRecord) -> list[tuple[str, Markup]]:
+    epochs, resumed = training.epochs, training.resumed_from
     marks = {float(resumed): "resumed"} if resumed is not None else {}
-    drawn = []
-    for i, name in enumerate(training.metrics):
-        lines = [*_line("train", epochs, name), *_line("eval", epochs, f"val_{name}")]
-        drawn.append(plots.line_plot(f"curve{i}", name, lines, x_label="step", marks=marks))
+    names = dict.fromkeys(n for e in epochs for n in e.metrics if not n.startswith("val_"))
+    curves = {
+        name: [*_line("train", epochs, name), *_line("eval", epochs, f"val_{name}")]
+        for name in sorted(names, key=lambda name: name != "loss")
+    }
     rates = [e.learning_rate for e in epochs]
     if len(set(rates)) > 1:
-        line = plots.Line("learning rate", [e.step for e in epochs], rates)
-        drawn.append(plots.line_plot("rate", "learning rate", [line], x_label="step", marks=marks))
-    return drawn
+        curves["learning rate"] = [plots.Line("learning rate", [e.step for e in epochs], rates)]
+    return [
+        (name, plots.line_plot(f"curve{i}", name, lines, x_label="step", marks=marks))
+        for i, (name, lines) in enumerate(curves.items())
+    ]
 
 
 def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.Line]:
@@ -141,26 +134,16 @@ def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.
 
 
 def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
-    if len(comparison.runs) > 2:
-        points = [
-            (change.name, [(i, v) for i, v in enumerate(change.values, 1) if v is not None])
-            for change in comparison.metrics
-            if change.spread
-        ]
-        lines = {n: [plots.Line(n, *zip(*found, strict=True))] for n, found in points}
-        x_label = "run"
-    else:
-        trainings = [run.training.record.epochs for run in comparison.runs if run.training]
-        if len(trainings) < 2:
-            return []
-        lines, x_label = {}, "step"
-        for name in dict.fromkeys(n for e in trainings[-1] for n in e.metrics):
-            pair = zip(("before", "after"), trainings, strict=True)
-            lines[name] = [line for label, epochs in pair for line in _line(label, epochs, name)]
-    return [
-        (name, plots.line_plot(f"curve{i}", name, found, x_label=x_label))
-        for i, (name, found) in enumerate(lines.items())
-    ]
+    """Returns the curves of the training of two runs."""
+    trainings = [run.training.epochs for run in comparison.runs if run.training]
+    if len(comparison.runs) > 2 or len(trainings) < 2:
+        return []
+    drawn = []
+    for i, name in enumerate(dict.fromkeys(n for e in trainings[-1] for n in e.metrics)):
+        pair = zip(("before", "after"), trainings, strict=True)
+        lines = [line for label, epochs in pair for line in _line(label, epochs, name)]
+        drawn.append((name, plots.line_plot(f"curve{i}", name, lines, x_label="step")))
+    return drawn
 
 
 def _slices(evaluation: EvaluationFacts) -> Markup | None:

@@ -31,6 +31,8 @@ _VARIABLES = {
 _COLOURS = (_ONE, _TWO)
 # Colours of a raster image cannot be replaced: this one is readable on light and dark.
 _RASTER = "#4a86e0"
+# The line on which a perfect model would be.
+_AIM = {"color": _MUTED, "linewidth": 1, "linestyle": (0, (4, 3))}
 _INCHES = (4.4, 2.3)
 _SQUARE = (4.4, 3.6)
 # Plots with more points are raster images: vectors would add megabytes to the page.
@@ -115,22 +117,14 @@ def slice_plot(
 
     with _axes("examples in the slice", metric, inches=(9.6, 3.8)) as (figure, axes):
         is_many = len(slices) > _MOST_VECTOR_POINTS
-        axes.scatter(
-            [examples for examples, _ in slices.values()],
-            [value for _, value in slices.values()],
-            s=6 if is_many else 16,
-            color=_RASTER if is_many else _ONE,
-            alpha=0.5 if is_many else 0.75,
-            linewidths=0,
-            rasterized=is_many,
-        )
+        colour = _RASTER if is_many else _ONE
+        _points(axes, *zip(*slices.values(), strict=True), color=colour, rasterized=is_many)
         if len(within) <= _MOST_BARS:
             for name, ends in within.items():
                 axes.plot([slices[name][0]] * 2, ends, color=_ONE, linewidth=1, alpha=0.45)
         axes.axhline(overall, color=_TWO, linewidth=1.1, linestyle=(0, (4, 3)))
         for name in named:
-            short = name if len(name) < 40 else f"{name[:37]}..."
-            _note(axes, short, slices[name], (6, 0), color=_MUTED, va="center")
+            _note(axes, _short(name, 40), slices[name], (6, 0), color=_MUTED, va="center")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
         axes.xaxis.set_major_formatter(lambda value, _: compact(value))
@@ -150,7 +144,7 @@ def group_plot(key: str, feature: str, groups: Sequence[Group]) -> Markup:
         ):
             axes.plot(at, values, color=colour, linestyle="", marker=marker)
             axes.plot(at[:numbers], values[:numbers], color=colour, linewidth=1.4)
-        names = [one.name if len(one.name) < 20 else f"{one.name[:17]}..." for one in groups]
+        names = [_short(one.name, 20) for one in groups]
         axes.set_xticks(at, names, rotation=35, ha="right", fontsize=8)
         described = "; ".join(
             f"{one.name}: label {compact(one.label)}, prediction {compact(one.prediction)},"
@@ -162,8 +156,7 @@ def group_plot(key: str, feature: str, groups: Sequence[Group]) -> Markup:
 
 def actual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -> Markup:
     with _axes("actual", "predicted", inches=_SQUARE) as (figure, axes):
-        ends = [min(*actual, *predicted), max(*actual, *predicted)]
-        axes.plot(ends, ends, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        axes.axline((predicted[0], predicted[0]), slope=1, **_AIM)
         _points(axes, actual, predicted)
         return _svg(figure, key, "Predicted against actual", f"{len(actual)} rows")
 
@@ -171,10 +164,14 @@ def actual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -
 def residual_plot(key: str, predicted: Sequence[float], residuals: Sequence[float]) -> Markup:
     """Plots residuals over predictions; a well-specified model shows no pattern."""
     with _axes("predicted", "predicted - actual", inches=_SQUARE) as (figure, axes):
-        axes.axhline(0, color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        axes.axhline(0, **_AIM)
         _points(axes, predicted, residuals)
         mean = sum(residuals) / len(residuals)
         return _svg(figure, key, "Residuals", f"{len(residuals)} rows, mean {compact(mean)}")
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) < most else f"{text[: most - 3]}..."
 
 
 def _note(
@@ -184,22 +181,18 @@ def _note(
     axes.annotate(text, at, xytext=offset, textcoords="offset points", **how)
 
 
-def _points(axes: Any, x: Sequence[float], y: Sequence[float]) -> None:
-    axes.scatter(x, y, s=7, color=_RASTER, alpha=0.45, linewidths=0, rasterized=True)
+def _points(axes: Any, x: Sequence[float], y: Sequence[float], **how: Any) -> None:
+    how = {"s": 10, "color": _RASTER, "alpha": 0.5, "rasterized": True, **how}
+    axes.scatter(x, y, linewidths=0, **how)
 
 
 def calibration_plot(key: str, points: Sequence[CalibrationPoint]) -> Markup:
     with _axes("mean prediction", "share that came true", inches=_SQUARE) as (figure, axes):
-        axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        axes.plot([0, 1], [0, 1], **_AIM)
         most = max(point.examples for point in points)
-        axes.scatter(
-            [point.predicted for point in points],
-            [point.actual for point in points],
-            s=[10 + 90 * point.examples / most for point in points],
-            color=_ONE,
-            alpha=0.75,
-            linewidths=0,
-        )
+        sizes = [10 + 90 * point.examples / most for point in points]
+        x, y = zip(*[(point.predicted, point.actual) for point in points], strict=True)
+        _points(axes, x, y, s=sizes, color=_ONE, rasterized=False)
         return _svg(figure, key, "Calibration", f"{len(points)} groups of like predictions")
 
 

@@ -49,7 +49,7 @@ def test_figures_over_all_epochs_are_weighted_by_their_time():
 
 
 def test_what_is_no_record_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"no training\.json; the training did not end"):
+    with pytest.raises(DataError, match=r"no training\.json; another loop"):
         read_training_record(tmp_path)
     (tmp_path / "training.json").write_text("{}")
     with pytest.raises(DataError, match=r"training\.json: not a training record"):
