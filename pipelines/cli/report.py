@@ -69,19 +69,13 @@ def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overw
     with noise_to_log():
         places = [locate(run, root) for run in runs or (None,)]
         last = places[-1]
-        from penstock.pipelines.reporting.gather import gather
-
-        if len(places) == 1:
-            from penstock.pipelines.reporting.write import write_report
-
-            if out is None:
-                out = last.folder / last.report_name
-            write_report(gather(last.run, last.earlier), out)
-            return out
         from penstock.pipelines.reporting.compare import compare
-        from penstock.pipelines.reporting.page import render_comparison
+        from penstock.pipelines.reporting.gather import gather
+        from penstock.pipelines.reporting.page import render_comparison, render_report
         from penstock.pipelines.reporting.write import COMPARISON_NAME, write_page
 
-        out = out or last.folder / COMPARISON_NAME
-        write_page(render_comparison(compare([gather(p.run, p.earlier) for p in places])), out)
+        found = [gather(place.run, place.earlier) for place in places]
+        is_one = len(found) == 1
+        out = out or last.folder / (last.report_name if is_one else COMPARISON_NAME)
+        write_page(render_report(found[0]) if is_one else render_comparison(compare(found)), out)
         return out

@@ -125,7 +125,7 @@ def _wrong(
     features = message.context.feature if message is not None else {}
     label, prediction = _said(row["label"], row["prediction"], task, words)
     images = values_of(features, ENCODED)
-    order = [*important, *(name for name in sorted(features) if name not in important)]
+    order = dict.fromkeys((*important, *sorted(features)))
     shown = [name for name in order if name in features and name != ENCODED][:_MOST_SHOWN]
     return WrongRow(
         image_label(features) if images and not words else label,

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.evaluator.evaluation import MIN_SLICE_EXAMPLES
+from penstock.components.evaluator.evaluation import MIN_SLICE_EXAMPLES, Evaluation
 from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
+from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import Report
 
 _MOST_SLICES = 30
@@ -29,10 +30,6 @@ class MetricChange:
     values: Sequence[float | None]
 
     @property
-    def known(self) -> list[float]:
-        return [value for value in self.values if value is not None]
-
-    @property
     def change(self) -> float | None:
         """Value of the last run minus that of the first."""
         first, last = self.values[0], self.values[-1]
@@ -40,7 +37,8 @@ class MetricChange:
 
     @property
     def spread(self) -> float:
-        return max(self.known) - min(self.known) if self.known else 0.0
+        known = [value for value in self.values if value is not None]
+        return max(known, default=0.0) - min(known, default=0.0)
 
 
 @dataclass(frozen=True)
@@ -61,14 +59,15 @@ class Comparison:
 
 
 def compare(runs: Sequence[Report]) -> Comparison:
+    results = [run.evaluation.result if run.evaluation else Evaluation({}) for run in runs]
     return Comparison(
         runs,
         ("Before", "After") if len(runs) == 2 else [f"Run {i}" for i in range(1, len(runs) + 1)],
         [*_data_changes(runs), *_lineage_changes(runs)],
-        _metrics([_overall(run) for run in runs]),
-        _metrics([_last_epoch(run) for run in runs]),
-        _slices(runs),
-        _metrics([_seconds(run) for run in runs]),
+        _metrics([result.metrics.get(OVERALL, {}) for result in results]),
+        _metrics([_last_epoch(run.training) for run in runs]),
+        _slices(results),
+        _metrics([{n.node: n.seconds for n in run.pipeline.nodes if n.tries} for run in runs]),
     )
 
 
@@ -80,33 +79,21 @@ def _metrics(runs: Sequence[Mapping[str, float]]) -> list[MetricChange]:
     return [MetricChange(name, [run.get(name) for run in runs]) for name in _names(runs)]
 
 
-def _overall(report: Report) -> Mapping[str, float]:
-    return report.evaluation.result.metrics.get(OVERALL, {}) if report.evaluation else {}
-
-
-def _last_epoch(report: Report) -> dict[str, float]:
-    record = report.training
+def _last_epoch(record: TrainingRecord | None) -> dict[str, float]:
     if record is None or not record.epochs:
         return {}
-    speed = record.examples_per_second
-    return {
-        **record.epochs[-1].metrics,
-        "steps": float(record.steps),
-        **({"examples per second": float(round(speed))} if speed is not None else {}),
-    }
+    found = {**record.epochs[-1].metrics, "steps": float(record.steps)}
+    if (speed := record.examples_per_second) is not None:
+        found["examples per second"] = float(round(speed))
+    return found
 
 
-def _seconds(report: Report) -> dict[str, float]:
-    return {n.node: n.seconds for n in report.pipeline.nodes if n.tries}
-
-
-def _slices(runs: Sequence[Report]) -> list[MetricChange]:
-    results = [run.evaluation.result if run.evaluation else None for run in runs]
-    metric = next((r.deciding_metric for r in reversed(results) if r), None) or ""
+def _slices(results: Sequence[Evaluation]) -> list[MetricChange]:
+    metric = next((r.deciding_metric for r in reversed(results) if r.metrics), None) or ""
     large = [
         {
             name: values[metric]
-            for name, values in (result.metrics.items() if result else ())
+            for name, values in result.metrics.items()
             if name != OVERALL
             and metric in values
             and values.get(EXAMPLE_COUNT, MIN_SLICE_EXAMPLES) >= MIN_SLICE_EXAMPLES
@@ -166,20 +153,18 @@ def _text(value: Any) -> str:
 
 
 def _flat(options: Mapping[str, Any]) -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for name, value in options.items():
-        if name not in _OF_DRIVERS:
-            _flatten(name, value, flat)
+    flat = dict(_parts("", {n: v for n, v in options.items() if n not in _OF_DRIVERS}))
     flat.pop("custom_config.code", None)  # reported as a change of the node's code
     return flat
 
 
-def _flatten(path: str, value: Any, into: dict[str, str]) -> None:
+def _parts(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    parts: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
-        for name, part in value.items():
-            _flatten(f"{path}.{name}", part, into)
+        parts = value.items()
     elif isinstance(value, list) and any(isinstance(part, dict) for part in value):
-        for i, part in enumerate(value):
-            _flatten(f"{path}.{i}", part, into)
+        parts = enumerate(value)
     else:
-        into[path] = json.dumps(value) if isinstance(value, list) else str(value)
+        yield path, json.dumps(value) if isinstance(value, list) else str(value)
+    for name, part in parts:
+        yield from _parts(f"{path}.{name}" if path else str(name), part)

@@ -4,7 +4,6 @@ import base64
 import itertools
 import json
 import posixpath
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +26,6 @@ _SAMPLES = 10
 _PREVIEW_ROWS = 6  # fills the width of the page
 # Most columns shown of a wide table.
 _MOST_COLUMNS = 60
-_RAW_CHARACTERS = 300
 # A quarantined row as `QuarantineWriter` writes it, `raw` decoded.
 Rejected = dict[str, Any]
 _NUMBERS = str.maketrans(dict.fromkeys("0123456789", ""))
@@ -84,27 +82,19 @@ def _set_aside(folder: str) -> list[Rejected]:
         for line in read_bytes(posixpath.join(folder, name)).decode().splitlines()
     )
     entries = map(json.loads, itertools.islice(lines, MOST_READ))
-    return [{**entry, "column": entry["column"] or "", "raw": _raw(entry)} for entry in entries]
+    return [_rejected(entry) for entry in entries]
 
 
-def _raw(entry: dict[str, Any]) -> str:
-    if "raw" in entry:
-        text = entry["raw"]
-    else:
-        text = base64.b64decode(entry["raw_base64"]).decode("utf-8", "backslashreplace")
-    return text if len(text) <= _RAW_CHARACTERS else f"{text[:_RAW_CHARACTERS]}..."
+def _rejected(entry: dict[str, Any]) -> Rejected:
+    raw = entry["raw"].encode() if "raw" in entry else base64.b64decode(entry["raw_base64"])
+    return {**entry, "column": entry["column"] or "", "raw": as_text([raw])}
 
 
 def _reasons(rows: Sequence[Rejected]) -> list[Reason]:
     """Counts reasons; reasons that differ only in quoted values or numbers count as one."""
-    counts: Counter[tuple[str, str]] = Counter()
-    examples: dict[tuple[str, str], str] = {}
+    alike: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        key = (row["column"], _kind(row["reason"]))
-        counts[key] += 1
-        examples.setdefault(key, row["reason"])
-    return [Reason(key[0], examples[key], rows) for key, rows in counts.most_common()]
-
-
-def _kind(reason: str) -> str:
-    return "".join(reason.split("'")[::2]).translate(_NUMBERS)
+        kind = "".join(row["reason"].split("'")[::2]).translate(_NUMBERS)
+        alike.setdefault((row["column"], kind), []).append(row["reason"])
+    found = [Reason(column, of[0], len(of)) for (column, _), of in alike.items()]
+    return sorted(found, key=lambda reason: -reason.rows)

@@ -21,10 +21,8 @@ from penstock.pipelines.reporting.histograms import (
     common_labels,
 )
 
-STATISTICS_FILE = "FeatureStats.pb"
+_FILE = "FeatureStats.pb"
 _NO_TEXT = "__BYTES_VALUE__"  # TFDV shows this for bytes that are not UTF-8
-_TOP_VALUES = 5
-# TFDV's name for the count of all values after the 20 most frequent ones.
 _Feature = statistics_pb2.FeatureNameStatistics
 
 
@@ -34,6 +32,7 @@ class SplitFeature:
 
     Attributes:
         distinct: Number of distinct values; None for a number.
+        top: The most frequent value, if it is text.
         bars: Histogram on bins that all splits share.
     """
 
@@ -82,14 +81,31 @@ class StatisticsFacts:
     compared_with: str | None = None
 
 
-def read_statistics(uri: str) -> dict[str, Any]:
+def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> StatisticsFacts:
+    """Gathers an artifact's facts; `previous` is the id of an earlier run and its statistics."""
+    by_split, before = _read(uri), None
+    if previous:
+        with contextlib.suppress(DataError):  # statistics of an earlier run may have been removed
+            before = next(iter(_read(previous[1]).values()))
+    first, *others = by_split.values()
+    skew = _distances(first, others[0]) if others else {}
+    drift = _distances(before, first) if before is not None else {}
+    found = {split: by_name(statistics) for split, statistics in by_split.items()}
+    rows = {split: int(statistics.num_examples) for split, statistics in by_split.items()}
+    features = []
+    for name in dict.fromkeys(name for of_split in found.values() for name in of_split):
+        kind, splits = _splits({split: of.get(name) for split, of in found.items()}, rows)
+        features.append(FeatureFacts(name, kind, splits, skew.get(name), drift.get(name)))
+    return StatisticsFacts(rows, features, previous[0] if previous and before else None)
+
+
+def _read(uri: str) -> dict[str, Any]:
     by_split = {}
     try:
         for split in splits_in(uri):
-            content = read_bytes(posixpath.join(split_folder(uri, split), STATISTICS_FILE))
-            by_split[split] = statistics_pb2.DatasetFeatureStatisticsList.FromString(
-                content
-            ).datasets[0]
+            content = read_bytes(posixpath.join(split_folder(uri, split), _FILE))
+            found = statistics_pb2.DatasetFeatureStatisticsList.FromString(content)
+            by_split[split] = found.datasets[0]
     except OSError as error:
         raise DataError(f"{uri}: the statistics are not there") from error
     if not by_split:
@@ -97,57 +113,24 @@ def read_statistics(uri: str) -> dict[str, Any]:
     return by_split
 
 
-def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> StatisticsFacts:
-    found, before = read_statistics(uri), None
-    if previous:
-        with contextlib.suppress(DataError):  # statistics of an earlier run may have been removed
-            before = next(iter(read_statistics(previous[1]).values()))
-    name = previous[0] if previous and before is not None else None
-    return _statistics_facts(found, before=before, compared_with=name)
-
-
-def _statistics_facts(
-    by_split: Mapping[str, Any], *, before: Any = None, compared_with: str | None = None
-) -> StatisticsFacts:
-    """Returns the facts of statistics by split; `before` is the first split of an earlier run."""
-    found = {split: by_name(statistics) for split, statistics in by_split.items()}
-    names = dict.fromkeys(name for features in found.values() for name in features)
-    rows = {split: int(statistics.num_examples) for split, statistics in by_split.items()}
-    first, *others = by_split.values()
-    skew, drift = _distances(first, others[0] if others else None), _distances(before, first)
-    features = [
-        _facts(name, {s: found[s].get(name) for s in found}, rows, skew.get(name), drift.get(name))
-        for name in names
-    ]
-    return StatisticsFacts(rows, features, compared_with)
-
-
 def _distances(before: Any, now: Any) -> dict[str, float]:
-    known = before is not None and now is not None and before.num_examples and now.num_examples
-    return dict(distances(before, now)) if known else {}
+    return dict(distances(before, now)) if before.num_examples and now.num_examples else {}
 
 
-def _facts(
-    name: str,
-    by_split: Mapping[str, Any],
-    rows: Mapping[str, int],
-    skew: float | None,
-    drift: float | None,
-) -> FeatureFacts:
-    present = [f for f in by_split.values() if f is not None]
-    kind = _Feature.Type.Name(present[0].type).lower()
-    is_number = all(f.WhichOneof("stats") == "num_stats" for f in present)
-    if is_number:
-        bars = common_bins(
-            [_histogram(f) if f is not None else Histogram(()) for f in by_split.values()]
-        )
+def _splits(
+    by_split: Mapping[str, Any], rows: Mapping[str, int]
+) -> tuple[str, dict[str, SplitFeature | None]]:
+    """Returns the type of a feature, and its facts by split."""
+    features = [f for f in by_split.values() if f is not None]
+    if all(f.WhichOneof("stats") == "num_stats" for f in features):
+        bars = common_bins([_histogram(f) for f in by_split.values()])
     else:
-        bars = common_labels([_labels(f) if f is not None else {} for f in by_split.values()])
+        bars = common_labels([_labels(f) for f in by_split.values()])
     splits = {
         split: None if feature is None else _split(feature, rows[split], own)
         for (split, feature), own in zip(by_split.items(), bars, strict=True)
     }
-    return FeatureFacts(name, kind, splits, skew, drift)
+    return _Feature.Type.Name(features[0].type).lower(), splits
 
 
 def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
@@ -160,11 +143,7 @@ def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
         # TFDV's own count of missing leaves out rows without the parent feature.
         missing=max(0, rows - present(feature)),
         distinct=int(texts.unique) if kind == "string_stats" else None,
-        top=[
-            Bar(top.value, top.frequency)
-            for top in texts.top_values[:_TOP_VALUES]
-            if top.value != _NO_TEXT
-        ],
+        top=[Bar(t.value, t.frequency) for t in texts.top_values[:1] if t.value != _NO_TEXT],
         numbers=_numbers(feature) if kind == "num_stats" else {},
         bars=bars,
     )
@@ -184,6 +163,8 @@ def _numbers(feature: Any) -> dict[str, float]:
 
 
 def _histogram(feature: Any) -> Histogram:
+    if feature is None:
+        return Histogram(())
     kinds = statistics_pb2.Histogram
     by_kind = {histogram.type: histogram for histogram in feature.num_stats.histograms}
     equal, deciles = by_kind.get(kinds.STANDARD), by_kind.get(kinds.QUANTILES)
@@ -207,5 +188,7 @@ def _buckets(histogram: Any) -> list[Bucket]:
 
 
 def _labels(feature: Any) -> dict[str, float]:
+    if feature is None:
+        return {}
     ranks = feature.string_stats.rank_histogram.buckets
     return {bucket.label: bucket.sample_count for bucket in ranks}

@@ -23,7 +23,7 @@ from penstock.pipelines.reporting.run_facts import (
     gather_pipeline,
     judge,
 )
-from penstock.pipelines.reporting.schema_facts import SchemaRow, schema_of, schema_rows
+from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema
 from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
 from penstock.pipelines.runs.rivals import Beaten, read_rivals
 from penstock.pipelines.runs.run_note import read_note
@@ -77,7 +77,6 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     statistics = reader.read(
         "ExampleStatistics", "statistics", lambda uri: gather_statistics(uri, previous=previous)
     )
-    schema = reader.read("Schema", "the schema", schema_of)
     rivals = reader.read("ModelRun", "the simple models", read_rivals) or ()
     classes = {one.label: one.classes for one in rivals}
     evaluation = reader.read(
@@ -90,8 +89,10 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
         pipeline=pipeline,
         data=data,
         statistics=statistics,
-        schema=schema_rows(schema) if schema is not None else None,
-        anomalies=reader.read("ExampleAnomalies", "anomalies", _anomalies),
+        schema=reader.read("Schema", "the schema", gather_schema),
+        anomalies=reader.read(
+            "ExampleAnomalies", "anomalies", lambda uri: [*list_anomalies(read_anomalies(uri))]
+        ),
         images=reader.read("Examples", "images", gather_images) if data else None,
         training=reader.read("ModelRun", "the training", read_training_record),
         rivals=rivals,
@@ -115,16 +116,14 @@ class _Reader:
         self.missing: list[str] = []
 
     def read(self, type_name: str, what: str, gather: Callable[[str], Facts]) -> Facts | None:
-        uri = self._run.uri(type_name)
-        return None if uri is None else self.attempt(what, lambda: gather(uri))
-
-    def attempt(self, what: str, make: Callable[[], Facts]) -> Facts | None:
-        """Returns the result of `make`; if it fails, returns None and adds a line to `missing`.
+        """Returns an artifact's facts; None without one, or with a line in `missing` if it fails.
 
         Catches any error, so that one bad artifact does not cost the rest of the page.
         """
+        if (uri := self._run.uri(type_name)) is None:
+            return None
         try:
-            return make()
+            return gather(uri)
         except OSError as error:
             self.missing.append(f"{what}: {one_line(error)}")
         except Exception as error:
@@ -134,17 +133,12 @@ class _Reader:
 
 def _previous_statistics(run: RunRecord, earlier: Sequence[RunRecord]) -> tuple[str, str] | None:
     own = run.artifact("ExampleStatistics")
-    for other in sorted(
-        earlier, key=lambda one: not is_set(one.artifact("ModelBlessing"), "blessed")
-    ):
+    blessed = [one for one in earlier if is_set(one.artifact("ModelBlessing"), "blessed")]
+    for other in (*blessed, *earlier):
         artifact = other.artifact("ExampleStatistics")
         if own is not None and artifact is not None and artifact.id != own.id:
             return other.run_id, artifact.uri
     return None
-
-
-def _anomalies(uri: str) -> list[Anomaly]:
-    return list(list_anomalies(read_anomalies(uri)))
 
 
 def _labels(run: RunRecord) -> frozenset[str]:

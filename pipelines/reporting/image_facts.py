@@ -59,73 +59,53 @@ class ImageFacts:
         return {split: sum(bar.count for bar in bars) for split, bars in self.classes.items()}
 
 
-@dataclass(frozen=True)
-class _Image:
-    place: str
-    label: str
-    data: bytes
-
-
 def gather_images(examples: str) -> ImageFacts | None:
     """Gathers the facts of the images in an `Examples` artifact; None without images."""
     if is_remote(examples):
         return None
     sizes: Counter[str] = Counter()
     classes: dict[str, Counter[str]] = {}
-    by_label: dict[str, list[_Image]] = {}
-    kept = 0
+    kept: dict[str, list[tuple[bytes, str]]] = {}  # content and place, by label
     for split in splits_in(examples):
-        for image in _images(split_folder(examples, split), split):
-            header = image_header(image.data)
-            sizes[str(header) if header else "no image that is known here"] += 1
-            classes.setdefault(split, Counter())[image.label] += 1
-            own = by_label.setdefault(image.label, [])
-            if len(own) < _SAMPLES and kept < _KEPT:
-                own.append(image)
-                kept += 1
+        for place, label, data in _images(split_folder(examples, split), split):
+            sizes[str(image_header(data) or "no image that is known here")] += 1
+            classes.setdefault(split, Counter())[label] += 1
+            of_label = kept.setdefault(label, [])
+            if len(of_label) < _SAMPLES and sum(map(len, kept.values())) < _KEPT:
+                of_label.append((data, place))
     if not classes:
         return None
-    labels = sorted({label for counts in classes.values() for label in counts}, key=_natural)
+    labels = sorted(kept, key=_natural)
+    # One of each label in turn.
+    turns = [(n, i, label) for i, label in enumerate(labels) for n in range(len(kept[label]))]
+    chosen = [(label, *kept[label][n]) for n, _, label in sorted(turns)[:_SAMPLES]]
     return ImageFacts(
-        [_sample(image) for image in _in_turn([by_label[label] for label in labels])],
+        [
+            Sample(image_source(data), label, f"{image_header(data) or 'unknown'}, {place}")
+            for label, data, place in chosen
+        ],
         [Bar(size, count) for size, count in sizes.most_common(8)],
-        {s: [Bar(label, c[label]) for label in labels] for s, c in classes.items()},
+        {split: [Bar(label, of[label]) for label in labels] for split, of in classes.items()},
     )
 
 
-def _images(folder: str, split: str) -> Iterator[_Image]:
+def _images(folder: str, split: str) -> Iterator[tuple[str, str, bytes]]:
+    """Yields place, label and content of the first images of each shard."""
     most = max(1, MOST_READ // max(1, len(names_in(folder))))
     for shard, number, features in rows_in(folder, of_each=most):
         if image_features.ENCODED not in features:
             return  # the data has no images
         for data in values_of(features, image_features.ENCODED)[:1]:
-            place = f"{split_dir(split)}/{shard}, record {number}"
-            yield _Image(place, image_label(features), data)
+            yield f"{split_dir(split)}/{shard}, record {number}", image_label(features), data
 
 
 def image_label(features: Features) -> str:
-    return (
-        as_text(
-            values_of(features, image_features.TEXT)
-            or values_of(features, image_features.LABEL)[:1]
-        )
-        or "no label"
-    )
+    text = values_of(features, image_features.TEXT)
+    return as_text(text or values_of(features, image_features.LABEL)[:1]) or "no label"
 
 
 def _natural(label: str) -> tuple[int, str]:
     return (int(label), "") if label.isdecimal() else (1 << 62, label)
-
-
-def _in_turn(groups: Sequence[Sequence[_Image]]) -> list[_Image]:
-    longest = max(map(len, groups))
-    turns = [group[i] for i in range(longest) for group in groups if i < len(group)]
-    return turns[:_SAMPLES]
-
-
-def _sample(image: _Image) -> Sample:
-    header = image_header(image.data)
-    return Sample(image_source(image.data), image.label, f"{header or 'unknown'}, {image.place}")
 
 
 def image_source(data: bytes) -> str:

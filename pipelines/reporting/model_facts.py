@@ -16,22 +16,12 @@ _FILE = "saved_model.pb"
 
 
 @dataclass(frozen=True)
-class TensorSpec:
-    """An input or output of a signature.
-
-    In `shape`, a None is a dimension of any size; if `shape` is None, the rank is unknown.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | None, ...] | None
-
-
-@dataclass(frozen=True)
 class Signature:
+    """A signature; inputs and outputs as `examples: string [batch]`."""
+
     name: str
-    inputs: Sequence[TensorSpec]
-    outputs: Sequence[TensorSpec]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -75,16 +65,18 @@ def _signature(name: str, raw: Any) -> Signature:
     return Signature(name, _specs(raw.inputs), _specs(raw.outputs))
 
 
-def _specs(tensors: Any) -> list[TensorSpec]:
+def _specs(tensors: Any) -> list[str]:
     from tensorflow.core.framework import types_pb2
 
     specs = []
     for name, tensor in sorted(tensors.items()):
         dtype = types_pb2.DataType.Name(tensor.dtype).removeprefix("DT_").lower()
         dtype = {"float": "float32", "double": "float64"}.get(dtype, dtype)
-        open_rank = tensor.tensor_shape.unknown_rank
-        sizes = tuple(None if d.size < 0 else d.size for d in tensor.tensor_shape.dim)
-        specs.append(TensorSpec(name, dtype, None if open_rank else sizes))
+        sizes = [str(dim.size) if dim.size >= 0 else "any" for dim in tensor.tensor_shape.dim]
+        if sizes[:1] == ["any"]:
+            sizes[0] = "batch"
+        shape = "of any rank" if tensor.tensor_shape.unknown_rank else f"[{', '.join(sizes)}]"
+        specs.append(f"{name}: {dtype} {shape}")
     return specs
 
 

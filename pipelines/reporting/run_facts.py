@@ -119,33 +119,26 @@ def gather_lineage(
         known = [node.options, *(plain_properties(artifact) for artifact in node.outputs)]
         place = _first(known, _PLACES)
         if place:
-            origins.append(Origin(node.node, _shown_place(place), _first(known, _DIGESTS)))
+            if hide_secret("", place) != place:
+                place = hide_secret("", masked(place))
+            origins.append(Origin(node.node, place, _first(known, _DIGESTS)))
     if manifest is not None:
         origins.append(Origin("Rows", "as they were read", manifest.source_fingerprint))
+    options = {n.node: n.options for n in pipeline.nodes if n.options}
     return LineageFacts(
         note.command,
         origins,
         note.code,
-        {n.node: digest for n in pipeline.nodes if (digest := _code_digest(n.options))},
+        {node: digest for node, of in options.items() if (digest := _code_digest(of))},
         note.versions or _versions_of_artifacts(run),
         note.machine,
-        {
-            n.node: {k: _shown(k, v) for k, v in n.options.items()}
-            for n in pipeline.nodes
-            if n.options
-        },
+        {node: {k: _shown(k, v) for k, v in of.items()} for node, of in options.items()},
     )
 
 
 def _first(known: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     found = (str(k[name]) for k in known for name in names if k.get(name))
     return next(found, "")
-
-
-def _shown_place(place: str) -> str:
-    if hide_secret("", place) == place:
-        return place
-    return hide_secret("", masked(place))
 
 
 def _code_digest(options: Mapping[str, Any]) -> str:
@@ -158,11 +151,9 @@ def _code_digest(options: Mapping[str, Any]) -> str:
 
 def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
     """Returns the version of TFX, which is all that TFX records with an artifact."""
-    for node in run.nodes:
-        for artifact in node.outputs:
-            if version := plain_properties(artifact).get("tfx_version"):
-                return {"tfx": str(version)}
-    return {}
+    made = [plain_properties(artifact) for node in run.nodes for artifact in node.outputs]
+    version = _first(made, ("tfx_version",))
+    return {"tfx": version} if version else {}
 
 
 def _shown(name: str, value: Any) -> Any:
@@ -199,12 +190,13 @@ def judge(
         return _stopped(stopped, note)
     pushed, blessing = run.artifact("PushedModel"), run.artifact("ModelBlessing")
     if blessing is not None and not is_set(blessing, "blessed"):
-        failures = evaluation.failures if evaluation else ()
-        return Verdict(BAD, "Not pushed", _not_blessed(failures), failures[1:])
+        unknown = ("The model is not blessed; the Evaluator gave no reason",)
+        first, *rest = (evaluation.failures if evaluation else ()) or unknown
+        more = f", and {len(rest)} more" if rest else ""
+        return Verdict(BAD, "Not pushed", f"{first}{more}.", rest)
     if problems := serving_problems(run):
-        return Verdict(
-            BAD, "Not pushed", f"The model cannot be served: {problems[0]}.", problems[1:]
-        )
+        first, *rest = problems
+        return Verdict(BAD, "Not pushed", f"The model cannot be served: {first}.", rest)
     reached = "every threshold is reached" if blessing is not None else "no Evaluator was asked"
     if pushed is not None and is_set(pushed, "pushed"):
         where = plain_properties(pushed).get("pushed_destination") or pushed.uri
@@ -234,15 +226,7 @@ def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
     word = "Blocked" if node.node.startswith(GATE) else "Failed"
     reason = note.error.removeprefix(f"node {node.node!r} failed: ").strip()
     if not reason:
-        return Verdict(
-            BAD, word, f"{node.node} failed; why is not in the metadata store, see its log."
-        )
+        why = "why is not in the metadata store, see its log"
+        return Verdict(BAD, word, f"{node.node} failed; {why}.")
     first, *rest = [line.strip().removeprefix("- ") for line in reason.splitlines()]
     return Verdict(BAD, word, f"{node.node}: {first}", rest)
-
-
-def _not_blessed(failures: Sequence[str]) -> str:
-    if not failures:
-        return "The model is not blessed; the Evaluator gave no reason."
-    more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
-    return f"{failures[0]}{more}."

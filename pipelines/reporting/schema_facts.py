@@ -21,31 +21,25 @@ class SchemaRow:
     domain: str
 
 
-def schema_rows(schema: Any) -> list[SchemaRow]:
-    domains = {domain.name: domain for domain in schema.string_domain}
-    return [_row(feature, domains) for feature in schema.feature]
-
-
-def schema_of(uri: str) -> Any:
-    path = posixpath.join(uri, "schema.pbtxt")
-    return parse_schema(read_bytes(path).decode(), path)
-
-
-def _row(feature: Any, domains: dict[str, Any]) -> SchemaRow:
+def gather_schema(uri: str) -> list[SchemaRow]:
     from tensorflow_metadata.proto.v0 import schema_pb2
 
-    return SchemaRow(
-        feature.name,
-        schema_pb2.FeatureType.Name(feature.type),
-        _presence(feature),
-        _values(feature),
-        _domain(feature, domains),
-    )
+    path = posixpath.join(uri, "schema.pbtxt")
+    schema = parse_schema(read_bytes(path).decode(), path)
+    domains = {domain.name: domain for domain in schema.string_domain}
+    return [
+        SchemaRow(
+            feature.name,
+            schema_pb2.FeatureType.Name(feature.type),
+            _presence(feature),
+            _values(feature),
+            _domain(feature, domains),
+        )
+        for feature in schema.feature
+    ]
 
 
 def _presence(feature: Any) -> str:
-    if not feature.HasField("presence") and not feature.HasField("group_presence"):
-        return "optional"
     share = feature.presence.min_fraction
     if share >= 1:
         return "in every row"

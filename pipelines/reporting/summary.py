@@ -107,33 +107,48 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
     """Print the summary, by default on stdout."""
     out = out or console()
     _print_data(out, summary)
-    for i, line in enumerate(ledger_lines(summary.ledger)):
-        out.print(f"{'' if i else 'ledger':<{_INDENT}}{line}")
+    _say(out, "ledger", *ledger_lines(summary.ledger))
     if summary.retraining:
         word = "yes" if summary.retraining.is_done else "no"
-        out.print(f"retrain     {word}: {summary.retraining.reason}")
+        _say(out, "retrain", f"{word}: {summary.retraining.reason}")
     for line in summary.leakage:
-        out.print(f"leakage     {line}")
+        _say(out, "leakage", line)
     if summary.training:
         _print_training(out, summary.training, summary.bottleneck or "")
     for beaten in summary.rivals:
-        out.print(f"rivals      {beaten}")
-        if beaten.standing:
-            out.print(f"            the model is {beaten.standing}")
+        standing = [f"the model is {beaten.standing}"] if beaten.standing else []
+        _say(out, "rivals", str(beaten), *standing)
     if summary.evaluation:
         _print_evaluation(out, summary.evaluation)
     for line in summary.missing:
-        out.print(f"missing     {line}")
-    _print_model(out, summary)
-    out.print(f"nodes       {', '.join(_node_texts(summary))}")
+        _say(out, "missing", line)
+    if summary.blessed is not None:
+        failures = summary.evaluation.failures if summary.evaluation else ()
+        why = "; ".join(failures) or "the Evaluator gave no reason"
+        _say(out, "blessed", "yes: every threshold is reached" if summary.blessed else f"no: {why}")
+    if summary.model:
+        problems = "; ".join(summary.serving_problems)
+        _say(out, "model", summary.model)
+        _say(out, "pushed", summary.pushed or f"no{problems and f': cannot be served: {problems}'}")
+    nodes = (
+        (n.node, n.state if n.state != "done" else f"{n.seconds:.1f} s") for n in summary.nodes
+    )
+    _say(out, "nodes", ", ".join(map(" ".join, nodes)))
     if summary.report:
-        out.print(f"report      {summary.report}")
+        _say(out, "report", summary.report)
     if summary.examples:
-        out.print(f"look closer penstock inspect {summary.examples}")
-    if summary.training:
-        out.print(f"            tensorboard --logdir {_log_root(summary)}")
+        _say(out, "look closer", f"penstock inspect {summary.examples}")
+    if summary.training and summary.model:
+        logs = summary.model.rpartition("/model/")[0] + "/model_run"
+        _say(out, "", f"tensorboard --logdir {logs}")
     if summary.log:
-        out.print(f"log         {summary.log}")
+        _say(out, "log", summary.log)
+
+
+def _say(out: Console, name: str, *lines: str) -> None:
+    """Prints lines below each other, with a name before the first one."""
+    for i, line in enumerate(lines):
+        out.print(f"{'' if i else name:<{_INDENT}}{line}")
 
 
 def _print_data(out: Console, summary: RunSummary) -> None:
@@ -141,41 +156,26 @@ def _print_data(out: Console, summary: RunSummary) -> None:
     if data:
         account = data.account
         splits = ", ".join(f"{name} {rows:,}" for name, rows in account.written.items())
-        out.print(
-            f"rows        {account.read:,} read = {sum(account.written.values()):,} written "
-            f"({splits}) + {account.quarantined:,} quarantined + {account.blank:,} blank"
-        )
-        out.print(f"shards      of each split {data.plan}")
+        written = f"{sum(account.written.values()):,} written ({splits})"
+        aside = f"{account.quarantined:,} quarantined + {account.blank:,} blank"
+        _say(out, "rows", f"{account.read:,} read = {written} + {aside}")
+        _say(out, "shards", f"of each split {data.plan}")
         if data.quarantine:
-            out.print(f"quarantine  {summary.examples}/{data.quarantine}")
+            _say(out, "quarantine", f"{summary.examples}/{data.quarantine}")
     if summary.anomalies is not None:
-        out.print(f"anomalies   {len(summary.anomalies) or 'none'}")
-        for line in summary.anomalies:
-            out.print(f"            {line}")
+        _say(out, "anomalies", str(len(summary.anomalies) or "none"), *summary.anomalies)
 
 
 def _print_training(out: Console, record: TrainingRecord, bottleneck: str) -> None:
     metric = record.best_metric
     values = [epoch.metrics[metric] for epoch in record.epochs if metric in epoch.metrics]
-    best = next((e for e in record.epochs if e.epoch == record.best_epoch), None)
-    if best:
+    for best in (epoch for epoch in record.epochs if epoch.epoch == record.best_epoch):
         reached = f"best {best.metrics[metric]:.4f} in epoch {best.epoch}"
-        out.print(f"training    {metric} {_curve(values)}  {reached}")
+        _say(out, "training", f"{metric} {_curve(values)}  {reached}")
     resumed = "" if record.resumed_from is None else f", resumed at step {record.resumed_from}"
-    out.print(
-        f"            {record.steps} steps in {record.seconds:.1f} s{resumed}; {record.stopped}"
-    )
-    margin = " " * _INDENT
-    out.print(
-        textwrap.fill(
-            bottleneck,
-            _WIDTH,
-            initial_indent=margin,
-            subsequent_indent=margin,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    )
+    steps = f"{record.steps} steps in {record.seconds:.1f} s{resumed}; {record.stopped}"
+    wrap = textwrap.TextWrapper(_WIDTH - _INDENT, break_long_words=False, break_on_hyphens=False)
+    _say(out, "", steps, *wrap.wrap(bottleneck))
 
 
 def _curve(values: Sequence[float]) -> str:
@@ -198,58 +198,16 @@ def _print_evaluation(out: Console, evaluation: Evaluation) -> None:
         for name in dict.fromkeys((OVERALL, *worst, *missing))
         if name in evaluation.metrics
     ]
-    print_table(
-        out, f"evaluation  worst slices by {evaluation.deciding_metric}", ["", *names], rows
-    )
+    worst_by = f"evaluation  worst slices by {evaluation.deciding_metric}"
+    print_table(out, worst_by, ["", *names], rows)
     if evaluation.caution:
-        out.print(f"            {evaluation.caution}")
+        _say(out, "", evaluation.caution)
     if few := evaluation.small_slices():
-        out.print(
-            f"            and {counted(len(few), 'slice')} of fewer than {MIN_SLICE_EXAMPLES} "
-            f"rows: {_small(evaluation, few)}"
-        )
-
-
-def _small(evaluation: Evaluation, names: Sequence[str]) -> str:
-    metric = str(evaluation.deciding_metric)
-    texts = []
-    for name in names[:_WORST_SLICES]:
-        values = evaluation.metrics[name]
-        of_rows = f"of {counted(round(values[EXAMPLE_COUNT]), 'row')}"
-        texts.append(f"{name} {_cell(metric, values.get(metric))} {of_rows}".replace("  ", " "))
-    return ", ".join(texts) + (", ..." if len(names) > _WORST_SLICES else "")
+        of_few = f"{counted(len(few), 'slice')} of fewer than {MIN_SLICE_EXAMPLES} rows"
+        _say(out, "", f"and {of_few}, the worst {few[0]}")
 
 
 def _cell(metric: str, value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if metric == EXAMPLE_COUNT else f"{value:.4f}"
-
-
-def _print_model(out: Console, summary: RunSummary) -> None:
-    if summary.blessed is not None:
-        reached = "every threshold is reached"
-        why = reached if summary.blessed else f"{_failed(summary.evaluation)}"
-        out.print(f"blessed     {'yes' if summary.blessed else 'no'}: {why}")
-    if summary.model:
-        problems = summary.serving_problems
-        out.print(f"model       {summary.model}")
-        why = f": cannot be served: {'; '.join(problems)}" if problems else ""
-        out.print(f"pushed      {summary.pushed or f'no{why}'}")
-
-
-def _failed(evaluation: Evaluation | None) -> str:
-    failures = evaluation.failures if evaluation else ()
-    return "; ".join(failures) or "the Evaluator gave no reason"
-
-
-def _node_texts(summary: RunSummary) -> list[str]:
-    return [
-        f"{node.node} {node.state if node.state != 'done' else f'{node.seconds:.1f} s'}"
-        for node in summary.nodes
-    ]
-
-
-def _log_root(summary: RunSummary) -> str:
-    assert summary.model is not None
-    return summary.model.rpartition("/model/")[0] + "/model_run"

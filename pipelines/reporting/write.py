@@ -21,11 +21,6 @@ _CLOCK_SECONDS = 0.01
 COMPARISON_NAME = "comparison.html"
 
 
-def write_report(report: Report, out: Path) -> None:
-    """Writes the page of a run."""
-    write_page(render_report(report), out)
-
-
 def write_page(page: str, out: Path) -> None:
     try:
         with attempt_file(out) as file:
@@ -53,7 +48,7 @@ def report_run(
         facts = gather(run, earlier)
         metadata = metadata_file(pipeline.metadata_connection_config)
         path = folder / report_name(str(metadata), name)
-        write_report(facts, path)
+        write_page(render_report(facts), path)
     except Exception as failure:
         logger.exception("the report failed")
         return facts, f"not written: {reason(failure)}"
