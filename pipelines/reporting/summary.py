@@ -128,12 +128,14 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
         _say(out, "blessed", "yes: every threshold is reached" if summary.blessed else f"no: {why}")
     if summary.model:
         problems = "; ".join(summary.serving_problems)
+        why = f": cannot be served: {problems}" if problems else ""
         _say(out, "model", summary.model)
-        _say(out, "pushed", summary.pushed or f"no{problems and f': cannot be served: {problems}'}")
+        _say(out, "pushed", summary.pushed or f"no{why}")
     nodes = (
-        (n.node, n.state if n.state != "done" else f"{n.seconds:.1f} s") for n in summary.nodes
+        f"{one.node} {one.state if one.state != 'done' else f'{one.seconds:.1f} s'}"
+        for one in summary.nodes
     )
-    _say(out, "nodes", ", ".join(map(" ".join, nodes)))
+    _say(out, "nodes", ", ".join(nodes))
     if summary.report:
         _say(out, "report", summary.report)
     if summary.examples:

@@ -13,7 +13,7 @@ PIXEL = base64.b64decode(
 
 @pytest.fixture
 def look(tmp_path, runs):
-    def write(task, wrong, *, labels=None, sample=None, squares=None):
+    def write(task, wrong, *, labels=None, sample=None):
         record = runs.example(town=b"Ulm", area=1.5, **{"image__encoded": PIXEL})
         rows = [
             {"label": a, "prediction": b, "record": base64.b64encode(record).decode()}
@@ -23,7 +23,6 @@ def look(tmp_path, runs):
             "task": task,
             "labels": labels,
             "sample": sample,
-            "squared_errors": squares,
             "most_wrong": rows,
             "importance": {"area": [0.5, 0.1], "id": [0, 0], "town": [0.75, 0.2]},
             "against": {"area": [{"name": [1, 2.5], "rows": 3, "label": 1, "prediction": 0.5}]},
@@ -57,10 +56,9 @@ def test_a_class_without_words_is_a_number(look):
 
 
 def test_a_regression_has_residuals(look):
-    facts = look("regression", [(4.0, [1.5])], sample=[[4, 2], [1.5, 2]], squares={"": 0.5})
+    facts = look("regression", [(4.0, [1.5])], sample=[[4, 2], [1.5, 2]])
     assert (facts.wrong[0].label, facts.wrong[0].prediction) == ("4", "1.500 (-2.500)")
     assert facts.residuals == [-2.5, 0]
-    assert facts.squares_errors == {"overall": 0.5}
 
 
 def test_of_tfma_alone_there_is_none(tmp_path):

@@ -52,15 +52,6 @@ def test_decisions_are_exact_sums_over_the_buckets(runs, tmp_path):
     assert (curves.decision_at(0.5).precision, curves.decision_at(0.9).precision) == (0.7, None)
 
 
-def test_a_single_class_has_no_decisions(runs, tmp_path):
-    message = plot()
-    for bucket in message.plot_keys_and_values[0].value.calibration_histogram_buckets.buckets:
-        bucket.total_weighted_label.value = 0
-    metrics = [runs.slice_metrics({"example_count": 110.0})]
-    runs.write_evaluation(tmp_path / "evaluation", metrics, plots=[message])
-    assert gather_evaluation(str(tmp_path / "evaluation")).curves.decisions == ()
-
-
 @pytest.mark.parametrize(
     "metrics",
     [
@@ -73,28 +64,3 @@ def test_a_single_class_has_no_decisions(runs, tmp_path):
 def test_no_confusion_is_made_up(runs, tmp_path, metrics):
     runs.write_evaluation(tmp_path / "evaluation", [runs.slice_metrics(metrics)])
     assert gather_evaluation(str(tmp_path / "evaluation")).confusion is None
-
-
-def test_each_of_several_targets_has_the_intervals_that_it_has_alone(runs, tmp_path):
-    of_each = {
-        "price_xf": {"binary_accuracy": 0.9, "precision": 0.8, "recall": 0.8, "auc": 0.95},
-        "rent_xf": {"mean_absolute_error": 2.0, "root_mean_squared_error": 3.0},
-    }
-    both = runs.slice_metrics({"example_count": 100.0})
-    alone = {}
-    for output, metrics in of_each.items():
-        message = runs.slice_metrics({**metrics, "example_count": 100.0})
-        runs.write_evaluation(tmp_path / output, [message])
-        alone |= {
-            f"{output.removesuffix('_xf')}/{name}": ends
-            for name, ends in gather_evaluation(str(tmp_path / output))
-            .result.intervals["overall"]
-            .items()
-        }
-        for entry in runs.slice_metrics(metrics).metric_keys_and_values:
-            entry.key.output_name = output
-            both.metric_keys_and_values.append(entry)
-    runs.write_evaluation(tmp_path / "both", [both])
-    found = gather_evaluation(str(tmp_path / "both")).result.intervals["overall"]
-    assert found == alone
-    assert {"price/binary_accuracy", "price/auc", "rent/mean_absolute_error"} <= found.keys()

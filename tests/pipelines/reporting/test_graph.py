@@ -1,6 +1,6 @@
 import re
 
-from penstock.pipelines.reporting.graph import BOX_HEIGHT, BOX_WIDTH, draw
+from penstock.pipelines.reporting.graph import BOX_WIDTH, draw
 from penstock.pipelines.reporting.page import _environment
 from penstock.pipelines.reporting.run_facts import NodeFacts
 
@@ -35,14 +35,6 @@ def test_nodes_stand_in_layers_below_those_they_wait_for():
     ]
     # Seven of ten edges; gen to gate, train and eval follow from others.
     assert len(drawing.arrows) == 6
-
-
-def test_an_arrow_leads_from_box_to_box():
-    drawing = draw({"a": [], "b": ["a"]})
-    ((arrow),) = drawing.arrows
-    (x, y), (to_x, to_y) = ends(arrow)
-    assert (x - BOX_WIDTH / 2, y - BOX_HEIGHT) == drawing.boxes["a"]
-    assert (to_x - BOX_WIDTH / 2, to_y) == drawing.boxes["b"]
 
 
 def test_arrows_that_need_not_cross_do_not():

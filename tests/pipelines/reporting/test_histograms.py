@@ -6,14 +6,7 @@ from penstock.pipelines.reporting.histograms import (
     Histogram,
     common_bins,
     common_labels,
-    rebin,
 )
-
-
-def test_a_bucket_is_shared_by_the_bins_that_it_covers():
-    assert rebin([Bucket(0, 10, 10), Bucket(10, 20, 4)], [0, 5, 15, 20]) == [5, 7, 2]
-    assert rebin([Bucket(5, 5, 3)], [0, 5, 10]) == [0, 3]
-    assert rebin([Bucket(10, 10, 3)], [0, 5, 10]) == [0, 3]
 
 
 def test_two_splits_stand_on_the_same_bins():

@@ -4,10 +4,8 @@ import io
 import pytest
 from PIL import Image
 
-from penstock.pipelines.reporting.gather import gather
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.image_facts import gather_images
-from penstock.pipelines.reporting.page import render_report
 
 
 def png(shade, size=(8, 8)):
@@ -70,9 +68,3 @@ def test_a_large_image_is_made_smaller_and_what_is_none_is_said(runs, tmp_path):
 def test_records_without_images_have_no_section(runs, tmp_path):
     runs.write_records(tmp_path / "examples/Split-train/a", [runs.example(fare=1.0)])
     assert gather_images(str(tmp_path / "examples")) is None
-
-
-def test_the_page_shows_them(runs, images):
-    runs.node("run-1", "Gen", "done", (), [runs.artifact("Examples", images)])
-    html = render_report(gather(*runs.newest()))
-    assert html.count('src="data:image/png;base64,') == 6

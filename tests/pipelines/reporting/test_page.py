@@ -1,6 +1,5 @@
 """The whole page of runs made by hand, its numbers read back from the HTML."""
 
-import json
 import subprocess
 from html.parser import HTMLParser
 
@@ -13,11 +12,7 @@ from penstock.components.tfrecord.manifest import (
     Shard,
     write_manifest,
 )
-from penstock.components.trainer.record import (
-    EpochRecord,
-    TrainingRecord,
-    write_training_record,
-)
+from penstock.components.trainer.record import EpochRecord, TrainingRecord, write_training_record
 from penstock.pipelines.reporting.gather import gather
 from penstock.pipelines.reporting.page import render_report
 from penstock.pipelines.runs.run_note import RunNote, write_note
@@ -108,10 +103,8 @@ def whole(runs_in, tmp_path_factory):
     )
     counts = [1, 1, 0, 0, 0, 0, 0, 0, 0, 1]
     numbers = [(EVIL, 1, 0.0, 10.0, counts)]
-    runs.write_statistics(tmp_path / "statistics", "train", 4, numbers, [("kind", {"<b>": 3})])
-    runs.write_statistics(
-        tmp_path / "statistics", "eval", 2, numbers, [("kind", {"<b>": 1, "c": 1})]
-    )
+    for split, count, texts in (("train", 4, {"<b>": 3}), ("eval", 2, {"<b>": 1, "c": 1})):
+        runs.write_statistics(tmp_path / "statistics", split, count, numbers, [("kind", texts)])
     runs.write_anomalies(tmp_path / "anomalies", "train", kind="Unexpected: <b>.")
     runs.write_anomalies(tmp_path / "anomalies", "eval")
     (tmp_path / "schema").mkdir()
@@ -171,17 +164,6 @@ def whole(runs_in, tmp_path_factory):
     return rendered(runs)
 
 
-def test_a_model_that_cannot_be_served_is_the_verdict(runs):
-    blessing = runs.artifact("InfraBlessing", runs.folder / "check", blessed=0)
-    runs.node("run-1", "Trainer", outputs=[runs.artifact("Model", "/model")])
-    runs.node("run-1", "ServingCheck", outputs=[blessing])
-    (runs.folder / "check").mkdir()
-    report = {"problems": ["no signature 'serving_default'; it has: none"]}
-    (runs.folder / "check" / "serving_check.json").write_text(json.dumps(report))
-    text = " ".join("".join(rendered(runs)[1].text).split())
-    assert "Not pushed The model cannot be served: no signature 'serving_default'; it has" in text
-
-
 def test_the_page_says_what_the_artifacts_say(whole):
     report, page = whole
     text = " ".join("".join(page.text).split())
@@ -235,18 +217,7 @@ def test_an_anomaly_names_feature_split_and_fault(whole):
 
 
 def test_states_of_nodes(whole):
-    report, page = whole
-    states = {node.node: node.state for node in report.pipeline.nodes}
-    assert states == {
-        "Gen": "cached",
-        "Schema": "done",
-        "Statistics": "done",
-        "Validator": "done",
-        "Trainer": "done",
-        "Evaluator": "done",
-        "Pusher": "skipped",
-    }
-    labels = {a["aria-label"] for tag, a in page.tags if tag == "a" and "aria-label" in a}
+    labels = {a["aria-label"] for tag, a in whole[1].tags if tag == "a" and "aria-label" in a}
     assert {"Gen: cached", "Pusher: skipped"} <= labels
 
 
@@ -273,13 +244,6 @@ const down = [head.getAttribute("aria-sort"), first()];
 head.querySelector("button").click();
 document.title = JSON.stringify([down, [head.getAttribute("aria-sort"), first()]]);
 </script>"""
-
-
-def test_tables_can_be_sorted(whole):
-    html = render_report(whole[0])
-    [head] = [row for row in whole[1].rows if row and row[0] == "Slice"]
-    assert head[1] == "binary_accuracy"
-    assert "aria-sort" in html
 
 
 @pytest.mark.slow
@@ -320,46 +284,38 @@ def test_tables_and_figures_have_names_for_a_screen_reader(whole):
     assert named <= set(page.ids)
 
 
-def test_a_run_that_stopped_says_why(runs, tmp_path):
-    runs.node("run-1", "Gen", "done", (), [runs.artifact("Examples", tmp_path / "nowhere")])
-    runs.node("run-1", "Trainer", "failed")
-    write_note(
-        runs.store,
-        "run-1",
-        RunNote(
-            upstream={"Gen": [], "Trainer": ["Gen"], "Pusher": ["Trainer"]},
-            error="node 'Trainer' failed: the loss became nan at step 2",
+@pytest.mark.parametrize(
+    ("state", "error", "word", "sentence"),
+    [
+        (
+            "failed",
+            "node 'Trainer' failed: the loss became nan at step 2",
+            "Failed",
+            "Trainer: the loss became nan at step 2",
         ),
-    )
+        (
+            "running",
+            "interrupted in node 'Trainer'; run again to go on from there",
+            "Interrupted",
+            "Interrupted in node 'Trainer'; run again to go on from there.",
+        ),
+        (
+            "done",  # as one that was ended in KFP between two nodes
+            "",
+            "Not complete",
+            "Pusher did not run: a condition skipped them, or the run was ended from outside.",
+        ),
+    ],
+)
+def test_a_run_that_stopped_says_why(runs, tmp_path, state, error, word, sentence):
+    runs.node("run-1", "Gen", "done", (), [runs.artifact("Examples", tmp_path / "nowhere")])
+    runs.node("run-1", "Trainer", state)
+    upstream = {"Gen": [], "Trainer": ["Gen"], "Pusher": ["Trainer"]}
+    write_note(runs.store, "run-1", RunNote(upstream=upstream, error=error))
     report, page = rendered(runs)
-    assert (report.verdict.word, report.verdict.sentence) == (
-        "Failed",
-        "Trainer: the loss became nan at step 2",
-    )
-    assert page.row("Pusher")[1] == "not reached"
+    assert (report.verdict.word, report.verdict.sentence) == (word, sentence)
+    assert page.row("Pusher")[1] == ("skipped" if state == "done" else "not reached")
     assert report.missing == [f"the data: {tmp_path}/nowhere: No such file or directory"]
-
-
-def test_a_run_that_was_interrupted_did_not_fail(runs):
-    runs.node("run-1", "Trainer", "running")
-    error = "interrupted in node 'Trainer'; run again to go on from there"
-    write_note(runs.store, "run-1", RunNote(upstream={"Trainer": []}, error=error))
-    report, _ = rendered(runs)
-    assert (report.verdict.word, report.verdict.sentence) == (
-        "Interrupted",
-        "Interrupted in node 'Trainer'; run again to go on from there.",
-    )
-
-
-def test_run_that_ended_before_its_last_nodes_is_not_done(runs, tmp_path):
-    """As one that was terminated in KFP between two nodes: no node failed, none is running."""
-    nodes = {"Gen": [], "Statistics": ["Gen"], "Trainer": ["Statistics"]}
-    runs.node("run-1", "Gen")
-    write_note(runs.store, "run-1", RunNote(upstream=nodes))
-    verdict = rendered(runs)[0].verdict
-    assert (verdict.word, verdict.sentence[:28]) == (
-        "Not complete", "Statistics and 1 more did no"
-    )  # fmt: skip
 
 
 def test_drift_is_against_the_last_blessed_run(runs, tmp_path):

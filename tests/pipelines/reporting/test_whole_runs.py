@@ -59,19 +59,6 @@ def test_taxi(taxi_run):
     assert [bar.label for bar in look.balance] == ["small tip", "big tip"]
 
 
-def test_the_confusion_of_taxi_is_that_of_its_metrics(taxi_run):
-    report = report_of(taxi_run.first)
-    (true_negative, false_positive), (false_negative, true_positive) = (
-        report.evaluation.confusion.counts
-    )
-    overall = report.evaluation.result.metrics[OVERALL]
-    total = true_negative + false_positive + false_negative + true_positive
-    assert total == overall["example_count"]
-    assert (true_positive + true_negative) / total == pytest.approx(overall["binary_accuracy"])
-    assert true_positive / (true_positive + false_positive) == pytest.approx(overall["precision"])
-    assert true_positive / (true_positive + false_negative) == pytest.approx(overall["recall"])
-
-
 def test_a_blocked_run(tmp_path, taxi_csv, penstock):
     with taxi_csv.open(newline="") as file:
         header, *rows = list(csv.reader(file))[:3001]

@@ -56,15 +56,6 @@ def test_the_note_has_what_the_store_does_not_know(runs, tmp_path):
     assert note.command
 
 
-def test_a_report_beside_metadata_of_another_name_has_the_pipelines(runs, tmp_path):
-    runs.node("run-1", "Gen", "done")
-    pipeline = make(Gen=())
-    pipeline.metadata_connection_config.sqlite.filename_uri = "runs/mine.sqlite"
-    _, written = report_run(runs.store, pipeline, None, tmp_path, since=0)
-    assert written == str(tmp_path / "hand-report.html")
-    assert (tmp_path / "hand-report.html").exists()
-
-
 def test_a_report_that_fails_is_one_line_and_no_error(runs, tmp_path):
     runs.node("run-1", "Gen", "done")
     (tmp_path / "report.html").mkdir()
