@@ -114,9 +114,7 @@ class _Rows:
 
     task: str
     classes: tuple[str, ...]
-    labels: np.ndarray
-    predictions: np.ndarray
-    weights: np.ndarray | None
+    extracts: Mapping[str, np.ndarray]
     slices: pa.Table
 
     @classmethod
@@ -128,36 +126,29 @@ class _Rows:
         width = predictions.shape[1]
         classes = classes or tuple(map(str, range(width if width > 1 else 2)))
         of_two = bool(np.isin(labels, (0, 1)).all())
-        if width > 1 and not np.isin(labels, range(width)).all():
-            wrong = labels[~np.isin(labels, range(width))][0]
-            raise DataError(f"column {label!r}: a label is {wrong:g}; expected 0..{width - 1}")
+        if width > 1 and len(wrong := labels[~np.isin(labels, range(width))]):
+            raise DataError(f"column {label!r}: a label is {wrong[0]:g}; expected 0..{width - 1}")
         shares = bool(((predictions >= 0) & (predictions <= 1)).all())
         if width > 1 and not shares:
             raise DataError(f"column {prediction!r}: expected probabilities within 0..1")
         if width == 2:
             predictions = predictions[:, 1:]
         task = "classes" if width > 2 else "binary" if of_two and shares else "regression"
-        weights = _numbers(table[weight], weight)[:, None] if weight else None
-        if weights is not None and (weights < 0).any():
-            raise DataError(f"column {weight!r}: a weight is below 0")
-        known = () if task == "regression" else classes
+        extracts = {constants.LABELS_KEY: labels[:, None], constants.PREDICTIONS_KEY: predictions}
+        if weight:
+            extracts[constants.EXAMPLE_WEIGHTS_KEY] = _numbers(table[weight], weight)[:, None]
+            if (extracts[constants.EXAMPLE_WEIGHTS_KEY] < 0).any():
+                raise DataError(f"column {weight!r}: a weight is below 0")
         columns = [_sliceable(table[name], name) for name in slices]
         by = pa.table(columns, names=list(slices))
-        return cls(task, known, labels[:, None], predictions, weights, by)
+        return cls(task, () if task == "regression" else classes, extracts, by)
 
     def batches(self) -> Iterator[Batch]:
-        for start in range(0, len(self.labels), _BATCH_ROWS):
-            part = slice(start, start + _BATCH_ROWS)
-            by = self.slices.slice(start, _BATCH_ROWS)
-            count = len(self.labels[part])
-            extracts = {
-                constants.INPUT_KEY: _records(by, count),
-                constants.LABELS_KEY: self.labels[part],
-                constants.PREDICTIONS_KEY: self.predictions[part],
-            }
-            if self.weights is not None:
-                extracts[constants.EXAMPLE_WEIGHTS_KEY] = self.weights[part]
-            yield Batch(count, extracts, partial(_coded, by))
+        for start in range(0, len(self.extracts[constants.LABELS_KEY]), _BATCH_ROWS):
+            part = {name: of[start : start + _BATCH_ROWS] for name, of in self.extracts.items()}
+            by, rows = self.slices.slice(start, _BATCH_ROWS), len(part[constants.LABELS_KEY])
+            part[constants.INPUT_KEY] = _records(by, rows)
+            yield Batch(rows, part, partial(_coded, by))
 
 
 def _coded(slices: pa.Table, name: str) -> Coded:
@@ -180,18 +171,14 @@ def _predictions(column: pa.ChunkedArray, name: str) -> tuple[np.ndarray, tuple[
     widths = pc.unique(pc.list_value_length(column)).to_pylist()
     if len(widths) != 1 or not widths[0] or widths[0] < 2:
         lengths = ", ".join(map(str, widths))
-        raise DataError(
-            f"column {name!r}: lists of {lengths} values; expected one per class in each"
-        )
+        raise DataError(f"column {name!r}: lists of {lengths} values; expected one per class")
     return _numbers(pc.list_flatten(column), name).reshape(-1, widths[0]), ()
 
 
 def _labels(column: pa.ChunkedArray, name: str, classes: Sequence[str]) -> np.ndarray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    kinds = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
-    is_text = column.type in kinds
-    if not is_text:
+    if column.type not in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
         return _numbers(column, name)
     if not classes:
         raise DataError(

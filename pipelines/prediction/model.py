@@ -1,17 +1,15 @@
 """Finds and opens a pushed model, and runs batches through one of its signatures."""
 
-import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.remote import is_remote
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import (
@@ -22,7 +20,6 @@ from penstock.components.trainer.served_columns import (
 
 _SAVED_MODEL = "saved_model.pb"
 _KINDS = {"int64": FeatureKind.INT, "float32": FeatureKind.FLOAT, "string": FeatureKind.BYTES}
-_LOCAL = SimpleNamespace(exists=os.path.exists, isdir=os.path.isdir, listdir=os.listdir)
 # Each field of a struct is a column of the Parquet file.
 _MOST_NAMED_CLASSES = 100
 
@@ -83,20 +80,18 @@ def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
 
 def open_model(place: str) -> PushedModel:
     """Opens a pushed model; in a folder of versions or a root of runs, opens the newest one."""
-    path = place if is_remote(place) else _find(place, _LOCAL)
-    import tensorflow as tf  # takes 3 s, so after the check of the path
+    is_remote(place)  # refuses an unknown scheme
+    import tensorflow as tf
 
     try:
-        path = _find(place, tf.io.gfile) if is_remote(place) else path
+        path = _find(place, tf.io.gfile)
         module = tf.saved_model.load(path)
     except (OSError, tf.errors.OpError, ValueError) as error:
-        said = getattr(error, "message", error)
-        raise DataError(f"{path}: the model cannot be read ({said})") from error
+        raise DataError(f"{place}: the model cannot be read ({short_error(error)})") from error
     for signature in (SERVE_COLUMNS, SERVE_IMAGES):
-        if signature in module.signatures:
-            function = module.signatures[signature]
+        if function := module.signatures.get(signature):
             specs = function.structured_input_signature[1]
-            kinds = {name: _KINDS[s.dtype.name] for name, s in specs.items()}
+            kinds = {name: _KINDS[spec.dtype.name] for name, spec in specs.items()}
             lists = frozenset(name for name, spec in specs.items() if spec.shape.rank > 1)
             names = _class_names(function.graph)
             return PushedModel(path, signature, kinds, lists, names, function, module)
@@ -111,13 +106,12 @@ def _class_names(graph: Any) -> dict[str, list[str]]:
     import tensorflow as tf
 
     nodes = (node for one in graph.as_graph_def().library.function for node in one.node_def)
-    return {
-        node.name: [
-            name.decode(errors="replace") for name in tf.make_ndarray(node.attr["value"].tensor)
-        ]
+    found = {
+        node.name: tf.make_ndarray(node.attr["value"].tensor)
         for node in nodes
         if node.op == "Const" and node.name.startswith(class_names_node(""))
     }
+    return {node: [one.decode(errors="replace") for one in names] for node, names in found.items()}
 
 
 def _find(place: str, files: Any) -> str:

@@ -36,12 +36,7 @@ from penstock.pipelines.prediction.model import PushedModel, open_model
 _MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), FeatureKind.BYTES: b""}
 # Rows, or images, per call of the model.
 _BATCH_ROWS, _BATCH_IMAGES = 4096, 64
-
-
-_WRITERS: dict[str, Callable[..., Any]] = {
-    ".parquet": pq.ParquetWriter,
-    ".csv": pyarrow.csv.CSVWriter,
-}
+_WRITERS: Mapping[str, Any] = {".parquet": pq.ParquetWriter, ".csv": pyarrow.csv.CSVWriter}
 
 
 def predict(
@@ -76,12 +71,12 @@ def predict(
     if target.suffix not in _WRITERS:
         raise UsageError(f"{target}: name a file that ends in {' or '.join(_WRITERS)}")
     opened = open_model(model)
-    if opened.is_of_images and source:
-        raise UsageError("the model takes images; the options of a table do not fit them")
-    if opened.is_of_images:
-        tables, rows = _images(opened, data)
-    else:
+    if not opened.is_of_images:
         tables, rows = _table(opened, data, source or Table(non_finite="null"))
+    elif source:
+        raise UsageError("the model takes images; the options of a table do not fit them")
+    else:
+        tables, rows = _images(opened, data)
     done = 0
     writer = None
     with attempt_file(target, overwrite=overwrite) as file:
@@ -128,30 +123,25 @@ def _table(model: PushedModel, data: str, options: Table) -> tuple[Iterator[pa.T
             raise DataError(text.removesuffix(", or change the schema")) from error
 
     def predictions() -> Iterator[pa.Table]:
-        for batch in good_tables(source):
-            for start in range(0, batch.num_rows, _BATCH_ROWS):
-                rows = batch.slice(start, _BATCH_ROWS)
-                columns = {
-                    served: _tensor(rows[names[served]], kind, is_list=served in model.lists)
-                    for served, kind in model.columns.items()
-                }
-                yield _joined(_texts(rows), model.predict(columns))
+        for rows in _slices(source, _BATCH_ROWS):
+            columns = {
+                served: _tensor(rows[names[served]], kind, is_list=served in model.lists)
+                for served, kind in model.columns.items()
+            }
+            yield _joined(_texts(rows), model.predict(columns))
 
     return predictions(), source.rows
 
 
 def _names(model: PushedModel, source: Source) -> dict[str, str]:
-    there = features_by_column_name(
-        column.name for column in source.columns if column_name(column.name) in model.columns
-    )
-    missing = [name for name in model.columns if name not in there]
-    if missing:
+    columns = [column.name for column in source.columns]
+    there = features_by_column_name(c for c in columns if column_name(c) in model.columns)
+    if missing := [name for name in model.columns if name not in there]:
         raise DataError(
             f"{source.files[0]}: {counted(len(missing), 'column')} of the model missing: "
-            f"{', '.join(missing)}; the file has "
-            f"{', '.join(column.name for column in source.columns)}"
+            f"{', '.join(missing)}; the file has {', '.join(columns)}"
         )
-    return {name: there[name] for name in model.columns}
+    return there
 
 
 def _schema_text(model: PushedModel, source: Source, names: Mapping[str, str]) -> str:
@@ -170,15 +160,18 @@ def _images(model: PushedModel, folder: str) -> tuple[Iterator[pa.Table], int]:
     source = open_source(folder, Images(unlabelled="keep"))
 
     def predictions() -> Iterator[pa.Table]:
-        for batch in good_tables(source):
-            for start in range(0, batch.num_rows, _BATCH_IMAGES):
-                rows = batch.slice(start, _BATCH_IMAGES)
-                encoded = _tensor(rows[image_features.ENCODED], FeatureKind.BYTES)
-                names = rows[image_features.FILENAME].cast(pa.string())
-                table = pa.table({"file": names})
-                yield _joined(table, model.predict({"encoded": encoded}))
+        for rows in _slices(source, _BATCH_IMAGES):
+            encoded = _tensor(rows[image_features.ENCODED], FeatureKind.BYTES)
+            table = pa.table({"file": rows[image_features.FILENAME].cast(pa.string())})
+            yield _joined(table, model.predict({"encoded": encoded}))
 
     return predictions(), source.rows
+
+
+def _slices(source: Source, size: int) -> Iterator[pa.Table]:
+    for table in good_tables(source):
+        for start in range(0, table.num_rows, size):
+            yield table.slice(start, size)
 
 
 def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False) -> Any:
