@@ -101,7 +101,8 @@ def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
         text = Path(local_path(path)).read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise DataError(
-            f"{directory}: no {RECORD_NAME}; another loop than Penstock's trained, or it did not end"
+            f"{directory}: no {RECORD_NAME}; another loop than Penstock's trained, or it did not "
+            "end"
         ) from error
     return TrainingRecord.from_json(text, path)
 
