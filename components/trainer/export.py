@@ -76,30 +76,26 @@ def export_model(
         raise UsageError("export needs either transform or spec")
     if transform is not None and feature_lists is not None:
         raise UsageError("transform takes tf.train.Examples: give feature_lists with spec")
-    check_finite(model)
+    _check_finite(model)
     if tf.io.gfile.exists(serving_dir) and tf.io.gfile.listdir(serving_dir):
         raise DataError(f"{serving_dir}: already holds files; export to an empty place")
     module = _tracked(model)
-    before_model: Prepare = prepare or (lambda features: features)
     if transform is not None:
         graph = module.transform = transform_graph(transform)
         raw_spec = transform.raw_feature_spec()
-        labels = names_of(label, raw_spec)
-        features_of = _transformed(_without(raw_spec, labels), graph)
-        saved = {
-            **_serve(model, features_of, before_model),
-            "transform_features": _on_examples(_transformed(raw_spec, graph)),
-        }
+        features_of = _transformed(_without(raw_spec, names_of(label, raw_spec)), graph)
+        saved = _serve(model, features_of, prepare)
+        saved["transform_features"] = _on_examples(_transformed(raw_spec, graph))
     else:
         assert spec is not None
         labels = names_of(label, {**spec, **(feature_lists or {})})
         steps = None if feature_lists is None else _without(feature_lists, labels)
-        served = _serve(model, parser(_without(spec, labels), steps), before_model)
+        served = _serve(model, parser(_without(spec, labels), steps), prepare)
         saved = {_DEFAULT: served[_DEFAULT]}
     _save(module, {**saved, **(signatures or {})}, serving_dir)
 
 
-def check_finite(model: keras.Model) -> None:
+def _check_finite(model: keras.Model) -> None:
     """Raises DataError for a model that would predict NaN; names the first bad weight."""
     for variable in model.variables:
         # Cast to float32: bfloat16 is not one of NumPy's float types.
@@ -139,10 +135,8 @@ class TransformGraph(tf.Module):
         }
 
 
-@lru_cache(1)
-def transform_graph(transform: Any) -> TransformGraph:
-    """Returns the graph of a `tft.TFTransformOutput`; all signatures of a model share it."""
-    return TransformGraph(transform)
+# All signatures of a model share a graph.
+transform_graph = lru_cache(1)(TransformGraph)
 
 
 class _WithoutOptimizer(tf.train.TrackableView):
@@ -173,7 +167,9 @@ def _tracked(model: keras.Model) -> tf.Module:
     return module
 
 
-def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> dict[str, Signature]:
+def _serve(
+    model: keras.Model, features_of: Parser, prepare: Prepare | None
+) -> dict[str, Signature]:
     """Returns the signature of serialized Examples, and one of dense features."""
     names = input_names(model)
     specs: dict[str, tf.TypeSpec] = {}
@@ -181,13 +177,15 @@ def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> dict[st
     # A function of its own, so that both signatures share one trace of the model.
     @tf.function(autograph=False)
     def predict(parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
-        features = prepare(parsed)
+        features = prepare(parsed) if prepare else parsed
         if names is not None:
             # Keras matches by position if there are more features than the model takes.
             features = {name: features[name] for name in names}
         outputs = model(features, training=False)
         outputs = outputs if isinstance(outputs, dict) else {"outputs": outputs}
-        return {name: _as_served(value) for name, value in outputs.items()}
+        # Clients and TFMA do not support bfloat16.
+        half = (tf.bfloat16, tf.float16)
+        return {n: tf.cast(v, tf.float32) if v.dtype in half else v for n, v in outputs.items()}
 
     @_on_examples
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -197,8 +195,7 @@ def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> dict[st
 
     serving_default.get_concrete_function()
     # TensorFlow would alter names such as `image/encoded` of a signature's arguments.
-    can_take = (isinstance(s, tf.TensorSpec) and n.isidentifier() for n, s in specs.items())
-    if not all(can_take):
+    if not all(isinstance(s, tf.TensorSpec) and n.isidentifier() for n, s in specs.items()):
         return {_DEFAULT: serving_default}
     taken = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in specs.items()}
     predict_features = tf.function(lambda **features: predict(features), autograph=False)
@@ -206,11 +203,6 @@ def _serve(model: keras.Model, features_of: Parser, prepare: Prepare) -> dict[st
         _DEFAULT: serving_default,
         PREDICT_FEATURES: predict_features.get_concrete_function(**taken),
     }
-
-
-def _as_served(value: tf.Tensor) -> tf.Tensor:
-    """Casts 16-bit numbers to float32: clients and TFMA do not support bfloat16."""
-    return tf.cast(value, tf.float32) if value.dtype in (tf.bfloat16, tf.float16) else value
 
 
 def _transformed(spec: Spec, graph: TransformGraph) -> Parser:

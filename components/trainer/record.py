@@ -63,25 +63,11 @@ class TrainingRecord:
 
     @property
     def examples_per_second(self) -> float | None:
-        return _weighted([(e.examples_per_second, e.seconds) for e in self.epochs])
-
-    @property
-    def seconds_per_step(self) -> float | None:
-        """Mean over the epochs, weighted by their steps."""
-        return _weighted([(e.seconds_per_step, e.steps) for e in self.epochs])
-
-    def to_json(self) -> str:
-        return json.dumps({"version": RECORD_VERSION, **asdict(self)}, indent=1) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str, path: str) -> "TrainingRecord":
-        try:
-            raw = json.loads(text)
-            if raw.pop("version") != RECORD_VERSION:
-                raise DataError(f"{path}: a training record of another version; train again")
-            return from_record(cls, raw)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}: not a training record ({error!r})") from error
+        """Mean over the epochs, weighted by their seconds."""
+        known = [e for e in self.epochs if e.examples_per_second is not None]
+        seconds = sum(e.seconds for e in known)
+        rows = sum((e.examples_per_second or 0) * e.seconds for e in known)
+        return rows / seconds if seconds else None
 
 
 def write_training_record(directory: str | os.PathLike[str], record: TrainingRecord) -> None:
@@ -91,7 +77,7 @@ def write_training_record(directory: str | os.PathLike[str], record: TrainingRec
     path = posixpath.join(os.fspath(directory), RECORD_NAME)
     tf.io.gfile.makedirs(posixpath.dirname(path))
     with tf.io.gfile.GFile(f"{path}.tmp", "w") as file:
-        file.write(record.to_json())
+        file.write(json.dumps({"version": RECORD_VERSION, **asdict(record)}, indent=1) + "\n")
     tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
 
 
@@ -104,13 +90,13 @@ def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
             f"{directory}: no {RECORD_NAME}; another loop than Penstock's trained, or it did not "
             "end"
         ) from error
-    return TrainingRecord.from_json(text, path)
-
-
-def _weighted(pairs: Sequence[tuple[float | None, float]]) -> float | None:
-    known = [(value, weight) for value, weight in pairs if value is not None]
-    total = sum(weight for _, weight in known)
-    return sum(value * weight for value, weight in known) / total if total else None
+    try:
+        raw = json.loads(text)
+        if raw.pop("version") != RECORD_VERSION:
+            raise DataError(f"{path}: a training record of another version; train again")
+        return from_record(TrainingRecord, raw)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: not a training record ({error!r})") from error
 
 
 def best_epoch(epochs: Sequence[EpochRecord], rule: EarlyStop) -> EpochRecord | None:

@@ -6,7 +6,7 @@ probabilities and the most probable class by number and name; for a regression, 
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ def serve_columns(
             FixedLenSequenceFeature.
     """
     columns = features_by_column_name(spec)
-    taken = {column: _taken(name, spec[name]) for column, name in columns.items()}
+    taken = [_taken(column, name, spec[name]) for column, name in columns.items()]
     # As an attribute, the graph's vocabularies are saved with the model.
     model.raw_features = graph
 
@@ -83,26 +83,20 @@ def serve_columns(
     return _with_defaults(serve, taken)
 
 
-def _taken(name: str, spec: FeatureSpec) -> tf.TensorSpec:
+def _taken(column: str, name: str, spec: FeatureSpec) -> tf.TensorSpec:
     if isinstance(spec, tf.io.FixedLenSequenceFeature):
         raise UsageError(f"{name}: columns of lists are served of a RaggedFeature; give it as one")
     is_list = isinstance(spec, tf.io.RaggedFeature)
-    return tf.TensorSpec([None, None] if is_list else [None], spec.dtype)
+    return tf.TensorSpec([None, None] if is_list else [None], spec.dtype, column)
 
 
-def _with_defaults(serve: Callable[..., Any], taken: Mapping[str, tf.TensorSpec]) -> Signature:
+def _with_defaults(serve: Callable[..., Any], taken: Sequence[tf.TensorSpec]) -> Signature:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    empty = [tf.zeros([0] * spec.shape.rank, spec.dtype) for spec in taken]
     serve.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=tf.zeros([0] * spec.shape.rank, spec.dtype),
-            )
-            for name, spec in taken.items()
-        ]
+        [inspect.Parameter(s.name, kind, default=e) for s, e in zip(taken, empty, strict=True)]
     )
-    signature = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in taken.items()]
-    return tf.function(serve, input_signature=signature, autograph=False)
+    return tf.function(serve, input_signature=taken, autograph=False)
 
 
 def _filled(value: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

@@ -45,7 +45,6 @@ def test_a_record_is_read_back_as_it_was_written(tmp_path):
 def test_figures_over_all_epochs_are_weighted_by_their_time():
     whole = record(epoch(1, 0.2, 100.0, 3.0), epoch(2, 0.3, 300.0, 1.0), epoch(3, None, None, 0.0))
     assert whole.examples_per_second == 150.0
-    assert whole.seconds_per_step == 0.25
 
 
 def test_what_is_no_record_is_named(tmp_path):
