@@ -76,16 +76,6 @@ def test_what_has_another_shape_begins_anew_or_is_refused(exported, capsys):
     )
 
 
-def test_a_model_of_fewer_layers_is_refused_by_the_first_that_differs(exported):
-    def small():
-        made = keras.Sequential([keras.Input((1,)), keras.layers.Dense(3)])
-        made.compile("adam", "mse")
-        return made
-
-    with pytest.raises(DataError, match=r"kernel is \[5, 4\] there and \[1, 3\] here"):
-        warm_started(small, str(exported[1] / "model"))()
-
-
 def test_a_keras_file_and_a_savedmodel_give_the_same_weights(exported, tmp_path):
     trained, folder = exported
     trained.save(tmp_path / "base.keras")

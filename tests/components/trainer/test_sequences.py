@@ -1,6 +1,5 @@
 """Lists of any length and SequenceExamples: read, trained on, exported and served."""
 
-import shutil
 from dataclasses import replace
 
 import apache_beam as beam
@@ -13,8 +12,6 @@ import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.packing.options import PackOptions
-from penstock.components.packing.pack import pack
 from penstock.components.packing.stated_columns import stated_columns
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.export import TransformGraph, export_model
@@ -148,16 +145,6 @@ def test_record_without_a_label_is_named_with_its_file(make, tmp_path):
     place = f"{path}: record 17 does not fit .*[Ff]eature:? label"
     with pytest.raises(DataError, match=place):
         trained(build, tmp_path, [path], spec=spec, label="label", **kinds)
-
-
-def test_packed_lists_train_the_same_model(rows, written, tmp_path):
-    (tmp_path / "rows/Split-train").mkdir(parents=True)
-    shutil.copy(written / "example", tmp_path / "rows/Split-train/data")
-    pack(str(tmp_path / "rows"), tmp_path / "packed", PackOptions(block_rows=16))
-    make = Input.packed(str(tmp_path / "packed"), label="label", options=READING).train
-    run = {"options": TrainOptions(max_steps=80), "model_run_dir": str(tmp_path / "run")}
-    metrics = train(build_model, make, **run).record.epochs[-1].metrics
-    assert metrics["accuracy"] > 0.9
 
 
 def test_what_does_not_go_with_lists_is_refused(written, tmp_path):

@@ -116,21 +116,10 @@ def test_option_of_the_table_on_the_command_line_is_used(tmp_path, runs):
         command(str(runs), data, tmp_path / "two.parquet", source=["delimiter=ab"])
 
 
-def test_what_is_no_model_is_refused(tmp_path, runs):
-    data = rows_of(tmp_path, "a,1,1,b")
-    with pytest.raises(DataError, match="no model; expected a folder with saved_model"):
-        predict(str(tmp_path), data, tmp_path / "p.parquet")
-    with pytest.raises(UsageError, match="is a folder; name a file"):
-        predict(str(runs), data, tmp_path)
-
-
 def test_columns_of_the_data_are_not_replaced_by_predictions(tmp_path, runs):
     data = rows_of(tmp_path, "1,1,a,mine", header="age,monthly fee,plan,prediction")
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match="columns with names of predictions: prediction; rename"):
         predict(str(runs), data, tmp_path / "p.parquet")
-    assert str(error.value) == (
-        "the data has columns with names of predictions: prediction; rename them"
-    )
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 
 
@@ -148,11 +137,19 @@ def test_a_file_that_is_there_is_kept_unless_it_may_be_replaced(tmp_path, runs):
     assert pq.read_table(out)["id"].to_pylist() == ["a"]
 
 
-@pytest.mark.parametrize("name", ["p.txt", "p"])
-def test_other_kind_of_file_is_refused_before_the_model_is_loaded(tmp_path, name):
-    with pytest.raises(UsageError) as error:
-        predict(str(tmp_path / "no-model"), "rows.csv", tmp_path / name)
-    assert str(error.value) == (f"{tmp_path}/{name}: name a file that ends in .parquet or .csv")
+@pytest.mark.parametrize(
+    ("model", "out", "error", "message"),
+    [
+        ("", "p.parquet", DataError, "no model; expected a folder with saved_model"),
+        ("zz://b/m", "p.parquet", UsageError, "^zz://b/m: files are read from paths and s3, gs"),
+        ("", "", UsageError, "is a folder; name a file"),
+        ("no-model", "p.txt", UsageError, "name a file that ends in .parquet or .csv$"),
+    ],
+)
+def test_wrong_place_of_a_model_or_an_output_is_one_line(tmp_path, model, out, error, message):
+    model = model if "://" in model else str(tmp_path / model)
+    with pytest.raises(error, match=message):
+        predict(model, "rows.csv", tmp_path / out)
 
 
 def test_a_model_without_a_signature_of_columns_is_refused(tmp_path):
@@ -161,11 +158,6 @@ def test_a_model_without_a_signature_of_columns_is_refused(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "model"), {"other": module.f})
     with pytest.raises(UsageError, match="no signature serve_columns or serve_images, it has"):
         predict(str(tmp_path / "model"), "rows.csv", tmp_path / "p.parquet")
-
-
-def test_a_model_at_an_address_of_an_unknown_scheme_is_one_line(tmp_path):
-    with pytest.raises(UsageError, match=r"^zz://b/m: files are read from paths and s3, gs"):
-        predict("zz://b/m", "rows.csv", tmp_path / "p.parquet")
 
 
 def test_a_model_of_lists_takes_lists(tmp_path):
@@ -182,12 +174,8 @@ def test_a_model_of_lists_takes_lists(tmp_path):
     table = pq.read_table(out)
     assert table["ids"].to_pylist() == [[1, 2], [], [40], None]
     assert table["prediction"].to_pylist() == [3.0, 0.0, 40.0, 0.0]
-    assert (
-        predict(
-            str(tmp_path / "model"), rows_of(tmp_path, "7", "8", header="ids"), out, overwrite=True
-        )
-        == 2
-    )
+    single = rows_of(tmp_path, "7", "8", header="ids")
+    assert predict(str(tmp_path / "model"), single, out, overwrite=True) == 2
     assert pq.read_table(out)["prediction"].to_pylist() == [7.0, 8.0]
 
 
