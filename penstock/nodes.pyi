@@ -5,7 +5,6 @@ from .components.batches.transform import BatchTransform
 from .components.engine.options import EngineOptions
 from .components.evaluator.component import BatchEvaluator
 from .components.example_gen.component import ShardedExampleGen
-from .components.example_gen.driver import ContentDriver
 from .components.gates.curated_schema import CuratedSchema
 from .components.gates.gate import ValidationGate
 from .components.gates.image_gate import ImageGate
@@ -27,7 +26,6 @@ __all__ = [
     "BatchEvaluator",
     "BatchStatisticsGen",
     "BatchTransform",
-    "ContentDriver",
     "CuratedSchema",
     "EngineOptions",
     "GateOptions",

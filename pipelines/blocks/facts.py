@@ -1,14 +1,86 @@
 """What a model is built from: its targets, the shapes of its inputs and the facts of its labels."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import keras
+import numpy as np
 
-from penstock.pipelines.blocks.label_facts import LabelFacts
+from penstock.components.errors import DataError
 from penstock.pipelines.blocks.target import Target
+
+if TYPE_CHECKING:
+    import keras
+
+
+@dataclass(frozen=True)
+class LabelFacts:
+    """Facts of one target's labels.
+
+    Attributes:
+        rows: Number of labels.
+        mean: Mean of the labels, or of the class numbers.
+        deviation: Standard deviation of the labels, or of the class numbers.
+        class_counts: Number of rows by class number; empty for a regression.
+    """
+
+    rows: int
+    mean: float
+    deviation: float
+    class_counts: tuple[int, ...] = ()
+
+    @property
+    def class_weights(self) -> list[float]:
+        """Loss weights by which all classes count equally, 1 on average; 0 without rows."""
+        present = sum(count > 0 for count in self.class_counts)
+        return [self.rows / (present * count) if count else 0.0 for count in self.class_counts]
+
+    @property
+    def constant_loss(self) -> float:
+        """Loss of the best constant: entropy of the class shares, or variance of the labels."""
+        if not self.class_counts:
+            return self.deviation**2
+        shares = [count / self.rows for count in self.class_counts if count]
+        return -sum(share * math.log(share) for share in shares)
+
+
+def label_facts(labels: Iterable[Any], target: Target) -> LabelFacts:
+    """Returns the facts of batches, of any shape, of one target's labels.
+
+    Raises:
+        DataError: A label is not finite, or no number of a class.
+    """
+    counts = np.zeros(len(target.classes), np.int64)
+    # Sums of the distances from the first label: sums of the labels themselves would round away
+    # the deviation of large ones.
+    rows, first, total, squares = 0, 0.0, 0.0, 0.0
+    for batch in labels:
+        values = np.asarray(batch).reshape(-1)
+        if target.classes:
+            counts += _class_counts(values, target)
+        elif not np.isfinite(values).all():
+            raise DataError(f"target {target.name!r}: a label is not finite; correct the data")
+        if not rows and len(values):
+            first = float(values[0])
+        apart = values.astype(np.float64) - first
+        rows += len(apart)
+        total += apart.sum()
+        squares += (apart**2).sum()
+    mean = total / max(1, rows)
+    deviation = math.sqrt(max(0.0, squares / max(1, rows) - mean**2))
+    return LabelFacts(rows, first + mean, deviation, tuple(counts.tolist()))
+
+
+def _class_counts(values: np.ndarray, target: Target) -> np.ndarray:
+    outside = ~((values >= 0) & (values < len(target.classes)))  # also NaN
+    if outside.any():
+        raise DataError(
+            f"target {target.name!r}: {outside.sum()} of {len(values)} labels are not among its "
+            f"classes ({', '.join(target.classes)}); add the class, or correct the data"
+        )
+    return np.bincount(values.astype(np.int64), minlength=len(target.classes))
 
 
 @dataclass(frozen=True)
@@ -43,5 +115,5 @@ class ModelFacts:
         return self.inputs[name][-1] if name in self.inputs else 0
 
 
-BuildModel: TypeAlias = Callable[[ModelFacts, Any], keras.Model]
+BuildModel: TypeAlias = Callable[[ModelFacts, Any], "keras.Model"]
 """Function from the facts and the config's `model` to a compiled model."""

@@ -16,8 +16,7 @@ from penstock.components.trainer.images.applications import ApplicationBase
 from penstock.components.trainer.images.augmentation import Augmentation
 from penstock.components.trainer.input.images import IMAGE
 from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
-from penstock.pipelines.blocks.facts import ModelFacts
-from penstock.pipelines.blocks.label_facts import LabelFacts
+from penstock.pipelines.blocks.facts import LabelFacts, ModelFacts
 from penstock.pipelines.blocks.preprocessing import CATEGORIES_XF, NUMBERS_XF
 from penstock.pipelines.blocks.target import Target
 

@@ -19,8 +19,7 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.served_columns import SERVE_IMAGES
 from penstock.components.trainer.workers import join_workers
-from penstock.pipelines.blocks.facts import BuildModel, ModelFacts
-from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
+from penstock.pipelines.blocks.facts import BuildModel, LabelFacts, ModelFacts, label_facts
 from penstock.pipelines.blocks.preprocessing import CLASSES
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare

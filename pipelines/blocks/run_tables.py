@@ -14,8 +14,7 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.served_columns import SERVE_COLUMNS
 from penstock.components.trainer.serving import Served, serve_columns
 from penstock.components.trainer.workers import join_workers
-from penstock.pipelines.blocks.facts import BuildModel, ModelFacts
-from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
+from penstock.pipelines.blocks.facts import BuildModel, LabelFacts, ModelFacts, label_facts
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
 from penstock.pipelines.blocks.training_options import TrainingOptions, read_options

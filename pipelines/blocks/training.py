@@ -24,7 +24,7 @@ from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.loop import Trained, train
-from penstock.pipelines.blocks.label_facts import label_facts
+from penstock.pipelines.blocks.facts import label_facts
 from penstock.pipelines.blocks.rivals import MAX_ROWS, predict_rivals
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training_options import TrainingOptions

@@ -9,11 +9,13 @@ from typing import Any
 from tfx.orchestration import data_types
 from tfx.types import standard_component_specs
 
-from penstock.nodes import ContentDriver, ShardedExampleGen
+from penstock.nodes import ShardedExampleGen
 from penstock.pipelines.digits.data import write_digits
 
+Driver: Any = ShardedExampleGen.DRIVER_CLASS
 
-class DigitsDriver(ContentDriver):
+
+class DigitsDriver(Driver):
     """Driver that writes the digits into its input folder."""
 
     def resolve_exec_properties(

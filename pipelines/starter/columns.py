@@ -52,6 +52,11 @@ class ColumnLook:
         return [as_text(value) for value, _ in self.counts]
 
     @property
+    def class_names(self) -> list[str]:
+        """The texts, whole numbers without a fraction."""
+        return [str(int(float(text))) for text in self.texts] if self.is_whole else self.texts
+
+    @property
     def is_text(self) -> bool:
         return self.kind is FeatureKind.BYTES
 

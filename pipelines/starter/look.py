@@ -2,19 +2,16 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError
-from penstock.components.example_gen.options import SplitOptions
-from penstock.components.example_gen.splits import assign_splits
 from penstock.components.files.remote import is_remote
 from penstock.components.gates.leakage import GROUP, Leak, find_leaks
 from penstock.components.plain import from_plain
@@ -23,11 +20,8 @@ from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.source import open_images
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
-from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
-from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.starter.columns import ColumnLook, as_text, look_at_columns, sample_rows
+from penstock.pipelines.starter.columns import ColumnLook, look_at_columns, sample_rows
 from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.roles import Roles, find_roles, names_things, split_at
 
@@ -52,8 +46,6 @@ class TableLook:
     rows: int
     columns: tuple[ColumnLook, ...]
     roles: Roles
-    # Facts of each target in the evaluation split, from the sample.
-    evaluated: Mapping[str, LabelFacts] = field(default_factory=dict)
     leaks: tuple[Leak, ...] = ()
     # First time value of the evaluation rows; None without a time column.
     split_at: str | None = None
@@ -112,16 +104,13 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
     table = sample_rows(source)
     columns = look_at_columns(source, table)
     roles = find_roles(columns, options)
-    at = next((split_at(column) for column in columns if column.name == options.time), None)
-    splits = SplitOptions(partition_feature=options.group or options.time, split_at=at)
     return TableLook(
         source.kind,
         source.rows,
         tuple(columns),
         roles,
-        _evaluated(table, roles, splits),
         tuple(_leaks(table, columns, roles, options)),
-        at,
+        next((split_at(column) for column in columns if column.name == options.time), None),
     )
 
 
@@ -150,27 +139,6 @@ def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dic
         return {**_NO_NAN, **options.source}
     labels = {"labels_file": look.labels_file, "label_column": look.label_column}
     return {**{name: value for name, value in labels.items() if value}, **options.source}
-
-
-def _evaluated(table: pa.Table, roles: Roles, splits: SplitOptions) -> dict[str, LabelFacts]:
-    """Returns label facts by target, from the sample rows that the ingest puts into `eval`."""
-    for target in roles.targets:
-        table = table.filter(table[target.name].is_valid())
-    for name in roles.whole:
-        index = table.column_names.index(name)
-        table = table.set_column(index, name, table[name].cast(pa.int64()))
-    if not table.num_rows:
-        return {}
-    (batch,) = table.combine_chunks().to_batches()
-    rows = pa.array(assign_splits(batch, encode_examples(batch), splits) == 1)
-    return {t.name: label_facts([_labels(table[t.name], t)[rows]], t) for t in roles.targets}
-
-
-def _labels(column: pa.ChunkedArray, target: Target) -> np.ndarray:
-    if not target.classes:
-        return column.to_numpy()
-    numbers = {name: number for number, name in enumerate(target.classes)}
-    return np.array([numbers[as_text(value)] for value in column.to_pylist()])
 
 
 def _files(folder: str) -> Iterator[str]:

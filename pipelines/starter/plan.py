@@ -3,10 +3,13 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.components import image_features
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.pipelines.blocks.label_facts import LabelFacts
+from penstock.pipelines.blocks.facts import label_facts
 from penstock.pipelines.blocks.target import Target
+from penstock.pipelines.starter.columns import ColumnLook
 from penstock.pipelines.starter.look import ImagesLook, TableLook
 
 _TRAIN_SHARE = 2 / 3
@@ -54,9 +57,8 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
     thresholds, worsening = {}, {}
     for target in roles.targets:
         prefix = f"{target.name}/" if len(roles.targets) > 1 else ""
-        if bounds := _bounds(target, look.evaluated.get(target.name)):
-            metric, bound, worse = bounds
-            thresholds[prefix + metric], worsening[prefix + metric] = bound, worse
+        metric, bound, worse = _bounds(target, columns[target.name])
+        thresholds[prefix + metric], worsening[prefix + metric] = bound, worse
     sliced = [
         name
         for name in (*roles.booleans, *roles.categories)
@@ -76,22 +78,22 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
     )
 
 
-def _bounds(target: Target, facts: LabelFacts | None) -> tuple[str, float, float] | None:
-    """Returns metric, threshold and largest worsening; None if a constant has no error.
+def _bounds(target: Target, look: ColumnLook) -> tuple[str, float, float]:
+    """Returns metric, threshold and largest worsening.
 
-    The threshold lies just above the result of the best constant on the evaluation split: a model
-    that is right on one more row passes, the constant does not.
+    The threshold lies just above what the best constant reaches on the sample.
     """
-    if facts is None or not 0 < facts.constant_loss < math.inf:
-        return None
+    values, counts = zip(*look.counts, strict=True)
+    labels = [target.classes.index(name) for name in look.class_names] if target.classes else values
+    facts = label_facts([np.repeat(labels, counts)], target)
     if target.task == "regression":
         deviation = facts.deviation * (1 - 1e-4)
         return "RootMeanSquaredError", float(f"{deviation:.6g}"), float(f"{0.05 * deviation:.2g}")
     if target.task == "classes":
         share = (max(facts.class_counts) + 0.5) / facts.rows
         return "SparseCategoricalAccuracy", float(f"{share:.6g}"), 0.02
-    no, yes = facts.class_counts
-    # Two standard errors above the AUC of a random ranking.
+    no, yes = (count * (1 - _TRAIN_SHARE) for count in facts.class_counts)
+    # Two standard errors above the AUC of a random ranking of the evaluation split.
     chance = 0.5 + 2 * math.sqrt((no + yes + 1) / (12 * no * yes))
     return "AUC", float(f"{min(chance, _MAX_CHANCE_AUC):.3g}"), 0.02
 

@@ -152,7 +152,7 @@ def _target(look: ColumnLook) -> Target:
     if look.distinct < 2:
         found = f"{look.texts[0]!r} in all rows" if look.texts else "no value in any row"
         raise DataError(f"{where}: {found}; expected at least two values")
-    texts = [str(int(float(text))) for text in look.texts] if look.is_whole else look.texts
+    texts = look.class_names
     if look.distinct == 2 and (look.is_whole or look.is_text):
         return Target(look.name, "binary", _positive_last(texts, look))
     if look.is_text:

@@ -4,8 +4,7 @@ import pytest
 
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
-from penstock.pipelines.blocks.facts import ModelFacts
-from penstock.pipelines.blocks.label_facts import LabelFacts
+from penstock.pipelines.blocks.facts import LabelFacts, ModelFacts
 from penstock.pipelines.blocks.models import image_model, table_model
 from penstock.pipelines.blocks.target import Target
 

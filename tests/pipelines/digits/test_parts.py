@@ -7,7 +7,7 @@ import yaml
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import UsageError
 from penstock.components.plain import override
 from penstock.pipelines.blocks.config import ImageModelOptions
 from penstock.pipelines.digits.config import Config
@@ -45,12 +45,6 @@ def test_digits_are_written_once_with_equal_bytes(written, tmp_path):
     for name in ("labels.csv", "images/0000.png", "images/1796.png"):
         assert (tmp_path / "again" / name).read_bytes() == (written / name).read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["again"]
-
-
-def test_write_digits_refuses_a_foreign_folder(tmp_path):
-    (tmp_path / "data").mkdir()
-    with pytest.raises(DataError, match=r"data: is there without labels\.csv; remove it"):
-        write_digits(tmp_path / "data")
 
 
 @pytest.mark.parametrize(

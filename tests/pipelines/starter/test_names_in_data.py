@@ -43,8 +43,8 @@ def table(names):
     number, boolean, date, category, left_out, target, low, high = names
 
     def column(name, value):
-        nulls = 2 if name == target else 0
-        return ColumnLook(name, FeatureKind.BYTES, False, 9, nulls, ((value.encode(), 7),))
+        counts = ((value.encode(), 5), (high.encode(), 2))
+        return ColumnLook(name, FeatureKind.BYTES, False, 9, 2 * (name == target), counts)
 
     roles = Roles(
         targets=[Target(target, "binary", (low, high), label="label_xf")],

@@ -152,7 +152,6 @@ def test_rows_without_a_target_are_counted_and_left_to_the_ingest(tmp_path):
     data = table(tmp_path, x=lambda i: i % 7, y=lambda i: i / 2 if i % 4 else "")
     look = look_at(data, StarterOptions(targets=("y",)))
     assert look.gaps == {"y": 25}
-    assert 0 < look.evaluated["y"].rows < 75
 
 
 def test_ids_that_repeat_are_codes_or_left_out(tmp_path):
@@ -220,7 +219,6 @@ def test_time_divides_the_rows_where_a_third_is_left(tmp_path):
     look = look_at(data, StarterOptions(targets=("y",), time="day"))
     assert look.split_at == "2024-07-01"
     assert "day" in look.roles.left_out
-    assert 0.3 < look.evaluated["y"].rows / look.rows < 0.4
 
 
 def test_time_that_does_not_sort_as_text_is_refused(tmp_path):

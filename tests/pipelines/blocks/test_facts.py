@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.pipelines.blocks.label_facts import LabelFacts, label_facts
+from penstock.pipelines.blocks.facts import LabelFacts, label_facts
 from penstock.pipelines.blocks.target import Target
 
 LEFT = Target("left", "binary", classes=("no", "yes"))
