@@ -35,9 +35,8 @@ def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> config
     Raises:
         UsageError: A metric does not exist; the message lists the metrics.
     """
-    bounds = (options.thresholds, options.max_worsening, options.slice_thresholds)
-    known = {name for target in targets for name in _names(target, targets).values()}
-    for name in (name for given in bounds for name in given):
+    known = [name for target in targets for name in _names(target, targets).values()]
+    for name in (*options.thresholds, *options.max_worsening, *options.slice_thresholds):
         if name not in known:
             raise UsageError(f"no metric {name!r}; choices: {', '.join(sorted(known))}")
     by_slice = [config_pb2.SlicingSpec(feature_keys=[name]) for name in options.slices]
@@ -53,7 +52,7 @@ def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> config
         slicing_specs=[config_pb2.SlicingSpec(), *by_slice],
         metrics_specs=[
             config_pb2.MetricsSpec(
-                metrics=_metrics(target, _names(target, targets), bounds, by_slice),
+                metrics=_metrics(_names(target, targets), options, by_slice),
                 output_names=[target.label] if len(targets) > 1 else [],
             )
             for target in targets
@@ -67,20 +66,19 @@ def _names(target: Target, targets: Sequence[Target]) -> dict[str, str]:
 
 
 def _metrics(
-    target: Target,
     names: Mapping[str, str],
-    bounds: tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float]],
+    options: EvaluationOptions,
     by_slice: Sequence[config_pb2.SlicingSpec],
 ) -> list[config_pb2.MetricConfig]:
-    thresholds, worsening, of_slices = bounds
     found = [config_pb2.MetricConfig(class_name="ExampleCount")]
     for metric, name in names.items():
+        bound, worse = options.thresholds.get(name), options.max_worsening.get(name)
+        of_slices = options.slice_thresholds.get(name)
         asked = []
-        if name in thresholds or name in worsening:
-            overall = _threshold(metric, thresholds.get(name), worsening.get(name))
-            asked.append(_of([config_pb2.SlicingSpec()], overall))
-        if name in of_slices and by_slice:
-            asked.append(_of(by_slice, _threshold(metric, of_slices[name], None)))
+        if bound is not None or worse is not None:
+            asked.append(_of([config_pb2.SlicingSpec()], _threshold(metric, bound, worse)))
+        if of_slices is not None and by_slice:
+            asked.append(_of(by_slice, _threshold(metric, of_slices, None)))
         found.append(config_pb2.MetricConfig(class_name=metric, per_slice_thresholds=asked))
     return found
 

@@ -1,7 +1,7 @@
 """The DAG of all pipelines, from raw data to a pushed model; what differs is an argument."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -101,7 +101,7 @@ def training_pipeline(
     # skipped
     retrain = []
     if config.retrain.is_set:
-        options = retrain_options(config, labels, left_out=left_out)
+        options = _retrain_options(config, labels, left_out)
         baseline = before[0].outputs["statistics"]
         retrain = [RetrainGate(statistics=statistics, baseline=baseline, options=options)]
         retrain[0].add_upstream_nodes([gate, *gates])
@@ -212,20 +212,21 @@ def _retraining(retrain: Sequence[BaseNode]) -> AbstractContextManager[None]:
     return condition
 
 
-def retrain_options(
-    config: PipelineConfig, labels: Sequence[str], *, left_out: Collection[str] = ()
+def _retrain_options(
+    config: PipelineConfig, labels: Sequence[str], left_out: Collection[str]
 ) -> RetrainOptions:
-    """Returns `config.retrain` with what the pipeline knows: labels, columns left out, the day."""
     limits = config.retrain
-    time_column = filter(None, [getattr(config, "time", None)])
-    today = int(time.time() // DAY_SECONDS) if limits.age_days else 0
     return replace(
         limits,
-        labels=tuple(dict.fromkeys([*labels, *limits.labels])),
-        ignored=tuple(dict.fromkeys([*left_out, *time_column, *limits.ignored])),
+        labels=_each(labels, limits.labels),
+        ignored=_each(left_out, [getattr(config, "time", None)], limits.ignored),
         by_span=has_span(getattr(config, "data", "")),
-        today=today,
+        today=int(time.time() // DAY_SECONDS) if limits.age_days else 0,
     )
+
+
+def _each(*names: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for some in names for name in some if name))
 
 
 def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) -> Pipeline:
@@ -239,20 +240,21 @@ def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) ->
     Raises:
         UsageError: An option is set whose node is not among the nodes, so it would have no effect.
     """
-    ids = {node.id for node in nodes}
-    needed = {
-        "kserve.name": (bool(config.kserve.name), "KServePush", "nodes.KServePush"),
-        "last_spans": (config.last_spans > 1, "Spans", "recipes.resolvers.last_spans"),
-        "start_from": (config.start_from == BLESSED, "BaseModel", "recipes.resolvers.base_model"),
-        "gate.max_drift": (
+    recipe, ids = "recipes.resolvers", {node.id for node in nodes}
+    needed = (
+        (bool(config.kserve.name), "kserve.name", "KServePush", "nodes.KServePush"),
+        (config.last_spans > 1, "last_spans", "Spans", f"{recipe}.last_spans"),
+        (config.start_from == BLESSED, "start_from", "BaseModel", f"{recipe}.base_model"),
+        (
             config.gate.max_drift < 1,
+            "gate.max_drift",
             "BaselineStatistics",
-            "recipes.resolvers.blessed_statistics",
+            f"{recipe}.blessed_statistics",
         ),
-        "retrain": (config.retrain.is_set, "RetrainGate", "nodes.RetrainGate"),
-        "pack": (getattr(config, "pack", False), "Pack", "nodes.Pack"),
-    }
-    for option, (is_set, node, source) in needed.items():
+        (config.retrain.is_set, "retrain", "RetrainGate", "nodes.RetrainGate"),
+        (getattr(config, "pack", False), "pack", "Pack", "nodes.Pack"),
+    )
+    for is_set, option, node, source in needed:
         if is_set and node not in ids:
             raise UsageError(
                 f"{option}: pipeline {name!r} has no node {node}; add penstock.{source} in "
@@ -289,12 +291,11 @@ def gate_options(
         left_out: Raw features that the model does not get.
     """
     limits = config.gate
-    time = filter(None, [getattr(config, "time", None)])
     return replace(
         limits,
-        labels=tuple(dict.fromkeys([*labels, *limits.labels])),
+        labels=_each(labels, limits.labels),
         leakage="off" if isinstance(config, ImageConfig) else limits.leakage,
-        left_out=tuple(dict.fromkeys([*left_out, *time, *limits.left_out])),
+        left_out=_each(left_out, [getattr(config, "time", None)], limits.left_out),
         group=limits.group or getattr(config, "group", None),
         # The ingest has a limit of its own; a lower one here would stop a run that the ingest let
         # pass.

@@ -76,7 +76,7 @@ def scaled_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
         float32 [batch, 2 * len(names)]: first the numbers, then 1.0 for each missing one.
     """
     if not names:
-        return _nothing(inputs, tf.float32)
+        return _side_by_side(inputs, (), tf.float32)
     return _scaled(tf.concat([_number(inputs[name]) for name in names], axis=1))
 
 
@@ -90,9 +90,8 @@ def word_counts(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
     Returns:
         float32 [batch, sum of sizes].
     """
-    if not sizes:
-        return _nothing(inputs, tf.float32)
-    return tf.concat([_word_counts(inputs[n], size) for n, size in sizes.items()], axis=1)
+    counts = [_word_counts(inputs[name], size) for name, size in sizes.items()]
+    return _side_by_side(inputs, counts, tf.float32)
 
 
 def _word_counts(column: Column, size: int) -> tf.Tensor:
@@ -114,9 +113,7 @@ def boolean_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
         float32 [batch, 2 * len(names)]: first the values, 0.5 for a missing one, then 1.0 for each
         missing one.
     """
-    if not names:
-        return _nothing(inputs, tf.float32)
-    values = tf.concat([_boolean(inputs[name]) for name in names], axis=1)
+    values = _side_by_side(inputs, [_boolean(inputs[name]) for name in names], tf.float32)
     missing = tf.math.is_nan(values)
     return tf.concat([tf.where(missing, 0.5, values), tf.cast(missing, tf.float32)], axis=1)
 
@@ -134,7 +131,7 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
         date, then sine and cosine of month, weekday and time of day.
     """
     if not formats:
-        return _nothing(inputs, tf.float32)
+        return _side_by_side(inputs, (), tf.float32)
     stacked = tf.concat([_days(inputs[n], f) for n, f in formats.items()], axis=1)  # with NaN
     whole = tf.floor(tf.where(tf.math.is_nan(stacked), tf.zeros_like(stacked), stacked))
     circles = [
@@ -158,9 +155,8 @@ def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
     Returns:
         int64 [batch, len(sizes)]; the ids of a column are below `category_sizes(sizes)`.
     """
-    if not sizes:
-        return _nothing(inputs, tf.int64)
-    return tf.concat([_ids(inputs[name], name, size) for name, size in sizes.items()], axis=1)
+    ids = [_ids(inputs[name], name, size) for name, size in sizes.items()]
+    return _side_by_side(inputs, ids, tf.int64)
 
 
 def category_sizes(sizes: Mapping[str, int]) -> list[int]:
@@ -169,27 +165,21 @@ def category_sizes(sizes: Mapping[str, int]) -> list[int]:
 
 
 def target_labels(inputs: Columns, targets: Iterable[Target]) -> dict[str, tf.Tensor]:
-    """Returns the label of each target by its transformed name: number of the class, or value."""
-    return {
-        target.label: class_ids(inputs[target.name], target.classes)
-        if target.classes
-        else label_values(inputs[target.name])
-        for target in targets
-    }
+    """Returns the label of each target by its transformed name.
+
+    Returns:
+        int64 [batch, 1], the number of the class, -1 if unknown; float32 [batch, 1], the value, for
+        a regression.
+    """
+    return {target.label: _label(inputs[target.name], target.classes) for target in targets}
 
 
-def class_ids(label: Column, classes: Iterable[str]) -> tf.Tensor:
-    """Returns int64 [batch, 1]: the number of the class with this name; -1 if unknown."""
-    words = list(classes)
-    table = tf.lookup.StaticHashTable(
-        tf.lookup.KeyValueTensorInitializer(words, list(range(len(words))), tf.string, tf.int64), -1
-    )
-    return table.lookup(_text(label))
-
-
-def label_values(label: Column) -> tf.Tensor:
-    """Returns float32 [batch, 1]: the label of a regression."""
-    return tf.cast(dense_column(label), tf.float32)
+def _label(column: Column, classes: Sequence[str]) -> tf.Tensor:
+    if not classes:
+        return tf.cast(dense_column(column), tf.float32)
+    numbers = list(range(len(classes)))
+    words = tf.lookup.KeyValueTensorInitializer(list(classes), numbers, tf.string, tf.int64)
+    return tf.lookup.StaticHashTable(words, -1).lookup(_text(column))
 
 
 def image_classes(
@@ -214,10 +204,12 @@ def image_classes(
     return {**stored, transformed_name(label): number}
 
 
-def _nothing(inputs: Columns, dtype: tf.DType) -> tf.Tensor:
-    column = next(iter(inputs.values()))
-    rows = column.dense_shape[0] if isinstance(column, tf.SparseTensor) else tf.shape(column)[0]
-    return tf.zeros(tf.stack([tf.cast(rows, tf.int32), 0]), dtype)
+def _side_by_side(inputs: Columns, parts: Sequence[tf.Tensor], dtype: tf.DType) -> tf.Tensor:
+    """Returns [batch, n]: the columns of all parts, each [batch, m]."""
+    if parts:
+        return tf.concat(parts, axis=1)
+    rows = tf.shape(dense_column(next(iter(inputs.values()))))[0]
+    return tf.zeros(tf.stack([rows, 0]), dtype)
 
 
 def _scaled(values: tf.Tensor) -> tf.Tensor:

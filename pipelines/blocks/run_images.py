@@ -60,7 +60,7 @@ def train_images(
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     texts = class_texts(transform)
     target = Target(label, "classes", tuple(texts))
-    targets, to_label = (target,), _label_fn(transform, target)
+    to_label = _label_fn(transform, target)
     open_input = partial(Input.images, options=images, image=image, label=label, label_fn=to_label)
     train_data = open_input(fn_args.train_files)
     inputs = {IMAGE: (images.height, images.width, images.channels)}
@@ -68,10 +68,10 @@ def train_images(
     def labels() -> dict[str, LabelFacts]:
         return {target.label: label_facts(_labels(fn_args, to_label, label), target)}
 
-    facts = ModelFacts(targets, inputs, images.seed, labels)
+    facts = ModelFacts((target,), inputs, images.seed, labels)
     trained = train_and_compare(
         fn_args,
-        targets,
+        [target],
         options,
         lambda: build_model(facts, options.model),
         train_data,
