@@ -75,3 +75,45 @@ class SharedRun:
         done = self.penstock(*self.command(*assignments, name=name), "--json", cwd=cwd)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+
+class Record:
+    """A progress that remembers how each node ended."""
+
+    def __init__(self):
+        self.nodes, self.ended = [], {}
+
+    def plan(self, nodes):
+        self.nodes = list(nodes)
+
+    def start(self, node):
+        pass
+
+    def tell(self, text):
+        pass
+
+    def end(self, node, state):
+        self.ended[node] = state
+
+
+def small_pipeline(name, root, *nodes):
+    """A pipeline of nodes with its metadata and artifacts below `root`."""
+    from tfx.orchestration.metadata import sqlite_metadata_connection_config
+    from tfx.orchestration.pipeline import Pipeline
+
+    return Pipeline(
+        pipeline_name=name,
+        pipeline_root=str(root / "pipeline"),
+        components=list(nodes),
+        enable_cache=True,
+        metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
+    )
+
+
+def run_nodes(name, root, *nodes):
+    """Runs nodes in this process; returns how each of them ended."""
+    from penstock.pipelines.local.runner import run_locally
+
+    record = Record()
+    run_locally(small_pipeline(name, root, *nodes), record)
+    return record.ended

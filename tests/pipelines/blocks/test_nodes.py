@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 from tfx.proto import range_config_pb2
-from tfx.types.standard_artifacts import Examples, Model, ModelBlessing
+from tfx.types.standard_artifacts import Examples
 
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.spans import LatestSpansStrategy
-from penstock.components.gates.baseline import LatestBlessedOfOtherDataStrategy
 from penstock.components.gates.options import GateOptions, KServeOptions
 from penstock.pipelines.blocks.pipeline import pipeline_of
 from penstock.pipelines.kubeflow.ir import compile_ir
@@ -27,57 +26,24 @@ def of_span(number, span):
     return artifact
 
 
-def blessing_of(model_id, blessed=1):
-    artifact = ModelBlessing()
-    artifact.set_int_custom_property("current_model_id", model_id)
-    artifact.set_int_custom_property("blessed", blessed)
-    return artifact
-
-
 def int_of(folder):
     return int(folder.name)
 
 
-def test_last_spans_are_read_once_each():
-    """TFX's own strategy gives both Examples of span 3, whose rows would count twice."""
+@pytest.mark.parametrize(
+    ("spans", "read"),
+    [
+        # TFX's own strategy gives both Examples of span 3, whose rows would count twice.
+        ([3, 1, 3, 4, 0], [3, 2]),
+        ([0, 0], [1]),  # data without spans
+    ],
+)
+def test_last_spans_are_read_once_each(spans, read):
     rolling = range_config_pb2.RollingRange(num_spans=2)
     strategy = LatestSpansStrategy(range_config_pb2.RangeConfig(rolling_range=rolling))
-    given = [of_span(11, 3), of_span(12, 1), of_span(13, 3), of_span(14, 4), of_span(15, 0)]
+    given = [of_span(number, span) for number, span in enumerate(spans)]
     found = strategy.resolve_artifacts(None, {"examples": given})
-    assert [artifact.id for artifact in found["examples"]] == [14, 13]
-
-
-def test_last_spans_without_spans_read_the_data():
-    rolling = range_config_pb2.RollingRange(num_spans=5)
-    strategy = LatestSpansStrategy(range_config_pb2.RangeConfig(rolling_range=rolling))
-    found = strategy.resolve_artifacts(None, {"examples": [of_span(1, 0), of_span(2, 0)]})
-    assert [artifact.id for artifact in found["examples"]] == [2]
-
-
-def test_base_model_was_blessed_and_trained_on_other_data(runs):
-    ids = {}
-    for name in ("one", "two", "three"):
-        [examples] = runs.node(name, "Gen", outputs=[runs.artifact("Examples", f"/{name}")])
-        made = runs.node(name, "Trainer", "done", [examples], [runs.artifact("Model", f"/m{name}")])
-        ids[name] = (examples.id, made[0].id)
-
-    def base(data):
-        models, current = [], Examples()
-        current.id = ids[data][0]
-        for _, number in ids.values():
-            models.append(Model())
-            models[-1].id = number
-        blessings = [blessing_of(ids["one"][1]), blessing_of(ids["two"][1])]
-        blessings.append(blessing_of(ids["three"][1], blessed=0))
-        for number, blessing in enumerate(blessings, 100):
-            blessing.id = number
-        given = {"model": models, "model_blessing": blessings, "examples": [current]}
-        found = LatestBlessedOfOtherDataStrategy().resolve_artifacts(runs.store, given)
-        return [model.id for model in found["model"]]
-
-    assert base("three") == [ids["two"][1]]
-    assert base("two") == [ids["one"][1]]
-    assert base("one") == [ids["two"][1]]
+    assert [artifact.id for artifact in found["examples"]] == read
 
 
 def test_resolvers_are_nodes_of_a_compiled_pipeline(tmp_path):

@@ -93,34 +93,6 @@ def test_run_with_another_network_reuses_the_data(digits_run):
     assert again["pushed"] is None
 
 
-def test_image_in_two_splits_or_classes_stops_the_run(tmp_path, penstock):
-    digits = load_digits().images
-    for number, pixels in enumerate(digits[:40]):
-        folder = tmp_path / "images" / ("even" if number % 2 == 0 else "odd")
-        folder.mkdir(parents=True, exist_ok=True)
-        # The first twenty are there again, as the other class.
-        _save(pixels, folder / f"{number}.png")
-        if number < 20:
-            other = tmp_path / "images" / ("odd" if number % 2 == 0 else "even")
-            other.mkdir(parents=True, exist_ok=True)
-            _save(pixels, other / f"again{number}.png")
-    done = penstock(
-        *("run", "digits", "--root", tmp_path / "runs", "--set", f"data={tmp_path / 'images'}"),
-        *("--set", "schema=null"),
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "node 'ImageGate' failed: the images are unfit to train on, 2 problems:" in done.stderr
-    assert "40 images are identical to others of another class; correct the labels" in done.stderr
-    assert "20 of 60 images are copies of others (33.3%); expected at most 5.0%" in done.stderr
-    assert not (tmp_path / "runs/serving_model").exists()
-
-
-def _save(pixels, file):
-    from PIL import Image
-
-    Image.fromarray(np.round(pixels * 255 / 16).astype(np.uint8)).save(file)
-
-
 def test_container_writes_the_digits_itself(tmp_path, penstock):
     import yaml
 

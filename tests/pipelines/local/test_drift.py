@@ -5,11 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import tensorflow_data_validation as tfdv
+from shared_runs import run_nodes
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.components.common.resolver import Resolver
-from tfx.orchestration.metadata import sqlite_metadata_connection_config
-from tfx.orchestration.pipeline import Pipeline
 from tfx.types import Channel
 from tfx.types.standard_artifacts import (
     ExampleAnomalies,
@@ -21,8 +20,7 @@ from tfx.types.standard_artifacts import (
 from penstock.components.gates.baseline import LatestBlessedStatisticsStrategy
 from penstock.components.gates.gate import ValidationGate
 from penstock.components.gates.options import GateOptions
-from penstock.pipelines.local.runner import NodeFailedError, run_locally
-from penstock.pipelines.terminal.progress import Progress
+from penstock.pipelines.local.runner import NodeFailedError
 
 
 @component
@@ -49,14 +47,6 @@ def Bless(  # noqa: N802
     blessing.set_int_custom_property("blessed", blessed)
 
 
-class Record(Progress):
-    def __init__(self):
-        self.ended = {}
-
-    def end(self, node, state):
-        self.ended[node] = state
-
-
 def run(root, cash, blessed=1):
     describe = Describe(cash=cash)
     statistics = describe.outputs["statistics"]
@@ -75,16 +65,7 @@ def run(root, cash, blessed=1):
     )
     bless = Bless(statistics=statistics, blessed=blessed)
     bless.add_upstream_node(gate)
-    pipeline = Pipeline(
-        pipeline_name="drift",
-        pipeline_root=str(root / "pipeline"),
-        components=[describe, before, gate, bless],
-        enable_cache=True,
-        metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
-    )
-    record = Record()
-    run_locally(pipeline, record)
-    return record.ended["ValidationGate"]
+    return run_nodes("drift", root, describe, before, gate, bless)["ValidationGate"]
 
 
 def test_drift_is_measured_against_the_last_blessed_runs_data(tmp_path):

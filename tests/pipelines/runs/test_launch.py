@@ -8,11 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from shared_runs import run_nodes, small_pipeline
 from tfx.dsl.compiler.compiler import Compiler
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
-from tfx.orchestration.metadata import sqlite_metadata_connection_config
-from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import pusher_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
@@ -24,7 +23,7 @@ from penstock.components.gates.pusher import Pusher
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY, read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.kubeflow.node import State, launch_node
-from penstock.pipelines.local.runner import NodeFailedError, run_locally
+from penstock.pipelines.local.runner import NodeFailedError
 from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 from penstock.pipelines.runs.run_record import all_runs
 
@@ -68,40 +67,15 @@ def artifact(tmp_path):
     return tmp_path / "examples"
 
 
-class Record:
-    def __init__(self):
-        self.ended = {}
-
-    def plan(self, nodes):
-        pass
-
-    def start(self, node):
-        pass
-
-    def tell(self, text):
-        pass
-
-    def end(self, node, state):
-        self.ended[node] = state
-
-
-def small(root, artifact, how=""):
+def small(artifact, how=""):
     write = Write(source=str(artifact))
     damage = Damage(examples=write.outputs["examples"], how=how)
     read = Read(examples=write.outputs["examples"], done=damage.outputs["done"])
-    return Pipeline(
-        pipeline_name="small",
-        pipeline_root=str(root / "pipeline"),
-        components=[write, damage, read],
-        enable_cache=True,
-        metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
-    )
+    return write, damage, read
 
 
 def run(root, artifact, how=""):
-    record = Record()
-    run_locally(small(root, artifact, how), record)
-    return record.ended
+    return run_nodes("small", root, *small(artifact, how))
 
 
 DONE = dict.fromkeys(("Write", "Damage", "Read"), "done")
@@ -122,7 +96,7 @@ def test_a_node_does_not_read_a_damaged_input(tmp_path, artifact, how, text):
 
 
 def test_a_node_by_itself_does_not_read_a_damaged_input(tmp_path, artifact):
-    ir = Compiler().compile(small(tmp_path, artifact, "move"))
+    ir = Compiler().compile(small_pipeline("small", tmp_path, *small(artifact, "move")))
     store = SqliteStore(str(tmp_path / "metadata.sqlite"))
     for node in ("Write", "Damage"):
         assert launch_node(ir, node, run_id="1", store=store).state is State.DONE
@@ -168,17 +142,9 @@ def push(root, words):
         model=make.outputs["model"],
         push_destination=pusher_pb2.PushDestination(filesystem=destination),
     )
-    pipeline = Pipeline(
-        pipeline_name="push",
-        pipeline_root=str(root / "pipeline"),
-        components=[make, node],
-        enable_cache=True,
-        metadata_connection_config=sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
-    )
-    record = Record()
-    run_locally(pipeline, record)
+    ended = run_nodes("push", root, make, node)
     newest = max((root / "serving").iterdir(), key=lambda version: int(version.name))
-    return record.ended["Pusher"], (newest / "saved_model.pb").read_text(), newest
+    return ended["Pusher"], (newest / "saved_model.pb").read_text(), newest
 
 
 def test_the_model_pushed_last_is_the_one_that_is_served(tmp_path):

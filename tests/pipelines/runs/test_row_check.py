@@ -13,13 +13,12 @@ import psutil
 import pytest
 import tensorflow as tf
 import tensorflow_model_analysis as tfma
+from shared_runs import small_pipeline
 from tensorflow_data_validation.statistics import stats_impl
 from tfx.components import SchemaGen, StatisticsGen, Trainer, Transform
 from tfx.dsl.compiler.compiler import Compiler
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
-from tfx.orchestration.metadata import sqlite_metadata_connection_config
-from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import trainer_pb2
 from tfx.proto.orchestration import execution_result_pb2
 from tfx.types import standard_artifacts
@@ -116,15 +115,7 @@ class Nodes:
         self.first = [self.example_gen, self.statistics_gen, self.schema_gen]
 
     def pipeline(self, *nodes):
-        return Pipeline(
-            pipeline_name="rows",
-            pipeline_root=str(self.root / "pipeline"),
-            components=[*self.first, *nodes],
-            enable_cache=True,
-            metadata_connection_config=sqlite_metadata_connection_config(
-                str(self.root / "metadata.sqlite")
-            ),
-        )
+        return small_pipeline("rows", self.root, *self.first, *nodes)
 
     def run(self, *nodes):
         run_locally(self.pipeline(*nodes), Progress())
@@ -201,43 +192,36 @@ def test_a_transform_of_three_shards_of_eight_stops_the_run(nodes, split_rows, m
     assert any(f" rows came out of {rows:,} that" in failure for rows in split_rows.values())
 
 
-def test_a_transformed_shard_that_is_cut_stops_the_trainer(nodes):
+@pytest.mark.parametrize("reader", ["Trainer", "Pack"])
+def test_a_transformed_shard_that_is_cut_stops_its_reader(nodes, reader):
     cut = Cut(examples=nodes.transformed)
-    trainer = Trainer(
-        run_fn="ledger_functions.run_fn",
-        examples=nodes.transformed,
-        train_args=trainer_pb2.TrainArgs(),
-        eval_args=trainer_pb2.EvalArgs(),
-    )
-    trainer.add_upstream_node(cut)
-    failure = nodes.failure_of(nodes.transform, cut, trainer)
-    assert failure.startswith("node 'Trainer' failed: ")
+    read = Pack(nodes.transformed)
+    if reader == "Trainer":
+        read = Trainer(
+            run_fn="ledger_functions.run_fn",
+            examples=nodes.transformed,
+            train_args=trainer_pb2.TrainArgs(),
+            eval_args=trainer_pb2.EvalArgs(),
+        )
+    read.add_upstream_node(cut)
+    failure = nodes.failure_of(nodes.transform, cut, read)
+    assert failure.startswith(f"node '{reader}' failed: ")
     assert "the manifest says" in failure
 
 
-def test_a_transformed_shard_that_is_cut_stops_the_packing(nodes):
-    cut, pack = Cut(examples=nodes.transformed), Pack(nodes.transformed)
-    pack.add_upstream_node(cut)
-    failure = nodes.failure_of(nodes.transform, cut, pack)
-    assert failure.startswith("node 'Pack' failed: ")
+@pytest.mark.parametrize("reader", ["StatisticsGen", "Transform", "BatchEvaluator"])
+def test_an_ingested_shard_that_is_cut_stops_the_nodes_of_tfx(nodes, reader):
+    make, cut = MakeModel(), Cut(examples=nodes.examples)
+    cut.add_upstream_node(nodes.schema_gen)
+    read = {
+        "StatisticsGen": lambda: StatisticsGen(examples=nodes.examples),
+        "Transform": lambda: nodes.transform,
+        "BatchEvaluator": lambda: evaluator(nodes, make),
+    }[reader]().with_id("Again")
+    read.add_upstream_node(cut)
+    failure = nodes.failure_of(cut, *([make] if reader == "BatchEvaluator" else []), read)
+    assert failure.startswith("node 'Again' failed: ")
     assert "the manifest says" in failure
-
-
-def test_an_ingested_shard_that_is_cut_stops_the_nodes_of_tfx(root, split_rows):
-    for reader in ("StatisticsGen", "Transform", "BatchEvaluator"):
-        nodes, make = Nodes(root), MakeModel()
-        read = {
-            "StatisticsGen": lambda n=nodes: StatisticsGen(examples=n.examples).with_id("Again"),
-            "Transform": lambda n=nodes: n.transform.with_id("Again"),
-            "BatchEvaluator": lambda n=nodes, m=make: evaluator(n, m).with_id("Again"),
-        }[reader]()
-        cut = Cut(examples=nodes.examples)
-        cut.add_upstream_node(nodes.schema_gen)
-        read.add_upstream_node(cut)
-        models = [make] if reader == "BatchEvaluator" else []
-        failure = nodes.failure_of(cut, *models, read)
-        assert failure.startswith("node 'Again' failed: "), reader
-        assert "the manifest says" in failure
 
 
 def evaluator(nodes, make):
@@ -324,18 +308,22 @@ def examples_of(folder, **splits):
     return folder
 
 
-def test_inference_of_one_split_states_that_the_other_was_not_asked_for(tmp_path):
-    given = examples_of(tmp_path / "given", train=10, eval=4)
-    made = examples_of(tmp_path / "made", eval=4)
-    asked = {"data_spec": '{"example_splits": ["eval"]}'}
-    stated = info_of(given, standard_artifacts.Examples, made, **asked)
-    assert (stated["written"], stated["reasons"]) == ({"eval": 4}, {"train": "not asked for"})
-
-
-def test_empty_split_without_a_folder_in_the_output_is_no_loss(tmp_path):
-    given = examples_of(tmp_path / "given", train=10, eval=0)
-    stated = info_of(given, standard_artifacts.Examples, examples_of(tmp_path / "made", train=10))
-    assert stated["reasons"] == {}
+@pytest.mark.parametrize(
+    ("read", "written", "options", "reasons"),
+    [
+        (
+            {"train": 10, "eval": 4},
+            {"eval": 4},
+            {"data_spec": '{"example_splits": ["eval"]}'},
+            {"train": "not asked for"},
+        ),
+        ({"train": 10, "eval": 0}, {"train": 10}, {}, {}),
+    ],
+)
+def test_split_that_is_not_asked_for_or_empty_is_no_loss(tmp_path, read, written, options, reasons):
+    given, made = examples_of(tmp_path / "given", **read), examples_of(tmp_path / "made", **written)
+    stated = info_of(given, standard_artifacts.Examples, made, **options)
+    assert (stated["written"], stated["reasons"]) == (written, reasons)
 
 
 def test_examples_in_parquet_are_not_counted(tmp_path):

@@ -96,23 +96,6 @@ def test_second_run_with_other_options_reports_the_difference(taxi_run):
 
 
 @pytest.mark.slow
-def test_run_with_nan_loss_stops(taxi_run):
-    done = taxi_run.run("model.learning_rate=1e30")
-    assert done.returncode == 1
-    report = report_of(taxi_run.root)
-    assert report.verdict.word == "Failed"
-    assert report.verdict.sentence.startswith("Trainer: the loss became nan at step ")
-    assert (report.training, report.evaluation, report.model) == (None, None, None)
-    assert report.missing == []
-    found = {node.node: node.state for node in report.pipeline.nodes}
-    assert (found["Transform"], found["Trainer"], found["Pusher"]) == (
-        "cached",
-        "failed",
-        "not reached",
-    )
-
-
-@pytest.mark.slow
 def test_packed_run_trains_an_equally_good_model(first, taxi_run):
     packed = taxi_run.run_well("pack=true")
     before = dict.fromkeys(BEFORE_TRANSFORM, "cached")
