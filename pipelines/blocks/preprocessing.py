@@ -278,20 +278,17 @@ def _days(column: Column, format_: str) -> tf.Tensor:
     # Unreadable texts are replaced by a readable date, so that parsing works; they become NaN
     # below.
     texts = tf.where(readable, texts, tf.constant("1970-01-01" if order[0] == 1 else "01-01-1970"))
-    year, month, day = (_group(texts, pattern, group) for group in order)
-    clock = tf.cast(_group(texts, pattern, 4) * 60 + _group(texts, pattern, 5), tf.float64)
+    parts = rf"\{order[0]} \{order[1]} \{order[2]} 0\4 0\5"
+    digits = tf.strings.split(tf.strings.regex_replace(texts[:, 0], pattern, parts), " ")
+    numbers = tf.strings.to_number(digits.to_tensor(shape=[None, 5]), tf.int64)
+    year, month, day, hours, minutes = (numbers[:, at : at + 1] for at in range(5))
+    clock = tf.cast(hours * 60 + minutes, tf.float64)
     date = _days_from_civil(year, month, day)
     # 31 February would be 2 March.
     in_month = tf.equal(tf.cast(_month(date), tf.int64), month)
     real = readable & in_month & (day >= 1) & (day <= 31)
     days = tf.cast(date, tf.float64) + clock / 1440.0
     return tf.where(real, days, tf.constant(math.nan, tf.float64))
-
-
-def _group(texts: tf.Tensor, pattern: str, group: int) -> tf.Tensor:
-    """Returns a group of the pattern as int64; 0 if it is empty."""
-    digits = tf.strings.regex_replace(texts, pattern, rf"0\{group}")
-    return tf.strings.to_number(digits, tf.int64)
 
 
 def _days_from_civil(year: tf.Tensor, month: tf.Tensor, day: tf.Tensor) -> tf.Tensor:

@@ -19,10 +19,14 @@ def name_and_value(flag: str, text: str) -> tuple[str, str]:
 def load_overrides(file: Path | None, assignments: Sequence[str]) -> dict[str, Any]:
     changes = _load_yaml(file) if file else {}
     for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals or not all(key.split(".")):
-            raise UsageError(f"--set takes key=value, got {assignment!r}")
-        _put(changes, key, yaml_value(text, key))
+        key, text = name_and_value("--set", assignment)
+        *parents, last = key.split(".")
+        tree = changes
+        for parent in parents:
+            if not isinstance(tree.get(parent), dict):
+                tree[parent] = {}
+            tree = tree[parent]
+        tree[last] = yaml_value(text, key)
     return changes
 
 
@@ -45,13 +49,3 @@ def yaml_value(text: str, key: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise UsageError(f"{key}: cannot read the value {text!r}; quote it as in YAML") from error
-
-
-def _put(tree: dict[str, Any], key: str, value: Any) -> None:
-    *parents, last = key.split(".")
-    for parent in parents:
-        branch = tree.setdefault(parent, {})
-        if not isinstance(branch, dict):
-            branch = tree[parent] = {}
-        tree = branch
-    tree[last] = value

@@ -50,9 +50,9 @@ def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
     path = pipeline_path(name)
     peek_config(path, changes)  # reports wrong options before TFX is imported, which takes 7 s
     create = _load(path)
-    config = _default_config(create, path)
-    if config is not None:
-        return PipelineFactory(create, override(config, changes))
+    kind = _config_type(create, path)
+    if kind is not None:
+        return PipelineFactory(create, override(kind(), changes))
     if changes:
         raise UsageError(f"{path} takes no config, so it has no option {next(iter(changes))!r}")
     return PipelineFactory(create, None)
@@ -77,11 +77,10 @@ def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
     _add_working_directory()
     module = f"{package}.{_CONFIG_MODULE}"
     try:
-        if not package or importlib.util.find_spec(module) is None:
-            return None
+        found = importlib.util.find_spec(module) if package else None
     except ModuleNotFoundError:
-        return None
-    kind = getattr(importlib.import_module(module), _CONFIG, None)
+        found = None
+    kind = getattr(importlib.import_module(module), _CONFIG, None) if found else None
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return None
     return override(kind(), changes)
@@ -124,12 +123,12 @@ def _load(path: str) -> Callable[..., Any]:
     return typing.cast(Callable[..., Any], function)
 
 
-def _default_config(create: Callable[..., Any], path: str) -> Any:
-    parameters = list(inspect.signature(create).parameters.values())
-    required = [p for p in parameters if p.default is inspect.Parameter.empty]
+def _config_type(create: Callable[..., Any], path: str) -> Any:
+    parameters = inspect.signature(create).parameters.values()
+    required = [p.name for p in parameters if p.default is inspect.Parameter.empty]
     if not required:
         return None
-    hint = typing.get_type_hints(create).get(required[0].name)
+    hint = typing.get_type_hints(create).get(required[0])
     if len(required) > 1 or not dataclasses.is_dataclass(hint):
         raise UsageError(f"{path} must take nothing, or one argument annotated with a dataclass")
-    return typing.cast(type, hint)()
+    return hint

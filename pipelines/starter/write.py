@@ -5,7 +5,6 @@ import importlib.util
 import json
 import keyword
 import re
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -102,8 +101,8 @@ def _templates() -> jinja2.Environment:
     return environment
 
 
-def _python(value: Any, *, indent: int = 0) -> str:
-    """Returns a value as a Python literal, a long one over several lines.
+def _python(value: Any) -> str:
+    """Returns a value as a Python literal, a long one with a line for each item.
 
     Except in the README, names from the data reach the package only through this filter.
     """
@@ -112,12 +111,20 @@ def _python(value: Any, *, indent: int = 0) -> str:
         # marks.
         return json.dumps(value, ensure_ascii=False) if value.isprintable() else repr(value)
     if isinstance(value, dict):
-        items = [f"{_python(key)}: {_python(item)}" for key, item in value.items()]
-        return _listed("{", items, "}", indent)
+        return _listed("{", [f"{_python(k)}: {_python(item)}" for k, item in value.items()], "}")
     if isinstance(value, Sequence):
         items = [_python(item) for item in value]
-        return f"({items[0]},)" if len(items) == 1 else _listed("(", items, ")", indent)
+        return f"({items[0]},)" if len(items) == 1 else _listed("(", items, ")")
     return repr(value)
+
+
+def _listed(begin: str, items: Sequence[str], end: str) -> str:
+    line = f"{begin}{', '.join(items)}{end}"
+    return (
+        line
+        if len(line) <= _WIDTH
+        else "\n    ".join([begin, *(f"{i}," for i in items)]) + f"\n{end}"
+    )
 
 
 def _markdown(text: str) -> str:
@@ -128,15 +135,3 @@ def _markdown(text: str) -> str:
 def _shell(request: object) -> str:
     text = json.dumps(request, ensure_ascii=False)
     return (text if text.isprintable() else json.dumps(request)).replace("'", "'\\''")
-
-
-def _listed(begin: str, items: Sequence[str], end: str, indent: int) -> str:
-    line = f"{begin}{', '.join(items)}{end}"
-    if len(line) + indent <= _WIDTH:
-        return line
-    # Spaces inside an item are protected, so that lines break only between items.
-    glued = " ".join(f"{item},".replace(" ", "\0") for item in items)
-    filled = textwrap.fill(glued, _WIDTH, break_long_words=False, break_on_hyphens=False)
-    margin = " " * indent
-    body = textwrap.indent(filled, f"{margin}    ").replace("\0", " ")
-    return f"{begin}\n{body}\n{margin}{end}"

@@ -17,8 +17,7 @@ def test_load_overrides_assignments_replace_values_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("assignment", "text"),
     [
-        ("name", "--set takes key=value, got 'name'"),
-        ("train..steps=1", "--set takes key=value, got 'train..steps=1'"),
+        ("name", "--set takes NAME=VALUE, got 'name'"),
         ("name=[", "name: cannot read the value '['; quote it as in YAML"),
     ],
 )
