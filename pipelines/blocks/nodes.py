@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 
-from tfx.proto import example_gen_pb2, range_config_pb2
+from tfx.proto import example_gen_pb2
 
 from penstock.components import image_features
 from penstock.components.errors import UsageError
@@ -11,6 +11,7 @@ from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.example_gen.options import SplitOptions
 from penstock.components.example_gen.spans import has_span, split_span_address
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
+from penstock.pipelines.blocks.resolvers import span_range
 
 
 def table_examples(config: TableConfig) -> ShardedExampleGen:
@@ -31,7 +32,7 @@ def table_examples(config: TableConfig) -> ShardedExampleGen:
         folder or ".",
         input_config=example_gen_pb2.Input(splits=[split]),
         output_config=_splits(by) if (by := config.group or config.time) else None,
-        range_config=only_span(config.span) if config.span >= 0 else None,
+        range_config=span_range(config.span, config.span) if config.span >= 0 else None,
         source=replace(config.source, schema_file=config.schema),
         ingest=config.ingest,
     )
@@ -46,12 +47,6 @@ def image_examples(
     """
     splits = _splits(image_features.ENCODED)
     return node(config.data, output_config=splits, source=config.source, ingest=config.ingest)
-
-
-def only_span(span: int) -> range_config_pb2.RangeConfig:
-    """Returns TFX's range of one span."""
-    span_range = range_config_pb2.StaticRange(start_span_number=span, end_span_number=span)
-    return range_config_pb2.RangeConfig(static_range=span_range)
 
 
 def _splits(feature: str) -> example_gen_pb2.Output:

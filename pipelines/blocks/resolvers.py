@@ -23,10 +23,7 @@ def last_spans(example_gen: BaseNode, count: int, span: int = -1) -> Resolver:
         rolling_range=range_config_pb2.RollingRange(num_spans=count)
     )
     if span >= 0:
-        first = max(0, span - count + 1)
-        ranges = range_config_pb2.RangeConfig(
-            static_range=range_config_pb2.StaticRange(start_span_number=first, end_span_number=span)
-        )
+        ranges = span_range(max(0, span - count + 1), span)
     spans = Resolver(
         strategy_class=LatestSpansStrategy,
         config={"range_config": ranges},
@@ -34,6 +31,12 @@ def last_spans(example_gen: BaseNode, count: int, span: int = -1) -> Resolver:
     ).with_id("Spans")
     spans.add_upstream_node(example_gen)
     return spans
+
+
+def span_range(first: int, last: int) -> range_config_pb2.RangeConfig:
+    """Returns TFX's range of the spans from `first` to `last`."""
+    static = range_config_pb2.StaticRange(start_span_number=first, end_span_number=last)
+    return range_config_pb2.RangeConfig(static_range=static)
 
 
 def base_model(examples: BaseChannel) -> Resolver:

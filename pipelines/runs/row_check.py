@@ -14,7 +14,6 @@ import os
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -43,7 +42,6 @@ from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
 # node wrote other rows than it read.
 REASON_NAME = "rows_differ"
 
-_COUNTING_THREADS = 4
 _STATISTICS_NAME = "FeatureStats.pb"
 
 ByName = Mapping[str, int]
@@ -253,11 +251,10 @@ def _counted(uri: str) -> Manifest | None:
     splits = _split_folders(uri)
     if any(name.endswith(".parquet") for f in splits.values() for name in _shard_files(uri, f)):
         return None
-    with ThreadPoolExecutor(_COUNTING_THREADS) as pool:
-        listed = {
-            split: tuple(pool.map(lambda file: _shard(uri, file), _shard_files(uri, folder)))
-            for split, folder in splits.items()
-        }
+    listed = {
+        split: tuple(_shard(uri, file) for file in _shard_files(uri, folder))
+        for split, folder in splits.items()
+    }
     shards = [shard for found in listed.values() for shard in found]
     rows = {split: sum(shard.rows for shard in found) for split, found in listed.items()}
     digests = "".join(shard.sha256 for shard in shards)

@@ -106,20 +106,19 @@ def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, R
 
 def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
     """Returns the run whose id is or begins with `what`; without `what`, the newest of all."""
-    found = newest_first(stores)
+    found = matching = newest_first(stores)
+    if not found:
+        raise UsageError(f"{', '.join(map(str, stores))}: there is no run in there yet")
     if what is not None:
         exact = [pair for pair in found if pair[1].run_id == what]
         matching = exact or [pair for pair in found if pair[1].run_id.startswith(what)]
+        ids = ", ".join(run.run_id for _, run in (matching or found)[:3])
+        if not matching:
+            raise UsageError(
+                f"no run {what!r}; the newest known: {ids} (penstock runs list has all)"
+            )
         if len(matching) > 1:
-            ids = ", ".join(run.run_id for _, run in matching[:3])
             raise UsageError(f"run {what!r} may be {ids}; write more of its id")
-    else:
-        matching = found
-    if what is None and not found:
-        raise UsageError(f"{', '.join(map(str, stores))}: there is no run in there yet")
-    if not matching:
-        known = ", ".join(run.run_id for _, run in found[:3]) or "none"
-        raise UsageError(f"no run {what!r}; the newest known: {known} (penstock runs list has all)")
     store, run = matching[0]
     same = [r for s, r in found if s == store and r.pipeline == run.pipeline]
     return Place(store, run, same[same.index(run) + 1 :])

@@ -97,8 +97,7 @@ def test_rivals_fitted_on_a_part_of_the_rows_say_so(monkeypatch):
     monkeypatch.setattr(training, "MAX_ROWS", 128)
     x = np.random.default_rng(0).uniform(-1, 1, (500, 1)).astype(np.float32)
     y = (x > 0).astype(np.int64)
-    model = keras.Sequential([keras.Input((1,), name="numbers"), keras.layers.Rescaling(0, 0.5)])
-    named = keras.Model({"numbers": model.inputs[0]}, model.outputs[0])
+    named = unsure_model()
     tested = rows_of(x[:100], y[:100])
     [part] = compare_with_rivals(named, tested, [LEFT], rows_of(x[100:], y[100:]))
     assert [rival.fitted_rows for rival in part.rivals] == [128, 128]
@@ -141,6 +140,11 @@ def test_compare_with_rivals_several_targets(tmp_path):
     ]
 
 
+def unsure_model():
+    x = keras.Input((1,), name="numbers")
+    return keras.Model({"numbers": x}, keras.layers.Rescaling(0, 0.5)(x))
+
+
 def rows_of(x, y):
     return tf.data.Dataset.from_tensor_slices(({"numbers": x[:, :1], "codes": y * 0}, y)).batch(64)
 
@@ -149,8 +153,7 @@ def test_comparison_fits_linear_model_and_trees_on_the_training_rows():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (900, 1)).astype(np.float32)
     y = (np.abs(x) > 0.5).astype(np.int64)  # no line divides it, two cuts do
-    model = keras.Sequential([keras.Input((1,), name="numbers"), keras.layers.Rescaling(0, 0.5)])
-    named = keras.Model({"numbers": model.inputs[0]}, model.outputs[0])
+    named = unsure_model()
     [compared] = compare_with_rivals(
         named, rows_of(x[600:], y[600:]), [LEFT], rows_of(x[:600], y[:600])
     )
@@ -169,8 +172,7 @@ def test_training_rows_too_few_or_of_one_class_have_no_rivals(fitted):
     x = np.linspace(0, 1, fitted + 20, dtype=np.float32)[:, None]
     y = np.r_[np.arange(19) % 2 * (fitted == 19), np.zeros(fitted - 19), np.arange(20) % 2]
     y = y.astype(np.int64)[:, None]
-    model = keras.Sequential([keras.Input((1,), name="numbers"), keras.layers.Rescaling(0, 0.5)])
-    named = keras.Model({"numbers": model.inputs[0]}, model.outputs[0])
+    named = unsure_model()
     [compared] = compare_with_rivals(
         named, rows_of(x[fitted:], y[fitted:]), [LEFT], rows_of(x[:fitted], y[:fitted])
     )

@@ -96,11 +96,11 @@ def test_package_of_any_names_has_the_syntax_tree_of_plain_names(make, names):
 @given(names=NAMES)
 @example(names=CODE[:8])
 @settings(max_examples=25, deadline=None)
-def test_literals_hold_the_names(names):
-    tree = ast.parse(written(table, names)["mine/features.py"])
+def test_literals_schema_and_readme_hold_the_names(names):
+    files, plain = written(table, names), written(table, PLAIN)["README.md"]
     values = {
         node.targets[0].id: ast.literal_eval(node.value)
-        for node in tree.body
+        for node in ast.parse(files["mine/features.py"]).body
         if isinstance(node, ast.Assign) and node.targets[0].id != "TARGETS"
     }
     number, boolean, date, category, left_out, *_ = names
@@ -111,28 +111,14 @@ def test_literals_hold_the_names(names):
         "CATEGORIES": {category: 7},
         "LEFT_OUT": {left_out: f"{names[6]!r} in all rows"},
     }
-
-
-@given(names=NAMES)
-@example(names=CODE[:8])
-@settings(max_examples=25, deadline=None)
-def test_schema_holds_the_names(names):
-    text = written(table, names)["mine/schema.pbtxt"]
-    schema = text_format.Parse(text, schema_pb2.Schema())
+    schema = text_format.Parse(files["mine/schema.pbtxt"], schema_pb2.Schema())
     assert [feature.name for feature in schema.feature] == names[:6]
     assert list(schema.feature[5].string_domain.value) == names[6:]
-
-
-@given(names=NAMES)
-@example(names=CODE[:8])
-@settings(max_examples=25, deadline=None)
-def test_readme_has_the_lines_of_plain_names_and_one_shell_word_per_request(names):
-    readme, plain = written(table, names)["README.md"], written(table, PLAIN)["README.md"]
-    assert len(readme.split("\n")) == len(plain.split("\n"))
-    request = next(line for line in readme.split("\n") if line.startswith("curl"))
-    *_, option, body = shlex.split(request)
+    lines = files["README.md"].split("\n")
+    assert len(lines) == len(plain.split("\n"))
+    *_, option, body = shlex.split(next(line for line in lines if line.startswith("curl")))
     assert option == "-d"
     assert list(json.loads(body)) == ["signature_name", "inputs"]
-    summary = readme.split("\n")[2]
+    summary = lines[2]
     assert summary.isprintable()
     assert not {"<", "`", "*"} & {c for i, c in enumerate(summary) if summary[i - 1] != "\\"}

@@ -45,11 +45,6 @@ def test_task_follows_from_the_target_column(tmp_path, of, task, classes):
     assert (target.task, target.classes) == (task, classes)
 
 
-def test_columns_with_equal_served_names_are_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"columns 'a.b' and 'a b' cannot be told apart"):
-        roles(tmp_path, y=lambda i: i % 2, **{"a.b": lambda i: i % 5, "a b": lambda i: i % 3})
-
-
 def test_roles_follow_from_the_values(tmp_path):
     found = roles(
         tmp_path,
@@ -126,21 +121,18 @@ def test_list_columns_are_left_out_but_in_the_schema(tmp_path):
     assert (batch.rows_read, batch.rejected) == (90, [])
 
 
-def test_schema_has_types_and_class_domains(tmp_path):
-    look = look_at(
-        table(tmp_path, x=lambda i: i / 2, y=lambda i: f"{i % 2}.0"), StarterOptions(targets=("y",))
-    )
-    x, y = parse_schema(schema_text(look), "schema.pbtxt").feature
+def test_schema_has_types_domains_and_presence(tmp_path):
+    columns = {
+        "x": lambda i: i / 2,
+        "rare": lambda i: i if i == 3 else "",  # need not be in each split
+        "y": lambda i: f"{i % 2}.0",
+    }
+    look = look_at(table(tmp_path, **columns), StarterOptions(targets=("y",)))
+    x, rare, y = parse_schema(schema_text(look), "schema.pbtxt").feature
     assert (x.type, x.value_count.max, x.presence.min_fraction) == (schema_pb2.FLOAT, 1, 0)
     assert (y.type, y.value_count.max, y.presence.min_fraction) == (schema_pb2.INT, 1, 1)
     assert (y.int_domain.min, y.int_domain.max) == (0, 1)
-
-
-def test_column_of_a_few_values_need_not_be_in_each_split(tmp_path):
-    columns = {"x": lambda i: i / 2, "rare": lambda i: i if i == 3 else "", "y": lambda i: i % 2}
-    look = look_at(table(tmp_path, **columns), StarterOptions(targets=("y",)))
-    features = parse_schema(schema_text(look), "schema.pbtxt").feature
-    assert {f.name: f.presence.min_count for f in features} == {"x": 1, "rare": 0, "y": 1}
+    assert [one.presence.min_count for one in (x, rare, y)] == [1, 0, 1]
 
 
 def test_table_without_target_is_refused(tmp_path):
@@ -154,57 +146,34 @@ def test_rows_without_a_target_are_counted_and_left_to_the_ingest(tmp_path):
     assert look.gaps == {"y": 25}
 
 
-def test_ids_that_repeat_are_codes_or_left_out(tmp_path):
-    found = roles(
-        tmp_path, y=lambda i: i % 2, patient_id=lambda i: 7000 + i % 60, store_id=lambda i: i % 5
-    )
-    assert found.left_out == {"patient_id": "looks like an id: 60 different values in 100 rows"}
-    assert found.categories == {"store_id": 5}
-
-
 @pytest.mark.parametrize(
-    ("name", "of"),
+    ("name", "of", "role"),
     [
-        ("pidnum", lambda i: 10_000 + 9_973 * i),  # sparse, but a number that the name tells
-        ("x1", lambda i: 62_000 + 2 * i + (i * 7) % 2),  # dense: a quantity would repeat
-        ("seqn", lambda i: 62_000 + 7 * i),
-        ("x2", lambda i: (i * 37) % 101 + 5_000),
+        ("patient_id", lambda i: 7000 + i % 60, "looks like an id: 60 different values in 100"),
+        ("store_id", lambda i: i % 5, "category"),
+        ("pidnum", lambda i: 10_000 + 9_973 * i, "looks like an id"),  # sparse, but so called
+        ("x1", lambda i: 62_000 + 2 * i + (i * 7) % 2, "looks like an id"),  # dense
+        ("seqn", lambda i: 62_000 + 7 * i, "looks like an id"),
+        ("people", lambda i: 900 * i + i * i * 7, "number"),  # spread
+        ("age", lambda i: i * 7 % 40, "number"),
+        ("patients", lambda i: i * 7 % 40, "number"),  # counts them
     ],
 )
-def test_whole_numbers_that_number_the_rows_are_no_features(tmp_path, name, of):
+def test_whole_numbers_are_ids_codes_or_quantities(tmp_path, name, of, role):
     found = roles(tmp_path, y=lambda i: i % 2, **{name: of})
-    assert found.left_out == {name: "looks like an id: 100 different values in 100 rows"}
-
-
-def test_spread_whole_numbers_without_equal_ones_are_a_quantity(tmp_path):
-    found = roles(tmp_path, y=lambda i: i % 2, people=lambda i: 900 * i + i * i * 7)
-    assert found.numbers == ["x", "people"]
-
-
-def look_at_rows_of_things(tmp_path, options=None, **columns):
-    """The look at a hundred rows of 40 things, most with two or three rows."""
-    data = table(tmp_path, **{"x": lambda i: i / 3, "y": lambda i: i * 7 % 11 % 2, **columns})
-    return look_at(data, options or StarterOptions(targets=("y",)))
+    assert (name in found.numbers, name in found.categories) == (
+        role == "number",
+        role == "category",
+    )
+    assert found.left_out.get(name, role).startswith(role)
 
 
 def test_rows_that_belong_together_are_told(tmp_path):
-    look = look_at_rows_of_things(tmp_path, patient=lambda i: i * 7 % 40)
+    columns = {"x": lambda i: i / 3, "y": lambda i: i * 7 % 11 % 2, "patient": lambda i: i * 7 % 40}
+    look = look_at(table(tmp_path, **columns), StarterOptions(targets=("y",)))
     assert look.roles.left_out == {"patient": "looks like an id: 40 different values in 100 rows"}
     [leak] = [leak for leak in look.leaks if leak.column == "patient"]
     assert (leak.remedy, "40 values in 100 rows" in leak.text) == ("group", True)
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"age": lambda i: i * 7 % 40},
-        {"patients": lambda i: i * 7 % 40},
-    ],
-)
-def test_quantities_that_repeat_are_no_things(tmp_path, columns):
-    look = look_at_rows_of_things(tmp_path, **columns)
-    assert next(iter(columns)) in look.roles.numbers
-    assert [leak for leak in look.leaks if leak.remedy == "group"] == []
 
 
 def test_mostly_missing_numbers_are_told_with_the_option(tmp_path):
@@ -213,20 +182,15 @@ def test_mostly_missing_numbers_are_told_with_the_option(tmp_path):
 
 
 def test_time_divides_the_rows_where_a_third_is_left(tmp_path):
-    data = table(
-        tmp_path, day=lambda i: f"2024-{1 + i % 9:02d}-01", x=lambda i: i / 3, y=lambda i: i % 2
-    )
-    look = look_at(data, StarterOptions(targets=("y",), time="day"))
+    def divided(day):
+        data = table(tmp_path, day=day, x=lambda i: i / 3, y=lambda i: i % 2)
+        return look_at(data, StarterOptions(targets=("y",), time="day"))
+
+    look = divided(lambda i: f"2024-{1 + i % 9:02d}-01")
     assert look.split_at == "2024-07-01"
     assert "day" in look.roles.left_out
-
-
-def test_time_that_does_not_sort_as_text_is_refused(tmp_path):
-    data = table(
-        tmp_path, day=lambda i: f"{1 + i % 9}.1.2024", x=lambda i: i / 3, y=lambda i: i % 2
-    )
     with pytest.raises(UsageError, match=r"time 'day': .*2024-12-31"):
-        look_at(data, StarterOptions(targets=("y",), time="day"))
+        divided(lambda i: f"{1 + i % 9}.1.2024")  # does not sort as text
 
 
 def test_free_texts_are_features(tmp_path):

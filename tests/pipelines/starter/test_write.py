@@ -66,18 +66,13 @@ print(json.dumps([c.data, c.root, c.evaluation.thresholds, c.train.steps_per_epo
     ]
 
 
-def test_readme_request_is_valid_json(tmp_path, csv):
+def test_request_of_the_readme_and_address_in_the_ci_file(tmp_path, csv):
     run_init(tmp_path / "churn", str(csv), StarterOptions(targets=("left",)))
     readme = (tmp_path / "churn" / "README.md").read_text()
-    request = readme.partition("-d '")[2].partition("'\n")[0]
-    assert json.loads(request) == {
+    assert json.loads(readme.partition("-d '")[2].partition("'\n")[0]) == {
         "signature_name": "serve_columns",
         "inputs": {"x": [0], "monthly_fee": [0.5], "plan": ["a"]},
     }
-
-
-def test_ci_file_installs_penstock_from_an_address_only(tmp_path, csv):
-    run_init(tmp_path / "churn", str(csv), StarterOptions(targets=("left",)))
     ci = (tmp_path / "churn" / ".github" / "workflows" / "test.yml").read_text()
     assert 'pip install "penstock-tfx @ $PENSTOCK" pytest' in ci
     assert 'PENSTOCK: "${{ vars.PENSTOCK }}"' in ci

@@ -128,25 +128,16 @@ def test_changed_byte_with_same_size_and_date_is_ingested_again(taxi_run):
 
 @pytest.mark.slow
 def test_unfit_data_stops_the_run_at_the_gate(tmp_path, taxi_csv, penstock):
-    lines = taxi_csv.read_text().splitlines()[:2000]
-    columns = lines[0].split(",")
-    rows = [dict(zip(columns, line.split(","), strict=True)) for line in lines[1:]]
-    for row in rows:
-        row["fare"] = str(float(row["fare"]) * 1000)
-        row["tips"] = "0"
+    header, *lines = taxi_csv.read_text().splitlines()[:2000]
+    tips = header.split(",").index("tips")
+    rows = [line.split(",") for line in lines]
     (tmp_path / "data").mkdir()
-    with (tmp_path / "data/trips.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)
+    without = [",".join([*row[:tips], "0", *row[tips + 1 :]]) for row in rows]
+    (tmp_path / "data/trips.csv").write_text("\n".join([header, *without]) + "\n")
     root = tmp_path / "runs"
     done = penstock("run", "taxi", "--root", root, "--set", f"data={tmp_path / 'data'}")
     assert (done.returncode, done.stdout) == (1, "")
-    assert (
-        "penstock: node 'ValidationGate' failed: the data is unfit to train on, 4 problems:"
-        in done.stderr
-    )
-    assert "  - split 'train', feature 'fare': Unexpectedly high value: " in done.stderr
+    assert "penstock: node 'ValidationGate' failed: the data is unfit to train on" in done.stderr
     assert (
         "  - split 'eval', label 'tips': has one value in all rows; expected at least two classes"
     ) in done.stderr
