@@ -156,14 +156,13 @@ def row_examples(root: Path, columns: Sequence[str] = COLUMNS, **options: Any) -
     return Input.rows(row_files(root), specs(columns), options=how).train()
 
 
-def packed(root: Path, columns: Sequence[str] = COLUMNS, *, stacked: bool = False) -> Any:
+def packed(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
     """`Input.packed` as it comes."""
     from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
 
     how = InputOptions(batch_size=BATCH, shuffle_window_rows=SHUFFLED_ROWS)
-    folder = str(root / "packed")
-    return Input.packed(folder, options=how, columns=columns, stacked=stacked).train()
+    return Input.packed(str(root / "packed"), options=how, columns=columns).train()
 
 
 def check(batches: Iterator[Any], rows: int, root: Path) -> None:

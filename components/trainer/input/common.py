@@ -9,20 +9,24 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import psutil
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.tfrecord.checked import require_stamp, stamp_of
+from penstock.components.tfrecord.sharding import MIB
 from penstock.components.tfrecord.unlisted import require_example, require_examples
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.utilisation.limits import memory_limit_mib
 
 T = TypeVar("T")
 
 # One feature as the label, or several (the label is then a mapping by name), or None.
 Label: TypeAlias = str | Sequence[str] | None
 
-
+# Share of the free memory for a cache; the rest is left for the model and its batches.
+_MEMORY_SHARE = 0.7
 # At the end of the process: threads without a call for this long will make none.
 _QUIET_SECONDS = 0.25
 _PATIENCE_SECONDS = 10.0
@@ -89,6 +93,21 @@ def apart(features: dict[str, Any], label: Label) -> Any:
     if isinstance(label, str):
         return features, features.pop(label)
     return features, {name: features.pop(name) for name in label}
+
+
+def free_memory_bytes() -> int:
+    within_limit = memory_limit_mib() * MIB - psutil.Process().memory_info().rss
+    return max(0, int(min(psutil.virtual_memory().available, within_limit)))
+
+
+def check_memory(needed: int, what: str, advice: str) -> None:
+    """Raises UsageError if a cache does not fit into free memory."""
+    free = _MEMORY_SHARE * free_memory_bytes()
+    if needed > free:
+        raise UsageError(
+            f"cache 'memory': {what} take {needed / 2**30:.2f} GiB, and {free / 2**30:.2f} GiB may "
+            f"be taken of what is free; use cache 'none', or {advice}"
+        )
 
 
 def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext | None) -> int:
@@ -207,8 +226,8 @@ def tuned(
 
     With `has_texts`, stages run in a thread per core (16 at most) if memory has no limit: to tune
     their number, tf.data adds up the lengths of all texts at each stage, 15 ns of CPU per text.
-    If elements hold several batches, [together, rows, ...], the consumer cuts them: to hand one
-    element from thread to thread takes 30 us of CPU.
+    If elements hold several batches, `together`, the consumer cuts them: to hand one element from
+    thread to thread takes 30 us of CPU.
     """
     tuning = tf.data.Options()
     tuning.deterministic = True
@@ -221,5 +240,13 @@ def tuned(
     ready = batches.prefetch(-(-options.prefetch_batches // together))
     if together > 1:
         tuning.experimental_optimization.inject_prefetch = False  # would add another hand-over
-        ready = ready.unbatch()
+        ready = ready.flat_map(lambda *group: _cut(group, together))
     return ready.with_options(tuning)
+
+
+def _cut(group: tuple[Any, ...], together: int) -> tf.data.Dataset:
+    """Returns the batches of a group; aligned batches are cut without a copy."""
+    batches = tf.nest.map_structure(
+        lambda part: tf.reshape(part, [together, part.shape[0] // together, *part.shape[1:]]), group
+    )
+    return tf.data.Dataset.from_tensor_slices(batches if len(batches) > 1 else batches[0])

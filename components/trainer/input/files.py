@@ -3,11 +3,9 @@
 If there is a manifest, readers open the shards that it lists, and reject those that differ.
 """
 
-import hashlib
-import logging
 import os
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +14,10 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.files.address import scheme_of
+from penstock.components.files.content import hash_file
 from penstock.components.files.spool import local_folder
 from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import check_listed, checked_manifest, no_rows
-from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Manifest
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir, split_of
@@ -27,8 +25,6 @@ from penstock.components.tfrecord.unlisted import NO_SHARDS, check_unlisted
 
 # Schemes that are copied first; TensorFlow's own packages can read gs:// and hdfs:// directly.
 _COPIED = ("s3",)
-
-logger = logging.getLogger(__name__)
 
 # A folder with a manifest, or file paths and patterns.
 InputSource = str | os.PathLike[str] | Sequence[str]
@@ -95,18 +91,34 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
         parts = [_from_pattern(pattern) for pattern in source]
     if not parts:
         raise DataError("no files to read: the list of file patterns is empty")
-    rows = _by_file(parts, "shard_rows")
-    if not rows:
+    found: dict[str, tuple[Any, Any]] = {}
+    for part in parts:
+        unknown = [None] * len(part.files)
+        facts = zip(part.shard_rows or unknown, part.sha256 or unknown, strict=True)
+        found.update(zip(part.files, facts, strict=True))
+    if not found:
         raise DataError(no_rows(source, split))
-    files, digests = tuple(sorted(rows)), _by_file(parts, "sha256")
-    may_mix = any(part.may_mix for part in parts)
-    return InputFiles(files, _known(rows, files), _known(digests, files), may_mix)
+    files = tuple(sorted(found))
+    rows, digests = zip(*(found[file] for file in files), strict=True)
+    return InputFiles(
+        files,
+        None if None in rows else rows,
+        None if None in digests else digests,
+        any(part.may_mix for part in parts),
+    )
 
 
 def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
     """Finds packed shards of a split, from a folder with a manifest or `[FOLDER/Split-NAME/*]`."""
-    folder, split = _folder_and_split(source, split)
-    folder = _readable(folder)
+    if isinstance(source, list | tuple):
+        found = _folder_and_split(source[0]) if len(source) == 1 else None
+        if found is None:
+            raise UsageError(
+                f"packed records are read by their manifest: give their folder, or one pattern "
+                f"FOLDER/{split_dir('NAME')}/*, got {', '.join(source) or 'nothing'}"
+            )
+        source, split = found
+    folder = _readable(str(source))
     manifest = checked_manifest(folder)
     if manifest.packed is None:
         raise UsageError(f"{folder}: holds row Examples; read them with Input.rows, or pack them")
@@ -115,21 +127,6 @@ def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedL
         raise DataError(no_rows(folder, split, "pack"))
     layout = PackedLayout.from_dict(manifest.packed, posixpath.join(folder, MANIFEST_NAME))
     return files, layout
-
-
-def _by_file(parts: Sequence[InputFiles], name: str) -> dict[str, Any]:
-    return {
-        file: value
-        for part in parts
-        for file, value in zip(
-            part.files, getattr(part, name) or [None] * len(part.files), strict=True
-        )
-    }
-
-
-def _known(values: Mapping[str, Any], files: Sequence[str]) -> tuple[Any, ...] | None:
-    known = tuple(values[file] for file in files)
-    return None if None in known else known
 
 
 def _readable(folder: str) -> str:
@@ -154,60 +151,37 @@ def _listed(folder: str, manifest: Manifest, split: str) -> InputFiles:
 
 
 def _from_pattern(pattern: str) -> InputFiles:
-    examples_dir, split = _split_of_pattern(pattern)
-    if examples_dir is not None:
-        return _from_manifest(examples_dir, split)
+    if place := _folder_and_split(pattern):
+        recover(place[0])
+        is_copied = scheme_of(place[0]) in _COPIED  # only ingest writes there
+        if is_copied or tf.io.gfile.exists(posixpath.join(place[0], MANIFEST_NAME)):
+            return _from_manifest(*place)
     found = tf.io.gfile.glob(pattern)
     shards = [file for file in found if not posixpath.basename(file).startswith(NO_SHARDS)]
     if not shards:
         raise DataError(f"{pattern}: no such file, or nothing matches the pattern")
-    if len(shards) < len(found):
-        logger.info("%s: passed over %d hidden files", pattern, len(found) - len(shards))
     is_listed = "://" in pattern or check_listed(pattern)
     return InputFiles(tuple(shards), None if is_listed else check_unlisted(shards))
 
 
-def _folder_and_split(source: InputSource, split: str) -> tuple[str, str]:
-    if not isinstance(source, list | tuple):
-        return str(source), split
-    if len(source) != 1 or posixpath.basename(source[0]) != "*":
-        raise UsageError(
-            f"packed records are read by their manifest: give their folder, or one pattern "
-            f"FOLDER/{split_dir('NAME')}/*, got {', '.join(source) or 'nothing'}"
-        )
-    folder, name = posixpath.split(posixpath.dirname(source[0]))
-    return folder, name.removeprefix(split_dir(""))
-
-
-def _split_of_pattern(pattern: str) -> tuple[str | None, str]:
-    """Returns (DIR, NAME) for the pattern `DIR/Split-NAME/*` if DIR has a manifest."""
+def _folder_and_split(pattern: str) -> tuple[str, str] | None:
+    """Returns (FOLDER, NAME) for the pattern `FOLDER/Split-NAME/*`."""
     directory, last = posixpath.split(pattern)
-    examples_dir, split = posixpath.split(directory)
-    name = split_of(split)
-    if last != "*" or name is None:
-        return None, ""
-    recover(examples_dir)
-    is_copied = scheme_of(examples_dir) in _COPIED  # only ingest writes there
-    if is_copied or tf.io.gfile.exists(posixpath.join(examples_dir, MANIFEST_NAME)):
-        return examples_dir, name
-    return None, ""
+    folder, name = posixpath.split(directory)
+    split = split_of(name)
+    return None if last != "*" or split is None else (folder, split)
 
 
 def _digest(file: str) -> str:
     if "://" in file:
         found = tf.io.gfile.stat(file)
         return f"{found.length}-{found.mtime_nsec}"
-    with open(file, "rb") as content:
-        digest = hashlib.sha256()
-        while block := content.read(CHUNK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+    return hash_file(file).digest.hex()
 
 
 def _count_file(file: str, compression: str) -> int:
     blocks = tf.data.TFRecordDataset(file, compression_type=compression).batch(1024)
-    zero = tf.constant(0, tf.int64)
     try:
-        return int(blocks.reduce(zero, lambda n, block: n + tf.size(block, out_type=tf.int64)))
+        return sum(map(len, blocks.as_numpy_iterator()))
     except tf.errors.DataLossError as error:
         raise DataError(f"{file}: {error.message}; `penstock verify` says where") from error

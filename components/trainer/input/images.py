@@ -22,8 +22,8 @@ from typing import Any
 import tensorflow as tf
 
 from penstock.components.tfrecord.example_proto import parse_example
-from penstock.components.trainer.input.cache import cached
 from penstock.components.trainer.input.common import (
+    check_memory,
     first_record,
     interleaved,
     parallel_map,
@@ -57,6 +57,9 @@ IMAGE = "image"
 
 LabelFn = Callable[[Any], Any]
 
+# Bytes of a cached image for the label and the overhead of a tf.data element.
+_OVERHEAD_BYTES = 512
+
 
 class ImageInput(Input):
     kind = "images"
@@ -87,18 +90,18 @@ class ImageInput(Input):
         whole = self._parser(stored, partial(decode_whole, options=options))
         part = self._parser(stored, partial(decode_random_part, options=options))
         if options.cache != "none":
-            decoded = parallel_map(_records(files, options), whole)
-            kept = cached(decoded, sum(files.counted()), options)
-            images = passes.numbers.flat_map(lambda n: _cached_pass(n, kept, passes))
-        elif options.crop == "random":
-            streams = [_stream(_numbered_pass, passes) for passes in shares]
-            records = taken_in_turn(streams, share_rows)
-            images = parallel_map(records, lambda record, n: part(record, passes.seed_of(n)))
+            rows = sum(files.counted())
+            _check_cache(rows, options)
+            kept = parallel_map(_records(files, options), whole).cache()
+            images = passes.numbers.flat_map(lambda n: _cached_pass(n, kept, rows, passes))
         else:
-            streams = [_stream(_pass, passes) for passes in shares]
-            images = parallel_map(taken_in_turn(streams, share_rows), whole)
-        batches = images.batch(batch_size, drop_remainder=True)
-        return self._labelled(batches)
+            streams = [_stream(passes) for passes in shares]
+            records = taken_in_turn(streams, share_rows)
+            if options.crop == "random":
+                images = parallel_map(records, lambda record, n: part(record, passes.seed_of(n)))
+            else:
+                images = parallel_map(records, lambda record, n: whole(record))
+        return self._labelled(images.batch(batch_size, drop_remainder=True))
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files = find_input(self.source, split=split)
@@ -147,10 +150,14 @@ def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
     return interleaved(paths_of(files), tf.data.TFRecordDataset, options)
 
 
-def _stream(
-    read: Callable[[tf.Tensor, Passes], tf.data.Dataset], passes: Passes
-) -> tf.data.Dataset:
-    return passes.numbers.flat_map(lambda number: read(number, passes))
+def _stream(passes: Passes) -> tf.data.Dataset:
+    """Returns serialised Examples of all passes, each with a number that is the same in any run."""
+
+    def numbered_pass(number: tf.Tensor) -> tf.data.Dataset:
+        places = tf.data.Dataset.range(numbered(number, passes.begun(number)), ENDLESS)
+        return tf.data.Dataset.zip((_pass(number, passes), places))
+
+    return passes.numbers.flat_map(numbered_pass)
 
 
 def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
@@ -165,15 +172,16 @@ def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
     ).skip(read.drop)
 
 
-def _numbered_pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
-    """Returns serialised Examples of a pass, each with a number that is the same in every run."""
-    begun = passes.begun(number)
-    places = tf.data.Dataset.range(numbered(number, begun), ENDLESS)
-    return tf.data.Dataset.zip((_pass(number, passes), places))
+def _check_cache(rows: int, options: ImageInputOptions) -> None:
+    height, width, channels = options.height, options.width, options.channels
+    what = f"{rows:,} images of {height}x{width}x{channels}"
+    needed = rows * (height * width * channels + _OVERHEAD_BYTES)
+    check_memory(needed, what, "smaller images, or pack them as pixels")
 
 
-def _cached_pass(number: tf.Tensor, images: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:
+def _cached_pass(
+    number: tf.Tensor, images: tf.data.Dataset, rows: int, passes: Passes
+) -> tf.data.Dataset:
     """Returns decoded images of a pass, shuffled, since the cache's order is always the same."""
     # The shuffle buffer holds references to the cache's tensors, not copies.
-    count = sum(passes.files.counted())
-    return seeded_shuffle(images, count, passes.seed(number, 0)).skip(passes.begun(number))
+    return seeded_shuffle(images, rows, passes.seed(number, 0)).skip(passes.begun(number))

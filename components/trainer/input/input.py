@@ -81,26 +81,21 @@ class Input(ABC):
         options: InputOptions,
         label: Label = None,
         columns: Collection[str] | None = None,
-        stacked: bool = False,
     ) -> "Input":
         """Returns an input of records that `penstock pack` or the Pack node wrote, local or remote.
 
         Batches map features to tensors `[batch, *shape]`: int64, float32 and string; uint8 for
-        images, int32 for ids, and `tf.SparseTensor` for lists. With `stacked`, all plain columns of
-        a type are one tensor `[batch, width]` named `int64`, `float32`, `int32` or `string`, in the
-        manifest's order and without the label; images and lists keep their names.
+        images, int32 for ids, and `tf.SparseTensor` for lists.
 
         Args:
             source: The folder of all splits, or patterns such as `[FOLDER/Split-NAME/*]`.
             options: Batch size, shuffling and speed. The window is rounded up to whole blocks.
             label: See `rows`.
             columns: Features to read besides the label; None reads all. Others cost no time.
-            stacked: Whether to keep the columns of a type in one tensor, which is faster with many
-                columns.
         """
         from penstock.components.trainer.input.packed import PackedInput
 
-        return PackedInput(source, options, label, columns, stacked=stacked)
+        return PackedInput(source, options, label, columns)
 
     @staticmethod
     def images(
@@ -177,11 +172,6 @@ class Input(ABC):
     @abstractmethod
     def _files(self, split: str) -> InputFiles: ...
 
-    def misfit(self, split: str) -> str | None:
-        """Returns a message on the first record that cannot be parsed, if the kind can find it."""
-        del split
-        return None
-
     def _built(self, split: str, build: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
         """Calls `build`, without AutoGraph if possible, and attaches the origin for `damage_in`.
 
@@ -207,13 +197,13 @@ def damage_in(*datasets: tf.data.Dataset | None) -> str | None:
     Reads every byte. Call it after a failure, since tf.data's own errors name no file.
     """
     for dataset in datasets:
-        data, split = getattr(dataset, _ORIGIN, (None, ""))
+        data, _ = getattr(dataset, _ORIGIN, (None, ""))
         if data is None:
             continue
         is_list = isinstance(data.source, list | tuple)
         patterns = data.source if is_list else [f"{data.source}/{split_dir('*')}/*"]
         files = sorted({file for pattern in patterns for file in tf.io.gfile.glob(str(pattern))})
         local = (file for file in files if "://" not in file)
-        if damage := find_damage(local) or data.misfit(split):
+        if damage := find_damage(local):
             return damage
     return None

@@ -5,8 +5,8 @@ The stages, with the purpose of each:
     order      row numbers: blocks of several files, permuted in windows
     groups     the rows of several batches, copied from their blocks into one array a type
     features   columns cut from these arrays, texts looked up in the dictionaries
-    batches    cut from groups without a copy
     prefetch
+    batches    cut from groups without a copy
 
 A pass yields every row exactly once, and every training batch is full.
 """
@@ -27,10 +27,10 @@ from penstock.components.readers.order import RowOrder, numpy_permutation
 from penstock.components.readers.packed_shards import PackedShards
 from penstock.components.tfrecord.checked import altered
 from penstock.components.tfrecord.manifest import Shard
-from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
     Label,
     apart,
+    check_memory,
     names_of,
     parallel_map,
     python_op,
@@ -58,11 +58,9 @@ class PackedInput(Input):
         options: InputOptions,
         label: Label,
         columns: Collection[str] | None,
-        *,
-        stacked: bool,
     ) -> None:
         super().__init__(source, options)
-        self._label, self._wanted_columns, self._stacked = label, columns, stacked
+        self._label, self._wanted_columns = label, columns
 
     def _train(
         self, split: str, start: InputStart | None, context: tf.distribute.InputContext | None
@@ -74,37 +72,24 @@ class PackedInput(Input):
             files, options, block_rows=layout.block_rows, context=context, start=start
         )
         opened = _open(files, layout, wanted, options)
-        rows = PackedRows(opened, self._stacked_columns(opened))
-        numbers = _Numbers(shares, opened.first_numbers)
-        step_rows = batch_size if len(shares) == 1 else numbers.step_rows
-        group = step_rows
+        rows, numbers = PackedRows(opened), _Numbers(shares, opened.first_numbers)
+        group = step_rows = batch_size if len(shares) == 1 else numbers.step_rows
         if rows.can_be_cut:
             group *= _group_batches(opened, options, step_rows)
-
-        def pick(begin: np.int64) -> list[npt.NDArray[Any]]:
-            return rows.pick(numbers.of(int(begin), group))
-
         begin = shares[0].step * numbers.step_rows
         begins = tf.data.Dataset.range(begin, ENDLESS - group, group)
-        features = self._features(rows, opened)
-        groups = parallel_map(begins, lambda begin: features(pick, begin, group))
-        if group > batch_size:
-            groups = groups.flat_map(lambda *found: _cut(found, batch_size))
-        return tuned(groups, options, has_texts=rows.has_texts)
+        groups = self._features(begins, rows, lambda at: numbers.of(at, group), group)
+        together = group // batch_size
+        return tuned(groups, options, together=together, has_texts=rows.has_texts)
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files, layout = find_packed(self.source, split=split)
         wanted = self._wanted(layout)
         files, batch_size = share_of_worker(files, self.options, context)
         opened = _open(files, layout, wanted, self.options)
-        rows, numbers = PackedRows(opened, self._stacked_columns(opened)), opened.all_numbers()
-
-        def pick(begin: np.int64) -> list[npt.NDArray[Any]]:
-            return rows.pick(numbers[begin : begin + batch_size])
-
+        rows, numbers = PackedRows(opened), opened.all_numbers()
         begins = tf.data.Dataset.range(0, len(numbers), batch_size)
-        features = self._features(rows, opened)
-        batches = parallel_map(begins, lambda begin: features(pick, begin, None))
+        batches = self._features(begins, rows, lambda at: numbers[at : at + batch_size], None)
         return tuned(batches, self.options, has_texts=rows.has_texts)
 
     def _files(self, split: str) -> InputFiles:
@@ -118,22 +103,23 @@ class PackedInput(Input):
         wanted = names if self._wanted_columns is None else self._wanted_columns
         return frozenset([*wanted, *labels])
 
-    def _stacked_columns(self, opened: PackedShards) -> list[str]:
-        columns = [column.name for column in opened.columns]
-        labels = names_of(self._label, columns)
-        return [name for name in columns if self._stacked and name not in labels]
-
     def _features(
-        self, rows: PackedRows, opened: PackedShards
-    ) -> Callable[[Callable[[np.int64], list[Any]], tf.Tensor, int | None], Any]:
-        """Returns a graph function that calls `pick` for rows and makes features of these."""
+        self,
+        begins: tf.data.Dataset,
+        rows: PackedRows,
+        numbers: Callable[[int], npt.NDArray[np.int64]],
+        count: int | None,
+    ) -> tf.data.Dataset:
+        """Returns the features of the rows whose numbers are those from each of `begins` on."""
 
-        def features(
-            pick: Callable[[np.int64], list[Any]], begin: tf.Tensor, count: int | None
-        ) -> Any:
-            return apart(rows.tensors(python_op(pick, [begin], rows.kinds), count), self._label)
+        def pick(begin: np.int64) -> list[npt.NDArray[Any]]:
+            return rows.pick(numbers(int(begin)))
 
-        return features
+        def features(begin: tf.Tensor) -> Any:
+            picked = python_op(pick, [begin], rows.kinds)
+            return apart(rows.tensors(picked, count), self._label)
+
+        return parallel_map(begins, features)
 
 
 class _Numbers:
@@ -165,8 +151,7 @@ def _open(
 ) -> PackedShards:
     if options.cache == "memory":
         stored = sum(files.sizes)
-        what = f"packed shards of {stored:,} bytes"
-        check_memory(stored, what, "use cache 'none': local shards are in the page cache anyway")
+        check_memory(stored, f"packed shards of {stored:,} bytes", "read fewer columns")
     local = files.files
     folder = tempfile.TemporaryDirectory(prefix="penstock-packed-") if "://" in local[0] else None
     if folder:
@@ -198,11 +183,3 @@ def _group_batches(opened: PackedShards, options: InputOptions, batch_size: int)
     """Returns how many batches to copy together: a window of them, unless rows are large."""
     most = int(min(options.shuffle_window_rows, _MAX_GROUP_BYTES / max(1, opened.row_bytes())))
     return max(1, most // batch_size)
-
-
-def _cut(found: tuple[Any, ...], batch_size: int) -> tf.data.Dataset:
-    """Returns the batches of a group; aligned batches are cut without a copy."""
-    batches = tf.nest.map_structure(
-        lambda part: tf.reshape(part, [-1, batch_size, *part.shape[1:]]), found
-    )
-    return tf.data.Dataset.from_tensor_slices(batches if len(batches) > 1 else batches[0])

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError, counted
-from penstock.components.readers.order import ROW_BITS, TO_END, Order, PassPlan
+from penstock.components.readers.order import ROW_BITS, Order, PassPlan
 from penstock.components.trainer.input.common import path_op, python_op
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
@@ -42,25 +42,15 @@ class Passes:
 
     def read(self, number: tf.Tensor, *, batched: bool) -> "PassBlocks":
         """Returns the serialised records of a pass; if batched, vectors of up to `block_rows`."""
-        block_rows = self.order.block_rows if batched else 1
-        # With one share, pieces are whole blocks, and blocks are skipped faster than records.
-        is_whole = self.order.shares == 1
-        pieces, lanes, sizes, window, drop = python_op(
-            lambda number: self._plan(number, block_rows if is_whole else 1),
-            [number],
-            [tf.int64] * 5,
-        )
+        pieces, lanes, sizes, window, drop = python_op(self._plan, [number], [tf.int64] * 5)
         pieces = tf.ensure_shape(pieces, [None, 3])
         lanes = tf.ensure_shape(lanes, [self.order.lanes])
         path_of, compressions = path_op(self.files), tf.constant(self.files.compressions)
 
         def piece(row: tf.Tensor) -> tf.data.Dataset:
             path, compression = path_of(row[0]), tf.gather(compressions, row[0])
-            records = tf.data.TFRecordDataset(path, compression)
-            if batched and is_whole:
-                return records.batch(block_rows).skip(row[1]).take(row[2])
-            records = records.skip(row[1]).take(row[2])
-            return records.batch(block_rows) if batched else records
+            records = tf.data.TFRecordDataset(path, compression).skip(row[1]).take(row[2])
+            return records.batch(self.order.block_rows) if batched else records
 
         blocks = tf.data.Dataset.from_tensor_slices(
             tf.RaggedTensor.from_row_lengths(pieces, lanes)
@@ -93,18 +83,14 @@ class Passes:
         first, row = self.begin
         return tf.where(number == first, tf.constant(row, tf.int64), 0)
 
-    def _plan(self, number: np.int64, unit: int) -> list[np.ndarray]:
-        """Returns pieces (in `unit` rows), pieces per lane, window sizes, window and drop."""
+    def _plan(self, number: np.int64) -> list[np.ndarray]:
+        """Returns pieces, pieces per lane, window sizes, window and drop."""
         first, row = self.begin
         if number == first and row:
             plan = self.order.plan_from(first, row)
         else:
             plan = self.order.plan(int(number))
-        pieces = [
-            (file, begin // unit, rows if rows == TO_END else -(-rows // unit))
-            for lane in plan.lanes
-            for file, begin, rows in lane
-        ]
+        pieces = [piece for lane in plan.lanes for piece in lane]
         return [
             np.array(pieces, np.int64).reshape(-1, 3),
             np.array([len(lane) for lane in plan.lanes], np.int64),

@@ -15,7 +15,7 @@ training batch is full, so a step is traced and compiled only once. A seed decid
 training can resume at any step (see `order.py`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
@@ -24,13 +24,12 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.tfrecord.example_proto import has_sequences
-from penstock.components.trainer.input.cache import check_memory
 from penstock.components.trainer.input.common import (
     Label,
     apart,
+    check_memory,
     first_record,
     interleaved,
-    misfit,
     names_of,
     parallel_map,
     paths_of,
@@ -57,7 +56,7 @@ _CACHED_BLOCKS_MIXED = 64
 # columns, a seventh of the cost of 1,024 rows.
 _PARSED_ROWS = 4096
 _PARSED_BYTES = 4 * 2**20
-# Number of first records that are parsed at once to find a misfit; at least one must have steps.
+# Number of first records, of which at least one must have steps.
 _LOOKED_AT = 1024
 # Maximum overhead of a string in a tensor, beside its characters.
 _STRING_BYTES = 24
@@ -94,8 +93,8 @@ class RowInput(Input):
             batches = _permuted(passes.numbers.flat_map(lambda n: _cached_windows(n, rows, passes)))
             return tuned(batches.rebatch(batch_size, drop_remainder=True), options)
         together = max(1, _parsed_together(shares[0], self._features) // batch_size)
-        batches = _parsed(_serialised(shares), parse, batch_size, together)
-        return tuned(batches, options, together=together)
+        groups = _serialised(shares).rebatch(together * batch_size, drop_remainder=True)
+        return tuned(parallel_map(groups, parse), options, together=together)
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files, parse = self._open(split)
@@ -105,19 +104,6 @@ class RowInput(Input):
 
     def _files(self, split: str) -> InputFiles:
         return find_input(self.source, split=split)
-
-    def misfit(self, split: str) -> str | None:
-        """Returns a message on the first record that does not fit the spec, without a label say."""
-        parse, files = parser(self._spec, self._feature_lists), find_input(self.source, split=split)
-        for file, compression in zip(files.files, files.compressions, strict=True):
-            records = tf.data.TFRecordDataset(file, compression)
-            for begin, block in records.batch(_LOOKED_AT).enumerate().as_numpy_iterator():
-                try:
-                    parse(block)
-                except tf.errors.InvalidArgumentError:
-                    for number, reason in _misfits(block, parse):
-                        return f"{file}: record {begin * _LOOKED_AT + number} {reason}"
-        return None
 
     def _open(self, split: str) -> tuple[InputFiles, Parse]:
         """Returns the files and the parser of their records; parses the first record as a check."""
@@ -140,14 +126,6 @@ class RowInput(Input):
         if self._feature_lists is not None:
             _require_steps(files, self._feature_lists)
         return files, parse
-
-
-def _misfits(records: Sequence[bytes], parse: Parse) -> Iterator[tuple[int, str]]:
-    for number, record in enumerate(records):
-        try:
-            parse(tf.constant([record]))
-        except tf.errors.InvalidArgumentError as error:
-            yield number, misfit(error, _MISFIT)
 
 
 def _blocks(files: InputFiles, options: InputOptions) -> tf.data.Dataset:
@@ -204,20 +182,6 @@ def _parsed_together(passes: Passes, spec: Spec) -> int:
     return min(_PARSED_ROWS, rows, _PARSED_BYTES * rows // stored)
 
 
-def _parsed(
-    serialised: tf.data.Dataset, parse: Parse, batch_size: int, together: int
-) -> tf.data.Dataset:
-    """Returns full batches of parsed rows; several parsed together are [together, rows, ...]."""
-    groups = serialised.rebatch(together * batch_size, drop_remainder=True)
-    if together == 1:
-        return parallel_map(groups, parse)
-
-    def cut(tensor: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(tensor, [together, batch_size, *tensor.shape[1:]])
-
-    return parallel_map(groups, lambda group: tf.nest.map_structure(cut, parse(group)))
-
-
 def _require_steps(files: InputFiles, wanted: Spec) -> None:
     """Raises DataError for Examples, and for records that lack a wanted list but have others.
 
@@ -228,19 +192,16 @@ def _require_steps(files: InputFiles, wanted: Spec) -> None:
     found: set[str] = set()
     for record in islice(records, _LOOKED_AT):
         if has_sequences(record.numpy()):
-            lists = tf.train.SequenceExample.FromString(record.numpy()).feature_lists.feature_list
-            found |= {*lists}
+            found |= {
+                *tf.train.SequenceExample.FromString(record.numpy()).feature_lists.feature_list
+            }
         if found and found >= {*wanted}:
             return
-    if found and (others := found - {*wanted}):
+    if not found or found - {*wanted}:
+        lacking = ", ".join(sorted({*wanted} - found)) or "of a SequenceExample"
         raise DataError(
             f"{files.files[0]}: none of the first {_LOOKED_AT:,} records has the feature list "
-            f"{sorted({*wanted} - found)[0]!r}; they have {', '.join(sorted(others))} besides"
-        )
-    if not found:
-        raise DataError(
-            f"{files.files[0]}: none of the first {_LOOKED_AT:,} records is a SequenceExample with "
-            "steps; leave feature_lists out to read tf.train.Examples"
+            f"{lacking}; they have {', '.join(sorted(found)) or 'none'}"
         )
 
 
@@ -253,8 +214,7 @@ def _check_cache(files: InputFiles, spec: Spec, parse: Parse, options: InputOpti
     records = next(iter(_blocks(files, options)))
     each = sum(map(_tensor_bytes, tf.nest.flatten(parse(records)))) / len(records)
     rows = sum(files.counted())
-    what = f"{rows:,} rows of about {each:,.0f} bytes"
-    check_memory(int(rows * each), what, "use cache 'none', or pack the rows")
+    check_memory(int(rows * each), f"{rows:,} rows of about {each:,.0f} bytes", "pack the rows")
 
 
 def _varying(spec: Spec) -> list[str]:

@@ -44,15 +44,8 @@ class InputStart:
 
 def _change(name: str, before: Any, now: Any) -> str:
     if name != "shards":
-        return f"{name} was {_short(before)}, is {_short(now)}"
-    if not before or len(before) != len(now):
-        return f"there were {counted(len(before or ()), 'shard')}, there are {len(now)}"
-    changed = [new for old, (new, digest) in zip(before, now, strict=True) if old[1] != digest]
+        return f"{name} was {before}, is {now}"
+    changed = [shard for shard, digest in now if [shard, digest] not in (before or ())]
     if not changed:
-        return "shards have other names"
+        return f"there were {counted(len(before), 'shard')}, there are {len(now)}"
     return f"{changed[0]} has other content ({len(changed)} of {len(now)} shards)"
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -80,22 +80,6 @@ def test_another_input_than_at_the_start_is_refused(make_input, kind):
         make_input(kind, start=InputStart(4, 1, begun.order), shuffle_window_rows=64)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "change"),
-    [
-        ({"seed": 2}, "seed was 1, is 2"),
-        ({"interleave_files": 2}, "interleave was 3, is 2"),
-        ({"cache": "memory"}, "cache was none, is memory"),
-    ],
-)
-def test_resuming_with_another_plan_is_refused_by_name(make_input, options, change):
-    begun = InputStart(seed=1)
-    make_input("rows", start=begun)
-    with pytest.raises(UsageError, match=f"the input differs .* step 4: {change}; restore it"):
-        make_input("rows", start=InputStart(4, 1, begun.order), **options)
-
-
 @pytest.mark.parametrize("listed", [True, False])
 def test_shards_of_equal_size_with_other_labels_are_refused(tmp_path, data, monkeypatch, listed):
     options, begun = InputOptions(batch_size=10), InputStart(seed=1)

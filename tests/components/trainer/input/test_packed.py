@@ -78,13 +78,6 @@ def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(either)
     assert passes[0] != passes[1] != passes[2]
 
 
-def test_windows_mix_the_rows_of_blocks(packed):
-    options = InputOptions(batch_size=8, shuffle_window_rows=32, seed=3)
-    first = flat(rows_of(Input.packed(packed, options=options).eval(split="train"), 1))
-    for batch in rows_of(Input.packed(packed, options=options).train(), 12):
-        assert sorted(batch) != sorted(first)
-
-
 def test_a_window_has_as_many_rows_as_the_options_say(images):
     """Windows of 50 images hold what is read first of 3 files, a block of 8 rows in turn."""
 
@@ -120,28 +113,15 @@ def text_of(slot, row):
     return b"%d of %d " % (slot, row) * (row % 25) if slot < 3 else b"kind %d" % (row % 3)
 
 
-@pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize(("batch", "window"), [(8, 16_384), (8, 32), (5, 24), (96, 96)])
-def test_texts_are_those_of_their_rows_whether_plain_or_not(texts, stacked, batch, window):
+def test_texts_are_those_of_their_rows_whether_plain_or_not(texts, batch, window):
     options = InputOptions(batch_size=batch, shuffle_window_rows=window, seed=1)
-    data = Input.packed(texts, options=options, stacked=stacked)
+    data = Input.packed(texts, options=options)
     for found in [*data.train().take(192 // batch), *data.eval(split="train")]:
-        rows = found.pop("int64" if stacked else "row").numpy().ravel().tolist()
+        rows = found.pop("row").numpy().ravel().tolist()
         parts = [part.numpy().reshape(len(rows), -1) for part in found.values()]
         expected = [[text_of(slot, row) for slot in range(4)] for row in rows]
         assert np.concatenate(parts, axis=1).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("columns", "memory", "enabled"), [(None, None, False), (["row"], None, None), (None, 64, None)]
-)
-def test_texts_without_a_memory_limit_are_read_without_autotuning(packed, columns, memory, enabled):
-    options = InputOptions(batch_size=8, ram_budget_mib=memory)
-    for batches in (
-        Input.packed(packed, columns=columns, options=options).train(),
-        Input.packed(packed, columns=columns, options=options).eval(split="train"),
-    ):
-        assert batches.options().autotune.enabled is enabled
 
 
 def test_rows_have_the_texts_of_tensors(texts):
@@ -157,10 +137,9 @@ def test_rows_have_the_texts_of_tensors(texts):
     assert verify(texts).faults == ()
 
 
-@pytest.mark.parametrize("stacked", [True, False])
-def test_batches_that_are_kept_stay_as_they_were(either, stacked):
+def test_batches_that_are_kept_stay_as_they_were(either):
     """Their memory is used again once they are gone, not before."""
-    dataset = Input.packed(either, options=InputOptions(batch_size=10), stacked=stacked).train()
+    dataset = Input.packed(either, options=InputOptions(batch_size=10)).train()
     batches = iter(dataset)
     kept = list(itertools.islice(batches, 12))
     before = [tf.nest.map_structure(lambda part: part.numpy().tolist(), one) for one in kept]
@@ -177,14 +156,6 @@ def test_rows_that_are_cached_come_in_the_order_of_others(packed):
         for options in [InputOptions(batch_size=103, cache=cache, seed=1)]
     ]
     assert batches[0] == batches[1]
-
-
-def test_a_cache_that_does_not_fit_is_refused(packed, monkeypatch):
-    monkeypatch.setattr("penstock.components.trainer.input.cache.free_memory_bytes", lambda: 1)
-    with pytest.raises(
-        UsageError, match=r"cache 'memory': packed shards of [\d,]+ bytes take 0.00"
-    ):
-        Input.packed(packed, options=InputOptions(batch_size=1, cache="memory")).train()
 
 
 def test_remote_shards_are_read_from_copies_that_are_checked(packed):
@@ -254,21 +225,6 @@ def test_features_are_those_of_the_row_examples(rows, packed, data):
     assert y.numpy()[order].tolist() == plain_y.numpy()[plain_order].tolist()
 
 
-def test_stacked_columns_stay_together_without_the_label(packed):
-    options = InputOptions(batch_size=103)
-    features, y = next(
-        iter(Input.packed(packed, options=options, label="y", stacked=True).eval(split="train"))
-    )
-    assert {n: (t.dtype, t.shape.as_list()) for n, t in features.items()} == {
-        "int64": (tf.int64, [103, 1]),
-        "float32": (tf.float32, [103, 1]),
-        "string": (tf.string, [103, 1]),
-    }
-    rows = features["int64"].numpy().ravel()
-    assert features["float32"].numpy().ravel().tolist() == (rows / 2).tolist()
-    assert y.numpy().ravel().tolist() == (rows % 2).tolist()
-
-
 @pytest.mark.parametrize("read", ["eval", "train"])
 def test_images_come_with_their_rows(images, read):
     data = Input.packed(images, options=InputOptions(batch_size=103))
@@ -293,64 +249,6 @@ def test_lists_are_sparse_as_those_of_row_examples_are(tmp_path):
     assert sorted(numbers) == [[], [0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
     words = tf.RaggedTensor.from_sparse(batch["s"]).to_list()
     assert words == [[b"w"] * len(n) for n in numbers]
-
-
-@pytest.mark.parametrize("workers", [2, 3])
-def test_workers_share_the_rows(either, workers):
-    found = []
-    for worker in range(workers):
-        context = tf.distribute.InputContext(workers, worker, 1)
-        options = InputOptions(batch_size=7)
-        dataset = Input.packed(either, options=options).eval(split="train", input_context=context)
-        found += flat(rows_of(dataset))
-    assert sorted(found) == list(range(103))
-
-
-def test_some_columns_of_a_type_are_read_without_the_others(images):
-    options = InputOptions(batch_size=103)
-    for read in ("eval", "train"):
-        found = {}
-        for stacked in (False, True):
-            data = Input.packed(
-                images, options=options, columns=["filename"], label="row", stacked=stacked
-            )
-            found[stacked], rows = next(iter(getattr(data, read)(split="train")))
-            words = found[stacked]["string" if stacked else "filename"].numpy().ravel().tolist()
-            assert words == [b"%d.png" % row for row in rows.numpy().ravel()]
-        assert {name: list(features) for name, features in found.items()} == {
-            False: ["filename"], True: ["string"],
-        }  # fmt: skip
-
-
-@pytest.mark.parametrize("stacked", [False, True])
-def test_several_labels_are_a_mapping_by_name(packed, stacked):
-    dataset = Input.packed(
-        packed,
-        options=InputOptions(batch_size=103),
-        label=["row", "y"],
-        columns=["x"],
-        stacked=stacked,
-    ).eval(split="train")
-    features, labels = next(iter(dataset))
-    assert list(features) == (["float32"] if stacked else ["x"])
-    rows = labels["row"].numpy().ravel()
-    assert labels["y"].numpy().ravel().tolist() == [row % 2 for row in rows]
-
-
-def test_workers_train_on_rows_of_their_own(either):
-    batches = []
-    for worker in range(2):
-        context = tf.distribute.InputContext(2, worker, 2)
-        dataset = Input.packed(either, options=InputOptions(batch_size=20, seed=1)).train(
-            input_context=context
-        )
-        batches.append(rows_of(dataset, 16))
-    assert {len(batch) for batch in batches[0] + batches[1]} == {10}
-    # Half of the first pass, but for what a block of 8 rows may be more or less.
-    assert not set(flat(batches[0])[:43]) & set(flat(batches[1])[:43])
-    counts = np.bincount(flat(batches[0] + batches[1]), minlength=ROWS)
-    assert counts.sum() == 320
-    assert {2, 3, 4} >= set(counts)
 
 
 def test_the_pattern_that_tfx_hands_over_is_read_by_the_manifest(packed):
@@ -386,36 +284,6 @@ def test_shards_of_another_layout_are_to_be_packed_again(copy):
 @pytest.fixture
 def copy(packed, tmp_path):
     return shutil.copytree(packed, tmp_path / "copy")
-
-
-def test_missing_and_cut_shards_are_named(copy):
-    options = InputOptions(batch_size=1)
-    data = (copy / FIRST).read_bytes()
-    (copy / FIRST).write_bytes(data[:-1])
-    with pytest.raises(DataError) as error:
-        Input.packed(str(copy), options=options).train()
-    assert str(error.value) == (
-        f"{copy}/{FIRST}: shard has {len(data) - 1} bytes, the manifest says {len(data)}; "
-        "it was cut or altered, write it again"
-    )
-    (copy / FIRST).unlink()
-    with pytest.raises(DataError, match=f"{copy}/{FIRST}: shard is missing; the manifest lists it"):
-        Input.packed(str(copy), options=options).train()
-    (copy / "manifest.json").unlink()
-    with pytest.raises(DataError, match=r"no manifest.json; the shards were never finished"):
-        Input.packed(str(copy), options=options).train()
-
-
-def test_labels_and_splits_that_do_not_exist_are_named(packed):
-    options = InputOptions(batch_size=1)
-    with pytest.raises(UsageError) as error:
-        Input.packed(packed, options=options, label="z").train()
-    assert str(error.value) == "label 'z' is not a feature; there are name, row, x, y"
-    with pytest.raises(UsageError) as error:
-        Input.packed(packed, options=options).eval()
-    assert str(error.value) == f"{packed}: no split 'eval'; it has train"
-    with pytest.raises(UsageError, match="packed records are read by their manifest: give their"):
-        Input.packed(["a", "b"], options=options).train()
 
 
 def test_columns_that_are_not_wanted_are_not_read(either):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.trainer.input import cache
+from penstock.components.trainer.input import common
 from penstock.components.trainer.input import rows as rows_module
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
@@ -124,20 +124,6 @@ def test_gzip_and_plain_files_are_read_together(tmp_path, data):
     assert batches == [[0, 1, 2, 3, 4, 0, 1, 2, 3]]
 
 
-def test_workers_share_the_files(tmp_path, data):
-    data.write_shards(tmp_path, (6, 7, 8, 9))
-    source = [str(tmp_path / "Split-train" / "*")]
-    options = InputOptions(batch_size=4)
-    parts = [
-        flat(
-            rows_of(Input.rows(source, data.spec, options=options).eval(input_context=worker(2, i)))
-        )
-        for i in (0, 1)
-    ]
-    assert sorted(parts[0]) == [*range(6), *range(13, 21)]
-    assert sorted(parts[0] + parts[1]) == list(range(30))
-
-
 @pytest.mark.parametrize("shards", [(6, 7, 8, 9), (30,)])
 def test_workers_share_each_pass_whatever_the_number_of_files(tmp_path, data, shards):
     data.write_shards(tmp_path, shards)
@@ -153,16 +139,8 @@ def test_workers_share_each_pass_whatever_the_number_of_files(tmp_path, data, sh
         assert sorted(flat(rows[begin : begin + 10] for rows in given)) == list(range(30))
 
 
-def test_too_few_files_for_the_workers_of_an_evaluation_are_refused(tmp_path, data):
-    data.write_shards(tmp_path, (6, 7))
-    with pytest.raises(DataError, match="2 files for 4 workers: write at least 4 shards"):
-        Input.rows(
-            [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
-        ).eval(input_context=worker(4, 0))
-
-
 def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(shards, data, monkeypatch):
-    monkeypatch.setattr(cache, "free_memory_bytes", lambda: 3000)
+    monkeypatch.setattr(common, "free_memory_bytes", lambda: 3000)
     with pytest.raises(UsageError) as error:
         Input.rows(shards, data.spec, options=InputOptions(batch_size=4, cache="memory")).train()
     assert str(error.value) == (
@@ -175,12 +153,6 @@ def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(shards, data, mon
     ("options", "arguments", "error", "message"),
     [
         ({}, {"label": "z"}, UsageError, "label 'z' is not a feature; there are row, x, name, y"),
-        (
-            {"batch_size": 5, "seed": 1},
-            {"input_context": worker(2, 0)},
-            UsageError,
-            "batch_size must be a multiple of the 2 replicas in sync, got 5",
-        ),
         (
             {"cache": "memory"},
             {"spec": {"row": tf.io.VarLenFeature(tf.int64)}},
@@ -205,9 +177,8 @@ def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(shards, data, mon
 def test_what_does_not_fit_is_said_at_once(shards, data, options, arguments, error, message):
     options = InputOptions(**{"batch_size": 4, **options})
     arguments = {"spec": data.spec, "options": options, **arguments}
-    context = arguments.pop("input_context", None)
     with pytest.raises(error, match=re.escape(message)):
-        Input.rows(shards, **arguments).train(input_context=context)
+        Input.rows(shards, **arguments).train()
 
 
 @pytest.mark.parametrize("method", ["train", "eval"])
