@@ -9,14 +9,14 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-# Each round interrupts each of these once, at a random instant of its work: 55 runs in all. After
+# Each round interrupts each of these once, at a random instant of its work: 33 runs in all. After
 # its epochs the Trainer has what is before and behind them left to do.
 PLACES = (
     *("ShardedExampleGen", "StatisticsGen", "Transform", "Pack"),
     *("epoch 1", "epoch 2", "epoch 3", "epoch 4"),
     *("Trainer", "Evaluator", "Pusher"),
 )
-ROUNDS = 5
+ROUNDS = 3
 OPTIONS = (
     "--set", "pack=true", "--set", "train.max_steps=200", "--set", "train.steps_per_epoch=50",
     "--set", "evaluation.thresholds.BinaryAccuracy=0.8", "--set", "evaluation.thresholds.AUC=0.8",
