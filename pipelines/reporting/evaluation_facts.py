@@ -1,14 +1,86 @@
-"""Facts of a ModelEvaluation artifact for the report: `evaluation.json`, with names of classes."""
+"""Facts of a ModelEvaluation artifact for the report: `evaluation.json`, with names of classes.
 
+Beside it, of each target: the most wrong rows, residuals and the importance of features.
+"""
+
+import base64
+import json
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from penstock.components.evaluator import ERROR_ANALYSIS_NAME
 from penstock.components.evaluator.evaluation import Curves, Evaluation
 from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
 from penstock.components.files.spool import local_folder
-from penstock.pipelines.reporting.closer_facts import CloserFacts, class_name, gather_closer
+from penstock.components.image_features import ENCODED
+from penstock.components.tfrecord.example_proto import parse_example
+from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes, values_of
+from penstock.pipelines.reporting.histograms import Bar
+from penstock.pipelines.reporting.image_facts import image_label, image_source
+from penstock.pipelines.reporting.numbers import compact, percent, signed
 
 DECIDES_AT = 0.5
+_MOST_SHOWN = 8  # features shown of a row, the most important first
+
+
+@dataclass(frozen=True)
+class WrongRow:
+    """A row with a wrong prediction."""
+
+    label: str
+    prediction: str
+    features: Mapping[str, str]
+    image: str
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Increase of the mean error when a feature is shuffled, with its 95 % half-width."""
+
+    feature: str
+    mean: float
+    half: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows with like values of a feature: their mean label and mean prediction."""
+
+    name: str
+    is_text: bool
+    rows: int
+    label: float
+    prediction: float
+
+
+@dataclass(frozen=True)
+class CloserFacts:
+    """Error analysis of one target.
+
+    Attributes:
+        balance: Number of rows by label; empty for a regression.
+        importance: Importance of the features with an effect, the most important first.
+        against: Groups of sampled rows by the values of each of the most important features.
+        correlations: Pearson's, of the target and these features with each other.
+    """
+
+    target: str
+    task: str
+    sampled: int
+    balance: Sequence[Bar]
+    wrong: Sequence[WrongRow]
+    importance: Sequence[Importance]
+    unused: Sequence[str]
+    actual: Sequence[float]
+    predicted: Sequence[float]
+    against: Mapping[str, Sequence[Group]]
+    correlations: Mapping[str, Mapping[str, float]]
+
+    @property
+    def residuals(self) -> list[float]:
+        return [said - label for said, label in zip(self.predicted, self.actual, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -74,3 +146,79 @@ def _confusion(result: Evaluation, words: Sequence[str]) -> ConfusionFacts | Non
             origin = f"at threshold {found.threshold:.2g}, {origin}"
         return ConfusionFacts([class_name(one, names) for one in numbers], found.counts, origin)
     return None
+
+
+def gather_closer(uri: str, classes: Mapping[str, Sequence[str]]) -> list[CloserFacts]:
+    """Returns the error analysis of each target; empty if TFMA's own Evaluator ran.
+
+    `classes` maps a target to the names of its classes, by class number, if they are known.
+    """
+    if ERROR_ANALYSIS_NAME not in names_in(uri):
+        return []
+    look = json.loads(read_bytes(posixpath.join(uri, ERROR_ANALYSIS_NAME)))
+    return [
+        _facts(target, raw, look["sampled"], classes.get(target, ()))
+        for target, raw in look["targets"].items()
+    ]
+
+
+def _facts(target: str, raw: Mapping[str, Any], sampled: int, words: Sequence[str]) -> CloserFacts:
+    found = [Importance(name, mean, 1.96 * se) for name, (mean, se) in raw["importance"].items()]
+    found.sort(key=lambda one: -one.mean)
+    important = [one for one in found if one.mean or one.half]
+    names = [one.feature for one in important]
+    actual, predicted = raw["sample"] or ((), ())
+    return CloserFacts(
+        target,
+        raw["task"],
+        sampled,
+        [Bar(class_name(int(float(v)), words), n) for v, n in (raw["labels"] or {}).items()],
+        [_wrong(row, raw["task"], words, names) for row in raw["most_wrong"]],
+        important,
+        [one.feature for one in found if one not in important],
+        actual,
+        predicted,
+        {name: [_group(one) for one in found] for name, found in raw.get("against", {}).items()},
+        raw.get("correlations", {}),
+    )
+
+
+def _group(raw: Mapping[str, Any]) -> Group:
+    name = raw["name"]
+    ends = name if isinstance(name, list) else [name]
+    shown = " to ".join(one if isinstance(one, str) else compact(one) for one in ends)
+    return Group(shown, isinstance(name, str), raw["rows"], raw["label"], raw["prediction"])
+
+
+def _wrong(
+    row: Mapping[str, Any], task: str, words: Sequence[str], important: Sequence[str]
+) -> WrongRow:
+    message: Any = parse_example(base64.b64decode(row["record"]))
+    features = message.context.feature if message is not None else {}
+    label, prediction = _said(row["label"], row["prediction"], task, words)
+    images = values_of(features, ENCODED)
+    order = dict.fromkeys((*important, *sorted(features)))
+    shown = [name for name in order if name in features and name != ENCODED][:_MOST_SHOWN]
+    return WrongRow(
+        image_label(features) if images and not words else label,
+        prediction,
+        {name: as_text(values_of(features, name), 60) for name in shown},
+        image_source(images[0]) if images else "",
+    )
+
+
+def _said(
+    label: float, prediction: Sequence[float], task: str, words: Sequence[str]
+) -> tuple[str, str]:
+    if task == "regression":
+        return compact(label), f"{compact(prediction[0])} ({signed(prediction[0] - label)})"
+    shares = prediction if task == "classes" else (1 - prediction[0], prediction[0])
+    best = max(range(len(shares)), key=shares.__getitem__)
+    return class_name(int(label), words), f"{class_name(best, words)}, {percent(shares[best])}"
+
+
+def class_name(number: int, words: Sequence[str]) -> str:
+    """Returns the name of a class, or its number if it has none; TFMA's -1 means no class."""
+    if number == -1:
+        return "none"
+    return words[number] if 0 <= number < len(words) else str(number)

@@ -15,8 +15,7 @@ from typing import Any
 from markupsafe import Markup
 
 from penstock.components.evaluator.evaluation import CalibrationPoint
-from penstock.pipelines.reporting.closer_facts import Group
-from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT
+from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, Group
 from penstock.pipelines.reporting.numbers import compact
 
 # Placeholder colours and their CSS variables.

@@ -124,9 +124,9 @@ class _Gpus:
             nvml.nvmlInit()
             every = ",".join(map(str, range(nvml.nvmlDeviceGetCount())))
             names = os.environ.get("CUDA_VISIBLE_DEVICES", every).split(",")
-            self._handles = [self._handle(n) for n in names if n.strip() not in ("", "-1")]
+            self._handles = [nvml.nvmlDeviceGetHandleByIndex(int(name)) for name in names]
         except (nvml.NVMLError, ValueError):
-            pass  # no driver, or no GPU
+            pass  # no driver, no GPU, or one that is named otherwise
 
     def busy_share(self) -> float | None:
         """Returns the share of the last 1/6 to 1 s in which a kernel ran, as mean of the GPUs."""
@@ -135,8 +135,3 @@ class _Gpus:
         except self._nvml.NVMLError:  # such as a slice of a GPU (MIG), which has no such figure
             return None
         return sum(loads) / len(loads) / 100 if loads else None
-
-    def _handle(self, name: str) -> Any:
-        if name.strip().startswith("GPU-"):
-            return self._nvml.nvmlDeviceGetHandleByUUID(name.strip())
-        return self._nvml.nvmlDeviceGetHandleByIndex(int(name))

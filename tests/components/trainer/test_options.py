@@ -5,7 +5,6 @@ import re
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 
@@ -16,32 +15,23 @@ IMAGES = {"batch_size": 5, "height": 2, "width": 2}
     ("kind", "options", "message"),
     [
         (TrainOptions, {"max_steps": 0}, "`max_steps` must be at least 1, got 0"),
-        (TrainOptions, {"max_steps": 9, "eval_steps": 0}, "`eval_steps` must be at least 1, got 0"),
         (
             TrainOptions,
             {"max_steps": 9, "checkpoint_every_seconds": 0},
             "checkpoint_every_seconds must be greater than 0, got 0",
         ),
         (TrainOptions, {}, "give either max_steps or epochs, got max_steps=None and epochs=None"),
-        (TrainOptions, {"max_steps": 9, "epochs": 2}, "give either max_steps or epochs, got max_"),
         (TrainOptions, {"epochs": 2}, "epochs needs steps_per_epoch"),
         (EarlyStop, {"mode": "auto"}, "`mode` must be one of min, max, got 'auto'"),
-        (EarlyStop, {"min_delta": float("nan")}, "`min_delta` must be at least 0, got nan"),
         (InputOptions, {"batch_size": 1.5}, "`batch_size` must be a whole number, got 1.5"),
         (InputOptions, {"batch_size": 8, "cache": "disk"}, "`cache` must be one of none, memory,"),
         (InputOptions, {"batch_size": 8, "seed": 2**63}, "seed must be a 64-bit integer or None"),
-        (ImageInputOptions, {**IMAGES, "height": 0}, "`height` must be at least 1, got 0"),
         (ImageInputOptions, {**IMAGES, "channels": 4}, "`channels` must be one of 1, 3, got 4"),
         (ImageInputOptions, {**IMAGES, "min_crop_area": 0.0}, "min_crop_area must be within 0..1"),
         (
             ImageInputOptions,
             {**IMAGES, "cache": "memory", "crop": "random"},
             "crop 'random' cuts them differently each time",
-        ),
-        (
-            AugmentOptions,
-            {"rotate_degrees": 181},
-            "`rotate_degrees` must be within 0..180",
         ),
     ],
 )

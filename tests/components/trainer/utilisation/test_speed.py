@@ -62,15 +62,12 @@ class Nvml:
     def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
         return index
 
-    def nvmlDeviceGetHandleByUUID(self, name):  # noqa: N802
-        return {"GPU-b": 1}[name]
-
     def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
         return SimpleNamespace(gpu=(20, 60)[handle])
 
 
 @pytest.mark.parametrize(
-    ("visible", "busy"), [("0,1", 0.4), ("1", 0.6), ("GPU-b", 0.6), ("", None), ("-1", None)]
+    ("visible", "busy"), [("0,1", 0.4), ("1", 0.6), ("GPU-b", None), ("", None)]
 )
 def test_gpus_are_those_that_the_process_sees(visible, busy, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
