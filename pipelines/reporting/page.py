@@ -1,20 +1,17 @@
 """Renders facts as HTML from the templates; escapes all data; the page fetches nothing."""
 
 import functools
-import json
 import re
-import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
 from penstock.components.errors import counted
-from penstock.components.evaluator.evaluation import MIN_SLICE_EXAMPLES
+from penstock.components.evaluator.evaluation import MIN_SLICE_EXAMPLES, Curves, Evaluation
 from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
 from penstock.components.trainer.record import EpochRecord, TrainingRecord
 from penstock.pipelines.reporting import graph, numbers, plots
@@ -30,32 +27,17 @@ _MOST_POINTS = 400  # more points add bytes to the page but no detail to a curve
 
 
 def render_report(report: Report) -> str:
-    return _render(
-        "report.html",
-        r=report,
-        curves=_curves(report.training) if report.training else [],
-        **(_of_evaluation(report.evaluation) if report.evaluation else {}),
-    )
+    return _render("report.html", r=report)
 
 
 def render_evaluation(evaluation: EvaluationFacts, name: str) -> str:
     """Returns the report's section of an evaluation as a page of its own."""
-    facts = SimpleNamespace(
-        evaluation=evaluation, rivals=(), images=None, labels=frozenset(), name=name
-    )
-    return _render("evaluation_page.html", r=facts, **_of_evaluation(evaluation))
-
-
-def _of_evaluation(evaluation: EvaluationFacts) -> dict[str, Any]:
-    return {
-        "slices": _slices(evaluation),
-        "decisions": _decisions(evaluation),
-        "DECIDES_AT": DECIDES_AT,
-    }
+    others = {"rivals": (), "images": None, "labels": ()}
+    return render_section("evaluation_page.html", evaluation=evaluation, name=name, **others)
 
 
 def render_comparison(comparison: Comparison) -> str:
-    return _render("compare.html", c=comparison, drawn=_comparison_plots(comparison))
+    return _render("compare.html", c=comparison)
 
 
 def render_section(template: str, **facts: Any) -> str:
@@ -89,16 +71,19 @@ def _environment() -> jinja2.Environment:
         plain="{:g}".format,
         breaks=_breaks,
         bytes=human_bytes,
-        shell=shlex.quote,
         clock=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)),
-        pretty=lambda value: json.dumps(value, indent=1, ensure_ascii=False),
     )
     environment.globals.update(
         counted=counted,
         OVERALL=OVERALL,
         EXAMPLE_COUNT=EXAMPLE_COUNT,
         MIN_SLICE_EXAMPLES=MIN_SLICE_EXAMPLES,
+        DECIDES_AT=DECIDES_AT,
         plots=plots,
+        curves=_curves,
+        curves_of_two=_curves_of_two,
+        slice_plot=_slice_plot,
+        decision_plots=_decision_plots,
         draw=lambda nodes: graph.draw({node.node: node.upstream for node in nodes}),
         BOX_WIDTH=graph.BOX_WIDTH,
         BOX_HEIGHT=graph.BOX_HEIGHT,
@@ -112,8 +97,7 @@ def _breaks(name: str) -> Markup:
 
 
 def _curves(training: TrainingRecord) -> list[tuple[str, Markup]]:
-    epochs, resumed = training.epochs, training.resumed_from
-    marks = {float(resumed): "resumed"} if resumed is not None else {}
+    epochs = training.epochs
     names = dict.fromkeys(n for e in epochs for n in e.metrics if not n.startswith("val_"))
     curves = {
         name: [*_line("train", epochs, name), *_line("eval", epochs, f"val_{name}")]
@@ -123,7 +107,7 @@ def _curves(training: TrainingRecord) -> list[tuple[str, Markup]]:
     if len(set(rates)) > 1:
         curves["learning rate"] = [plots.Line("learning rate", [e.step for e in epochs], rates)]
     return [
-        (name, plots.line_plot(f"curve{i}", name, lines, x_label="step", marks=marks))
+        (name, plots.line_plot(f"curve{i}", name, lines, resumed=training.resumed_from))
         for i, (name, lines) in enumerate(curves.items())
     ]
 
@@ -133,7 +117,7 @@ def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.
     return [plots.Line(label, *zip(*points, strict=True))] if points else []
 
 
-def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
+def _curves_of_two(comparison: Comparison) -> list[tuple[str, Markup]]:
     """Returns the curves of the training of two runs."""
     trainings = [run.training.epochs for run in comparison.runs if run.training]
     if len(comparison.runs) > 2 or len(trainings) < 2:
@@ -142,12 +126,11 @@ def _comparison_plots(comparison: Comparison) -> list[tuple[str, Markup]]:
     for i, name in enumerate(dict.fromkeys(n for e in trainings[-1] for n in e.metrics)):
         pair = zip(("before", "after"), trainings, strict=True)
         lines = [line for label, epochs in pair for line in _line(label, epochs, name)]
-        drawn.append((name, plots.line_plot(f"curve{i}", name, lines, x_label="step")))
+        drawn.append((name, plots.line_plot(f"curve{i}", name, lines)))
     return drawn
 
 
-def _slices(evaluation: EvaluationFacts) -> Markup | None:
-    result = evaluation.result
+def _slice_plot(result: Evaluation) -> Markup | None:
     metric = result.deciding_metric
     overall = result.metrics.get(OVERALL, {}).get(metric or "")
     if metric is None or overall is None:
@@ -160,13 +143,10 @@ def _slices(evaluation: EvaluationFacts) -> Markup | None:
     if len(points) < 2:
         return None
     named = [name for name in result.worst_slices(_NAMED_SLICES) if name in points]
-    known = {name: result.intervals.get(name, {}).get(metric) for name in points}
-    within = {name: ends for name, ends in known.items() if ends is not None}
-    return plots.slice_plot("slices", metric, points, overall=overall, named=named, within=within)
+    return plots.slice_plot("slices", metric, points, overall=overall, named=named)
 
 
-def _decisions(evaluation: EvaluationFacts) -> list[Markup]:
-    curves = evaluation.curves
+def _decision_plots(curves: Curves) -> list[Markup]:
     every = curves.decisions
     if not every:
         return []

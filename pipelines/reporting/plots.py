@@ -28,15 +28,13 @@ _VARIABLES = {
     _TWO: "var(--two)",
 }
 _COLOURS = (_ONE, _TWO)
-# Colours of a raster image cannot be replaced: this one is readable on light and dark.
+# Points are raster images, since vectors of many would add megabytes to the page. Their colours
+# cannot be replaced: this one is readable on light and dark.
 _RASTER = "#4a86e0"
 # The line on which a perfect model would be.
 _AIM = {"color": _MUTED, "linewidth": 1, "linestyle": (0, (4, 3))}
 _INCHES = (4.4, 2.3)
 _SQUARE = (4.4, 3.6)
-# Plots with more points are raster images: vectors would add megabytes to the page.
-_MOST_VECTOR_POINTS = 1500
-_MOST_BARS = 100
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "penstock",
@@ -71,16 +69,12 @@ class Line:
     y: Sequence[float]
 
 
-def line_plot(
-    key: str,
-    title: str,
-    lines: Sequence[Line],
-    *,
-    x_label: str,
-    marks: Mapping[float, str] | None = None,
-) -> Markup:
-    """Plots at most two lines; `key` is unique in the page, `marks` names points on the x axis."""
-    with _axes(x_label) as (figure, axes):
+def line_plot(key: str, title: str, lines: Sequence[Line], *, resumed: int | None = None) -> Markup:
+    """Plots at most two lines over steps, and the step at which a training resumed.
+
+    `key` is unique in the page.
+    """
+    with _axes("step") as (figure, axes):
         highest = max((line.y[-1] for line in lines), default=0)
         for line, colour in zip(lines, _COLOURS, strict=False):
             axes.plot(line.x, line.y, color=colour, linewidth=1.8, marker="o", markersize=3)
@@ -88,10 +82,10 @@ def line_plot(
                 # One name goes above its line's end, the other below, so that they do not overlap.
                 up = 5 if line.y[-1] == highest else -5
                 _note(axes, line.name, (line.x[-1], line.y[-1]), (5, up), color=colour, va="center")
-        for at, name in (marks or {}).items():
-            axes.axvline(at, color=_MUTED, linewidth=0.9, linestyle=(0, (3, 3)))
+        if resumed is not None:
+            axes.axvline(resumed, color=_MUTED, linewidth=0.9, linestyle=(0, (3, 3)))
             of_height = {"xycoords": ("data", "axes fraction")}
-            _note(axes, name, (at, 1), (3, -3), color=_MUTED, va="top", **of_height)
+            _note(axes, "resumed", (resumed, 1), (3, -3), color=_MUTED, va="top", **of_height)
         axes.xaxis.get_major_locator().set_params(integer=True)
         described = "; ".join(
             f"{line.name}: from {compact(line.y[0])} to {compact(line.y[-1])}" for line in lines
@@ -106,21 +100,15 @@ def slice_plot(
     *,
     overall: float,
     named: Sequence[str],
-    within: Mapping[str, tuple[float, float]],
 ) -> Markup:
     """Plots a metric of each slice over its number of examples; `slices` has (examples, value).
 
-    Slices in `named` get a label; slices in `within` get their interval as a bar.
+    Slices in `named` get a label.
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
     with _axes("examples in the slice", metric, inches=(9.6, 3.8)) as (figure, axes):
-        is_many = len(slices) > _MOST_VECTOR_POINTS
-        colour = _RASTER if is_many else _ONE
-        _points(axes, *zip(*slices.values(), strict=True), color=colour, rasterized=is_many)
-        if len(within) <= _MOST_BARS:
-            for name, ends in within.items():
-                axes.plot([slices[name][0]] * 2, ends, color=_ONE, linewidth=1, alpha=0.45)
+        _points(axes, *zip(*slices.values(), strict=True))
         axes.axhline(overall, color=_TWO, linewidth=1.1, linestyle=(0, (4, 3)))
         for name in named:
             _note(axes, _short(name, 40), slices[name], (6, 0), color=_MUTED, va="center")
