@@ -7,8 +7,6 @@ packed) returns None, and the caller uses a general parser.
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,8 +26,6 @@ _CONTINUED_SUMS = [sum(128 << 7 * n for n in range(size - 1)) for size in range(
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Numbers: TypeAlias = npt.NDArray[np.int64]
-# Adds a payload's features from an offset on to a row, and returns where they end.
-_Read: TypeAlias = Callable[[bytes, int, dict[str, Any]], int]
 
 
 def row_decoder(
@@ -38,11 +34,11 @@ def row_decoder(
     """Returns a function that decodes one Example, whose features have one value or none.
 
     It returns the wanted values, None for a missing one; or None if the layout is another.
-    Takes 0.1 us per FLOAT, 0.3 per INT and 0.4 per BYTES feature; protobuf's objects take 2 us.
+    Takes 0.4 us per feature; protobuf's objects take 1.7 us.
     """
-    runs = [
-        _READERS[kind](kind, [*dict(run)])
-        for kind, run in groupby(sorted(kinds.items()), itemgetter(1))
+    columns = [
+        (name, _Entries(name.encode(), kind), _CONVERT[kind])
+        for name, kind in sorted(kinds.items())
     ]
     names = [*wanted]
     no_values = dict.fromkeys([*names, *kinds])
@@ -55,8 +51,15 @@ def row_decoder(
         if payload[0] != 0x0A or at + size != len(payload) or size >= 2**14:
             return None
         row = no_values.copy()
-        for read in runs:
-            at = read(payload, at, row)
+        for name, entries, convert in columns:
+            size = payload[at + 1]
+            # If the size takes more than two bytes, the header does not match.
+            head, begin, end = entries[size if size < 128 else size & 127 | payload[at + 2] << 7]
+            if not payload.startswith(head, at):
+                return None
+            if begin:
+                row[name] = convert(payload[at + begin : at + end])
+            at += end
         if at != len(payload):
             return None
         return row if len(row) == len(names) else {name: row[name] for name in names}
@@ -68,81 +71,6 @@ def row_decoder(
             return None
 
     return decode_or_none
-
-
-def _floats_reader(kind: FeatureKind, names: Sequence[str]) -> _Read:
-    """Returns a reader that unpacks the entries of adjacent FLOAT features all together."""
-    heads = tuple(_head(name.encode(), kind, _FLOAT.size) for name in names)
-    entries = struct.Struct("<" + "".join(f"{len(head)}sf" for head in heads))
-    read_one_by_one = _values_reader(kind, names)
-
-    def read(payload: bytes, at: int, row: dict[str, Any]) -> int:
-        if at + entries.size <= len(payload):
-            found = entries.unpack_from(payload, at)
-            if found[::2] == heads:
-                row.update(zip(names, found[1::2], strict=True))
-                return at + entries.size
-        return read_one_by_one(payload, at, row)  # a value is missing
-
-    return read
-
-
-def _ints_reader(kind: FeatureKind, names: Sequence[str]) -> _Read:
-    """Returns a reader that looks up the size of each value by the bytes before it."""
-    columns = []
-    for name in names:
-        sizes = {_head(name.encode(), kind, n): n for n in range(1, _MAX_VARINT_BYTES + 1)}
-        # Longer heads, of long names, are not found.
-        columns.append((len(min(sizes, key=len)), sizes, name, _values_reader(kind, [name])))
-
-    def read(payload: bytes, at: int, row: dict[str, Any]) -> int:
-        for head_size, sizes, name, read_any in columns:
-            begin = at + head_size
-            size = sizes.get(payload[at:begin])
-            if size is None:
-                at = read_any(payload, at, row)
-                continue
-            at = begin + size
-            if size > 2:
-                row[name] = _int(payload[begin:at])
-                continue
-            low, high = payload[begin], payload[at - 1]
-            if size == 1 and low < 128:
-                row[name] = low
-            elif size == 2 and low > 127 and high < 128:
-                row[name] = low & 127 | high << 7
-            else:
-                raise ValueError("no varint, or several")
-        return at
-
-    return read
-
-
-def _values_reader(kind: FeatureKind, names: Sequence[str]) -> _Read:
-    columns = [(name, _Entries(name.encode(), kind)) for name in names]
-    convert = _CONVERT.get(kind)
-
-    def read(payload: bytes, at: int, row: dict[str, Any]) -> int:
-        for name, entries in columns:
-            size = payload[at + 1]
-            # If the size takes more than two bytes, the header does not match.
-            head, begin, end = entries[size if size < 128 else size & 127 | payload[at + 2] << 7]
-            if not payload.startswith(head, at):
-                raise ValueError("another layout")
-            if begin:
-                value = payload[at + begin : at + end]
-                row[name] = convert(value) if convert else value
-            at += end
-        return at
-
-    return read
-
-
-_READERS: dict[FeatureKind, Callable[[FeatureKind, Sequence[str]], _Read]] = {
-    FeatureKind.INT: _ints_reader,
-    FeatureKind.FLOAT: _floats_reader,
-    FeatureKind.BYTES: _values_reader,
-}
 
 
 class _Entries(dict[int, tuple[bytes, int, int]]):
@@ -196,6 +124,7 @@ def _int(varint: bytes) -> int:
 _CONVERT: dict[FeatureKind, Callable[[bytes], Any]] = {
     FeatureKind.INT: _int,
     FeatureKind.FLOAT: lambda value: _FLOAT.unpack(value)[0],
+    FeatureKind.BYTES: bytes,
 }
 
 

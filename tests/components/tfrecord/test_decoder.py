@@ -1,6 +1,4 @@
 import random
-import sys
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -122,16 +120,3 @@ def _as_protobuf_finds(payload):
         values = getattr(features[name], lists.get(kind, "bytes_list")).value
         found[name] = values[0] if values else None
     return found
-
-
-def test_row_decoder_of_a_wide_table_is_made_with_few_calls_per_column():
-    kinds = {f"wide {number}": FeatureKind.INT for number in range(400)}
-    calls = Counter()
-    sys.setprofile(lambda frame, event, _: calls.update([event]))
-    try:
-        decode = row_decoder(kinds, kinds)
-    finally:
-        sys.setprofile(None)
-    assert calls.total() < 400 * 400
-    row = {name: number for number, name in enumerate(kinds)}
-    assert decode(encoded([row], {name: pa.int64() for name in kinds})[0]) == row
