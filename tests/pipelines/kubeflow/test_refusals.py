@@ -68,7 +68,7 @@ def _message(field, kind):
             "the value of 'token'",
         ),
         ({"custom_config": json.dumps({"aws": [_AWS_KEY]})}, "custom_config.aws", "an AWS access"),
-        ({"module": f"git clone https://{_TOKEN}@github.com"}, "module", "a GitHub token"),
+        ({"module": f"git clone https://{_TOKEN}@github.com"}, "module", "a token of a service"),
         ({"note": "-----BEGIN RSA PRIVATE KEY-----\nMII"}, "note", "a private key"),
         ({"header": "Authorization: Bearer abcdefgh12345678"}, "header", "a bearer token"),
     ],

@@ -269,7 +269,9 @@ def test_no_copies_of_remote_input_stay_behind(tmp_path, web, monkeypatch):
 
 def test_a_secret_in_an_option_is_refused_before_a_node_runs(tmp_path):
     record = Record()
-    with pytest.raises(UsageError, match=r"^node 'Check', .*: looks like a Stripe key") as error:
+    with pytest.raises(
+        UsageError, match=r"^node 'Check', .*: looks like a token of a service"
+    ) as error:
         run_locally(make(tmp_path, fault=f"sk_live_{'a1' * 12}"), record, check=check_no_secrets)
     assert "sk_live" not in str(error.value)
     assert record.ended == {}
