@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from penstock.components.errors import DataError, UsageError, counted, one_line
 from penstock.components.files import remote
@@ -42,10 +42,9 @@ COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 SHARDS = "shards"
 # Kinds whose files may lie in folders `column=value`, which add columns; None if not known yet.
 _PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)
-_IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _DELTA_LOG = "_delta_log"
-# Maximum number of files to look at for advice, and to name, as a folder may have millions.
-_MAX_LOOKED_AT, _MAX_NAMED = 1000, 20
+# Maximum number of files to name, and of folders to search for advice: there may be millions.
+_MAX_NAMED = 20
 
 # Not data for any kind: hidden files, markers, checksums, leftovers of editors and systems. A
 # leading `_` is no sign of these: cameras write _DSC0001.JPG.
@@ -168,7 +167,7 @@ def _find_one(one: str, kind: str | None, rules: _Rules) -> Found:
         return Found([FoundFile(one, os.path.basename(one))])
     elif os.path.isdir(one) or glob.has_magic(one):
         if rules.deep:
-            found.entries = list(_Folder(one, rules, found).files())
+            _add_tree(one, found, rules)
         else:
             _add(_tables(one, kind), found, rules)
     elif os.path.exists(one):
@@ -181,9 +180,12 @@ def _find_one(one: str, kind: str | None, rules: _Rules) -> Found:
         own = (MANIFEST_NAME, DIGESTS_NAME)
         found.ignored = [path for path in found.ignored if os.path.basename(path) not in own]
     if not found.entries and not found.refused:
+        found.ignored.sort()
         beside = f" but {_shown(found.ignored)}, which are not data" if found.ignored else ""
-        advice = "expected at least one" if rules.deep else _advice(one, found.ignored)
-        raise DataError(f"{one}: no {rules.what} matches{beside}; {advice}")
+        left_out = None if rules.deep else _left_out(one)
+        raise DataError(
+            f"{one}: no {rules.what} matches{beside}; {left_out or 'expected at least one'}"
+        )
     for file in () if rules.deep else found.entries:
         if not isinstance(file.path, RemoteFile) and not os.path.isfile(file.path):
             raise DataError(f"{file.path}: a broken link, a pipe or a device; mend or remove it")
@@ -239,16 +241,12 @@ def _choose(one: str, found: Found, kind: str | None) -> None:
     is_folder = not is_remote(one) and os.path.isdir(one)
     if is_folder or not has_glob(one):
         chosen = [file for file in found.entries if _is_data(file.path, kind)]
-        others = {file.path for file in found.entries} - {file.path for file in chosen}
         if chosen:
+            found.ignored += {file.path for file in found.entries} - {file.path for file in chosen}
             found.entries = chosen
-            found.ignored += others
     found.ignored.sort()
-    if is_folder and kind and found.entries:
-        plain = [name for name in os.listdir(one) if "=" not in name]
-        left_out = _data_below(one, plain)
-        if left_out:
-            _LOG.warning("%s: %s", one, left_out)
+    if kind and found.entries and (left_out := _left_out(one)):
+        _LOG.warning("%s: %s", one, left_out)
 
 
 def _check_no_table(folder: str, names: Iterable[str]) -> None:
@@ -286,38 +284,22 @@ def _is_data(path: str, kind: str | None) -> bool:
     return COMPRESSED.sub("", path.lower()).endswith(known)
 
 
-def _data_below(folder: str, names: Iterable[str]) -> str | None:
-    """Returns advice if folders in a folder hold data files, since they are not searched."""
-    holding = {
-        name: f"{folder}/**/*{os.path.splitext(path)[1]}"
-        for name in sorted(name for name in names if name[0] not in "._")
-        for path in _walked(os.path.join(folder, name))
-        if _is_data(path, None)
-    }
-    if not holding:
+def _left_out(one: str) -> str | None:
+    """Returns advice if folders in a local folder hold data files, as these are not searched."""
+    if is_remote(one) or not os.path.isdir(one):
         return None
-    return (
-        f"does not include the data files in its folders {', '.join([*holding][:4])}; to read them "
-        f"too, name them or a glob as '{next(iter(holding.values()))}'"
-    )
-
-
-def _advice(one: str, ignored: Sequence[str]) -> str:
-    if any(path.endswith("/dataset_dict.json") for path in ignored):
-        return "a data set of Hugging Face: name each folder in it, --input-split train=.../train"
-    if any(path.endswith(".json") for path in ignored):
-        return "JSON is read as one object a line (.jsonl), which `jq -c '.[]'` makes of an array"
-    if not is_remote(one) and os.path.isdir(one):
-        if any(path.lower().endswith(_IMAGES) for path in _walked(one)):
-            return "there are images below it: say --kind images"
-        if left_out := _data_below(one, os.listdir(one)):
-            return left_out
-    return "expected at least one"
-
-
-def _walked(folder: str) -> Iterator[str]:
-    below = (os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
-    return islice(below, _MAX_LOOKED_AT)
+    for at, folders, names in os.walk(one):
+        folders[:] = [name for name in folders[:_MAX_NAMED] if name[0] not in "._"]
+        if at == one:
+            folders[:] = [name for name in folders if "=" not in name]
+            continue
+        for name in names:
+            if _is_data(name, None):
+                return (
+                    f"does not include data files in its folders, such as {at}/{name}; to read "
+                    f"them too, name a glob as '{one}/**/*{os.path.splitext(name)[1]}'"
+                )
+    return None
 
 
 def _shown(paths: Sequence[str]) -> str:
@@ -335,86 +317,79 @@ def _fixed_part(pattern: str) -> str:
     return "/".join(parts[:first]) or ("/" if first else "")
 
 
-class _Folder:
-    """A local folder or a glob, of a kind whose files lie in folders of any depth."""
+def _add_tree(one: str, found: Found, rules: _Rules) -> None:
+    """Adds the files of a local folder or a glob, and of all folders below it."""
+    root = one if os.path.isdir(one) else _fixed_part(one)
+    real_root = os.path.realpath(root)
 
-    def __init__(self, one: str, rules: _Rules, found: Found) -> None:
-        self._one, self._rules, self._found = one, rules, found
-        self._root = one if os.path.isdir(one) else _fixed_part(one)
-        self._real_root = os.path.realpath(self._root)
-        self._reached: dict[str, bool] = {}
+    @cache
+    def is_direct(folder: str) -> bool:
+        """Returns whether a folder is in the root, and its path has no link below the root."""
+        real = os.path.realpath(folder)
+        is_same = real == os.path.normpath(os.path.join(real_root, _below(root, folder)))
+        return is_same and _is_inside(real, real_root)
 
-    def files(self) -> Iterator[FoundFile]:
-        return self._walk(self._one) if os.path.isdir(self._one) else self._match()
-
-    def _match(self) -> Iterator[FoundFile]:
-        walked: set[str] = set()
-        for path in (p.rstrip("/") for p in sorted(glob.iglob(self._one, recursive=True))):
-            parent, name = os.path.split(path)
-            is_folder = os.path.isdir(path) and not os.path.islink(path)
-            if path == self._root.rstrip("/"):
-                walked.add(path)
-                yield from self._walk(path)
-            elif parent in walked:  # `**` also matches the entries of a folder that it matches.
-                walked |= {path} if os.path.isdir(path) else set()
-            elif not self._rules.links and not self._is_reached(parent):
-                reason = f"is not below {self._root or '.'}, or only through a link"
-                self._found.refused[path] = reason
-            elif is_folder and not self._rules.is_stray(f"{name}/"):
-                walked.add(path)
-                yield from self._walk(path)
-            else:
-                yield from self._entry(path, name, is_link=os.path.islink(path))
-
-    def _walk(self, folder: str) -> Iterator[FoundFile]:
-        pending = [folder]
-        while pending:
-            for entry in _entries(pending.pop()):
-                if not entry.is_dir(follow_symlinks=False):
-                    yield from self._entry(entry.path, entry.name, is_link=entry.is_symlink())
-                elif self._rules.is_stray(f"{entry.name}/"):
-                    self._found.ignored.append(entry.path)
-                else:
-                    pending.append(entry.path)
-
-    def _entry(self, path: str, name: str, *, is_link: bool) -> Iterator[FoundFile]:
-        if self._rules.is_stray(name) or (self._rules.links and os.path.isdir(path)):
-            self._found.ignored.append(path)
-        elif not self._rules.links and (reason := self._refusal(path, is_link=is_link)):
-            self._found.refused[path] = reason
-        else:
-            yield FoundFile(path, _below(self._root, path))
-
-    def _refusal(self, path: str, *, is_link: bool) -> str | None:
-        if is_link:
-            target = os.path.realpath(path)
-            if not os.path.exists(target):
-                return f"is a link to {target}, which is not there"
-            if os.path.isdir(target):
-                return f"is a link to the folder {target}; links to folders are not followed"
-            if not self._is_inside(path):
-                return f"is a link to {target}, outside {self._root or '.'}; copy the file"
-        return None if os.path.isfile(path) else "is neither a file nor a folder"
-
-    def _is_inside(self, path: str) -> bool:
-        return os.path.commonpath([os.path.realpath(path), self._real_root]) == self._real_root
-
-    def _is_reached(self, folder: str) -> bool:
-        """Returns whether a folder that a glob found is in the root, reached without a link."""
-        if folder not in self._reached:
-            direct = os.path.normpath(os.path.join(self._real_root, _below(self._root, folder)))
-            inside = self._is_inside(folder)
-            self._reached[folder] = direct == os.path.realpath(folder) and inside
-        return self._reached[folder]
-
-
-def _entries(folder: str) -> list[os.DirEntry]:
     try:
-        return retry_local(folder, lambda: _sorted_entries(folder))
+        paths = retry_local(one, lambda: list(_tree(one, root, found, rules)))
     except OSError as error:
         raise DataError(f"cannot be listed: {one_line(error)}") from error
+    for path in paths:
+        reason = None
+        if not rules.links:
+            reason = _refusal(path, root or ".", real_root, is_direct(os.path.dirname(path)))
+        if rules.is_stray(os.path.basename(path)) or (rules.links and os.path.isdir(path)):
+            found.ignored.append(path)
+        elif reason:
+            found.refused[path] = reason
+        else:
+            found.entries.append(FoundFile(path, _below(root, path)))
 
 
-def _sorted_entries(folder: str) -> list[os.DirEntry]:
-    with os.scandir(folder) as entries:
-        return sorted(entries, key=lambda entry: entry.name)
+def _tree(one: str, root: str, found: Found, rules: _Rules) -> Iterator[str]:
+    """Yields all files, and links to folders, in a folder or in what matches a glob."""
+    walked: set[str] = set()
+    for match in [one] if one == root else sorted(glob.iglob(one, recursive=True)):
+        path = match.rstrip("/")
+        if os.path.dirname(path) in walked:  # `**` also matches what is in a folder it matches
+            walked.add(path)
+        elif path == root.rstrip("/") or _is_searched(path, rules):
+            walked.add(path)
+            yield from _walked(path or "/", found, rules)
+        else:
+            yield path
+
+
+def _is_searched(path: str, rules: _Rules) -> bool:
+    is_folder = os.path.isdir(path) and not os.path.islink(path)
+    return is_folder and not rules.is_stray(f"{os.path.basename(path)}/")
+
+
+def _walked(folder: str, found: Found, rules: _Rules) -> Iterator[str]:
+    def failed(error: OSError) -> NoReturn:
+        raise error
+
+    for at, folders, names in os.walk(folder, onerror=failed):
+        paths = [os.path.join(at, name) for name in folders]
+        links = [path for path in paths if os.path.islink(path)]
+        stray = [p for p in paths if p not in links and not _is_searched(p, rules)]
+        found.ignored += stray
+        folders[:] = [n for n, p in zip(folders, paths, strict=True) if p not in {*links, *stray}]
+        yield from (*links, *(os.path.join(at, name) for name in names))
+
+
+def _refusal(path: str, root: str, real_root: str, is_direct: bool) -> str | None:
+    if not is_direct:
+        return f"is not below {root}, or only through a link"
+    if os.path.islink(path):
+        target = os.path.realpath(path)
+        if not os.path.exists(target):
+            return f"is a link to {target}, which is not there"
+        if os.path.isdir(target):
+            return f"is a link to the folder {target}; links to folders are not followed"
+        if not _is_inside(target, real_root):
+            return f"is a link to {target}, outside {root}; copy the file"
+    return None if os.path.isfile(path) else "is neither a file nor a folder"
+
+
+def _is_inside(real: str, real_root: str) -> bool:
+    return os.path.commonpath([real, real_root]) == real_root

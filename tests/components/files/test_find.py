@@ -68,20 +68,10 @@ def test_a_named_file_is_taken_whatever_its_name_and_only_once(tree):
             "empty: no data file matches but empty/_SUCCESS, which are not data; "
             "expected at least one",
         ),
-        (
-            "photos",
-            "photos: no data file matches but photos/Thumbs.db, which are not data; there are "
-            "images below it: say --kind images",
-        ),
-        (
-            "texts",
-            "texts: no data file matches but texts/all.json, which are not data; JSON is read as "
-            "one object a line (.jsonl), which `jq -c '.[]'` makes of an array",
-        ),
     ],
 )
 def test_nothing_found_is_an_error(tree, pattern, message):
-    tree("d/1.csv", "empty/_SUCCESS", "photos/cat/1.JPG", "photos/Thumbs.db", "texts/all.json")
+    tree("d/1.csv", "empty/_SUCCESS")
     with pytest.raises(DataError) as error:
         find(pattern, None)
     assert str(error.value) == message

@@ -214,10 +214,9 @@ def test_folders_beside_data_files_are_named(tmp_path, caplog):
     write_table(tmp_path / "data" / "a.csv")
     write_table(tmp_path / "data" / "more" / "b.csv")
     assert open_source(str(tmp_path / "data")).rows == 1
-    assert (
-        f"in its folders more; to read them too, name them or a glob as '{tmp_path}" in caplog.text
-    )
-    with pytest.raises(DataError, match=r"no data file matches; .* in its folders data"):
+    assert "data files in its folders, such as " in caplog.text
+    assert f"name a glob as '{tmp_path}/data/**/*.csv'" in caplog.text
+    with pytest.raises(DataError, match=r"no data file matches; .* in its folders, such as"):
         open_source(str(tmp_path))
 
 
