@@ -76,32 +76,25 @@ class _KerasMeans(Tally):
         super().__init__(combiner, outputs[0])
         values = [[_value_of(metric) for metric in combiner._metrics[name]] for name in names]
         self._outputs = list(zip(outputs, values, strict=True))
-        kind = combiner._aggregation_type
-        self._micro = bool(kind and kind.micro_average)
         if (
             any(None in of_output for of_output in values)
             # A loss adds the mean over its batch, and ignores the weights of rows.
             or any(combiner._loss_configs)
             or combiner._sub_key_in_config
+            or combiner._aggregation_type
             or combiner.create_accumulator()._pad
-            or (self._micro and len(names) > 1)
         ):
             raise NotInBatchesError
 
     def added(self, extracts: Extracts) -> Added:
         columns: list[np.ndarray] = []
         for inputs, functions in self._outputs:
-            if self._micro:
-                labels, predictions, weights = inputs.pairs(extracts)
-                labels, predictions = labels.reshape(-1, 1), predictions.reshape(-1, 1)
-            else:
-                labels, predictions, weights = inputs.arrays(extracts)
-                weights = weights[:, None]
+            labels, predictions, weights = inputs.arrays(extracts)
             values = [np.asarray(of(labels, predictions), np.float64) for of in functions]
             if any(value.size != weights.size for value in values):
                 raise NotInBatchesError
-            columns += [value.reshape(weights.shape) * weights for value in values]
-            columns.append(weights)
+            columns += [value.reshape(-1, 1) * weights[:, None] for value in values]
+            columns.append(weights[:, None])
         return without_buckets(*columns)
 
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
@@ -188,8 +181,6 @@ class _Totals(Tally):
     def __init__(self, combiner: Any) -> None:
         super().__init__(combiner, inputs_of_key(combiner))
         self._names, self._columns = _KNOWN[type(combiner)]
-        if self._columns is _correlation and combiner._key.sub_key is not None:
-            raise NotInBatchesError  # the combiner ignores the class in its key
 
     def added(self, extracts: Extracts) -> Added:
         return without_buckets(*self._columns(*self.inputs.pairs(extracts)))

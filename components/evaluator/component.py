@@ -73,10 +73,12 @@ class BatchEvaluator(component.Evaluator):
 
     The result equals TFMA's except for rounding, in TFMA's file formats, and `evaluation.json` has
     it as plain facts (`Evaluation`): metrics and intervals by slice, thresholds with their
-    verdicts, confusion matrices and curves. In these cases TFMA's own
-    pipeline runs instead, and the log says why: TFMA's BinaryCrossEntropy, the top k classes, rows
-    without a label or weight, a query_key, confidence intervals, SQL and cross slices, metrics
-    inside the model, a schema, a module of your own.
+    verdicts, confusion matrices and curves.
+
+    TFMA's own pipeline runs instead, and the log says why, if there are TFMA's BinaryCrossEntropy,
+    metrics of single classes or aggregated ones, a model that takes no batches, rows without a
+    label or weight, a query_key, confidence intervals, SQL and cross slices, metrics inside the
+    model, a schema, or a module of your own.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)

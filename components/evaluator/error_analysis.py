@@ -61,7 +61,7 @@ class ErrorAnalysis:
         self._labels = set(spec.label_keys.values()) | {spec.label_key}
         self._outputs = {
             spec.label_keys.get(output, spec.label_key): Inputs(
-                name, output, spec.label_key, spec.prediction_key, None, None, weighted=False
+                name, output, spec.label_key, spec.prediction_key, weighted=False
             )
             for output in list(spec.label_keys) or [""]
         }

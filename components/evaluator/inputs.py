@@ -37,14 +37,12 @@ class Inputs:
     # Keys of the entries to select if labels or predictions are dicts.
     label_key: str
     prediction_key: str
-    class_id: int | None  # this class is compared with all others; None: all classes
-    class_weights: Mapping[int, float] | None  # 0 for missing classes; None: all have weight 1
     weighted: bool
 
     @classmethod
     def of(cls, combiner: Any, *, model: str, output: str, sub_key: Any = None) -> "Inputs":
         """Returns the inputs of a combiner, from attributes that all of TFMA's combiners have."""
-        if sub_key is not None and (sub_key.k is not None or sub_key.top_k is not None):
+        if sub_key is not None or getattr(combiner, "_class_weights", None):
             raise NotInBatchesError
         config = getattr(combiner, "_eval_config", None)
         spec = model_util.get_model_spec(config, model) if config else None
@@ -53,8 +51,6 @@ class Inputs:
             output=output,
             label_key=spec.label_key if spec else "",
             prediction_key=spec.prediction_key if spec else "",
-            class_id=sub_key.class_id if sub_key is not None else None,
-            class_weights=getattr(combiner, "_class_weights", None) or None,
             weighted=combiner._example_weighted,
         )
 
@@ -68,10 +64,7 @@ class Inputs:
         predictions = extracts.get(constants.PREDICTIONS_KEY)
         labels = _numbers(_at(labels, self.label_key, self.model, self.output))
         predictions = _numbers(self._one_output(_at(predictions, self.model, self.output)))
-        weights = self.weights(extracts, len(predictions))
-        if self.class_id is not None:
-            labels, predictions = _one_class(self.class_id, labels, predictions)
-        return labels, predictions, weights
+        return labels, predictions, self.weights(extracts, len(predictions))
 
     def _one_output(self, predictions: Any) -> Any:
         """Selects one output of a model that returns a dict, by the names that TFMA knows."""
@@ -100,10 +93,7 @@ class Inputs:
             if labels.shape[1] != 1:
                 raise NotInBatchesError
             labels = metric_util.one_hot(labels, predictions)
-        per_class = np.ones(predictions.shape[1])
-        if self.class_weights is not None:
-            per_class = np.array([self.class_weights.get(i, 0.0) for i in range(len(per_class))])
-        return labels, predictions, weights[:, None] * per_class
+        return labels, predictions, np.broadcast_to(weights[:, None], predictions.shape)
 
 
 def _at(value: Any, *names: str) -> Any:
@@ -119,14 +109,3 @@ def _numbers(value: Any) -> np.ndarray:
     if not dense or 0 in value.shape[1:]:
         raise NotInBatchesError
     return value.reshape(len(value), -1)
-
-
-def _one_class(
-    class_id: int, labels: np.ndarray, predictions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns labels and predictions of one class against all others, both [n, 1]."""
-    sparse = labels.shape[1] != predictions.shape[1]
-    if not 0 <= class_id < predictions.shape[1] or (sparse and labels.shape[1] != 1):
-        raise NotInBatchesError
-    label = (labels == class_id).astype(np.int64) if sparse else labels[:, [class_id]]
-    return label, predictions[:, [class_id]]

@@ -85,9 +85,7 @@ def summarized(folder: str, rows: int | None = None) -> Evaluation:
 
 
 def _compares_slices(message: Any) -> bool:
-    one_of = "slicing_spec_oneof"
-    has_two_keys = one_of in message.DESCRIPTOR.oneofs_by_name
-    return has_two_keys and message.WhichOneof(one_of) == "cross_slice_key"
+    return bool(message.WhichOneof("slicing_spec_oneof") == "cross_slice_key")
 
 
 def _plots(folder: str, baselines: set[str]) -> Iterator[tuple[str, Any]]:
@@ -247,29 +245,22 @@ def _failures(validation: Any) -> Iterator[str]:
     for part in validation.metric_validations_per_slice if validation else ():
         where = slice_name(part.slice_key)
         for failure in part.failures:
-            name, value = _name(failure.metric_key), _number(failure.metric_value)
-            yield f"{name} of {where} is {value}; expected {_expected(failure)}"
+            name, value = _name(failure.metric_key), _value(failure.metric_value)
+            found = "missing" if value is None else f"{value:.4f}"
+            yield f"{name} of {where} is {found}; expected {_expected(failure)}"
     for spec in validation.missing_slices if validation else ():
         values = [f"{name}={value}" for name, value in spec.feature_values.items()]
         yield f"no row is in slice {', '.join([*spec.feature_keys, *values])}; expected some"
 
 
-def _number(value: Any) -> str:
-    kind = value.WhichOneof("type")
-    return f"{value.double_value.value:.4f}" if kind == "double_value" else (kind or "missing")
-
-
 def _expected(failure: Any) -> str:
-    threshold = failure.metric_threshold
+    limits = failure.metric_threshold
+    change, bounds = limits.change_threshold, limits.value_threshold
     if failure.metric_key.is_diff:
-        change = threshold.change_threshold
         return f"a change to the baseline of at least {change.absolute.value:+.4f}"
-    bounds = threshold.value_threshold
-    parts = []
-    if bounds.HasField("lower_bound"):
-        parts.append(f"at least {bounds.lower_bound.value:g}")
-    if bounds.HasField("upper_bound"):
-        parts.append(f"at most {bounds.upper_bound.value:g}")
+    lower, upper = _bound(bounds, "lower_bound"), _bound(bounds, "upper_bound")
+    parts = [f"at least {lower:g}"] if lower is not None else []
+    parts += [f"at most {upper:g}"] if upper is not None else []
     return " and ".join(parts) or failure.message or "another value"
 
 

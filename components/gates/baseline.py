@@ -1,5 +1,7 @@
 """Resolvers of the model that an earlier run blessed last, and of that run's data.
 
+Each takes all artifacts of its output and `model_blessing`; `blocks/resolvers.py` makes the nodes.
+
 TFX's LatestBlessedModelStrategy returns the candidate itself once it is blessed: the second run of
 an unchanged pipeline would then have another baseline than the first, and evaluate again.
 """
@@ -23,15 +25,7 @@ Artifacts = dict[str, list[types.Artifact]]
 
 
 class LatestOtherBlessedModelStrategy(ResolverStrategy):
-    """Resolves the model that was blessed last, other than the candidate.
-
-    Use:
-        Resolver(
-            strategy_class=LatestOtherBlessedModelStrategy,
-            model=Channel(type=Model),
-            model_blessing=Channel(type=ModelBlessing),
-            candidate=trainer.outputs["model"],
-        )
+    """Resolves the `model` that was blessed last, other than the `candidate`.
 
     The order is that of blessings, not of models: a cached model that is blessed again is the
     latest. Queries of the store are not used, since their language differs between TFX 1.16 and
@@ -43,18 +37,10 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
 
 
 class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
-    """Resolves the model that was blessed last among those trained on other Examples.
+    """Resolves the `model` that was blessed last among those trained on other `examples`.
 
     So a run without new data has the same base model as the run before and comes from the cache,
     instead of training its own model further each time.
-
-    Use:
-        Resolver(
-            strategy_class=LatestBlessedOfOtherDataStrategy,
-            model=Channel(type=Model),
-            model_blessing=Channel(type=ModelBlessing),
-            examples=transform.outputs["transformed_examples"],
-        )
     """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
@@ -64,16 +50,7 @@ class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
 
 
 class LatestBlessedStatisticsStrategy(ResolverStrategy):
-    """Resolves the statistics of the run that blessed a model last, other than the current ones.
-
-    Use:
-        Resolver(
-            strategy_class=LatestBlessedStatisticsStrategy,
-            statistics=Channel(type=ExampleStatistics),
-            model_blessing=Channel(type=ModelBlessing),
-            candidate=statistics_gen.outputs["statistics"],
-        )
-    """
+    """Resolves the `statistics` of the run that blessed a model last, other than `candidate`."""
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
         own = _ids(input_dict[CANDIDATE])

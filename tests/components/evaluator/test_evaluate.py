@@ -56,7 +56,6 @@ CLASSES = metrics(
     SparseTopKCategoricalAccuracy={"k": 2},
 )
 PLOT = metrics("SparseCategoricalAccuracy", "MultiClassConfusionMatrixPlot")
-ONE_CLASS = metrics("Precision", AUC={"num_thresholds": 50})
 REGRESSION = metrics(
     *("ExampleCount", "MeanSquaredError", "MeanAbsoluteError", "MeanAbsolutePercentageError"),
     *("MeanSquaredLogarithmicError", "RootMeanSquaredError", "SquaredPearsonCorrelation"),
@@ -70,9 +69,7 @@ CASES = {
     ),
     "classes": (
         f'model_specs {{signature_name: "classes" label_key: "class"}} {SLICES} '
-        f"metrics_specs {{{CLASSES}}} metrics_specs {{ {ONE_CLASS} "
-        "binarize {class_ids {values: [0, 2]}} aggregate {micro_average: true "
-        "class_weights {key: 0 value: 1} class_weights {key: 2 value: 3}}} "
+        f"metrics_specs {{{CLASSES}}}"
     ),
     "a dict of outputs": (
         f'model_specs {{signature_name: "dict" label_key: "class"}} metrics_specs {{{PLOT}}} '
@@ -318,6 +315,7 @@ def evaluated(rows, text, model, shared_models, write_examples, tmp_path):
     [
         ("BinaryCrossEntropy", "metrics not known in batches: binary_crossentropy"),
         ("ExactMatch", "metrics not known in batches: exact_match"),
+        ("Precision", "metrics not known in batches: precision"),
         ("ExampleCount", "rows that are ragged, texts or without a value"),
     ],
 )
@@ -327,7 +325,8 @@ def test_metric_or_rows_not_supported_in_batches_are_named(
     rows = [{"x": 1.0, "class": 1, "weight": weight} for weight in (None, None, 1.0, 5.0)]
     text = (
         'model_specs {signature_name: "classes" label_key: "class" example_weight_key: "weight"} '
-        f"metrics_specs {{{metrics(metric)} example_weights {{weighted: true}}}}"
+        f"metrics_specs {{{metrics(metric)} example_weights {{weighted: true}} "
+        f"{'binarize {class_ids {values: [0]}}' if metric == 'Precision' else ''}}}"
     )
     with pytest.raises(NotInBatchesError) as caught:
         evaluated(rows, text, models[0], shared_models, write_examples, tmp_path)
@@ -444,13 +443,6 @@ DRAWN = {
         *("SquaredPearsonCorrelation", "MeanPrediction", "MeanLabel"),
     ),
 }
-OF_ONE_CLASS = "binarize {class_ids {values: [0, 2]}} "
-AGGREGATES = (
-    "",
-    "aggregate {micro_average: true} ",
-    "aggregate {macro_average: true class_weights {key: 0 value: 1} "
-    "class_weights {key: 2 value: 3}}",
-)
 SIGNATURES = {"binary": ("yes", "label_xf"), "classes": ("classes", "class")}
 SIGNATURES["regression"] = ("number", "y")
 
@@ -482,17 +474,13 @@ def drawn_configs(draw):
     signature, label = SIGNATURES[task]
     model = f'signature_name: "{signature}" label_key: "{label}" {weight}'
     model += 'preprocessing_function_names: "transform"'
-    specs = [f"{' '.join(draw(some(st.sampled_from(DRAWN[task]))))} {of_weights}"]
-    if task == "classes" and draw(st.booleans()):
-        of_two = " ".join(draw(some(st.sampled_from(DRAWN["binary"][2:7]))))
-        aggregate = draw(st.sampled_from(AGGREGATES))
-        specs.append(f"{of_two} {OF_ONE_CLASS} {aggregate}")
+    spec = f"{' '.join(draw(some(st.sampled_from(DRAWN[task]))))} {of_weights}"
     baseline = task == "binary" and draw(st.booleans())
     models = (
         [f"name: 'new' {model}", f"name: 'old' is_baseline: true {model}"] if baseline else [model]
     )
     text += " ".join(f" model_specs {{ {one} }}" for one in models)
-    return text + " ".join(f" metrics_specs {{ {one} }}" for one in specs), baseline
+    return f"{text} metrics_specs {{ {spec} }}", baseline
 
 
 @few_or_many(3)

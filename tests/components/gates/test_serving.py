@@ -43,48 +43,42 @@ def test_serving_good_model_has_no_problems(tmp_path):
     assert 0 < report.p50_ms <= report.p99_ms
 
 
-def test_serving_missing_signature_is_a_problem(tmp_path):
-    model = saved(tmp_path, double, signature="predict")
-    report = check_serving(model, ROWS, ServingOptions())
-    assert report.problems == ("no signature 'serving_default'; it has: predict",)
+def inverse(module, examples):
+    return {"outputs": 1 / double(module, examples)["outputs"]}
 
 
-def test_serving_signature_of_tensors_is_a_problem(tmp_path):
-    model = saved(tmp_path, lambda module, x: {"y": x * module.weight}, of=(None, tf.float32))
-    (problem,) = check_serving(model, ROWS, ServingOptions()).problems
-    assert problem == (
-        "signature 'serving_default' takes examples float32 (batch); expected one input of "
-        "serialized Examples, string (batch)"
-    )
+def summed(module, examples):
+    return {"outputs": tf.reduce_sum(double(module, examples)["outputs"])}
 
 
-def test_serving_output_that_is_not_finite_is_a_problem(tmp_path):
-    model = saved(tmp_path, lambda module, e: {"outputs": 1 / double(module, e)["outputs"]})
-    (problem,) = check_serving(model, ROWS, ServingOptions()).problems
-    assert problem == "output 'outputs' of row 0 is not finite: [[inf]]"
-
-
-def test_serving_failing_row_is_a_problem(tmp_path):
-    rows = [*ROWS[:2], row(1.0, "z")]
-    (problem,) = check_serving(saved(tmp_path, double), rows, ServingOptions()).problems
-    assert problem.startswith("row 2 fails: ")
-    assert "Feature: x (data type: float) is required" in problem
-
-
-def test_serving_output_without_batch_dimension_is_a_problem(tmp_path):
-    model = saved(tmp_path, lambda m, e: {"outputs": tf.reduce_sum(double(m, e)["outputs"])})
-    (problem,) = check_serving(model, ROWS, ServingOptions()).problems
-    assert problem == "output 'outputs' has shape () for one row"
-
-
-def test_serving_model_that_runs_python_is_a_problem(tmp_path):
+def by_python(module, examples):
     """TensorFlow Serving runs none."""
-    model = saved(
-        tmp_path,
-        lambda m, e: {"y": tf.py_function(lambda x: x, [double(m, e)["outputs"]], tf.float32)},
-    )
-    report = check_serving(model, ROWS, ServingOptions())
-    assert report.problems == ("runs Python (EagerPyFunc), which no model server has",)
+    values = double(module, examples)["outputs"]
+    return {"y": tf.py_function(lambda x: x, [values], tf.float32)}
+
+
+@pytest.mark.parametrize(
+    ("function", "made", "rows", "problem"),
+    [
+        (double, {"signature": "predict"}, ROWS, "no signature 'serving_default'; it has: predict"),
+        (
+            lambda module, x: {"y": x * module.weight},
+            {"of": (None, tf.float32)},
+            ROWS,
+            "signature 'serving_default' takes examples float32 (batch); expected one input of "
+            "serialized Examples, string (batch)",
+        ),
+        (inverse, {}, ROWS, "output 'outputs' of row 0 is not finite: [[inf]]"),
+        (double, {}, [*ROWS[:2], row(1.0, "z")], "row 2 fails: "),
+        (summed, {}, ROWS, "output 'outputs' has shape () for one row"),
+        (by_python, {}, ROWS, "runs Python (EagerPyFunc), which no model server has"),
+        (double, {}, [], "no rows to send"),
+    ],
+)
+def test_model_that_cannot_be_served_has_one_problem(function, made, rows, problem, tmp_path):
+    report = check_serving(saved(tmp_path, function, **made), rows, ServingOptions())
+    [found] = report.problems
+    assert found.startswith(problem)
 
 
 def test_serving_incomplete_model_is_a_problem(tmp_path):
@@ -99,11 +93,6 @@ def test_serving_model_above_the_latency_limit_is_a_problem(tmp_path):
     (problem,) = report.problems
     assert problem.endswith("ms; expected at most 1e-06")
     assert report.requests > 0
-
-
-def test_serving_without_rows_is_a_problem(tmp_path):
-    report = check_serving(saved(tmp_path, double), [], ServingOptions())
-    assert report.problems == ("no rows to send",)
 
 
 def test_serving_options_outside_their_range_are_refused():
