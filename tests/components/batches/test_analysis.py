@@ -27,7 +27,6 @@ from penstock.components.batches.shards import shard_tasks
 from penstock.components.packing.transformed import TransformedRows
 from penstock.pipelines.blocks.preprocessing import (
     category_ids,
-    image_classes,
     scaled_numbers,
     word_counts,
 )
@@ -72,27 +71,11 @@ def vocabulary(x, name, **options):
     return tft.compute_and_apply_vocabulary(x, vocab_filename=name, **options)
 
 
-def moments(i):
-    x = i["x"]
-    return {
-        "z": tft.scale_to_z_score(x),
-        "m": x - tft.mean(x) + tft.var(x),
-        "unit": tft.scale_to_0_1(x),
-        "s": x + tft.sum(x) + tft.min(x) * tft.max(x),
-        "e": tft.scale_to_z_score(i["v"], elementwise=True),
-        "sparse": tft.scale_to_z_score(i["y"]),
-        "size": i["n"] + tft.size(i["n"]),
-    }
-
-
 def quantiles(i):
     of_three = tft.quantiles(i["v"], 4, 0.01, reduce_instance_dims=False)
     return {
-        "b": tft.bucketize(i["x"], 10),
         "q": of_three[:1, 0] + i["x"][:, 0],
-        "by": tft.bucketize(i["y"], 5),
         "p": tf.matmul(i["v"], tft.pca(i["v"], 2, tf.float32)),
-        "c": i["v"] + tft.covariance(i["v"], tf.float32)[0],
     }
 
 
@@ -103,6 +86,7 @@ def vocabularies(i):
         "w": tft.compute_and_apply_vocabulary(i["words"], top_k=50, num_oov_buckets=3),
         "f": vocabulary(i["words"], "often", frequency_threshold=9),
         "n": vocabulary(i["n"], "top", top_k=20),
+        "size": i["n"] + tft.size(i["n"]),
     }
 
 
@@ -114,16 +98,6 @@ def two_phases(i):
         "tf": tft.tfidf(words, 31)[1],
         "own": tf.lookup.StaticHashTable(table, -1).lookup(i["k"]),
     }
-
-
-def penguins(i):
-    """As TFX's penguin example."""
-    return {"x": tft.scale_to_z_score(i["x"]), "n": tft.scale_to_z_score(i["n"]), "l": i["label"]}
-
-
-def images(i):
-    """As Penstock's digits."""
-    return image_classes(i, image="k", label="label")
 
 
 def tables(i):
@@ -197,7 +171,7 @@ def approximate(i):
     return {"a": tft.apply_vocabulary(i["k"], found)}
 
 
-FUNCTIONS = [moments, quantiles, vocabularies, two_phases, penguins, images, tables]
+FUNCTIONS = [quantiles, vocabularies, two_phases, tables]
 
 
 def analyzed(i):
@@ -432,38 +406,17 @@ def by_information(i):
     return {"k": vocabulary(i["k"], "mi", labels=i["label"])}
 
 
-def by_weights(i):
-    return {"k": vocabulary(i["k"], "w", weights=tf.abs(i["x"]))}
-
-
 def by_coverage(i):
     key = lambda token: token[:4]  # noqa: E731
     return {"k": vocabulary(i["k"], "c", coverage_top_k=1, top_k=2, key_fn=key)}
-
-
-def reserved(i):
-    return {"k": tft.apply_vocabulary(i["k"], tft.vocabulary(i["k"], reserved_tokens=[b"[PAD]"]))}
 
 
 def shuffled(i):
     return {"k": vocabulary(i["k"], "s", fingerprint_shuffle=True)}
 
 
-def records(i):
-    return {"k": vocabulary(i["k"], "r", file_format="tfrecord_gzip")}
-
-
 def per_key(i):
     return {"z": tft.scale_to_z_score_per_key(i["x"][:, 0], i["k"][:, 0])}
-
-
-def histogram(i):
-    """Counts values per bucket, as keys."""
-    return {"h": i["x"] + tf.cast(tft.histogram(i["x"], boundaries=5)[0][0], tf.float32)}
-
-
-def bucketized_per_key(i):
-    return {"z": tft.bucketize_per_key(i["x"][:, 0], i["k"][:, 0], 4)}
 
 
 def by_ptransform(i):
@@ -479,13 +432,8 @@ def by_ptransform(i):
     ("function", "reason"),
     [
         (by_information, "by weights or mutual information"),
-        (by_weights, "by weights or mutual information"),
-        (reserved, "operation ExtractVocabularyReservedTokens"),
         (shuffled, "shuffled or no text file"),
-        (records, "shuffled or no text file"),
         (per_key, "operation CacheableCombinePerKeyAccumulate"),
-        (histogram, "operation CacheableCombinePerKeyAccumulate"),
-        (bucketized_per_key, "operation CacheableCombinePerKeyAccumulate"),
         (by_coverage, "by keys"),
         (by_ptransform, "operation PTransform"),
     ],

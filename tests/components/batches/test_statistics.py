@@ -53,7 +53,6 @@ CASES = {
         },
     ),
     "taxi weight": ("taxi", {"weight_feature": "trip_miles"}),
-    "taxi sketch": ("taxi", {"use_sketch_based_topk_uniques": True}),
     "mixed": ("mixed", {}),
     "mixed schema": ("mixed", {"schema": schema(CATEGORIES + OF_TWO_FEATURES)}),
     "mixed weight": ("mixed", {"weight_feature": "weight", "schema": schema(CATEGORIES)}),

@@ -106,12 +106,6 @@ def test_two_processes_give_the_bytes_and_row_counts_of_one(do, counted):
     assert last[0] == last[1] == (last[0][1], last[0][1])
 
 
-def test_killed_worker_is_named_and_no_statistics_are_written(do, tmp_path, killed_workers):
-    with pytest.raises(DataError, match=r"^worker process \d+ was killed by SIGKILL; "):
-        do(Executor, workers=2)
-    assert not [*tmp_path.rglob("FeatureStats.pb")]
-
-
 def test_an_excluded_split_has_no_statistics(do, tmp_path):
     made = do(Executor, exclude_splits='["eval"]')
     assert made.split_names == '["train"]'

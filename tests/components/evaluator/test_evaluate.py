@@ -44,32 +44,47 @@ slicing_specs {} slicing_specs {feature_keys: "town"} slicing_specs {feature_key
 slicing_specs {feature_keys: "tags" feature_values {key: "hour" value: "1"}}
 slicing_specs {feature_values {key: "town" value: "oslo"}} slicing_specs {feature_keys: "nowhere"}
 """
-BINARY = metrics(
-    *("ExampleCount", "WeightedExampleCount", "BinaryAccuracy", "Precision", "Recall"),
-    *("MeanLabel", "MeanPrediction", "Calibration", "BinaryCrossentropy", "CalibrationPlot"),
-    AUC={"num_thresholds": 50},
-    ConfusionMatrixAtThresholds={"thresholds": [0.7, 0.2, 0.5]},
-)
-CLASSES = metrics(
-    *("ExampleCount", "SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
-    MultiClassConfusionMatrixAtThresholds={"thresholds": [0.2, 0.4, 0.6]},
-    SparseTopKCategoricalAccuracy={"k": 2},
-)
+
+
+def each(*names, **configs):
+    """An entry for each metric."""
+    return [*map(metrics, names), *(metrics(**{name: of}) for name, of in configs.items())]
+
+
+# Metrics by task.
+METRICS = {
+    "binary": each(
+        *("ExampleCount", "BinaryAccuracy", "BinaryCrossentropy", "Precision", "Recall", "AUC"),
+        *("AUCPrecisionRecall", "MeanLabel", "MeanPrediction", "Calibration", "MissRate"),
+        *("CalibrationPlot", "ConfusionMatrixPlot", "F1Score", "Specificity", "Prevalence"),
+        *("MatthewsCorrelationCoefficient", "BalancedAccuracy", "TruePositives"),
+        *("MeanSquaredError", "SquaredPearsonCorrelation"),
+        ConfusionMatrixAtThresholds={"thresholds": [0.7, 0.2, 0.5]},
+        SensitivityAtSpecificity={"specificity": 0.6},
+    ),
+    "classes": each(
+        *("SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
+        "MultiClassConfusionMatrixPlot",
+        MultiClassConfusionMatrixAtThresholds={"thresholds": [0.2, 0.4, 0.6]},
+        SparseTopKCategoricalAccuracy={"k": 2},
+    ),
+    "regression": each(
+        *("MeanSquaredError", "MeanAbsoluteError", "MeanAbsolutePercentageError"),
+        *("MeanSquaredLogarithmicError", "RootMeanSquaredError", "Calibration"),
+        *("SquaredPearsonCorrelation", "MeanPrediction", "MeanLabel"),
+    ),
+}
 PLOT = metrics("SparseCategoricalAccuracy", "MultiClassConfusionMatrixPlot")
-REGRESSION = metrics(
-    *("ExampleCount", "MeanSquaredError", "MeanAbsoluteError", "MeanAbsolutePercentageError"),
-    *("MeanSquaredLogarithmicError", "RootMeanSquaredError", "SquaredPearsonCorrelation"),
-    "MeanPrediction",
-)
 CASES = {
     "binary, weighted": (
         'model_specs {signature_name: "yes" label_key: "label_xf" example_weight_key: "weight" '
         'preprocessing_function_names: "transform"} '
-        f"metrics_specs {{{BINARY} example_weights {{weighted: true}}}} {SLICES}"
+        f"metrics_specs {{{metrics('WeightedExampleCount')} {' '.join(METRICS['binary'])} "
+        f"example_weights {{weighted: true}}}} {SLICES}"
     ),
     "classes": (
         f'model_specs {{signature_name: "classes" label_key: "class"}} {SLICES} '
-        f"metrics_specs {{{CLASSES}}}"
+        f"metrics_specs {{{' '.join(METRICS['classes'])}}}"
     ),
     "a dict of outputs": (
         f'model_specs {{signature_name: "dict" label_key: "class"}} metrics_specs {{{PLOT}}} '
@@ -85,7 +100,7 @@ CASES = {
     ),
     "regression": (
         'model_specs {signature_name: "number" label_key: "y" example_weight_key: "weight"} '
-        f'metrics_specs {{{REGRESSION}}} slicing_specs {{}} slicing_specs {{feature_keys: "town"}}'
+        f"metrics_specs {{{' '.join(METRICS['regression'])}}} {SLICES}"
     ),
 }
 
@@ -311,22 +326,23 @@ def evaluated(rows, text, model, shared_models, write_examples, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("metric", "said"),
+    ("spec", "said"),
     [
-        ("BinaryCrossEntropy", "metrics not known in batches: binary_crossentropy"),
-        ("ExactMatch", "metrics not known in batches: exact_match"),
-        ("Precision", "metrics not known in batches: precision"),
-        ("ExampleCount", "rows that are ragged, texts or without a value"),
+        (metrics("BinaryCrossEntropy"), "metrics not known in batches: binary_crossentropy"),
+        (
+            f"{metrics('Precision')} binarize {{class_ids {{values: [0]}}}}",
+            "metrics not known in batches: _binary_confusion_matrices:thresholds=[0.5]",
+        ),
+        (metrics("ExampleCount"), "rows that are ragged, texts or without a value"),
     ],
 )
 def test_metric_or_rows_not_supported_in_batches_are_named(
-    metric, said, models, shared_models, write_examples, tmp_path
+    spec, said, models, shared_models, write_examples, tmp_path
 ):
     rows = [{"x": 1.0, "class": 1, "weight": weight} for weight in (None, None, 1.0, 5.0)]
     text = (
         'model_specs {signature_name: "classes" label_key: "class" example_weight_key: "weight"} '
-        f"metrics_specs {{{metrics(metric)} example_weights {{weighted: true}} "
-        f"{'binarize {class_ids {values: [0]}}' if metric == 'Precision' else ''}}}"
+        f"metrics_specs {{{spec} example_weights {{weighted: true}}}}"
     )
     with pytest.raises(NotInBatchesError) as caught:
         evaluated(rows, text, models[0], shared_models, write_examples, tmp_path)
@@ -415,34 +431,6 @@ def test_sequence_examples_with_slices_are_evaluated_by_context(
     assert means == {0.0: 2.0, 1.0: 3.0}
 
 
-def each(*names, **configs):
-    """An entry for each metric."""
-    return [*map(metrics, names), *(metrics(**{name: of}) for name, of in configs.items())]
-
-
-# Metrics to draw from, by task.
-DRAWN = {
-    "binary": each(
-        *("BinaryAccuracy", "BinaryCrossentropy", "Precision", "Recall", "AUC"),
-        *("AUCPrecisionRecall", "MeanLabel", "MeanPrediction", "Calibration", "MissRate"),
-        *("CalibrationPlot", "ConfusionMatrixPlot", "F1Score", "Specificity", "Prevalence"),
-        *("MatthewsCorrelationCoefficient", "BalancedAccuracy", "TruePositives"),
-        *("MeanSquaredError", "SquaredPearsonCorrelation"),
-        ConfusionMatrixAtThresholds={"thresholds": [0.7, 0.2, 0.5]},
-        SensitivityAtSpecificity={"specificity": 0.6},
-    ),
-    "classes": each(
-        *("SparseCategoricalAccuracy", "SparseCategoricalCrossentropy"),
-        "MultiClassConfusionMatrixPlot",
-        MultiClassConfusionMatrixAtThresholds={"thresholds": [0.2, 0.4, 0.6]},
-        SparseTopKCategoricalAccuracy={"k": 2},
-    ),
-    "regression": each(
-        *("MeanSquaredError", "MeanAbsoluteError", "MeanAbsolutePercentageError"),
-        *("MeanSquaredLogarithmicError", "RootMeanSquaredError", "Calibration"),
-        *("SquaredPearsonCorrelation", "MeanPrediction", "MeanLabel"),
-    ),
-}
 SIGNATURES = {"binary": ("yes", "label_xf"), "classes": ("classes", "class")}
 SIGNATURES["regression"] = ("number", "y")
 
@@ -450,7 +438,7 @@ SIGNATURES["regression"] = ("number", "y")
 @st.composite
 def drawn_configs(draw):
     """The text of a config, and whether there is a baseline."""
-    task = draw(st.sampled_from([*DRAWN, "several"]))
+    task = draw(st.sampled_from([*METRICS, "several"]))
     some = partial(st.lists, min_size=1, max_size=5, unique=True)
     weighted = draw(st.booleans())
     of_weights = draw(st.sampled_from(["", "example_weights {weighted: true unweighted: true} "]))
@@ -466,7 +454,7 @@ def drawn_configs(draw):
         outputs = {"label": "binary", "class": "classes", "y": "regression"}
         keys = " ".join(f'label_keys {{key: "{key}" value: "{key}"}}' for key in outputs)
         specs = [
-            f"metrics_specs {{ {' '.join(draw(some(st.sampled_from(DRAWN[of]))))} "
+            f"metrics_specs {{ {' '.join(draw(some(st.sampled_from(METRICS[of]))))} "
             f"output_names: '{output}' {of_weights} }}"
             for output, of in outputs.items()
         ]
@@ -474,7 +462,7 @@ def drawn_configs(draw):
     signature, label = SIGNATURES[task]
     model = f'signature_name: "{signature}" label_key: "{label}" {weight}'
     model += 'preprocessing_function_names: "transform"'
-    spec = f"{' '.join(draw(some(st.sampled_from(DRAWN[task]))))} {of_weights}"
+    spec = f"{' '.join(draw(some(st.sampled_from(METRICS[task]))))} {of_weights}"
     baseline = task == "binary" and draw(st.booleans())
     models = (
         [f"name: 'new' {model}", f"name: 'old' is_baseline: true {model}"] if baseline else [model]

@@ -68,12 +68,6 @@ def test_differences_between_slices_are_left_out(tmp_path):
     assert Evaluation.read(str(tmp_path)).rows == 100
 
 
-def test_worst_slices_leave_out_those_with_few_rows(folder):
-    result = Evaluation.read(str(folder))
-    assert result.worst_slices(3, min_examples=30) == ["hour=7", "hour=8"]
-    assert result.worst_slices(1, min_examples=1) == ["hour=9"]
-
-
 def test_small_slices_and_rows_in_no_slice_are_there_too(folder):
     tfrecord(
         folder / "metrics-00000-of-00001.tfrecord",
