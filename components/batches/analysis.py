@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -61,71 +61,63 @@ def analyze(
     """Writes the folders of TFX's Transform; writes nothing if it raises NotInBatchesError."""
     temporary = os.path.join(output, _TEMPORARY)
     tf.io.gfile.makedirs(temporary)
+    spec = schema_utils.schema_as_feature_spec(schema).feature_spec
     try:
-        _Analysis(preprocessing_fn, schema, temporary, run).write(output)
+        traced = _Traced(preprocessing_fn, spec, temporary)
+        saved_model = os.path.join(temporary, "saved_model")
+        assets = _write_graph(traced, saved_model, run)
+        _move(saved_model, output, schema, assets)
     finally:
         tf.io.gfile.rmtree(temporary)
 
 
-class _Analysis:
-    def __init__(
-        self,
-        preprocessing_fn: PreprocessingFn,
-        schema: schema_pb2.Schema,
-        temporary: str,
-        run: RunShards,
-    ) -> None:
-        self._schema = schema
-        self._run = run
-        self._traced = _Traced(
-            preprocessing_fn, schema_utils.schema_as_feature_spec(schema).feature_spec, temporary
-        )
+def _write_graph(traced: "_Traced", saved_model: str, run: RunShards) -> Mapping[str, str]:
+    """Analyzes the shards and writes the SavedModel; returns its assets, from key to file name."""
+    graph, inputs, outputs = impl_helper.trace_preprocessing_function(
+        traced.preprocessing_fn, traced.specs, False, traced.temporary
+    )
+    assets: Mapping[str, str] = annotators.get_asset_annotations(graph)
+    annotators.clear_asset_annotations(graph)
+    fingerprint = graph_tools.get_analyzers_fingerprint(graph, inputs)
+    future, _, leaves = analysis_graph_builder.build(graph, inputs, outputs, {}.keys(), None)
 
-    def write(self, output: str) -> None:
-        traced = self._traced
-        graph, inputs, outputs = impl_helper.trace_preprocessing_function(
-            traced.preprocessing_fn, traced.specs, False, traced.temporary
-        )
-        assets = annotators.get_asset_annotations(graph)
-        annotators.clear_asset_annotations(graph)
-        fingerprint = graph_tools.get_analyzers_fingerprint(graph, inputs)
-        future, _, leaves = analysis_graph_builder.build(graph, inputs, outputs, {}.keys(), None)
-        traverser = nodes.Traverser(_Calls(traced.temporary, self._run_phase))
-        # This finds all accumulating operations before any row is read.
-        model = traverser.visit_value_node(future)
-        for leaf in leaves:
-            traverser.visit_value_node(leaf)
-        replacements = model.replacements()
-        path = os.path.join(traced.temporary, "saved_model")
-        impl_helper.trace_and_write_v2_saved_model(
-            path,
-            traced.preprocessing_fn,
-            traced.specs,
-            traced.temporary,
-            fingerprint,
-            _as_tensors(replacements),
-            {},
-            None,
-        )
-        self._move(path, output, assets)
-
-    def _run_phase(self, phase: "_Phase") -> list[Any]:
+    def run_phase(phase: "_Phase") -> list[Any]:
         names = {key: tensor.name for key, tensor in phase.model.signature.items()}
-        work = _PhaseWork(self._traced, names, phase.model.replacements(), phase.accumulating)
-        return merge_in_groups(self._run(work), partial(_merged_parts, phase.accumulating))
+        work = _PhaseWork(traced, names, phase.model.replacements(), phase.accumulating)
+        return merge_in_groups(run(work), partial(_merged_parts, phase.accumulating))
 
-    def _move(self, saved_model: str, output: str, assets: Mapping[str, str]) -> None:
-        own = os.path.join(saved_model, impl_helper.METADATA_DIR_NAME)
-        metadata = metadata_io.read_metadata(own)
-        tf.io.gfile.rmtree(own)
-        transformed = os.path.join(output, Folder.TRANSFORMED_METADATA_DIR)
-        metadata_io.write_metadata(metadata, transformed)
-        if assets:
-            with tf.io.gfile.GFile(os.path.join(transformed, Folder.ASSET_MAP), "w") as file:
-                file.write(json.dumps(assets))
-        raw = dataset_metadata.DatasetMetadata(self._schema)
-        metadata_io.write_metadata(raw, os.path.join(output, Folder.RAW_METADATA_DIR))
-        tf.io.gfile.rename(saved_model, os.path.join(output, Folder.TRANSFORM_FN_DIR))
+    traverser = nodes.Traverser(_Calls(traced.temporary, run_phase))
+    # This finds all accumulating operations before any row is read.
+    model = traverser.visit_value_node(future)
+    for leaf in leaves:
+        traverser.visit_value_node(leaf)
+    impl_helper.trace_and_write_v2_saved_model(
+        saved_model,
+        traced.preprocessing_fn,
+        traced.specs,
+        traced.temporary,
+        fingerprint,
+        _as_tensors(model.replacements()),
+        {},
+        None,
+    )
+    return assets
+
+
+def _move(
+    saved_model: str, output: str, schema: schema_pb2.Schema, assets: Mapping[str, str]
+) -> None:
+    own = os.path.join(saved_model, impl_helper.METADATA_DIR_NAME)
+    metadata = metadata_io.read_metadata(own)
+    tf.io.gfile.rmtree(own)
+    transformed = os.path.join(output, Folder.TRANSFORMED_METADATA_DIR)
+    metadata_io.write_metadata(metadata, transformed)
+    if assets:
+        with tf.io.gfile.GFile(os.path.join(transformed, Folder.ASSET_MAP), "w") as file:
+            file.write(json.dumps(assets))
+    raw = dataset_metadata.DatasetMetadata(schema)
+    metadata_io.write_metadata(raw, os.path.join(output, Folder.RAW_METADATA_DIR))
+    tf.io.gfile.rename(saved_model, os.path.join(output, Folder.TRANSFORM_FN_DIR))
 
 
 def _merged_parts(accumulating: Sequence[Accumulating], parts: Sequence[list[Any]]) -> list[Any]:
@@ -168,7 +160,7 @@ class _PhaseWork:
         self._inputs = self._inputs or self._trace()
         found = [one.create() for one in self.accumulating]
         read = 0
-        by_element = any(one.adds_by_element() for one in self.accumulating)
+        by_element = any(one.adds_by_element for one in self.accumulating)
         rows = _TFT_BATCH_ROWS if by_element else _BATCH_ROWS
         for records in read_payloads(task.file, task.shard, rows=rows):
             try:
@@ -211,13 +203,7 @@ class _Later:
     """A short list of elements, computed once when it is first needed."""
 
     def __init__(self, compute: Callable[[], list[Any]]) -> None:
-        self._compute = compute
-        self._value: list[Any] | None = None
-
-    def get(self) -> list[Any]:
-        if self._value is None:
-            self._value = self._compute()
-        return self._value
+        self.get = cache(compute)
 
 
 @dataclass(frozen=True)
@@ -231,24 +217,18 @@ class _Model:
         return [replacement for binding in self.bindings for replacement in binding.get()]
 
 
-@dataclass
 class _Phase:
     """Input rows of the analyzers of one phase; read once for all of them."""
 
-    model: _Model
-    run: Callable[["_Phase"], list[Any]]
-    accumulating: list[Accumulating] = field(default_factory=list)
-    _results: list[Any] | None = None
+    def __init__(self, model: _Model, run: Callable[["_Phase"], list[Any]]) -> None:
+        self.model = model
+        self.accumulating: list[Accumulating] = []
+        self._results = cache(lambda: run(self))
 
     def add(self, one: Accumulating) -> _Later:
         number = len(self.accumulating)
         self.accumulating.append(one)
-        return _Later(lambda: one.output(self._all()[number]))
-
-    def _all(self) -> list[Any]:
-        if self._results is None:
-            self._results = self.run(self)
-        return self._results
+        return _Later(lambda: one.output(self._results()[number]))
 
 
 @dataclass(frozen=True)

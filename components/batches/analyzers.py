@@ -1,10 +1,10 @@
 """TFT's accumulating operations on whole batches, as plain calls: create, add, merge, output.
 
-Combiners and their accumulators are TFT's own. Vocabularies are counted in Arrow.
+An operation and its accumulators are picklable. Combiners and their accumulators are TFT's own;
+vocabularies are counted in Arrow.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,91 +25,69 @@ Batch = Mapping[str, np.ndarray]
 _MAX_UNMERGED = 32
 
 
-class Accumulating(ABC):
-    """An operation that accumulates rows; it and its accumulators are picklable."""
+class Combine:
+    """One combiner, or several that TFT packed into one operation, with their input keys."""
 
     def __init__(self, operation: Any, keys: Any) -> None:
-        self._combiner: Any = getattr(operation, "combiner", None)
-        self._combiners: Any = list(getattr(operation, "combiners", ()))
-        self.keys = keys
+        packed = getattr(operation, "combiners", None)
+        self._labels = packed and [one.label for one in packed]
+        self._combiners = (
+            [(one.combiner, tuple(one.keys)) for one in packed]
+            if packed
+            else [(operation.combiner, keys)]
+        )
 
+    @property
     def adds_by_element(self) -> bool:
         """True for float32 sums per element, whose error grows with the rows of a batch."""
         kinds = WeightedMeanAndVarCombiner, NumPyCombiner
-        found = [self._combiner, *(one.combiner for one in self._combiners)]
-        infos = [one.output_tensor_infos() for one in found if isinstance(one, kinds)]
+        infos = [one.output_tensor_infos() for one, _ in self._combiners if isinstance(one, kinds)]
         return any(one.dtype == tf.float32 and one.shape for several in infos for one in several)
 
-    @abstractmethod
-    def create(self) -> Any:
-        """Returns an accumulator without rows."""
-
-    @abstractmethod
-    def add(self, accumulator: Any, batch: Batch) -> Any:
-        """Returns the accumulator after the rows of a batch were added."""
-
-    @abstractmethod
-    def merge(self, accumulators: Sequence[Any]) -> Any:
-        """Merges one or more accumulators into one."""
-
-    @abstractmethod
-    def output(self, accumulator: Any) -> list[Any]:
-        """Returns the elements that TFT's operation would return."""
-
-
-class _Combine(Accumulating):
-    def create(self) -> Any:
-        return self._combiner.create_accumulator()
-
-    def add(self, accumulator: Any, batch: Batch) -> Any:
-        return self._combiner.add_input(accumulator, extracted(batch, self.keys))
-
-    def merge(self, accumulators: Sequence[Any]) -> Any:
-        return self._combiner.merge_accumulators(list(accumulators))
-
-    def output(self, accumulator: Any) -> list[Any]:
-        return [self._combiner.compact(accumulator)]
-
-
-class _PackedCombine(Accumulating):
-    """Several combiners over all rows, packed into one operation by TFT."""
-
     def create(self) -> list[Any]:
-        return [one.combiner.create_accumulator() for one in self._combiners]
+        return [one.create_accumulator() for one, _ in self._combiners]
 
     def add(self, accumulator: list[Any], batch: Batch) -> list[Any]:
         return [
-            one.combiner.add_input(own, extracted(batch, tuple(one.keys)))
-            for one, own in zip(self._combiners, accumulator, strict=True)
+            one.add_input(own, extracted(batch, keys))
+            for (one, keys), own in zip(self._combiners, accumulator, strict=True)
         ]
 
     def merge(self, accumulators: Sequence[list[Any]]) -> list[Any]:
+        """Merges one or more accumulators into one."""
         of_each = zip(*accumulators, strict=True)
         return [
-            one.combiner.merge_accumulators(list(own))
-            for one, own in zip(self._combiners, of_each, strict=True)
+            one.merge_accumulators(list(own))
+            for (one, _), own in zip(self._combiners, of_each, strict=True)
         ]
 
     def output(self, accumulator: list[Any]) -> list[Any]:
+        """Returns the elements that TFT's operation would return."""
         pairs = zip(self._combiners, accumulator, strict=True)
-        return [{one.label: one.combiner.compact(own) for one, own in pairs}]
+        found = [one.compact(own) for (one, _), own in pairs]
+        return [dict(zip(self._labels, found, strict=True))] if self._labels else found
 
 
-class _Vocabulary(Accumulating):
+class Vocabulary:
     """Distinct tokens with counts, as tables with columns `token, count`."""
 
+    adds_by_element = False
+
     def __init__(self, operation: Any, keys: Any) -> None:
-        super().__init__(operation, keys)
         if operation.vocab_ordering_type != _VocabOrderingType.FREQUENCY:
             raise NotInBatchesError("a vocabulary by weights or mutual information")
+        self._keys = keys
 
     def create(self) -> list[pa.Table]:
         return []
 
     def add(self, accumulator: list[pa.Table], batch: Batch) -> list[pa.Table]:
-        [tokens] = extracted(batch, self.keys)
+        [tokens] = extracted(batch, self._keys)
         if len(tokens):
-            accumulator.append(_counted(tokens))
+            values = pa.array(tokens, pa.large_binary() if tokens.dtype == object else None)
+            counts = values.value_counts()
+            columns = [counts.field("values"), counts.field("counts")]
+            accumulator.append(pa.table(columns, ["token", "count"]))
         return [summed(accumulator)] if len(accumulator) >= _MAX_UNMERGED else accumulator
 
     def merge(self, accumulators: Sequence[list[pa.Table]]) -> list[pa.Table]:
@@ -120,10 +98,11 @@ class _Vocabulary(Accumulating):
         return accumulator
 
 
-ACCUMULATING: Mapping[type, type[Accumulating]] = {
-    analyzer_nodes.CacheableCombineAccumulate: _Combine,
-    analyzer_nodes.PackedCombineAccumulate: _PackedCombine,
-    analyzer_nodes.VocabularyAccumulate: _Vocabulary,
+Accumulating = Combine | Vocabulary
+ACCUMULATING: Mapping[type, Callable[[Any, Any], Accumulating]] = {
+    analyzer_nodes.CacheableCombineAccumulate: Combine,
+    analyzer_nodes.PackedCombineAccumulate: Combine,
+    analyzer_nodes.VocabularyAccumulate: Vocabulary,
 }
 
 
@@ -138,9 +117,3 @@ def summed(tables: Sequence[pa.Table]) -> pa.Table:
         return tables[0]
     sums = pa.concat_tables(tables).group_by("token").aggregate([("count", "sum")])
     return pa.table([sums["token"], sums["count_sum"]], ["token", "count"])
-
-
-def _counted(tokens: np.ndarray) -> pa.Table:
-    values = pa.array(tokens, pa.large_binary() if tokens.dtype == object else None)
-    counts = values.value_counts()
-    return pa.table([counts.field("values"), counts.field("counts")], ["token", "count"])

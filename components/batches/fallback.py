@@ -1,11 +1,11 @@
 """What a node cannot do in whole batches is left to TFX's own executor, which is told why."""
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
-if TYPE_CHECKING:  # worker processes need not import TFX
-    from tfx import types
+# By key; worker processes need not import TFX for the type.
+Artifacts = dict[str, list[Any]]
 
 logger = logging.getLogger(__name__)
 
@@ -31,19 +31,28 @@ def require(reason: str | None) -> None:
         raise NotInBatchesError(reason)
 
 
-def in_batches_or_stock(
-    in_batches: Callable[[], None], stock: Callable[[], None], artifact: "types.Artifact", name: str
-) -> None:
-    """Runs `in_batches`; if it raises NotInBatchesError, logs the reason and runs `stock`.
+class InBatches:
+    """Mixin of TFX's executors: works in batches, or as TFX's executor does, which is told why."""
 
-    `name` is the work and the library: `evaluated in batches but by TFMA`.
-    """
-    reason = ""
-    try:
-        in_batches()
-    except NotInBatchesError as error:
-        reason = str(error)
-    artifact.set_string_custom_property(FALLBACK_PROPERTY, reason)
-    if reason:
-        logger.info("not %s's own pipeline: %s", name, reason)
-        stock()
+    told_at: str  # key of the output artifact with `FALLBACK_PROPERTY`
+    work: str  # the work and the library, as in `evaluated in batches but by TFMA`
+
+    def in_batches(
+        self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
+    ) -> None:
+        """Does all the work, or raises NotInBatchesError."""
+        raise NotImplementedError
+
+    def Do(  # noqa: N802, TFX's name
+        self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
+    ) -> None:
+        reason = ""
+        try:
+            self.in_batches(input_dict, output_dict, exec_properties)
+        except NotInBatchesError as error:
+            reason = str(error)
+        [artifact] = output_dict[self.told_at]
+        artifact.set_string_custom_property(FALLBACK_PROPERTY, reason)
+        if reason:
+            logger.info("not %s's own pipeline: %s", self.work, reason)
+            super().Do(input_dict, output_dict, exec_properties)  # type: ignore[misc]

@@ -15,7 +15,7 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, stats_utils
 
-from penstock.components.batches.fallback import in_batches_or_stock, named, require
+from penstock.components.batches.fallback import Artifacts, InBatches, named, require
 from penstock.components.batches.shards import run_shards, shard_tasks
 from penstock.components.batches.statistics import (
     MAX_EXACT_VALUES,
@@ -30,25 +30,12 @@ logger = logging.getLogger(__name__)
 # estimates.
 ESTIMATED_PROPERTY = "estimated_features"
 
-Artifacts = dict[str, list[types.Artifact]]
 
+class Executor(InBatches, executor.Executor):
+    told_at = keys.STATISTICS_KEY
+    work = "in batches but by TFDV"
 
-class Executor(executor.Executor):
-    """Computes statistics in batches if the options allow, otherwise as TFX's executor does."""
-
-    def Do(  # noqa: N802, TFX's name
-        self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
-    ) -> None:
-        statistics = artifact_utils.get_single_instance(output_dict[keys.STATISTICS_KEY])
-        stock = super().Do
-        in_batches_or_stock(
-            lambda: self._in_batches(input_dict, output_dict, exec_properties),
-            lambda: stock(input_dict, output_dict, exec_properties),
-            statistics,
-            "in batches but by TFDV",
-        )
-
-    def _in_batches(
+    def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])

@@ -15,31 +15,20 @@ from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils
 
 from penstock.components.batches.analysis import PreprocessingFn, analyze
-from penstock.components.batches.fallback import in_batches_or_stock, named, require
+from penstock.components.batches.fallback import Artifacts, InBatches, named, require
 from penstock.components.batches.materialize import materialize
 from penstock.components.batches.shards import ShardTask, run_shards, shard_tasks
-from penstock.components.batches.statistics_gen import Artifacts
 from penstock.components.engine.pipeline import node_engine
 from penstock.components.engine.processes import kept_processes
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 
-class Executor(executor.Executor):
-    """Analyzes and transforms in batches if the options allow, otherwise as TFX's executor does."""
-
-    def Do(  # noqa: N802, TFX's name
-        self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
-    ) -> None:
-        stock = super().Do
-        in_batches_or_stock(
-            lambda: self._in_batches(input_dict, output_dict, exec_properties),
-            lambda: stock(input_dict, output_dict, exec_properties),
-            artifact_utils.get_single_instance(output_dict[keys.TRANSFORM_GRAPH_KEY]),
-            "transformed in batches but by TFT",
-        )
+class Executor(InBatches, executor.Executor):
+    told_at = keys.TRANSFORM_GRAPH_KEY
+    work = "transformed in batches but by TFT"
 
     @kept_processes()
-    def _in_batches(
+    def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
         require(_not_plain(input_dict, output_dict, exec_properties))

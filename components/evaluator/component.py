@@ -8,7 +8,6 @@ from tensorflow_model_analysis.api.types import EvalSharedModel
 from tensorflow_model_analysis.metrics import metric_specs
 from tensorflow_model_analysis.proto import config_pb2
 from tensorflow_model_analysis.utils import config_util
-from tfx import types
 from tfx.components.evaluator import component, constants, executor
 from tfx.components.util import tfxio_utils
 from tfx.dsl.components.base import executor_spec
@@ -17,7 +16,7 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, path_utils, proto_utils
 
-from penstock.components.batches.fallback import in_batches_or_stock, named, require
+from penstock.components.batches.fallback import Artifacts, InBatches, named, require
 from penstock.components.batches.shards import ShardTask, shard_tasks
 from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import DataError
@@ -25,29 +24,20 @@ from penstock.components.evaluator.evaluate import evaluate, not_in_batches
 from penstock.components.evaluator.summarize import write_evaluation
 from penstock.components.tfrecord.checked import no_rows
 
-Artifacts = dict[str, list[types.Artifact]]
 
-
-class Executor(executor.Executor):
-    """Evaluates in batches if the whole evaluation allows it, otherwise as TFX's executor does."""
-
+class _Stock(executor.Executor):
     def Do(  # noqa: N802, TFX's name
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        def by_tfma() -> None:
-            stock(input_dict, output_dict, exec_properties)
-            write_evaluation(evaluation.uri)
+        super().Do(input_dict, output_dict, exec_properties)
+        write_evaluation(artifact_utils.get_single_uri(output_dict[keys.EVALUATION_KEY]))
 
-        evaluation = artifact_utils.get_single_instance(output_dict[keys.EVALUATION_KEY])
-        stock = super().Do
-        in_batches_or_stock(
-            lambda: self._evaluate(input_dict, output_dict, exec_properties),
-            by_tfma,
-            evaluation,
-            "evaluated in batches but by TFMA",
-        )
 
-    def _evaluate(
+class Executor(InBatches, _Stock):
+    told_at = keys.EVALUATION_KEY
+    work = "evaluated in batches but by TFMA"
+
+    def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
         require(_not_plain(input_dict, exec_properties))

@@ -200,7 +200,7 @@ def _rows(examples: Examples, split: str, count: int) -> list[bytes]:
     if split not in splits:
         raise UsageError(f"the Examples have no split {split!r}; choices: {', '.join(splits)}")
     folder = artifact_utils.get_split_uri([examples], split)
-    files = sorted(fileio.glob(os.path.join(folder, "*tfrecord*")))
+    files = sorted(fileio.glob(os.path.join(folder, "*")))
     if not files:
         raise DataError(f"{folder}: no TFRecord files")
     compression = "GZIP" if files[0].endswith(".gz") else ""

@@ -9,17 +9,15 @@ import tensorflow_data_validation as tfdv
 from google.protobuf import text_format
 from statistics_leaves import assert_equal_statistics
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx.components import StatisticsGen
 from tfx.components.statistics_gen import executor as stock
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
 from tfx.components.util import examples_utils
 from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
 from tfx.proto import example_gen_pb2
-from tfx.types import Channel
 from tfx.types.standard_artifacts import Examples, ExampleStatistics, Schema
 
 from penstock.components.batches import statistics_gen
-from penstock.components.batches.statistics_gen import BatchStatisticsGen, Executor
+from penstock.components.batches.statistics_gen import Executor
 from penstock.components.engine.options import local_beam_args
 from penstock.components.errors import DataError
 
@@ -60,23 +58,6 @@ def properties(made):
         "link": made.get_string_custom_property("stats_dashboard_link"),
         "rates": made.get_json_value_custom_property("sample_rate_by_split"),
     }
-
-
-def test_the_node_is_a_statistics_gen_to_all_others():
-    options = tfdv.StatsOptions(sample_rate=0.5)
-    made = [
-        kind(
-            examples=Channel(type=Examples),
-            schema=Channel(type=Schema),
-            stats_options=options,
-            exclude_splits=["eval"],
-        )
-        for kind in (BatchStatisticsGen, StatisticsGen)
-    ]
-    ours, theirs = made
-    assert ours.exec_properties == theirs.exec_properties
-    assert ours.inputs.keys() == theirs.inputs.keys()
-    assert ours.outputs["statistics"].type == theirs.outputs["statistics"].type
 
 
 def test_artifact_equals_that_of_tfx(do, tmp_path):

@@ -7,18 +7,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import pytest
 import tensorflow as tf
+from row_files import example
 from tensorflow_model_analysis import default_eval_shared_model
 from tensorflow_model_analysis.utils import config_util
 
 
-def feature(values):
-    values = values if isinstance(values, list) else [values]
-    if isinstance(values[0], str):
-        texts = [value.encode() for value in values]
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
-    if isinstance(values[0], float):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+def values(value):
+    """A list of what an Example holds."""
+    found = value if isinstance(value, list) else [value]
+    return [one.encode() if isinstance(one, str) else one for one in found]
 
 
 @pytest.fixture(scope="session")
@@ -31,9 +28,8 @@ def write_examples():
             packed = "GZIP" if name.endswith("gz") else ""
             with tf.io.TFRecordWriter(str(folder / name), packed) as file:
                 for row in part:
-                    features = {k: feature(v) for k, v in row.items() if v is not None}
-                    example = tf.train.Example(features=tf.train.Features(feature=features))
-                    file.write(example.SerializeToString())
+                    known = {k: values(v) for k, v in row.items() if v is not None}
+                    file.write(example(**known))
         return folder
 
     return write

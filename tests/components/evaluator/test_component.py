@@ -8,18 +8,16 @@ import tensorflow as tf
 import tensorflow_model_analysis as tfma
 from google.protobuf import text_format
 from tensorflow_model_analysis.proto import config_pb2
-from tfx.components import Evaluator
 from tfx.components.evaluator import executor as stock
 from tfx.components.util import examples_utils
 from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
 from tfx.proto import example_gen_pb2
-from tfx.types import Channel
 from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation, Schema
 from tfx.utils import proto_utils
 
 from penstock.components.engine.options import local_beam_args
 from penstock.components.evaluator import component
-from penstock.components.evaluator.component import BatchEvaluator, Executor
+from penstock.components.evaluator.component import Executor
 
 CONFIG = """
 model_specs {{signature_name: "yes" label_key: "label"}}
@@ -63,24 +61,6 @@ def do(tmp_path, model, write_examples):
         return blessing
 
     return run
-
-
-def test_node_has_the_inputs_outputs_and_options_of_tfx_evaluator():
-    made = [
-        kind(
-            examples=Channel(type=Examples),
-            model=Channel(type=Model),
-            baseline_model=Channel(type=Model),
-            eval_config=config_pb2.EvalConfig(),
-        )
-        for kind in (BatchEvaluator, Evaluator)
-    ]
-    ours, theirs = made
-    assert ours.exec_properties == theirs.exec_properties
-    assert ours.inputs.keys() == theirs.inputs.keys()
-    assert {k: c.type for k, c in ours.outputs.items()} == {
-        k: c.type for k, c in theirs.outputs.items()
-    }
 
 
 @pytest.mark.parametrize(("least", "file", "value"), [(0.6, "BLESSED", 1), (0.7, "NOT_BLESSED", 0)])

@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from row_files import example
 from tensorflow_model_analysis import constants
 from tensorflow_model_analysis.proto import config_pb2
 
@@ -14,12 +15,7 @@ CONFIG = config_pb2.EvalConfig(model_specs=[config_pb2.ModelSpec(label_key="y")]
 
 
 def record(x, unused, y):
-    return feature_record(x=float(x), unused=float(unused), y=float(y))
-
-
-def feature_record(**values):
-    of = {k: tf.train.Feature(float_list=tf.train.FloatList(value=[v])) for k, v in values.items()}
-    return tf.train.Example(features=tf.train.Features(feature=of)).SerializeToString()
+    return example(x=[float(x)], unused=[float(unused)], y=[float(y)])
 
 
 def extracts(records, predict):

@@ -2,7 +2,7 @@ import json
 from collections import Counter
 
 import pytest
-import tensorflow as tf
+from row_files import example, write_shards
 from tfx.types.standard_artifacts import Examples
 
 from penstock.components.errors import DataError, UsageError
@@ -18,33 +18,21 @@ from penstock.components.gates.options import ImageRules
 
 
 def record(content, label=0, text="cat", size=(8, 6), channels=3):
-    def ints(value):
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
-
-    def texts(value):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-
     feature = {
-        "image/encoded": texts(content),
-        "image/format": texts(b"PNG"),
-        "image/height": ints(size[0]),
-        "image/width": ints(size[1]),
-        "image/channels": ints(channels),
+        "image/encoded": [content],
+        "image/format": [b"PNG"],
+        "image/height": [size[0]],
+        "image/width": [size[1]],
+        "image/channels": [channels],
     }
     if label is not None:
-        feature |= {"image/class/label": ints(label), "image/class/text": texts(text.encode())}
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+        feature |= {"image/class/label": [label], "image/class/text": [text.encode()]}
+    return example(**feature)
 
 
 def write(directory, **splits):
     for split, records in splits.items():
-        folder = directory / f"Split-{split}"
-        folder.mkdir()
-        for index in range(2):
-            path = folder / f"data_tfrecord-{index:05d}-of-00002"
-            with tf.io.TFRecordWriter(str(path)) as writer:
-                for one in records[index::2]:
-                    writer.write(one)
+        write_shards(directory, records, shards=2, split=split)
     return str(directory)
 
 
@@ -132,15 +120,8 @@ def test_single_class_and_empty_split_are_problems(tmp_path):
 
 
 def test_record_without_image_is_named(tmp_path):
-    other = tf.train.Example(
-        features=tf.train.Features(
-            feature={"fare": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))}
-        )
-    )
-    uri = write(tmp_path, train=[TRAIN[0], TRAIN[1], other.SerializeToString()])
-    with pytest.raises(
-        DataError, match=r"data_tfrecord-00000-of-00002: record 1 has no 'image/encoded'"
-    ):
+    uri = write(tmp_path, train=[TRAIN[0], TRAIN[1], example(fare=[1.0])])
+    with pytest.raises(DataError, match=r"data-00000-of-00002.gz: record 1 has no 'image/encoded'"):
         image_statistics(uri, ["train"])
 
 

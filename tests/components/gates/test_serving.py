@@ -2,6 +2,7 @@
 
 import pytest
 import tensorflow as tf
+from row_files import example
 
 from penstock.components.errors import UsageError
 from penstock.components.gates.options import ServingOptions
@@ -10,12 +11,7 @@ from penstock.components.gates.serving_check import check_serving
 SPEC = {"x": tf.io.FixedLenFeature([1], tf.float32)}
 
 
-def row(value, name="x"):
-    feature = tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
-    return tf.train.Example(features=tf.train.Features(feature={name: feature})).SerializeToString()
-
-
-ROWS = [row(float(value)) for value in range(20)]
+ROWS = [example(x=[float(value)]) for value in range(20)]
 
 
 def saved(folder, function, signature="serving_default", of=(None, tf.string)):
@@ -69,7 +65,7 @@ def by_python(module, examples):
             "serialized Examples, string (batch)",
         ),
         (inverse, {}, ROWS, "output 'outputs' of row 0 is not finite: [[inf]]"),
-        (double, {}, [*ROWS[:2], row(1.0, "z")], "row 2 fails: "),
+        (double, {}, [*ROWS[:2], example(z=[1.0])], "row 2 fails: "),
         (summed, {}, ROWS, "output 'outputs' has shape () for one row"),
         (by_python, {}, ROWS, "runs Python (EagerPyFunc), which no model server has"),
         (double, {}, [], "no rows to send"),

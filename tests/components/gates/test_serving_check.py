@@ -4,6 +4,7 @@ import json
 
 import pytest
 import tensorflow as tf
+from row_files import example, write_shards
 from tfx.components import Pusher
 from tfx.dsl.components.common.importer import Importer
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
@@ -16,12 +17,6 @@ from penstock.components.errors import UsageError
 from penstock.components.gates.options import ServingOptions
 from penstock.components.gates.serving_check import ServingCheck
 
-ROW = tf.train.Example(
-    features=tf.train.Features(
-        feature={"x": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))}
-    )
-).SerializeToString()
-
 
 @pytest.fixture
 def root(tmp_path):
@@ -32,11 +27,7 @@ def root(tmp_path):
         input_signature=[tf.TensorSpec([None], tf.string)],
     )
     tf.saved_model.save(module, f"{tmp_path}/model/Format-Serving", module.serve)
-    (tmp_path / "examples/Split-eval").mkdir(parents=True)
-    file = tmp_path / "examples/Split-eval/data_tfrecord-00000-of-00001.gz"
-    with tf.io.TFRecordWriter(str(file), tf.io.TFRecordOptions("GZIP")) as writer:
-        for _ in range(20):
-            writer.write(ROW)
+    write_shards(tmp_path / "examples", [example(x=[1.0])] * 20, split="eval")
     return tmp_path
 
 
