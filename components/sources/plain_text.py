@@ -230,8 +230,6 @@ def fault_in(data: bytes, encoding: str, *, what: str, offset: int = 0) -> str |
         return (
             f"{_place(error.start, what, offset)} is not {encoding}; set `encoding` to the file's"
         )
-    except UnicodeEncodeError:
-        return f"the {what} holds a lone surrogate, which UTF-8 cannot encode"
     at = data.find(b"\0")
     return None if at < 0 else f"{_place(at, what, offset)} is NUL, which text cannot have"
 

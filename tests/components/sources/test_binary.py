@@ -152,24 +152,6 @@ def test_options_are_checked(options, message):
     assert str(error.value) == message
 
 
-def test_the_command_writes_the_files(put, tmp_path, run_ingest, read_examples, capsys):
-    put("a/1.bin", b"\x00\x01")
-    root = put("b.bin", b"\xff")
-    out = tmp_path / "out"
-    code = run_ingest(root, out, "--kind", "binary", "--split", "all=1", "--folder-label")
-    assert code == 0
-    assert "2 rows read = 2 written" in capsys.readouterr().out
-    assert sorted(read_examples(out), key=lambda row: row["size"]) == [
-        {"content": b"\xff", "filename": b"b.bin", "size": 1, "label": None},
-        {"content": b"\x00\x01", "filename": b"a/1.bin", "size": 2, "label": b"a"},
-    ]
-    manifest = read_manifest(out)
-    assert (manifest.source_kind, manifest.source_files) == ("binary", 2)
-    assert [(column.name, column.kind) for column in manifest.columns] == [
-        ("content", "BYTES"), ("filename", "BYTES"), ("size", "INT"), ("label", "BYTES"),
-    ]  # fmt: skip
-
-
 def test_the_content_decides_the_split(put, tmp_path, run_ingest, read_examples):
     for number in range(20):
         put(f"a/{number}", bytes([number]))

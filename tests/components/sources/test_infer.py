@@ -47,7 +47,3 @@ def test_parts_of_the_sample_add_up():
     assert sample.kind("x") is FeatureKind.BYTES
     sample.add("x", pa.array([b"2"] * 2))
     assert sample.kind("x") is FeatureKind.INT
-
-
-def test_unseen_column_is_bytes():
-    assert TypeSample(()).kind("x") is FeatureKind.BYTES

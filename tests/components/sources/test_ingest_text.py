@@ -55,19 +55,6 @@ def test_the_command_stops_at_a_bad_line_or_sets_it_aside(
     }  # fmt: skip
 
 
-def test_the_command_writes_documents(tmp_path, run_ingest, read_examples):
-    for name in ("pos/1.txt", "neg/2.txt"):
-        (tmp_path / "notes" / name).parent.mkdir(parents=True)
-        (tmp_path / "notes" / name).write_text(f"{name}\nand more\n")
-    out = tmp_path / "out"
-    arguments = ("--kind", "text", "--unit", "document", "--folder-label", "--split", "all=1")
-    assert run_ingest(tmp_path / "notes", out, *arguments) == 0
-    assert sorted(read_examples(out), key=lambda row: row["label"]) == [
-        {"text": b"neg/2.txt\nand more\n", "filename": b"neg/2.txt", "label": b"neg"},
-        {"text": b"pos/1.txt\nand more\n", "filename": b"pos/1.txt", "label": b"pos"},
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "rows"),

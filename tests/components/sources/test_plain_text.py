@@ -2,17 +2,15 @@
 
 import gzip
 import pickle
-import random
 import tracemalloc
 
 import pytest
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.files import cells
 from penstock.components.sources import plain_text
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
-from penstock.components.sources.plain_text import Text, fault_in
+from penstock.components.sources.plain_text import Text
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
@@ -144,32 +142,6 @@ def test_memory_is_bounded_whatever_the_line(tmp_path, read_out):
     assert peak < 24 * 2**20
 
 
-def test_any_cut_gives_every_line_once(write, read_out, monkeypatch):
-    monkeypatch.setattr(cells, "CELL_BYTES", 50)
-    monkeypatch.setattr(plain_text, "LINE_BLOCK_BYTES", 37)
-    rng = random.Random(0)
-    pool = ["", " ", "a", "\u00e9" * 9, "word " * 20, "\tx", "\ufeff"]
-    for _ in range(30):
-        texts = [rng.choice(pool) for _ in range(rng.randrange(1, 40))] + ["end"]
-        data = "".join(text + rng.choice(["\n", "\r\n"]) for text in texts)
-        data = data if rng.random() < 0.5 else data.rstrip("\r\n")
-        path = write(data.encode())
-        expected = [
-            (number, text)
-            for number, text in enumerate(texts, 1)
-            if text.strip(" \t") and not (number == 1 and text == "\ufeff")
-        ]
-        for parts in (1, 2, 3, 11):
-            out = read_out(open_text(path), parts)
-            assert lines(out) == expected, data
-            assert out.errors == []
-
-
-def test_batches_are_bounded(write, read_out):
-    out = read_out(open_text(write(b"ab\n" * 20_000)))
-    assert lines(out)[-1] == (20_000, "ab")
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -205,13 +177,6 @@ def test_a_mark_of_utf8_in_another_encoding_is_named(write):
         DataError, match="begins with the mark of UTF-8, and `encoding` is 'cp1252'"
     ):
         open_text(write(b"\xef\xbb\xbfa\n"), encoding="cp1252")
-
-
-def test_a_link_out_of_the_folder_stops(write, tmp_path):
-    write(b"x\n", "d/a.txt")
-    (tmp_path / "d" / "b.txt").symlink_to(write(b"secret\n", "key"))
-    with pytest.raises(DataError, match=r"b\.txt: is a link to .*key, outside .*; copy the file"):
-        open_text(tmp_path / "d")
 
 
 @pytest.mark.parametrize(
@@ -250,6 +215,56 @@ def test_an_encoding_with_escapes_is_refused(encoding):
         Text(encoding=encoding)
 
 
-def test_a_lone_surrogate_is_a_fault():
-    fault = fault_in(rb"\ud800", "unicode_escape", what="line")
-    assert fault == "the line holds a lone surrogate, which UTF-8 cannot encode"
+# Documents
+
+
+def open_documents(inputs, **options):
+    return open_source(str(inputs), Text(unit="document", **options))
+
+
+def test_rows_are_files_with_their_names_and_labels(write, read_out, tmp_path):
+    write("schön\r\nund gut\n".encode(), "pos/1.txt")
+    write(b"\xef\xbb\xbf{bad}", "neg/1.txt")
+    write(b"<html>", "2.html")
+    source = open_documents(tmp_path, folder_label=True)
+    assert source.columns == tuple(
+        Column(name, FeatureKind.BYTES) for name in ("text", "filename", "label")
+    )
+    assert (source.kind, source.rows) == ("text", 3)
+    assert sorted(read_out(source, 3).rows) == [
+        [b"<html>", b"2.html", None],
+        ["schön\r\nund gut\n".encode(), b"pos/1.txt", b"pos"],
+        [b"{bad}", b"neg/1.txt", b"neg"],
+    ]
+
+
+def test_what_is_no_text_is_a_bad_row(write, read_out, tmp_path):
+    for name, data in {
+        "a": b"good",
+        "b": b"\xef\xbb\xbfx\n\xff",
+        "c": b"text then \x00 and more text",
+        "d": b"",
+        "e": b" \n",
+        "f": b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR",
+        "g": b"x" * 101,
+    }.items():
+        write(data, name)
+    out = read_out(open_documents(tmp_path, max_row_bytes=100), 2)
+    assert [row[0] for row in out.rows] == [b"good"]
+    advice = "remove it, or set `allow_empty` to skip such files"
+    assert sorted(out.errors) == [
+        "b: byte 6 of the file is not utf-8; set `encoding` to the file's",
+        "c: byte 11 of the file is NUL, which text cannot have",
+        f"d: is empty (0 bytes); {advice}",
+        f"e: holds only white space; {advice}",
+        "f: looks like a PNG image; read it with --kind images",
+        "g: has 101 bytes, more than 100; not read",
+    ]
+    out = read_out(open_documents(tmp_path, allow_empty=True), 2)
+    assert (out.blank, len(out.rejected)) == (2, 3)
+
+
+def test_documents_in_other_encodings_become_utf8(write, read_out):
+    path = write("Grüße\n".encode("latin-1"))
+    (row,) = read_out(open_documents(path, encoding="latin-1")).rows
+    assert row[0] == "Grüße\n".encode()

@@ -1,7 +1,5 @@
 """Every kind of damaged delimited text: what comes out, and what the error says."""
 
-import importlib.util
-import logging
 import pickle
 from pathlib import Path
 
@@ -113,11 +111,6 @@ def test_rejected_by_scan_is_bounded(write):
     assert source.rows == 500
 
 
-def test_quote_inside_an_unquoted_field_is_a_character(write, read_out):
-    source = open_source(write('a,b\n5" pipe,1\n6" pipe,2\n'))
-    assert read_out(source).rows == [[b'5" pipe', 1], [b'6" pipe', 2]]
-
-
 def test_blank_lines_are_counted_and_crlf_and_lone_cr_end_rows(write, read_out):
     source = open_source(write("a,b\r\n1,2\r\n\r\n3,4\r5,6\n\n7,8"))
     out = read_out(source)
@@ -201,17 +194,6 @@ def test_hexadecimal_integers_are_not_read_as_others(write, read_out, text):
     assert out.rejected[0].reason == f"{text!r} is not an integer (INT by the sample)"
 
 
-def test_hexadecimal_text_beside_integers_is_read_without_a_closer_look(write, read_out):
-    source = open_source(write("i,s\n1,0xabc\n2,0Xdef\n"))
-    assert read_out(source).rows == [[1, b"0xabc"], [2, b"0Xdef"]]
-
-
-def test_one_bad_number_does_not_change_the_type_of_a_column(write, read_out):
-    source = open_source(write("n\n1\n2\noops\n4\n"))
-    assert source.columns == (Column("n", INT),)
-    assert read_out(source).rows == [[1], [2], [4]]
-
-
 def test_neighbours_read_alike_beside_a_bad_row(write, schema, read_out):
     numbers = [f"{n},0.{n}12345678901234567,s{n}" for n in range(300)]
     options = Table(schema_file=schema)
@@ -270,11 +252,6 @@ def test_null_tokens_of_numbers_and_of_text(write, read_out):
     assert rows == [[1, None], [2, None], [None, b""], [None, b""], [None, b"x"], [None, None]]
 
 
-def test_leading_zeros_make_a_column_text(write, read_out):
-    source = open_source(write("zip,phone\n02134,+4930\n10115,+4931\n"))
-    assert read_out(source).rows == [[b"02134", b"+4930"], [b"10115", b"+4931"]]
-
-
 def test_few_padded_numbers_leave_a_column_numeric_and_are_read_as_numbers(write, read_out):
     rows = ["1", "007", "+5", "-08", "+2.5"] + ["2"] * 4995
     source = open_source(write("n\n" + "\n".join(rows) + "\n"))
@@ -315,90 +292,49 @@ def test_nothing_but_empty_files_has_no_columns(write):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "looks_like"),
     [
-        (b"a.csv".ljust(257, b"\0") + b"ustar", "looks like a tar archive; unpack it"),
-        (b"PK\x03\x04rest", "looks like a zip archive or an Excel workbook; unpack it, or export "
-         "it as CSV"),
-        (b"PAR1rest", "looks like Parquet; name it .parquet, or say `kind='parquet'`"),
-        ("a,b\n1,2\n".encode("utf-16"), "looks like UTF-16; convert it: iconv -f UTF-16 -t UTF-8"),
-        (
-            "a,b\n1,2\n".encode("utf-16-le"),
-            "looks like UTF-16 without a mark; convert it: iconv -f UTF-16LE -t UTF-8",
-        ),
-        (
-            "a,b\n1,2\n".encode("utf-16-be"),
-            "looks like UTF-16 without a mark; convert it: iconv -f UTF-16BE -t UTF-8",
-        ),
-        (b"<!DOCTYPE html><p>404", "looks like HTML or XML, perhaps an error page; download the "
-         "data again"),
-        (b'{"a": 1}\n', "looks like JSON; say --kind jsonl if it has an object a line"),
-        (b'[\n {"a": 1}]', "looks like one JSON array; write an object a line, as `jq -c '.[]'` "
-         "does"),
-        (b"SQLite format 3\0\x10", "looks like an SQLite database; read it as sqlite:///PATH "
-         "with --kind sql --table NAME"),
-        (b"\x89PNG\r\n\x1a\n\0", "looks like a PNG image; read it with --kind images"),
-        (b"ARROW1\0\0", "looks like Arrow IPC or Feather; name it .arrow, or say `kind='arrow'`"),
-        (b"\xff\xff\xff\xff\x10", "looks like an Arrow stream; name it .arrow, or say "
-         "`kind='arrow'`"),
-        (b"FEA1\0\0", "looks like Feather version 1; write it again by pyarrow.feather, which "
-         "writes version 2"),
-        (b"ORC\x0a\x03", "looks like ORC; name it .orc, or say `kind='orc'`"),
-        (b"Obj\x01", "looks like Avro; name it .avro, or say `kind='avro'`"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "looks like an old Excel workbook; export it as "
-         "CSV"),
-        (b"\x89HDF\r\n\x1a\n", "looks like HDF5; export it as Parquet, by pandas.read_hdf or h5py"),
-        (b"\x93NUMPY\x01", "looks like a NumPy array; export it as Parquet, by numpy.load and "
-         "pyarrow"),
-        (b"\x80\x04\x95", "looks like a Python pickle; reading it may run code: write Parquet "
-         "instead"),
+        (b"a.csv".ljust(257, b"\0") + b"ustar", "a tar archive; unpack it"),
+        (b"PK\x03\x04rest", "a zip archive or an Excel workbook; unpack it"),
+        (b"PAR1rest", "Parquet; name it .parquet"),
+        ("a,b\n1,2\n".encode("utf-16"), "UTF-16; convert it: iconv -f UTF-16 -t UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "UTF-16 without a mark; convert it: iconv -f UTF-16LE"),
+        ("a,b\n1,2\n".encode("utf-16-be"), "UTF-16 without a mark; convert it: iconv -f UTF-16BE"),
+        (b"<!DOCTYPE html><p>404", "HTML or XML, perhaps an error page"),
+        (b'{"a": 1}\n', "JSON; say --kind jsonl"),
+        (b'[\n {"a": 1}]', "one JSON array; write an object a line"),
+        (b"SQLite format 3\0\x10", "an SQLite database; read it as sqlite:///PATH"),
+        (b"\x89PNG\r\n\x1a\n\0", "a PNG image; read it with --kind images"),
+        (b"ARROW1\0\0", "Arrow IPC or Feather; name it .arrow"),
+        (b"\xff\xff\xff\xff\x10", "an Arrow stream; name it .arrow"),
+        (b"FEA1\0\0", "Feather version 1; write it again"),
+        (b"ORC\x0a\x03", "ORC; name it .orc"),
+        (b"Obj\x01", "Avro; name it .avro"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook; export it"),
+        (b"\x89HDF\r\n\x1a\n", "HDF5; export it as Parquet"),
+        (b"\x93NUMPY\x01", "a NumPy array; export it as Parquet"),
+        (b"\x80\x04\x95", "a Python pickle; reading it may run code"),
     ],
-)  # fmt: skip
-def test_what_is_not_text_is_named_by_its_looks(write, content, message):
-    assert refusal(write(content)) == f"data.csv: {message}"
+)
+def test_what_is_not_text_is_named_by_its_looks(write, content, looks_like):
+    assert refusal(write(content)).startswith(f"data.csv: looks like {looks_like}")
 
 
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("a,b,a,b,c", "duplicate column 'a', 'b'; names must differ, rename one"),
-        (" ", "blank, expected the header, names of columns"),
-        (
-            "# made by hand",
-            "a comment ('# made by hand'), expected the header; set `comment` to '#' to skip such "
-            "lines above it",
-        ),
+        ("a,b,a,b,c", "duplicate column 'a', 'b'"),
+        (" ", "blank, expected the header"),
+        ("# made by hand", "a comment ('# made by hand'), expected the header; set `comment`"),
         ("a,,c, ", "blank name of column 2, 4 of 4; name it in the header"),
-        (
-            ",a,b",
-            "blank name of column 1 of 3; name it in the header, or if it is pandas' index, "
-            "write df.to_csv(..., index=False)",
-        ),
-        (
-            "1,2.5,-3",
-            "expected a header, found data ('1', '2.5', '-3'); if the files have none, set "
-            "`column_names`",
-        ),
-        (
-            "paris,2.5",
-            "expected a header, found data ('paris', '2.5'); if the files have none, set "
-            "`column_names`",
-        ),
-        (
-            'a,"b',
-            "unbalanced quote in the header, or no line end in 1048576 bytes; is this delimited "
-            "text?",
-        ),
+        (",a,b", "blank name of column 1 of 3; name it in the header, or if it is pandas' index"),
+        ("1,2.5,-3", "expected a header, found data ('1', '2.5', '-3')"),
+        ("paris,2.5", "expected a header, found data ('paris', '2.5')"),
+        ('a,"b', "unbalanced quote in the header"),
     ],
 )
 def test_headers_that_name_no_columns(write, header, message):
-    assert refusal(write(f"\n{header}\n1,2\n")) == f"data.csv: line 2: {message}"
-
-
-def test_more_tabs_than_commas_make_the_tab_the_delimiter(write, read_out):
-    path = write("1\tSmith, J.\t2\n3\tDoe, A.\t4\n")
-    source = open_source(path, Table(column_names=("id", "name", "points")))
-    assert read_out(source).rows == [[1, b"Smith, J.", 2], [3, b"Doe, A.", 4]]
+    assert refusal(write(f"\n{header}\n1,2\n")).startswith(f"data.csv: line 2: {message}")
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
@@ -422,6 +358,7 @@ def test_a_delimiter_is_found_in_a_header_without_commas(write, read_out, delimi
         ("id,tags\n1,a|b;c\n2,c|d;e\n", ["id", "tags"]),
         ("a, b, c\n1, 2, 3\n", ["a", " b", " c"]),
         ("a;b,c\n1,2\n1;2,3,4\n", ["a;b", "c"]),
+        ("country,2019,2020\nde,1,2\n", ["country", "2019", "2020"]),
     ],
 )
 def test_the_delimiter_gives_the_first_rows_equal_widths(write, text, columns):
@@ -443,11 +380,6 @@ def test_header_in_latin1_is_named(write):
         "data.csv: line 1: the header is not UTF-8 (invalid start byte); "
         "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
     )
-
-
-def test_years_beside_a_name_are_a_header(write):
-    source = open_source(write("country,2019,2020\nde,1,2\n"))
-    assert [column.name for column in source.columns] == ["country", "2019", "2020"]
 
 
 def test_column_names_for_files_without_header(write, read_out):
@@ -494,61 +426,13 @@ def test_schema_with_lists_is_refused(write):
     )
 
 
-def test_stray_files_of_a_folder_are_ignored_and_logged(write, tmp_path, read_out, caplog):
-    for name in ("README.txt", "_SUCCESS", ".DS_Store", ".hidden.csv", "1.csv.crc", "notes.doc"):
-        write("stray", f"d/{name}")
-    write("a\n1\n", "d/1.csv")
-    with caplog.at_level(logging.INFO):
-        source = open_source(str(tmp_path / "d"))
-    names = [Path(path).name for path in source.ignored]
-    assert names == [".DS_Store", ".hidden.csv", "1.csv.crc", "README.txt", "_SUCCESS", "notes.doc"]
-    assert "ignored 6 stray files: " in caplog.text
-    assert "_SUCCESS" in caplog.text
-    assert read_out(source).rows == [[1]]
-
-
 # The source as a whole
-
-
-def test_cut_covers_every_byte_once_and_begins_at_rows(write):
-    path = write("a,b\n" + "".join(f'{n},"x\n{n}"\n' for n in range(100)))
-    source = open_source(path)
-    pieces = [piece for run in source.cut(7) for piece in run]
-    assert len(pieces) == 7
-    assert pieces[0].start == 4
-    assert pieces[-1].end == source.input_bytes
-    assert [piece.end for piece in pieces[:-1]] == [piece.start for piece in pieces[1:]]
-    text = Path(path).read_bytes()
-    for piece in pieces:
-        assert text[piece.start :].startswith(f'{piece.first_row - 1},"x\n'.encode())
-        assert piece.first_line == 2 * piece.first_row
-
-
-def test_more_parts_than_rows_leave_some_empty(write, read_out):
-    source = open_source(write("a\n1\n2\n"))
-    assert sorted(len(run) for run in source.cut(5)) == [0, 0, 0, 1, 1]
-    assert read_out(source, parts=5).rows == [[1], [2]]
 
 
 def test_large_blocks_become_batches_of_bounded_rows(write):
     source = pickle.loads(pickle.dumps(open_source(write("a\n" + "1\n" * 20_000))))
     batches = list(source.read(source.cut(1)[0]))
     assert [batch.table.num_rows for batch in batches] == [8192, 8192, 3616]
-
-
-def test_chicago_taxi(read_out):
-    tfx = Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
-    data = tfx / "examples/chicago_taxi_pipeline/data"
-    schema = data / "user_provided_schema/schema.pbtxt"
-    source = open_source(str(data / "simple/data.csv"), Table(schema_file=str(schema)))
-    assert source.rows == 15_002
-    out = read_out(source, parts=3)
-    assert (len(out.rows), out.rejected, out.blank) == (15_002, [], 0)
-    row = dict(zip([column.name for column in source.columns], out.rows[0], strict=True))
-    assert row["fare"] == pytest.approx(12.45)
-    assert row["trip_start_timestamp"] == 1400269500
-    assert row["company"] == b"Chicago Elite Cab Corp. (Chicago Carriag"
-    assert row["pickup_community_area"] is None
 
 
 def test_lines_of_text_are_no_table_unless_it_is_said(tmp_path, monkeypatch):
