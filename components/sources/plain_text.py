@@ -26,8 +26,7 @@ from penstock.components.sources.text.blocks import (
     RowPlace,
     too_long,
 )
-from penstock.components.sources.text.codec import read_head
-from penstock.components.sources.text.scan import TextFile, line_header, scan_files
+from penstock.components.sources.text.scan import line_header, scan_files
 from penstock.components.sources.text.source import TextSource
 from penstock.components.sources.whole_files import (
     FILENAME,
@@ -192,7 +191,9 @@ def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSou
     splitter = LineSplitter(LINE_BLOCK_BYTES, options.max_row_bytes)
     scanned, _ = scan_files(headers, splitter, spread)
     for file in scanned:
-        _check_lines_of(file, options)
+        if not file.has_data and not options.allow_empty:
+            what = "holds only blank lines" if file.content.size else "is empty (0 bytes)"
+            raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
     return LineSource.of(
         "text",
         scanned,
@@ -201,19 +202,6 @@ def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSou
         options=options,
         names={file.path: file.name for file in tree.entries},
     )
-
-
-def _check_lines_of(file: TextFile, options: Text) -> None:
-    if not file.has_data and not options.allow_empty:
-        what = "holds only blank lines" if file.content.size else "is empty (0 bytes)"
-        raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
-    if file.rows == 1:
-        start, _ = read_head(file.path, MIB)
-        if b"\r" in start.rstrip() and b"\n" not in start:
-            raise DataError(
-                f"{file.path}: its lines end in CR alone, as on classic Mac OS; convert it: "
-                "tr '\\r' '\\n'"
-            )
 
 
 def _to_utf8(data: bytes, encoding: str) -> bytes:

@@ -205,7 +205,8 @@ class WholeFileSource(FileSource[ListT]):
             if size > self.max_bytes:
                 raise UnfitFileError(_too_large(size, self.max_bytes))
             content = Content(files.digests[at].as_py(), size, int(files.states[at]))
-            data = _read_whole(path, content)
+            with open_unchanged(path, content) as stream:
+                data = stream.read()
             self.add_row(files, at, data, rows)
         except UnfitFileError as error:
             rows.rejected.append(rejected_file(path, str(error), data[:_KEPT_BYTES]))
@@ -345,17 +346,6 @@ def scan_file(path: str, max_bytes: int) -> Content:
     """Returns size and digest of a file; a file larger than `max_bytes` is not read."""
     with open_data(path) as file:
         size, stream = file_size(file), HashingStream(file)
-        try:
-            while size <= max_bytes and stream.read(min(size + 1, _BLOCK_BYTES)):
-                pass
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        while size <= max_bytes and stream.read(min(size + 1, _BLOCK_BYTES)):
+            pass
     return stream.content()._replace(size=size)
-
-
-def _read_whole(path: str, content: Content) -> bytes:
-    with open_unchanged(path, content) as stream:
-        try:
-            return stream.read()
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror})") from error

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Collection
 from itertools import islice
@@ -17,8 +18,6 @@ from penstock.components.sources.text.blocks import count_line_ends
 from penstock.components.sources.text.codec import read_head
 from penstock.components.sources.text.scan import Header
 from penstock.components.sources.tokens import is_plain_number
-
-BOM = b"\xef\xbb\xbf"
 
 # Headers are much shorter; a quote that is never closed is noticed after so many bytes.
 _HEAD_BYTES = 2**20
@@ -40,7 +39,7 @@ def read_header(
     is_whole = len(head) < _HEAD_BYTES
     if looks_like := not_text(head):
         raise DataError(f"{path}: {looks_like}")
-    start = len(BOM) if head.startswith(BOM) else 0
+    start = len(BOM_UTF8) if head.startswith(BOM_UTF8) else 0
     if options.comment:
         start = _after_comments(head, start, options.comment.encode())
     line = 1 + count_line_ends(head[:start])
@@ -101,11 +100,11 @@ def find_delimiter(path: str, comment: str | None) -> str:
     wins (a space in front, or another delimiter inside), and then the one with most columns.
     """
     head, _ = read_head(path, _GUESS_BYTES)
-    head = head.removeprefix(BOM)
+    head = head.removeprefix(BOM_UTF8)
     if comment:
         head = head[_after_comments(head, 0, comment.encode()) :]
     text = head.decode("latin-1").replace("\0", " ")  # Keeps each byte but NUL, which csv refuses.
-    if len(head) >= _GUESS_BYTES - len(BOM):
+    if len(head) >= _GUESS_BYTES - len(BOM_UTF8):
         text = text[: text.rfind("\n") + 1] or text
 
     def likelihood(delimiter: str) -> tuple[float, float, int]:

@@ -3,6 +3,7 @@
 No Python runs per row. Bytes that do not fit raise `Misfit`; `isolate.py` then finds the rows.
 """
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ import pyarrow.csv
 
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of
-from penstock.components.sources.csv.header import BOM
 from penstock.components.sources.options import Csv
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -82,7 +82,7 @@ class RowParser:
         # Arrow decodes a row of another width, to describe it.
         utf8 = data if is_utf8 else data.decode("latin-1").encode()
         table = self._read(utf8, types, (), quoted=quoted, on_invalid=skip)
-        found = {name: _one_chunk(table[name]) for name in names}
+        found = {name: table[name].combine_chunks() for name in names}
         return found if is_utf8 else {name: _latin1(values) for name, values in found.items()}
 
     def _read(
@@ -94,8 +94,8 @@ class RowParser:
         quoted: bool,
         on_invalid: Callable[[Any], str] | None = None,
     ) -> pa.Table:
-        if data.startswith(BOM):
-            data = BOM + data  # Arrow strips one BOM wherever it begins to read.
+        if data.startswith(BOM_UTF8):
+            data = BOM_UTF8 + data  # Arrow strips one BOM wherever it begins to read.
         # Not read_csv: before it returns, it searches all Python objects for frames that hold its
         # traceback: 8-17 ms per call in a process with Beam (pyarrow 10).
         return pa.csv.open_csv(
@@ -118,7 +118,7 @@ class RowParser:
         ).read_all()
 
     def _finished(self, values: pa.ChunkedArray, column: Column) -> pa.Array:
-        array = _one_chunk(values)
+        array = values.combine_chunks()
         if column.kind is FeatureKind.FLOAT:
             return self._finite(array)
         if column.kind is FeatureKind.BYTES:
@@ -168,8 +168,3 @@ def null_texts(array: pa.Array, tokens: tuple[str, ...]) -> pa.Array:
     """Returns `array` (binary [rows]) with null for each value that is one of `tokens`."""
     hit = pc.is_in(array, value_set=pa.array([t.encode() for t in tokens], pa.binary()))
     return pc.if_else(hit, pa.scalar(None, pa.binary()), array)
-
-
-def _one_chunk(values: pa.ChunkedArray) -> pa.Array:
-    combined = values.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined

@@ -7,7 +7,6 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable
-from functools import partial
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -17,16 +16,13 @@ from penstock.components.files.content import open_data
 from penstock.components.tfrecord.compression import CHUNK_BYTES, Readable
 
 _MAGIC_BYTES = 10
-_LARGE_WINDOW = "too much memory"  # Part of zstd's message.
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 
 class _Members(io.RawIOBase):
     """Text of all members of a bz2 or xz file; NULs may lie between them, each must be whole."""
 
-    def __init__(
-        self, file: BinaryIO, new: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]
-    ) -> None:
+    def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
         self._file, self._new = file, new
         self._member = new()
 
@@ -57,25 +53,17 @@ class _Members(io.RawIOBase):
         return begin
 
 
-def _bz2(file: BinaryIO) -> io.BufferedReader:
-    return io.BufferedReader(_Members(file, bz2.BZ2Decompressor), CHUNK_BYTES)
-
-
-def _xz(file: BinaryIO) -> io.BufferedReader:
-    new = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
-    return io.BufferedReader(_Members(file, new), CHUNK_BYTES)
-
-
-def _zstd(file: BinaryIO) -> pa.NativeFile:
-    return pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-
-
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {
     rb"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
-    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": _bz2,  # BZh alone may begin a text.
-    rb"\xfd7zXZ\x00": _xz,
-    rb"\x28\xb5\x2f\xfd": _zstd,
+    # BZh alone may begin a text.
+    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": lambda file: _members(file, bz2.BZ2Decompressor),
+    rb"\xfd7zXZ\x00": lambda file: _members(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)),
+    rb"\x28\xb5\x2f\xfd": lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"),
 }
+
+
+def _members(file: BinaryIO, new: Callable[[], Any]) -> io.BufferedReader:
+    return io.BufferedReader(_Members(file, new), CHUNK_BYTES)
 
 
 def is_compressed(head: bytes) -> bool:
@@ -97,12 +85,10 @@ class TextStream:
         try:
             data: bytes = self._stream.read(size)
         except _DAMAGE as error:
-            fault = (
-                f"damaged or cut ({short_error(error)}); copy or write the file again"
-                if _LARGE_WINDOW not in str(error)
-                else "in a window above 128 MiB (zstd --long), which is not read; compress without"
-            )
-            raise DataError(f"{self._path}: its compressed data are {fault}") from error
+            raise DataError(
+                f"{self._path}: its compressed data cannot be read ({short_error(error)}); if they "
+                "are damaged or cut, copy or write the file again"
+            ) from error
         return data
 
 

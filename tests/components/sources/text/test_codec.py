@@ -87,7 +87,7 @@ def test_a_later_member_with_a_fault_is_named(tmp_path, codec, fault):
         "garbage": b"more",
     }[fault]
     path.write_bytes(compress(CSV[:1000]) + later)
-    with pytest.raises(DataError, match=r"a\.csv\.\w+: its compressed data are damaged or cut"):
+    with pytest.raises(DataError, match=r"a\.csv\.\w+: its compressed data cannot be read"):
         open_source(str(path))
 
 
@@ -101,7 +101,7 @@ def test_text_that_begins_like_bzip2_is_text(tmp_path):
 def test_a_cut_file_is_named(tmp_path, codec, share):
     whole, path = CODECS[codec](CSV), tmp_path / f"a.csv.{codec}"
     path.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(DataError, match=r"a\.csv\.\w+: its compressed data are damaged or cut"):
+    with pytest.raises(DataError, match=r"a\.csv\.\w+: its compressed data cannot be read"):
         open_source(str(path))
 
 
@@ -113,11 +113,11 @@ def test_a_bad_row_is_named_by_its_line_in_the_text(tmp_path):
     assert (rejected.line, rejected.row, rejected.raw) == (3002, 3001, b"x")
 
 
-def test_zstd_of_a_window_above_the_limit_is_not_called_damaged(tmp_path):
+def test_zstd_of_a_window_above_the_limit_is_refused(tmp_path):
     # A frame whose window is 512 MiB, with one raw block.
     frame = b"\x28\xb5\x2f\xfd\x00\x98" + (len(CSV) << 3 | 1).to_bytes(3, "little") + CSV
     (tmp_path / "a.csv.zst").write_bytes(frame)
-    with pytest.raises(DataError, match=r"a\.csv\.zst: .* in a window above 128 MiB \(zstd --long"):
+    with pytest.raises(DataError, match=r"a\.csv\.zst: .* too much memory"):
         open_source(str(tmp_path / "a.csv.zst"))
 
 
