@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import EMPTY_ADVICE
@@ -109,61 +107,43 @@ class LineSource(TextSource):
         return LineSplitter(LINE_BLOCK_BYTES, self.options.max_row_bytes)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        text, rejected = self._as_utf8(block, place)
-        lines = pc.split_pattern(pa.array([text[:-1]], pa.binary()), b"\n").flatten()
-        if b"\r" in text:
-            lines = pc.replace_substring_regex(lines, r"\r\z", "")
-        keep = np.ones(len(lines), np.bool_)
-        if self.options.skip_blank:
-            bare = pc.ascii_trim_whitespace(lines.cast(pa.string()))
-            keep = pc.binary_length(bare).to_numpy(zero_copy_only=False) > 0
-        keep[list(rejected)] = False
-        lines, numbers = lines.filter(pa.array(keep)), place.line + np.flatnonzero(keep)
-        account = (tuple(rejected.values()), len(keep) - len(lines) - len(rejected))
+        lines, offset = block.data.removesuffix(b"\n").split(b"\n"), block.offset
+        # One check of all bytes accepts almost every block.
+        is_good = fault_in(block.data, self.options.encoding, what="block") is None
+        for at in range(0, len(lines), MAX_BATCH_ROWS):
+            some = lines[at : at + MAX_BATCH_ROWS]
+            first = RowPlace(place.file, place.line + at, place.line + at)
+            yield self._batch(some, first, None if is_good else offset)
+            offset += sum(map(len, some)) + len(some)
+
+    def _batch(self, lines: Sequence[bytes], place: RowPlace, offset: int | None) -> Batch:
+        """Returns lines as rows; `offset` is their first byte in the file if one may be bad."""
+        options, texts, numbers = self.options, list[bytes](), list[int]()
+        rejected: list[RejectedRow] = []
+        for number, line in enumerate(lines, place.line):
+            raw = line.removesuffix(b"\r")
+            if len(raw) > options.max_row_bytes:
+                long = RowPlace(place.file, number, number)
+                rejected.append(too_long(long, raw, options.max_row_bytes))
+            elif offset is not None and (
+                fault := fault_in(raw, options.encoding, what="line", offset=offset)
+            ):
+                rejected.append(RejectedRow(place.file, number, number, None, fault, raw))
+            elif raw.strip() or not options.skip_blank:
+                texts.append(
+                    raw if options.encoding == "utf-8" else _to_utf8(raw, options.encoding)
+                )
+                numbers.append(number)
+            if offset is not None:
+                offset += len(line) + 1
         name = pa.scalar(os.fsencode(self.names[place.file]), pa.binary())
-        for start in range(0, max(1, len(lines)), MAX_BATCH_ROWS):
-            some = lines.slice(start, MAX_BATCH_ROWS)
-            numbered = pa.array(numbers[start : start + MAX_BATCH_ROWS], pa.int64())
-            columns = [some, pa.repeat(name, len(some)), numbered]
-            yield Batch(batch_of(self.columns, columns), *account)
-            account = ((), 0)
-
-    def _as_utf8(self, block: RowBlock, place: RowPlace) -> tuple[bytes, dict[int, RejectedRow]]:
-        """Returns the lines of a block, with bad lines blanked, and the bad lines by index.
-
-        One check of all bytes accepts almost every block; only if it fails, lines are checked one
-        by one.
-        """
-        most = self.options.max_row_bytes
-        # The file's last line then ends as the others do.
-        data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
-        try:
-            text = _to_utf8(data, self.options.encoding)
-            is_long = len(data) > most and max(map(len, data.split(b"\n"))) > most
-            if b"\0" not in data and not is_long:
-                return text, {}
-        except UnicodeError:
-            pass
-        return _check_lines(data, block.offset, place, self.options)
-
-
-def _check_lines(
-    data: bytes, offset: int, place: RowPlace, options: Text
-) -> tuple[bytes, dict[int, RejectedRow]]:
-    lines: list[bytes] = []
-    rejected: dict[int, RejectedRow] = {}
-    for at, line in enumerate(data[:-1].split(b"\n")):
-        raw = line.removesuffix(b"\r")
-        number = place.line + at
-        if len(raw) > options.max_row_bytes:
-            rejected[at] = too_long(
-                RowPlace(place.file, number, number), raw, options.max_row_bytes
-            )
-        elif fault := fault_in(raw, options.encoding, what="line", offset=offset):
-            rejected[at] = RejectedRow(place.file, number, number, None, fault, raw)
-        lines.append(b"" if at in rejected else _to_utf8(line, options.encoding))
-        offset += len(line) + 1
-    return b"\n".join(lines) + b"\n", rejected
+        arrays = [
+            pa.array(texts, pa.binary()),
+            pa.repeat(name, len(texts)),
+            pa.array(numbers, pa.int64()),
+        ]
+        blank = len(lines) - len(texts) - len(rejected)
+        return Batch(batch_of(self.columns, arrays), rejected, blank)
 
 
 def open_text(inputs: Sequence[str], options: Text, spread: Spread = here) -> Source:
@@ -206,8 +186,9 @@ def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSou
 
 def _to_utf8(data: bytes, encoding: str) -> bytes:
     """Converts text to UTF-8; UnicodeDecodeError if it is not valid in `encoding`."""
-    text = data.decode(encoding)
-    return data if encoding == "utf-8" else text.encode()
+    if encoding == "utf-8" and data.isascii():
+        return data
+    return data.decode(encoding).encode()
 
 
 def fault_in(data: bytes, encoding: str, *, what: str, offset: int = 0) -> str | None:
