@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.find import find
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.base import Batch, Column, RejectedRow
@@ -56,10 +55,6 @@ class JsonLines(RowFileOptions):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JsonLinesSource(TextSource):
     options: JsonLines
-
-    @property
-    def splitter(self) -> LineSplitter:
-        return LineSplitter(LINE_BLOCK_BYTES, self.options.max_row_bytes)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         converter = RowConverter(self.columns, self.options)
@@ -109,10 +104,7 @@ def open_json_lines(
     listing = find(inputs, "jsonl")
     headers = map_files(lambda path: line_header(path, check_head), listing.files)
     splitter = LineSplitter(LINE_BLOCK_BYTES, options.max_row_bytes)
-    scanned, rejected = scan_files(headers, splitter, spread)
-    for file in scanned:
-        if not file.has_data and not options.allow_empty:
-            raise DataError(f"{file.path}: has no rows; {EMPTY_ADVICE}")
+    scanned, rejected = scan_files(headers, splitter, spread, allow_empty=options.allow_empty)
     if options.schema_file:
         schema = read_schema(options.schema_file)
         columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
@@ -130,7 +122,13 @@ def open_json_lines(
             "expected one object a line"
         )
     source = JsonLinesSource.of(
-        "jsonl", scanned, listing, columns=columns, options=options, rejected_by_scan=rejected
+        "jsonl",
+        scanned,
+        listing,
+        columns=columns,
+        options=options,
+        splitter=splitter,
+        rejected_by_scan=rejected,
     )
     return add_partitions(source, find_folders(listing.files, inputs))
 

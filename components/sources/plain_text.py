@@ -102,10 +102,6 @@ class LineSource(TextSource):
     options: Text
     names: Mapping[str, str]
 
-    @property
-    def splitter(self) -> LineSplitter:
-        return LineSplitter(LINE_BLOCK_BYTES, self.options.max_row_bytes)
-
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         lines, offset = block.data.removesuffix(b"\n").split(b"\n"), block.offset
         # One check of all bytes accepts almost every block.
@@ -169,17 +165,14 @@ def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSou
     check = partial(_check_head, encoding=options.encoding)
     headers = map_files(lambda path: line_header(path, check), tree.files)
     splitter = LineSplitter(LINE_BLOCK_BYTES, options.max_row_bytes)
-    scanned, _ = scan_files(headers, splitter, spread)
-    for file in scanned:
-        if not file.has_data and not options.allow_empty:
-            what = "holds only blank lines" if file.content.size else "is empty (0 bytes)"
-            raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
+    scanned, _ = scan_files(headers, splitter, spread, allow_empty=options.allow_empty)
     return LineSource.of(
         "text",
         scanned,
         tree,
         columns=name_columns((TEXT, FILENAME, LINE), [file.name for file in tree.entries]),
         options=options,
+        splitter=splitter,
         names={file.path: file.name for file in tree.entries},
     )
 

@@ -135,15 +135,10 @@ def _misfit(value: object, column: Column) -> str:
     expected = {"INT": "a whole number", "FLOAT": "a number", "BYTES": "text"}[column.kind.value]
     if column.is_list:
         expected = f"a list, each value {expected}"
+    word, hint = _WORDS.get(type(value), type(value).__name__), ""
     if is_nested(value):
-        return (
-            f"{_shown(value)} is nested, expected {expected}; `nested='json'` keeps it as JSON text"
-        )
-    if isinstance(value, list) and column.is_list:
-        return f"{_shown(value)} has a value of another type, expected {expected}"
-    return (
-        f"{_shown(value)} is {_WORDS.get(type(value), type(value).__name__)}, expected {expected}"
-    )
+        word, hint = "nested", "; `nested='json'` keeps it as JSON text"
+    return f"{_shown(value)} is {word}, expected {expected}{hint}"
 
 
 def _shown(value: object) -> str:

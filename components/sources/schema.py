@@ -31,7 +31,13 @@ def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
     # Imports protobuf, which a source without a schema does not need.
     from penstock.components.tfrecord.schema_features import is_used, parse_schema
 
-    text = read_schema_text(path)
+    try:
+        text = Path(local_path(path)).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path}: cannot read the schema ({error}); name a schema.pbtxt, as SchemaGen writes "
+            "one, or leave the schema out: types then come from the data"
+        ) from error
     features = [feature for feature in parse_schema(text, path).feature if is_used(feature)]
     if not features:
         raise DataError(f"{path}: the schema has no feature; expected one for each column")
@@ -39,18 +45,6 @@ def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
     if twice:
         raise DataError(f"{path}: names feature {shown(twice)} twice; remove one")
     return tuple(_schema_column(feature, path) for feature in features)
-
-
-def read_schema_text(path: str) -> str:
-    try:
-        return Path(local_path(path)).read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise DataError(
-            f"{path}: no such schema file; name a schema.pbtxt, as SchemaGen writes one, or leave "
-            "the schema out: types then come from the data"
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot read the schema ({error})") from error
 
 
 def _schema_column(feature: "schema_pb2.Feature", path: str) -> SchemaColumn:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.find import find
 from penstock.components.sources.base import Batch, Column
 from penstock.components.sources.batches import MAX_BATCH_ROWS
@@ -23,7 +22,7 @@ from penstock.components.sources.partitions import add_partitions, find_folders
 from penstock.components.sources.schema import SchemaColumn, check_layouts, read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text.blocks import RowBlock, RowPlace
-from penstock.components.sources.text.scan import Header, TextFile, sample_rows, scan_files
+from penstock.components.sources.text.scan import Header, sample_rows, scan_files
 from penstock.components.sources.text.source import TextSource
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
@@ -36,10 +35,6 @@ BLOCK_BYTES = 4 * MIB
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CsvSource(TextSource):
     options: Csv
-
-    @property
-    def splitter(self) -> CsvSplitter:
-        return _splitter(self.options)
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         parser = RowParser(self.scanned[place.file].names, self.columns, self.options)
@@ -65,26 +60,30 @@ def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvS
     folders = find_folders(listing.files, inputs)
     if options.delimiter is None:
         options = replace(options, delimiter=find_delimiter(listing.files[0], options.comment))
-    splitter = _splitter(options)
+    assert options.delimiter is not None
+    splitter = CsvSplitter(BLOCK_BYTES, options.max_row_bytes, options.delimiter)
     schema = read_schema(options.schema_file)
     known = {column.name for column in schema}
     headers = map_files(lambda path: read_header(path, splitter, options, known), listing.files)
     filled = [header for header in headers if header.names]
     check_layouts(filled, schema, options, folders)
-    scanned, rejected = scan_files(headers, splitter, spread)
-    _check_rows(scanned, options)
-    columns = _schema_columns(schema, options) if schema else _sampled_columns(filled, options)
+    scanned, rejected = scan_files(headers, splitter, spread, allow_empty=options.allow_empty)
+    if schema:
+        columns = _schema_columns(schema, options)
+    else:
+        columns = _sampled_columns(filled, splitter, options)
     if not columns:
         raise DataError(f"{listing.files[0]}: no file has a header, so there are no columns")
     source = CsvSource.of(
-        "csv", scanned, listing, columns=columns, options=options, rejected_by_scan=rejected
+        "csv",
+        scanned,
+        listing,
+        columns=columns,
+        options=options,
+        splitter=splitter,
+        rejected_by_scan=rejected,
     )
     return add_partitions(source, folders)
-
-
-def _splitter(options: Csv) -> CsvSplitter:
-    assert options.delimiter is not None, "open_csv has found one"
-    return CsvSplitter(BLOCK_BYTES, options.max_row_bytes, options.delimiter)
 
 
 def _schema_columns(schema: Sequence[SchemaColumn], options: Csv) -> tuple[Column, ...]:
@@ -97,19 +96,13 @@ def _schema_columns(schema: Sequence[SchemaColumn], options: Csv) -> tuple[Colum
     return tuple(Column(column.name, column.kind, is_text=True) for column in schema)
 
 
-def _check_rows(files: Sequence[TextFile], options: Csv) -> None:
-    for file in files:
-        if not (file.has_data or options.allow_empty):
-            what = "has a header and no rows" if file.names else "holds only blank lines"
-            what = what if file.content.size else "is empty (0 bytes)"
-            raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
-
-
-def _sampled_columns(headers: Sequence[Header], options: Csv) -> tuple[Column, ...]:
+def _sampled_columns(
+    headers: Sequence[Header], splitter: CsvSplitter, options: Csv
+) -> tuple[Column, ...]:
     names = headers[0].names if headers else ()
     texts = [Column(name, FeatureKind.BYTES) for name in names]
     sample = TypeSample((*options.null_tokens, *options.text_null_tokens))
-    for header, block in sample_rows(headers, _splitter(options), options.sample_rows):
+    for header, block in sample_rows(headers, splitter, options.sample_rows):
         parser = RowParser(header.names, tuple(texts), options)
         if block.data.strip(b"\r\n"):
             for name, values in parser.parse_raw(block.data, texts, quoted=block.quoted).items():

@@ -9,7 +9,6 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -133,8 +132,5 @@ def _body(record: Mapping[str, Any]) -> Any:
 
 def _microseconds(text: str) -> int:
     """Parses an RFC 3339 time; Python 3.10 knows neither `Z` nor nanoseconds."""
-    whole, dot, rest = text.replace("Z", "+00:00").partition(".")
-    if dot:
-        digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-        whole += f".{digits[:6]:0<6}{rest[len(digits) :]}"
-    return round(datetime.fromisoformat(whole).timestamp() * 1_000_000)
+    [time] = pa.array([text]).cast(pa.timestamp("ns", "UTC")).cast(pa.int64()).to_pylist()
+    return int(time) // 1000

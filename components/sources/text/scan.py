@@ -14,7 +14,7 @@ import numpy as np
 from penstock.components.errors import DataError
 from penstock.components.files import cells
 from penstock.components.files.cells import CellStream
-from penstock.components.files.content import look, open_data, scanned_content
+from penstock.components.files.content import EMPTY_ADVICE, look, open_data, scanned_content
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.files import ScannedFile
 from penstock.components.sources.spread import Spread
@@ -90,11 +90,19 @@ def sample_rows(
 
 
 def scan_files(
-    headers: Sequence[Header], splitter: Splitter, spread: Spread
+    headers: Sequence[Header], splitter: Splitter, spread: Spread, *, allow_empty: bool
 ) -> tuple[list[TextFile], tuple[RejectedRow, ...]]:
-    """Scans files; returns them and their first broken rows."""
+    """Scans files; returns them and their first broken rows.
+
+    DataError if a file has only blank rows or none, unless `allow_empty`.
+    """
     scan = partial(_scan_file, splitter=splitter)
     found = spread(scan, headers, sum(header.size for header in headers))
+    for file, _ in found:
+        if not (file.has_data or allow_empty):
+            what = "has a header and no rows" if file.names else "holds only blank lines"
+            what = what if file.content.size else "is empty (0 bytes)"
+            raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
     rejected = [row for _, rows in found for row in rows]
     return [file for file, _ in found], tuple(rejected[:MAX_SCAN_REJECTED])
 

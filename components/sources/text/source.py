@@ -23,15 +23,12 @@ _ROW_BYTES = 16 << 10
 class TextSource(FileSource[TextFile]):
     """Files of rows of text; each kind has its own `splitter` and `batches`."""
 
+    splitter: Splitter  # Finds the rows.
+
     @property
     def most_parts(self) -> int:
         files = self.scanned.values()
         return len(files) if all(file.is_compressed for file in files) else self.rows
-
-    @property
-    @abstractmethod
-    def splitter(self) -> Splitter:
-        """Returns the splitter that finds the rows."""
 
     @abstractmethod
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:

@@ -113,8 +113,8 @@ def test_non_finite_numbers_by_policy(write):
 def test_what_is_no_json_lines(write, tmp_path):
     for text, message in (
         ('[{"a": 1}]', "begins with '[', which is one JSON array; expected one object a line"),
-        ("", "has no rows; remove it, or set `allow_empty`"),
-        ("\n\n", "has no rows; remove it, or set `allow_empty`"),
+        ("", "is empty (0 bytes); remove it, or set `allow_empty`"),
+        ("\n\n", "holds only blank lines; remove it, or set `allow_empty`"),
         ("PAR1....", "looks like Parquet"),
     ):
         (tmp_path / "b.jsonl").write_text(text)
