@@ -1,7 +1,6 @@
 """Whole files as rows, from the folder to Examples."""
 
 import hashlib
-import json
 import os
 import pickle
 import tempfile
@@ -15,7 +14,6 @@ from penstock.components.sources.binary import Binary
 from penstock.components.sources.open import open_source
 from penstock.components.sources.plain_text import Text
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.components.tfrecord.manifest import read_manifest
 
 
 @pytest.fixture
@@ -162,23 +160,6 @@ def test_the_content_decides_the_split(put, tmp_path, run_ingest, read_examples)
     for split, buckets in (("train", {0, 1}), ("eval", {2})):
         digests = [hashlib.sha256(row["content"]) for row in read_examples(out, split)]
         assert {int(digest.hexdigest(), 16) % 3 for digest in digests} == buckets
-
-
-def test_the_command_stops_at_a_bad_file_or_sets_it_aside(put, tmp_path, run_ingest, capsys):
-    put("a", b"x")
-    root = put("b", b"")
-    (root / "c").symlink_to("/etc/hostname")
-    out = tmp_path / "out"
-    arguments = (root, out, "--kind", "binary", "--split", "all=1")
-    assert run_ingest(*arguments) == 1
-    assert f"{root}/c: is a link to /etc/hostname, outside {root}" in capsys.readouterr().err
-    assert not out.exists()
-    aside = ("--on-bad-row", "quarantine", "--max-quarantined-share", "0.9")
-    assert run_ingest(*arguments, *aside) == 0
-    account = read_manifest(out).account
-    assert (account.read, account.quarantined, account.written) == (3, 2, {"all": 1})
-    lines = [line for file in (out / "quarantine").iterdir() for line in file.open()]
-    assert sorted(json.loads(line)["file"] for line in lines) == [f"{root}/b", f"{root}/c"]
 
 
 @pytest.mark.parametrize("options", [Binary(folder_label=True), Text(), Text(unit="document")])

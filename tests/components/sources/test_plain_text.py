@@ -1,6 +1,7 @@
 """Lines of text as rows."""
 
 import gzip
+import json
 import pickle
 import tracemalloc
 
@@ -176,6 +177,37 @@ def test_a_mark_of_utf8_in_another_encoding_is_named(write):
         DataError, match="begins with the mark of UTF-8, and `encoding` is 'cp1252'"
     ):
         open_text(write(b"\xef\xbb\xbfa\n"), encoding="cp1252")
+
+
+def test_a_link_out_of_the_folder_stops(write, tmp_path):
+    write(b"x\n", "d/a.txt")
+    (tmp_path / "d" / "b.txt").symlink_to(write(b"secret\n", "key"))
+    with pytest.raises(DataError, match=r"b\.txt: is a link to .*key, outside .*; copy the file"):
+        open_text(tmp_path / "d")
+
+
+def test_the_command_stops_at_a_bad_line_or_sets_it_aside(
+    write, tmp_path, run_ingest, read_examples, capsys
+):
+    path = write(b"one\ntw\xff\nthree\n")
+    out = tmp_path / "out"
+    arguments = (path, out, "--kind", "text", "--split", "all=1", "--shards", "2")
+    assert run_ingest(*arguments) == 1
+    reason = "byte 3 of the line (byte 7 of the file) is not utf-8; set {} to the file's"
+    assert (
+        f"{path}: line 2 (row 2): {reason.format('--encoding')}, or quarantine it"
+        in capsys.readouterr().err
+    )
+    assert not out.exists()
+    aside = ("--on-bad-row", "quarantine", "--max-quarantined-share", "0.5")
+    assert run_ingest(*arguments, *aside) == 0
+    assert [row["line"] for row in read_examples(out)] == [1, 3]
+    (line,) = [line for file in (out / "quarantine").iterdir() for line in file.open()]
+    assert json.loads(line) == {
+        "file": str(path), "line": 2, "row": 2, "column": None,
+        "reason": reason.format("`encoding`"),
+        "raw_base64": "dHf/",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
