@@ -258,9 +258,9 @@ def test_an_edit_between_a_csvs_header_and_its_rows_is_seen(tmp_path, monkeypatc
     csv(path, 1)
     scan = csv_source.scan_files
 
-    def edited(*given):
+    def edited(*given, **options):
         edit(path, "csv")
-        return scan(*given)
+        return scan(*given, **options)
 
     monkeypatch.setattr(csv_source, "scan_files", edited)
     with pytest.raises(DataError, match="/data: was changed while it was read; start again"):
