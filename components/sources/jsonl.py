@@ -83,7 +83,8 @@ def _batch(
             rows.append(parse_line(line))
             numbers.append(number)
         except ValueError as error:
-            unread.append(_rejected(path, number, None, str(error), line))
+            column = _infinite_column(line) if _LARGE.search(line) else None
+            unread.append(_rejected(path, number, column, str(error), line))
     table, faults = converter.convert(rows)
     rejected = unread + [
         _rejected(path, numbers[at], *fault, lines[numbers[at] - place.line])
@@ -162,6 +163,16 @@ def parse_line(line: bytes) -> dict[str, object]:
     if b"\\u" in line or b"\xed" in line:  # Otherwise no text has a surrogate.
         check_keys(row)
     return row
+
+
+def _infinite_column(line: bytes) -> str | None:
+    """Returns the first column with an infinite number; None if the line is bad otherwise."""
+    with suppress(ValueError, RecursionError, AttributeError):
+        for name, value in json.loads(line).items():
+            values = value if isinstance(value, list) else [value]
+            if math.inf in values or -math.inf in values:
+                return str(name)
+    return None
 
 
 def check_keys(row: Iterable[str]) -> None:

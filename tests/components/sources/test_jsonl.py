@@ -164,10 +164,12 @@ def test_a_number_beyond_float64_is_not_taken_for_infinity(write, non_finite):
     rows, rejected = read(open_source(path, JsonLines(non_finite=non_finite)))
     assert rows == [{"x": 0.5}]
     assert rejected == [
-        "a.jsonl: line 2 (row 2): 1e400 is beyond float32 (3.4e38); as BYTES it would be kept",
+        "a.jsonl: line 2 (row 2), column 'x': 1e400 is beyond float32 (3.4e38); as BYTES it would "
+        "be kept",
         "a.jsonl: line 3 (row 3), column 'x': 1e+39 is beyond float32 (3.4e38); as BYTES it would "
         "be kept",
-        "a.jsonl: line 4 (row 4): -12.5E+310 is beyond float32 (3.4e38); as BYTES it would be kept",
+        "a.jsonl: line 4 (row 4), column 'x': -12.5E+310 is beyond float32 (3.4e38); as BYTES it "
+        "would be kept",
         "a.jsonl: line 5 (row 5): not JSON: Expecting ',' delimiter at character 12",
     ]
 
@@ -180,7 +182,7 @@ def test_a_number_beyond_float64_is_not_taken_for_infinity(write, non_finite):
 def test_a_number_beyond_float64_is_rejected_wherever_it_is(write, line):
     rows, [rejected] = read(open_source(write('{"x": 0.5}', line, f'{{"x": {"9" * 38}.0}}')))
     assert rows == [{"x": 0.5}, {"x": pytest.approx(1e38)}]
-    assert rejected.startswith("a.jsonl: line 2 (row 2): ")
+    assert rejected.startswith("a.jsonl: line 2 (row 2)")
     assert "is beyond float32" in rejected
 
 

@@ -1,5 +1,6 @@
 """Every kind of damaged delimited text: what comes out, and what the error says."""
 
+import logging
 import pickle
 from pathlib import Path
 
@@ -417,6 +418,16 @@ def test_schema_with_lists_is_refused(write):
         "s.pbtxt: feature 'v' holds lists, and a CSV field one value; give it a shape of one "
         "value, or bring the data as Parquet"
     )
+
+
+def test_stray_files_of_a_folder_are_ignored_and_logged(write, tmp_path, caplog):
+    for name in ("README.txt", "_SUCCESS", ".hidden.csv", "1.csv"):
+        write("a\n1\n", f"d/{name}")
+    with caplog.at_level(logging.INFO):
+        source = open_source(str(tmp_path / "d"))
+    names = [Path(path).name for path in source.ignored]
+    assert names == [".hidden.csv", "README.txt", "_SUCCESS"]
+    assert "ignored 3 stray files: " in caplog.text
 
 
 # The source as a whole

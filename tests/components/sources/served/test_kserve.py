@@ -127,6 +127,11 @@ def test_rows_and_predictions_of_kserve_are_those_that_were_sent(
     added = {"prediction", "probability", "request_id", "request_time"}
     assert {c.name for c in manifest.columns} == {*rows[0], *added}
 
+    found = penstock.diff(taxi_run.summary["examples"], shards)
+    far = {one.column: one.distance for one in found.different}
+    assert {"tips", *added} <= far.keys()
+    assert next(one.distance for one in found.columns if one.column == "fare") < 0.1
+
     with (tmp_path / "asked.csv").open("w", newline="") as file:
         out = csv.DictWriter(file, rows[0])
         out.writeheader()
