@@ -36,20 +36,15 @@ class ImageDecoder:
 
     def decode(self, values: pa.Array) -> npt.NDArray[np.uint8]:
         """Decodes images to uint8 [rows, height * width * channels]."""
-        size = int(np.prod(self._shape))
-        pixels = np.empty((len(values), size), np.uint8)
-        data = values.to_pylist()
-
-        def one(row: int) -> None:
-            pixels[row] = self._one(data[row]).reshape(-1)
-
+        pixels = np.empty((len(values), math.prod(self._shape)), np.uint8)
         with ThreadPoolExecutor(_THREADS) as pool:
-            for _ in pool.map(one, range(len(data))):
-                pass
+            for row, image in enumerate(pool.map(self._one, values.to_pylist())):
+                pixels[row] = image.reshape(-1)
         return pixels
 
     def _one(self, data: bytes) -> npt.NDArray[np.uint8]:
-        if self._is_raw(data):
+        # Raw pixels may begin like a BMP.
+        if len(data) == math.prod(self._shape) and image_header(data) is None:
             return np.frombuffer(data, np.uint8)
         if not data.startswith(_MAGICS):
             raise DataError(
@@ -65,13 +60,6 @@ class ImageDecoder:
                 f"{self._shape}; state a size to resize to: --image {self._column.name}=HxW"
             )
         return pixels
-
-    def _is_raw(self, data: bytes) -> bool:
-        if len(data) != math.prod(self._shape):
-            return False
-        # Raw pixels may begin like a BMP.
-        is_like_image = data.startswith(_MAGICS)
-        return not is_like_image or (bool(self._column.size) and image_header(data) is None)
 
     def _resized(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         import tensorflow as tf

@@ -30,7 +30,6 @@ from penstock.components.packing.tasks import (
     PackPlan,
     ReadRows,
     WritePacked,
-    WriteResult,
     plan_layout,
     plan_packing,
     read_tasks,
@@ -40,10 +39,9 @@ from penstock.components.tfrecord.manifest import (
     Manifest,
     ManifestColumn,
     RowAccount,
+    Shard,
     schema_sha256,
 )
-
-SOURCE_KIND = "examples"
 
 
 def pack(
@@ -93,10 +91,7 @@ def pack(
 def _together(splits: Sequence[RowSplit]) -> list[RowSplit]:
     found: dict[str, RowSplit] = {}
     for split in splits:
-        before = found.get(split.name)
-        if before is None:
-            found[split.name] = split
-            continue
+        before = found.get(split.name, replace(split, files=(), shards=()))
         found[split.name] = replace(
             before,
             files=before.files + split.files,
@@ -113,9 +108,9 @@ def _write_packed(
     facts, parts, tasks = Facts(), [], read_tasks(splits)
     # Each row is read once and written once.
     with kept_processes(), activity.counting(2 * sum(plan.rows.values())):
-        for found in run_tasks(tasks, ReadRows(plan, output), output, engine):
-            facts.merge(found.facts)
-            parts.append(found.parts)
+        for found, places in run_tasks(tasks, ReadRows(plan, output), output, engine):
+            facts.merge(found)
+            parts.append(places)
         layout, files = plan_layout(facts, plan)
         for path, content in files.items():
             output.put(path, content)
@@ -129,21 +124,20 @@ def _manifest(
     plan: PackPlan,
     facts: Facts,
     layout: PackedLayout,
-    shards: Sequence[WriteResult],
+    shards: Sequence[tuple[str, Shard]],
 ) -> Manifest:
     columns = tuple(ManifestColumn(c.name, c.kind, c.storage == "list") for c in layout.columns)
     kept = {column.name for column in columns}
     empty = sorted(n for n, seen in facts.columns.items() if not seen.rows and n not in kept)
     written = {
-        split.name: tuple(one.shard for one in shards if one.split == split.name)
-        for split in splits
+        split.name: tuple(shard for name, shard in shards if name == split.name) for split in splits
     }
     digests = "".join(shard.sha256 for split in splits for shard in split.shards)
     return Manifest(
         splits=written,
         columns=columns,
         schema_sha256=schema_sha256(columns),
-        source_kind=SOURCE_KIND,
+        source_kind="examples",
         source_fingerprint=hashlib.sha256(digests.encode()).hexdigest(),
         source_files=sum(len(split.files) for split in splits),
         account=RowAccount(

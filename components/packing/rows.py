@@ -103,15 +103,12 @@ def _from_manifest(
     is_known = manifest.source_kind != "tfrecord"
     kinds = {column.name: column.kind for column in manifest.columns if is_known}
     lists = frozenset(column.name for column in manifest.columns if column.is_list)
+
+    def files(shards: Sequence[Shard]) -> Iterator[str]:
+        return (remote.get(shard.file) or f"{root}/{shard.file}" for shard in shards)
+
     return [
-        RowSplit(
-            name,
-            tuple(remote.get(shard.file) or f"{root}/{shard.file}" for shard in shards),
-            tuple(shards),
-            read_examples,
-            kinds,
-            lists,
-        )
+        RowSplit(name, tuple(files(shards)), tuple(shards), read_examples, kinds, lists)
         for name, shards in manifest.splits.items()
     ]
 
@@ -196,27 +193,21 @@ class RowDecoder:
             if (columns := decode_columns(rows, plain, plain)) is not None:
                 return pa.RecordBatch.from_arrays([*map(listed, columns.values())], [*columns])
             self._plain = {}
-        if self._kinds and (batch := self._parsed(rows)) is not None:
-            return batch
+        if self._kinds:
+            import tensorflow as tf
+
+            # Of a row that does not fit, tfx_bsl's decoder can name the reason. The parser's
+            # message quotes a row's bytes, which need not be UTF-8.
+            with suppress(tf.errors.InvalidArgumentError, UnicodeDecodeError):
+                return self._parse(rows)
         try:
             batch = self._decoder.DecodeBatch(rows)
         except RuntimeError as error:
             raise DataError(f"{where}: {str(error).removeprefix('INVALID_ARGUMENT: ')}") from error
         order = sorted(batch.schema.names)
-        batch = pa.RecordBatch.from_arrays(
-            [batch.column(batch.schema.names.index(n)) for n in order], order
-        )
+        batch = pa.RecordBatch.from_arrays([batch[name] for name in order], order)
         self._plain = {} if self._kinds else _plain_kinds(batch)
         return batch
-
-    def _parsed(self, rows: list[bytes]) -> pa.RecordBatch | None:
-        """Returns None if a row does not fit; tfx_bsl's decoder can name the reason."""
-        import tensorflow as tf
-
-        # The parser's message quotes a row's bytes, which need not be UTF-8.
-        with suppress(tf.errors.InvalidArgumentError, UnicodeDecodeError):
-            return self._parse(rows)
-        return None
 
     @functools.cached_property
     def _parse(self) -> Callable[[list[bytes]], pa.RecordBatch]:

@@ -93,26 +93,12 @@ class ReadTask:
 
 
 @dataclass(frozen=True)
-class ReadResult:
-    """Facts about a shard's rows, and where they are in the task's file, by packed shard."""
-
-    facts: Facts
-    parts: Parts
-
-
-@dataclass(frozen=True)
 class WriteTask:
     """A packed shard to write, and where its rows are in the reading tasks' files."""
 
     split: str
     index: int
     parts: Parts
-
-
-@dataclass(frozen=True)
-class WriteResult:
-    split: str
-    shard: Shard
 
 
 def plan_packing(
@@ -170,8 +156,8 @@ class ReadRows:
     plan: PackPlan
     output: Output
 
-    def __call__(self, task: ReadTask) -> ReadResult:
-        """Reads a shard and writes its rows to a file, sorted by packed shard."""
+    def __call__(self, task: ReadTask) -> tuple[Facts, Parts]:
+        """Writes a shard's rows to a file by packed shard; returns facts, and where they are."""
         facts = Facts()
         parts = []
         with self.output.new_try() as folder:
@@ -183,7 +169,7 @@ class ReadRows:
                     file.write(rows)
                     parts.append((shard, begin, file.tell()))
             self.output.take(folder)
-        return ReadResult(facts, np.array(parts, np.int64).reshape(-1, 3))
+        return facts, np.array(parts, np.int64).reshape(-1, 3)
 
     def _rows_by_shard(self, task: ReadTask, facts: Facts) -> Iterator[tuple[int, bytes]]:
         plan, options = self.plan, self.plan.options
@@ -284,14 +270,15 @@ class WritePacked:
         self._output = output
         self._maker: BlockMaker | None = None
 
-    def __call__(self, task: WriteTask) -> WriteResult:
+    def __call__(self, task: WriteTask) -> tuple[str, Shard]:
+        """Writes a packed shard; returns its split and its entry of the manifest."""
         # Vocabularies may be large, so each process reads them once.
         self._maker = self._maker or self._block_maker()
         with self._output.new_try() as folder:
             with naming(folder):
                 shard = self._write(task, folder, self._maker)
             self._output.take(folder)
-        return WriteResult(task.split, shard)
+        return task.split, shard
 
     def _write(self, task: WriteTask, folder: Path, maker: BlockMaker) -> Shard:
         first, end = self._plan.first_rows(task.split)[task.index : task.index + 2]

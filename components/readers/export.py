@@ -6,10 +6,8 @@ output/
 """
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +20,8 @@ from penstock.components.tfrecord.encoder import encode_examples
 
 ENDINGS = {"parquet": "parquet", "arrayrecord": "array_record"}
 
-# Two functions: one writes a batch, the other one closes the file.
-Opened = tuple[Callable[[pa.RecordBatch], None], Callable[[], Any]]
+# Writes the batches of a shard, of which there is at least one, to a file.
+Write = Callable[[Path, Iterable[pa.RecordBatch]], None]
 
 
 def export(
@@ -56,20 +54,21 @@ def export(
     manifest = checked_manifest(folder)
     found = {split: Rows(folder, split=split) for split in splits or manifest.splits}
     total = sum(map(len, found.values()))
-    done: dict[str, int] = {}
-    with attempt(output, overwrite=None) as folder_made:
+    done = dict.fromkeys(found, 0)
+
+    def counted(split: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            done[split] += batch.num_rows
+            if on_rows:
+                on_rows(sum(done.values()), total)
+
+    with attempt(output, overwrite=None) as made:
         for split, rows in found.items():
-            done[split] = 0
-            open_file = _opener(to, rows)
+            write = _writer(to, rows)
             for at in range(len(rows.shards)):
-                with ExitStack() as stack:
-                    write, end = open_file(folder_made / f"{split}-{at:05d}.{ENDINGS[to]}")
-                    stack.callback(end)
-                    for batch in rows.shard_batches(at):
-                        write(batch)
-                        done[split] += batch.num_rows
-                        if on_rows:
-                            on_rows(sum(done.values()), total)
+                path = made / f"{split}-{at:05d}.{ENDINGS[to]}"
+                write(path, counted(split, rows.shard_batches(at)))
             if done[split] != len(rows):
                 raise DataError(
                     f"{folder}: split {split!r} gave {done[split]:,} rows, its manifest says "
@@ -78,46 +77,38 @@ def export(
     return done
 
 
-def _opener(to: str, rows: Rows) -> Callable[[Path], Opened]:
-    if to == "arrayrecord":
-        try:
-            from array_record.python.array_record_module import ArrayRecordWriter
-        except ImportError as error:
-            raise UsageError(
-                f"--to {to} needs a package that is not installed ({error.name}): "
-                "pip install 'penstock-tfx[bench]'"
-            ) from error
-        return lambda path: _array_record(path, ArrayRecordWriter)
-    texts = _text_columns(rows)
-    return lambda path: _parquet(path, texts)
+def _writer(to: str, rows: Rows) -> Write:
+    if to == "parquet":
+        texts = _text_columns(rows)
+        return lambda path, batches: _write_parquet(path, batches, texts)
+    try:
+        from array_record.python.array_record_module import ArrayRecordWriter
+    except ImportError as error:
+        raise UsageError(
+            f"--to {to} needs a package that is not installed ({error.name}): "
+            "pip install 'penstock-tfx[bench]'"
+        ) from error
+
+    def write(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
+        # A reader always reads the whole group of a record; grain advises groups of one record.
+        writer = ArrayRecordWriter(str(path), "group_size:1")
+        for batch in batches:
+            for record in encode_examples(_plain_types(batch)):
+                writer.write(record.as_py())
+        writer.close()
+
+    return write
 
 
-def _parquet(path: Path, texts: frozenset[str]) -> Opened:
-    writer: pq.ParquetWriter | None = None
-
-    def write(batch: pa.RecordBatch) -> None:
-        nonlocal writer
-        table = pa.table(
-            {
-                name: column.cast(_as_text(column.type)) if name in texts else column
-                for name, column in zip(batch.schema.names, batch.columns, strict=True)
-            }
-        )
+def _write_parquet(path: Path, batches: Iterable[pa.RecordBatch], texts: frozenset[str]) -> None:
+    writer = None
+    for batch in batches:
+        columns = zip(batch.schema.names, batch.columns, strict=True)
+        table = pa.table({n: c.cast(_as_text(c.type)) if n in texts else c for n, c in columns})
         writer = writer or pq.ParquetWriter(path, table.schema)
         writer.write_table(table)
-
-    return write, lambda: writer and writer.close()
-
-
-def _array_record(path: Path, make: Any) -> Opened:
-    # A reader always reads the whole group of a record; grain advises groups of one record.
-    writer = make(str(path), "group_size:1")
-
-    def write(batch: pa.RecordBatch) -> None:
-        for record in encode_examples(_plain_types(batch)):
-            writer.write(record.as_py())
-
-    return write, writer.close
+    if writer:
+        writer.close()
 
 
 def _plain_types(batch: pa.RecordBatch) -> pa.RecordBatch:
