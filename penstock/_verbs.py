@@ -98,7 +98,7 @@ def pack(
     from penstock.components.engine.options import EngineOptions
     from penstock.components.engine.tasks import task_engine
     from penstock.components.packing.pack import pack as write_packed
-    from penstock.components.packing.stated_columns import stated_columns
+    from penstock.components.packing.transformed import stated_columns
 
     return write_packed(
         os.fspath(examples),

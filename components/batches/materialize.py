@@ -10,8 +10,11 @@ from penstock.components import activity
 from penstock.components.batches.shards import ShardTask
 from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.files.output import Output, open_output
-from penstock.components.packing.stated_columns import stated_columns
-from penstock.components.packing.transformed import TransformedRows, transformed_schema
+from penstock.components.packing.transformed import (
+    TransformedRows,
+    stated_columns,
+    transformed_schema,
+)
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.manifest import (
     Manifest,

@@ -8,8 +8,7 @@ from typing import Protocol
 
 from penstock.components.errors import DataError
 from penstock.components.files.content import HashingStream
-from penstock.components.packing.arrow_check import is_packed, packed_rows
-from penstock.components.packing.layout import PackedLayout
+from penstock.components.packing.layout import PackedLayout, is_packed, packed_rows
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.records import Record, RecordReader, open_file

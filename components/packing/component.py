@@ -15,8 +15,7 @@ from penstock.components.errors import UsageError
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.packing.rows import ReadShard, read_examples
-from penstock.components.packing.stated_columns import stated_columns
-from penstock.components.packing.transformed import TransformedRows
+from penstock.components.packing.transformed import TransformedRows, stated_columns
 from penstock.components.plain import from_json, to_json
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 

@@ -40,9 +40,9 @@ from penstock.components.packing.options import (
     TARGET_BLOCK_BYTES,
     PackOptions,
 )
-from penstock.components.packing.permutation import Permutation
 from penstock.components.packing.rows import Kinds, ReadShard, RowSplit
 from penstock.components.packing.shuffle import (
+    Permutation,
     cut_rows,
     decode_batches,
     decode_rows,

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.components.errors import DataError, graph_cause
 from penstock.components.isolation import isolated
+from penstock.components.packing.facts import StatedColumn
 from penstock.components.packing.rows import Kinds, read_payloads
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB
@@ -97,3 +98,22 @@ def transformed_schema(graph: str) -> Any:
     from tensorflow_transform import TFTransformOutput
 
     return TFTransformOutput(graph).transformed_metadata.schema
+
+
+def stated_columns(schema: Any) -> dict[str, StatedColumn]:
+    """Returns kind and shape of each feature in use, in the order of a TFMD schema or its file."""
+    import tensorflow as tf
+
+    from penstock.components.tfrecord.feature_spec import feature_spec
+
+    kinds = {tf.int64: "INT", tf.float32: "FLOAT", tf.string: "BYTES"}
+    stated = {}
+    for name, spec in feature_spec(schema).items():
+        if isinstance(spec, tf.io.RaggedFeature) and spec.value_key != name:
+            raise DataError(
+                f"{name!r} is a RaggedTensor of preprocessing_fn, which is not packed: give its "
+                "to_sparse(), which is, or train from rows"
+            )
+        fixed = isinstance(spec, tf.io.FixedLenFeature)
+        stated[name] = StatedColumn(kinds[spec.dtype], tuple(spec.shape) if fixed else None)
+    return stated

@@ -63,7 +63,7 @@ def _pack(
 
     stated = None
     if schema is not None:
-        from penstock.components.packing.stated_columns import stated_columns  # needs TensorFlow
+        from penstock.components.packing.transformed import stated_columns  # needs TensorFlow
 
         stated = stated_columns(schema)
     started = time.perf_counter()

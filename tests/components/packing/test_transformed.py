@@ -25,8 +25,11 @@ from penstock.components.packing import transformed
 from penstock.components.packing.component import Executor, Pack
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
-from penstock.components.packing.stated_columns import stated_columns
-from penstock.components.packing.transformed import TransformedRows, transformed_schema
+from penstock.components.packing.transformed import (
+    TransformedRows,
+    stated_columns,
+    transformed_schema,
+)
 from penstock.components.plain import to_json
 from penstock.components.tfrecord.manifest import read_manifest
 

@@ -106,24 +106,6 @@ def test_shuffled_workers_give_each_row_once_in_a_pass(packed):
         next(rows.batches(shuffle=True))
 
 
-def test_random_packed_rows_read_each_block_once(packed):
-    expected = list(Rows(packed))
-    rows = Rows(packed)
-    order = np.random.default_rng(0).permutation(1000).tolist()
-    assert [rows[i] for i in order] == [expected[i] for i in order]
-    blocks = sum(-(-shard.rows // 100) for shard in rows.shards)
-    assert rows._packed._block.cache_info().misses == blocks
-
-
-def test_random_rows_of_examples_take_neither_protobuf_nor_arrow(shards, monkeypatch):
-    expected = list(Rows(shards))
-    rows = Rows(shards, columns=["name", "x"])
-    for parser in ("parse_example", "RecordDecoder.decode"):
-        monkeypatch.setattr(f"penstock.components.readers.rows.{parser}", None)
-    for i in np.random.default_rng(0).permutation(1000).tolist():
-        assert list(rows[i].items()) == [(name, expected[i][name]) for name in ("name", "x")]
-
-
 def test_packed_rows_are_the_same_with_missing_ones_filled(packed):
     rows = Rows(packed)
     filled = [{**expected(i), "x": expected(i)["x"] or 0.0} for i in range(1000)]

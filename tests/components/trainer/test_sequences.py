@@ -12,7 +12,7 @@ import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.packing.stated_columns import stated_columns
+from penstock.components.packing.transformed import stated_columns
 from penstock.components.tfrecord.feature_spec import feature_spec
 from penstock.components.trainer.export import TransformGraph, export_model
 from penstock.components.trainer.input.input import Input
