@@ -172,6 +172,11 @@ class Input(ABC):
     @abstractmethod
     def _files(self, split: str) -> InputFiles: ...
 
+    def misfit(self, split: str) -> str | None:
+        """Returns a message on the first record that cannot be parsed, if the kind can find it."""
+        del split
+        return None
+
     def _built(self, split: str, build: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
         """Calls `build`, without AutoGraph if possible, and attaches the origin for `damage_in`.
 
@@ -197,13 +202,13 @@ def damage_in(*datasets: tf.data.Dataset | None) -> str | None:
     Reads every byte. Call it after a failure, since tf.data's own errors name no file.
     """
     for dataset in datasets:
-        data, _ = getattr(dataset, _ORIGIN, (None, ""))
+        data, split = getattr(dataset, _ORIGIN, (None, ""))
         if data is None:
             continue
         is_list = isinstance(data.source, list | tuple)
         patterns = data.source if is_list else [f"{data.source}/{split_dir('*')}/*"]
         files = sorted({file for pattern in patterns for file in tf.io.gfile.glob(str(pattern))})
         local = (file for file in files if "://" not in file)
-        if damage := find_damage(local):
+        if damage := find_damage(local) or data.misfit(split):
             return damage
     return None

@@ -15,7 +15,7 @@ training batch is full, so a step is traced and compiled only once. A seed decid
 training can resume at any step (see `order.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
@@ -30,6 +30,7 @@ from penstock.components.trainer.input.common import (
     check_memory,
     first_record,
     interleaved,
+    misfit,
     names_of,
     parallel_map,
     paths_of,
@@ -56,7 +57,7 @@ _CACHED_BLOCKS_MIXED = 64
 # columns, a seventh of the cost of 1,024 rows.
 _PARSED_ROWS = 4096
 _PARSED_BYTES = 4 * 2**20
-# Number of first records, of which at least one must have steps.
+# Number of records that are parsed at once to find a misfit; one of the first must have steps.
 _LOOKED_AT = 1024
 # Maximum overhead of a string in a tensor, beside its characters.
 _STRING_BYTES = 24
@@ -105,6 +106,18 @@ class RowInput(Input):
     def _files(self, split: str) -> InputFiles:
         return find_input(self.source, split=split)
 
+    def misfit(self, split: str) -> str | None:
+        """Returns a message on the first record that does not fit the spec, without a label say."""
+        parse, files = parser(self._spec, self._feature_lists), self._files(split)
+        for file, compression in zip(files.files, files.compressions, strict=True):
+            blocks = tf.data.TFRecordDataset(file, compression).batch(_LOOKED_AT)
+            for begin, block in blocks.enumerate().as_numpy_iterator():
+                if _misfit_in(block, parse):
+                    for number, record in enumerate(block, begin * _LOOKED_AT):
+                        if reason := _misfit_in([record], parse):
+                            return f"{file}: record {number} {reason}"
+        return None
+
     def _open(self, split: str) -> tuple[InputFiles, Parse]:
         """Returns the files and the parser of their records; parses the first record as a check."""
         parsed = parser(self._spec, self._feature_lists)
@@ -126,6 +139,14 @@ class RowInput(Input):
         if self._feature_lists is not None:
             _require_steps(files, self._feature_lists)
         return files, parse
+
+
+def _misfit_in(records: Sequence[bytes], parse: Parse) -> str | None:
+    try:
+        parse(tf.constant(records))
+    except tf.errors.InvalidArgumentError as error:
+        return misfit(error, _MISFIT)
+    return None
 
 
 def _blocks(files: InputFiles, options: InputOptions) -> tf.data.Dataset:
@@ -197,12 +218,13 @@ def _require_steps(files: InputFiles, wanted: Spec) -> None:
             }
         if found and found >= {*wanted}:
             return
-    if not found or found - {*wanted}:
-        lacking = ", ".join(sorted({*wanted} - found)) or "of a SequenceExample"
-        raise DataError(
-            f"{files.files[0]}: none of the first {_LOOKED_AT:,} records has the feature list "
-            f"{lacking}; they have {', '.join(sorted(found)) or 'none'}"
-        )
+    first = f"{files.files[0]}: none of the first {_LOOKED_AT:,} records"
+    if not found:
+        raise DataError(f"{first} is a SequenceExample with steps; leave feature_lists out")
+    if others := found - {*wanted}:
+        lacking = sorted({*wanted} - found)[0]
+        has = ", ".join(sorted(others))
+        raise DataError(f"{first} has the feature list {lacking!r}; they have {has} besides")
 
 
 def _check_cache(files: InputFiles, spec: Spec, parse: Parse, options: InputOptions) -> None:
