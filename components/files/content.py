@@ -4,12 +4,11 @@ import functools
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 from penstock.components.errors import DataError, reason
-from penstock.components.files.cells import CellStream, tree_digest
 from penstock.components.files.remote import RemoteFile, is_read_in_parts, remote_file
 from penstock.components.files.remote_range import open_parts
 from penstock.components.files.retry import RetryingFile
@@ -37,10 +36,7 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
 
 
 class Content(NamedTuple):
-    """Digest and size in bytes of a file as it was read, and its `file_state` before reading.
-
-    The digest is the sha256 of the file, or that of its cells' digests (`tree_digest`).
-    """
+    """Digest (sha256), size in bytes and, from before it was read, `file_state` of a file."""
 
     digest: bytes
     size: int
@@ -50,10 +46,7 @@ class Content(NamedTuple):
 def hash_file(path: str) -> Content:
     """Reads a file to its end; DataError if it cannot be opened."""
     with open_data(path) as file:
-        stream = HashingStream(file)
-        while stream.read(_HASH_BLOCK_BYTES):
-            pass
-    return stream.content()
+        return HashingStream(file).read_out()
 
 
 class HashingStream:
@@ -75,6 +68,12 @@ class HashingStream:
         self._on_bytes(len(data))
         return data
 
+    def read_out(self) -> Content:
+        """Reads to the end and returns the content."""
+        while self.read(_HASH_BLOCK_BYTES):
+            pass
+        return self.content()
+
     def content(self) -> Content:
         return Content(self._digest.digest(), self._size, self._state)
 
@@ -85,14 +84,11 @@ def look(path: str) -> tuple[int, int]:
         return file_size(stream), file_state(stream)
 
 
-def scanned_content(path: str, before: tuple[int, int], cells: Sequence[bytes]) -> Content:
-    """Returns the content of a file, given the digest of each cell.
-
-    DataError if the file has changed since `before`, an earlier result of `look`.
-    """
+def scanned_content(path: str, before: tuple[int, int], digest: bytes) -> Content:
+    """Returns the content of a file; DataError if it has changed since `before` (see `look`)."""
     if look(path) != before:
         raise DataError(f"{path}: was changed while it was read; start again when it is complete")
-    return Content(tree_digest(cells), *before)
+    return Content(digest, *before)
 
 
 def open_data(path: str) -> BinaryIO:
@@ -146,17 +142,14 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
         now = file_state(stream)
         if now == content.state or isinstance(path, RemoteFile):
             return
-        if content.digest not in _digests_of(path, now):
+        if content.digest != _digest_of(path, now):
             raise DataError(
                 f"{path}: its content was changed since it was opened first; start again"
             )
 
 
 @functools.lru_cache(maxsize=1024)
-def _digests_of(path: str, state: int) -> tuple[bytes, bytes]:
-    """Returns a file's digests, computed once per process: on some mounts its state varies."""
+def _digest_of(path: str, state: int) -> bytes:
+    """Returns a file's digest, computed once per process: on some mounts its state varies."""
     del state
-    with open_data(path) as file:
-        size, plain = file_size(file), HashingStream(file)
-        by_cell = CellStream(plain, 0, size).digests()
-        return plain.content().digest, tree_digest(by_cell)
+    return hash_file(path).digest

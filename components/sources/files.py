@@ -10,19 +10,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from functools import partial
+from itertools import pairwise
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from penstock.components.errors import DataError
-from penstock.components.files.cells import ByteRange, CellStream, byte_ranges
 from penstock.components.files.content import (
     EMPTY_ADVICE,
     Content,
     fingerprint,
+    hash_file,
     look,
-    open_data,
     scanned_content,
 )
 from penstock.components.files.find import Found
@@ -197,35 +197,20 @@ def spread_files(scan: Callable[[str], T], paths: Sequence[str], spread: Spread)
     return spread(scan, paths, sum(look(path)[0] for path in paths))
 
 
-@dataclass(frozen=True)
-class _InspectPart(Generic[FileT]):
-    """A task that hashes a part of a file; for the first part it also inspects the file."""
-
-    inspect: Callable[[str], FileT]
-
-    def __call__(self, part: ByteRange) -> tuple[FileT | None, tuple[bytes, ...]]:
-        file = None if part.start else self.inspect(part.path)
-        with open_data(part.path) as stream:
-            stream.seek(part.start)
-            return file, CellStream(stream, part.start, part.end).digests()
-
-
 def inspect_files(
     inspect: Callable[[str], FileT], paths: Sequence[str], spread: Spread
 ) -> list[FileT]:
-    """Inspects files whose header or footer describes them, and hashes them in parallel parts.
+    """Inspects files whose header or footer describes them, and hashes them.
 
     `inspect` must be picklable; the hashes replace the `content` of the files that it returns.
     """
-    looks = {path: look(path) for path in paths}
-    parts = [part for path, (size, _) in looks.items() for part in byte_ranges(path, size)]
-    results = spread(_InspectPart(inspect), parts, sum(size for size, _ in looks.values()))
-    files = []
-    for path, of_file in groupby(zip(parts, results, strict=True), key=lambda one: one[0].path):
-        (file, *_), digests = zip(*(result for _, result in of_file), strict=True)
-        content = scanned_content(path, looks[path], [one for some in digests for one in some])
-        files.append(replace(file, content=content))
-    return files
+    return spread_files(partial(_inspected, inspect=inspect), paths, spread)
+
+
+def _inspected(path: str, inspect: Callable[[str], FileT]) -> FileT:
+    before = look(path)
+    file = inspect(path)
+    return replace(file, content=scanned_content(path, before, hash_file(path).digest))
 
 
 def require_rows(files: Sequence[ScannedFile], *, allow_empty: bool, what: str = "rows") -> None:

@@ -12,16 +12,23 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.components.errors import DataError
-from penstock.components.files import cells
-from penstock.components.files.cells import CellStream
-from penstock.components.files.content import EMPTY_ADVICE, look, open_data, scanned_content
+from penstock.components.files.content import (
+    EMPTY_ADVICE,
+    HashingStream,
+    look,
+    open_data,
+    scanned_content,
+)
 from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.files import ScannedFile
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
 from penstock.components.sources.text.codec import TextStream, read_head
 from penstock.components.tfrecord.compression import Readable
+from penstock.components.tfrecord.sharding import MIB
 
+# A file may be cut at the first row that begins in each stretch of this length.
+CELL_BYTES = 8 * MIB
 # Maximum number of rejected rows that a scan keeps: enough to show.
 MAX_SCAN_REJECTED = 100
 # Minimum number of rows sampled from the beginning of each file, and the size of its first block.
@@ -120,18 +127,18 @@ def _scan_file(header: Header, splitter: Splitter) -> tuple[TextFile, list[Rejec
     place = RowPlace(path, 1, header.first_line)
     checkpoints, rejected = [(byte, place.row, place.line)], list[RejectedRow]()
     with open_data(path) as file:
-        hashed = CellStream(file, 0, header.size)
+        hashed = HashingStream(file)
         for block in _split(hashed, header, splitter):
             if block.broken_at is not None and len(rejected) < MAX_SCAN_REJECTED:
                 rejected.append(splitter.rejected(block, place))
             has_data = has_data or bool(block.data.strip(splitter.blank))
             starts = block.offset + block.starts
-            last_cell = checkpoints[-1][0] // cells.CELL_BYTES
-            for at in np.flatnonzero(np.diff(starts // cells.CELL_BYTES, prepend=last_cell)):
+            last_cell = checkpoints[-1][0] // CELL_BYTES
+            for at in np.flatnonzero(np.diff(starts // CELL_BYTES, prepend=last_cell)):
                 _, row, line = place.after(block.slice(0, at))
                 checkpoints.append((int(starts[at]), row, line))
             place, byte = place.after(block), block.end
-        digests = hashed.digests()
+        digest = hashed.read_out().digest
     checkpoints.append((byte, place.row, place.line))
     scanned = TextFile(
         path=path,
@@ -141,7 +148,7 @@ def _scan_file(header: Header, splitter: Splitter) -> tuple[TextFile, list[Rejec
         is_compressed=header.is_compressed,
         rows=place.row - 1,
         has_data=has_data,
-        content=scanned_content(path, (header.size, header.state), digests),
+        content=scanned_content(path, (header.size, header.state), digest),
         checkpoints=np.unique(np.array(checkpoints, np.int64), axis=0),
     )
     return scanned, rejected

@@ -16,7 +16,6 @@ import pytest
 from PIL import Image
 
 from penstock.components.errors import DataError
-from penstock.components.files import cells
 from penstock.components.sources import staging
 from penstock.components.sources.arrow import Arrow
 from penstock.components.sources.avro import Avro
@@ -29,6 +28,7 @@ from penstock.components.sources.options import Csv, Parquet, Table
 from penstock.components.sources.orc import Orc
 from penstock.components.sources.plain_text import Text
 from penstock.components.sources.sql.options import Sql
+from penstock.components.sources.text import scan as text_scan
 from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.writer import frame_records
@@ -129,7 +129,7 @@ def opened(kind, path):
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     """Writes the file of a kind, whose blocks are small, and opens it."""
-    monkeypatch.setattr(cells, "CELL_BYTES", 1000)
+    monkeypatch.setattr(text_scan, "CELL_BYTES", 1000)
     monkeypatch.setattr(csv_source, "BLOCK_BYTES", 3000)
     monkeypatch.setattr(staging, "_GROUP_BYTES", 10_000)
 

@@ -14,13 +14,13 @@ from PIL import Image
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import plan_input, write_inputs
 from penstock.components.example_gen.options import IngestOptions, SplitOptions
-from penstock.components.files import cells
 from penstock.components.sources import spread, whole_files
 from penstock.components.sources.binary import Binary
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
 from penstock.components.sources.plain_text import Text
 from penstock.components.sources.spread import Spread
+from penstock.components.sources.text import scan as text_scan
 from penstock.components.tfrecord.sharding import ShardOptions
 
 
@@ -86,9 +86,8 @@ def test_scan_on_an_engine_gives_the_same_manifest(tmp_path, monkeypatch, kind, 
     (tmp_path / "in").mkdir()
     write, options = CASES[kind]
     write(tmp_path / "in")
-    monkeypatch.setattr(cells, "CELL_BYTES", 1000)
+    monkeypatch.setattr(text_scan, "CELL_BYTES", 1000)
     here = open_source(str(tmp_path / "in"), options)
-    monkeypatch.setattr(cells, "_RANGE_CELLS", range_cells)
     monkeypatch.setattr(whole_files, "_FILES_A_TASK", range_cells)
     pipelines = []
 
@@ -122,7 +121,6 @@ def test_damaged_file_in_a_scan_on_an_engine_is_named(tmp_path):
 def test_scan_by_two_processes_equals_scan_by_one(tmp_path, monkeypatch):
     csv(tmp_path)
     here = open_source(str(tmp_path / "*.csv"))
-    monkeypatch.setattr(cells, "_RANGE_CELLS", 1)
     there = open_source(str(tmp_path / "*.csv"), None, Spread(2, tmp_path / "out"))
     assert (there.fingerprint, there.columns) == (here.fingerprint, here.columns)
     assert there.cut(5) == here.cut(5)

@@ -11,7 +11,6 @@ from local_beam import local_pipeline
 
 from penstock.components.example_gen.ingest import plan_input, write_inputs
 from penstock.components.example_gen.options import IngestOptions, SplitOptions
-from penstock.components.files import cells
 from penstock.components.sources import spread
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spread import Spread
@@ -80,7 +79,6 @@ def test_an_input_larger_than_the_disk(s3, proxy, tmp_path, small_disk, monkeypa
     monkeypatch.setattr(tempfile, "tempdir", str(small_disk.folder))
     monkeypatch.setenv("PENSTOCK_SPOOL", str(small_disk.folder))
     monkeypatch.setattr(spread, "_WORTH_ENGINE_BYTES", 0)
-    monkeypatch.setattr(cells, "_RANGE_CELLS", 1)
     pipeline = partial(local_pipeline, 1)
     proxy.faults += ["503", None, None, "short", "reset", None, "break"]
     source = open_source("s3://bucket/in", None, Spread(pipeline, "s3://bucket/out"))

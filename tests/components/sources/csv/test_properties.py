@@ -7,10 +7,10 @@ import re
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from penstock.components.files import cells
 from penstock.components.sources.csv import source as penstock_csv
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
+from penstock.components.sources.text import scan as text_scan
 
 _MANY = settings(
     max_examples=150,
@@ -45,7 +45,7 @@ def _tables(draw):
 
 
 def _set_blocks(monkeypatch, block_bytes):
-    monkeypatch.setattr(cells, "CELL_BYTES", block_bytes)
+    monkeypatch.setattr(text_scan, "CELL_BYTES", block_bytes)
     monkeypatch.setattr(penstock_csv, "BLOCK_BYTES", block_bytes + 3)
 
 

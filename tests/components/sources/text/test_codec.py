@@ -10,10 +10,10 @@ import pytest
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import IngestInput, IngestOptions, ingest
-from penstock.components.files import cells
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Csv, Table
 from penstock.components.sources.plain_text import Text
+from penstock.components.sources.text import scan as text_scan
 from penstock.components.tfrecord.sharding import ShardOptions
 
 
@@ -45,7 +45,7 @@ def rows(source, parts=1):
 def test_compressed_text_has_the_rows_of_the_plain(
     tmp_path, monkeypatch, codec, name, data, options
 ):
-    monkeypatch.setattr(cells, "CELL_BYTES", 100_000)
+    monkeypatch.setattr(text_scan, "CELL_BYTES", 100_000)
     (tmp_path / name).write_bytes(data)
     plain = open_source(str(tmp_path / name), options)
     path = tmp_path / f"{name}.{codec}"

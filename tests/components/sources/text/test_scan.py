@@ -1,13 +1,11 @@
 """The places at which scanned text may be cut."""
 
-import hashlib
-
-from penstock.components.files import cells
 from penstock.components.sources.open import open_source
+from penstock.components.sources.text import scan as text_scan
 
 
 def test_the_first_row_of_each_cell_is_a_place_to_cut(monkeypatch, tmp_path, read_out):
-    monkeypatch.setattr(cells, "CELL_BYTES", 64)
+    monkeypatch.setattr(text_scan, "CELL_BYTES", 64)
     # Within the quotes it looks like rows of their own.
     text = b'id,text\n1,"' + b"2,b\n" * 30 + b'"\n' + b"".join(b"%d,c\n" % i for i in range(10, 60))
     (tmp_path / "a.csv").write_bytes(text)
@@ -17,10 +15,3 @@ def test_the_first_row_of_each_cell_is_a_place_to_cut(monkeypatch, tmp_path, rea
     assert checkpoints == [
         [8, 1, 2], [133, 2, 33], [193, 14, 45], [258, 27, 58], [323, 40, 71], [383, 52, 83],
     ]  # fmt: skip
-
-
-def test_a_file_of_one_cell_has_its_own_digest(tmp_path):
-    (tmp_path / "a").write_bytes(b"x")
-    with (tmp_path / "a").open("rb") as file:
-        stream = cells.CellStream(file, 0, 1)
-        assert cells.tree_digest(stream.digests()) == hashlib.sha256(b"x").digest()
