@@ -10,7 +10,8 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class ErrorAnalysis:
             for output in list(spec.label_keys) or [""]
         }
         self._wrong = {target: _Kept(_MOST_WRONG) for target in self._outputs}
-        self._classes: dict[str, dict[float, int]] = {target: {} for target in self._outputs}
+        self._classes: dict[str, Counter[float]] = {target: Counter() for target in self._outputs}
         self._squares = {target: KeyedSums() for target in self._outputs}
         self._sample: _Kept | None = None
         self._sample_bytes = _SAMPLE_BYTES // parts
@@ -93,7 +94,7 @@ class ErrorAnalysis:
             if predictions.shape[1] == 1:
                 labels = np.where((labels == 0) | (labels == 1), labels, _OTHER)
             values, found = np.unique(labels, return_counts=True)
-            self._count(target, zip(values.tolist(), found.tolist(), strict=True))
+            self._classes[target].update(dict(zip(values.tolist(), found.tolist(), strict=True)))
         self._sample.add(self._random.random(len(records)), *columns)
 
     def merge(self, other: "ErrorAnalysis", numbers: np.ndarray) -> None:
@@ -105,14 +106,9 @@ class ErrorAnalysis:
         for target in self._outputs:
             self._wrong[target].merge(other._wrong[target])
             self._squares[target].merge(other._squares[target], numbers)
-            self._count(target, other._classes[target].items())
+            self._classes[target].update(other._classes[target])
         self._sample = self._sample or _Kept(_SAMPLE_ROWS)
         self._sample.merge(other._sample)
-
-    def _count(self, target: str, found: Iterable[tuple[float, int]]) -> None:
-        counts = self._classes[target]
-        for value, count in found:
-            counts[value] = counts.get(value, 0) + count
 
     def write(self, folder: str, slices: Sequence[SliceKey], predict: Predict | None) -> None:
         """Writes `error_analysis.json` into an evaluation's folder; `slices` are TFMA's keys.

@@ -29,23 +29,21 @@ Metrics = Mapping[str, Mapping[str, float]]
 
 
 def meaningful(
-    metrics: Metrics, positives: Callable[[], Mapping[str, tuple[float, float]]]
+    metrics: Metrics, positives: Callable[[str], tuple[float, float] | None]
 ) -> dict[str, dict[str, float]]:
     """Returns the finite metrics, without the AUC of slices whose rows all have one class.
 
-    `positives` returns positive rows and all rows of each slice with plots; it is called only if an
-    area is 0, which may also be a true value.
+    `positives` returns positive rows and all rows of a slice if it has a plot; it is called only if
+    an area is 0, which may also be a true value.
     """
-    known: Mapping[str, tuple[float, float]] | None = None
     kept: dict[str, dict[str, float]] = {}
     for where, values in metrics.items():
         kept[where] = {name: value for name, value in values.items() if math.isfinite(value)}
         for name in [name for name in values if _metric(name) in _AREAS and values[name] == 0]:
-            known = positives() if known is None else known
             target = name[: -len(_metric(name))]
             recall = values.get(f"{target}recall", 0.0)
             # With several targets the counts of the plots do not name the target.
-            counted = None if target else known.get(where)
+            counted = None if target else positives(where)
             if _has_one_class(recall, values.get(EXAMPLE_COUNT), counted):
                 del kept[where][name]
     return kept

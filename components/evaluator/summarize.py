@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -144,7 +145,7 @@ def _metrics(
         }
         if values:
             found.setdefault(where, {}).update(values)
-    return meaningful({**found, **rows_in_no_slice(found, features)}, lambda: _positives(plots))
+    return meaningful({**found, **rows_in_no_slice(found, features)}, partial(_positives, plots))
 
 
 def _value(value: Any) -> float | None:
@@ -155,16 +156,14 @@ def _value(value: Any) -> float | None:
     return float(held.value if hasattr(held, "value") else held)
 
 
-def _positives(plots: Sequence[tuple[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Returns positive rows and all rows of each slice with a histogram of predictions."""
-    found = {}
-    for where, entry in plots:
-        if buckets := entry.value.calibration_histogram_buckets.buckets:
-            found[where] = (
-                sum(bucket.total_weighted_label.value for bucket in buckets),
-                sum(bucket.num_weighted_examples.value for bucket in buckets),
-            )
-    return found
+def _positives(plots: Sequence[tuple[str, Any]], where: str) -> tuple[float, float] | None:
+    """Returns positive rows and all rows of a slice; None without a histogram of predictions."""
+    for of_slice, entry in plots:
+        buckets = entry.value.calibration_histogram_buckets.buckets
+        if of_slice == where and buckets:
+            labels = sum(bucket.total_weighted_label.value for bucket in buckets)
+            return labels, sum(bucket.num_weighted_examples.value for bucket in buckets)
+    return None
 
 
 def _rows(messages: Sequence[Any]) -> int | None:

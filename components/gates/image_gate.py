@@ -1,7 +1,7 @@
 """TFX node that stops the run if images are unfit for training.
 
-Input: Examples of images. Output: a verdict with a summary of the images, for which later nodes
-wait (`transform.add_upstream_node(gate)`). It reads every image once, without decoding: statistics
+Input: Examples of images. Output: a verdict with the number of images, for which later nodes wait
+(`transform.add_upstream_node(gate)`). It reads every image once, without decoding: statistics
 of single features cannot show that an image is in two splits, or that equal images have different
 classes. Memory is 16 bytes per image.
 """
@@ -12,8 +12,9 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +32,6 @@ from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import split_dir
 
-# Photos may all have different sizes; the verdict lists only the most frequent ones.
-_MOST_SIZES = 10
 # Maximum number of list items in a message; the others are counted.
 _MOST_LISTED = 5
 _NO_LABEL = -1
@@ -58,8 +57,8 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
     statistics = image_statistics(examples.uri, splits)
     problems = find_image_problems(statistics, from_json(ImageRules, options))
     raise_unfit("the images are", problems)
-    summary = {name: _summary(images) for name, images in statistics.splits.items()}
-    return {"verdict": json.dumps({"splits": summary, "duplicates": statistics.surplus})}
+    counts = {name: images.total() for name, images in statistics.splits.items()}
+    return {"verdict": json.dumps({"images": counts, "duplicates": statistics.surplus})}
 
 
 class Kind(NamedTuple):
@@ -68,32 +67,15 @@ class Kind(NamedTuple):
     height: int
     width: int
     channels: int
-    format: str
     label: int
     text: str
-
-
-@dataclass
-class SplitImages:
-    """Number of images by kind, and the total size of the encoded images."""
-
-    kinds: Counter[Kind] = field(default_factory=Counter)
-    bytes: int = 0
-
-    def by(self, *attributes: str) -> Counter[Any]:
-        """Returns the number of images by an attribute of their kind, or by a tuple of several."""
-        found: Counter[Any] = Counter()
-        for kind, count in self.kinds.items():
-            key = tuple(getattr(kind, name) for name in attributes)
-            found[key if len(key) > 1 else key[0]] += count
-        return found
 
 
 @dataclass(frozen=True)
 class ImageStatistics:
     """Images of all splits of an Examples artifact, and counts of images with equal bytes."""
 
-    splits: Mapping[str, SplitImages]
+    splits: Mapping[str, Counter[Kind]]
     # Number of images that are copies of an earlier one, in all splits.
     surplus: int
     # Number of equal images with different classes.
@@ -104,7 +86,7 @@ class ImageStatistics:
 
 def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
     """Reads all images of the splits of an Examples artifact; DataError for other records."""
-    found = {split: SplitImages() for split in splits}
+    found = {split: Counter[Kind]() for split in splits}
     pairs = {s: np.fromiter(_read(uri, s, images), _PAIR) for s, images in found.items()}
     # Equal images are sorted by class, so a change between neighbours is a contradiction.
     each = np.sort(np.concatenate([*pairs.values(), np.empty(0, _PAIR)]), order=["key", "label"])
@@ -118,7 +100,7 @@ def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
     return ImageStatistics(found, int(is_again.sum()), contradicting, shared)
 
 
-def _read(uri: str, split: str, images: SplitImages) -> Iterator[tuple[int, int]]:
+def _read(uri: str, split: str, images: Counter[Kind]) -> Iterator[tuple[int, int]]:
     """Counts the images of a split, and yields digest and class of each."""
     for file in sorted(glob.glob(os.path.join(glob.escape(uri), split_dir(split), "*"))):
         for record in read_records(file):
@@ -135,12 +117,10 @@ def _read(uri: str, split: str, images: SplitImages) -> Iterator[tuple[int, int]
                 _whole(feature, names.HEIGHT),
                 _whole(feature, names.WIDTH),
                 _whole(feature, names.CHANNELS),
-                _text(feature, names.FORMAT),
                 label,
                 _text(feature, names.TEXT) if label != _NO_LABEL else "",
             )
-            images.kinds[kind] += 1
-            images.bytes += len(encoded[0])
+            images[kind] += 1
             digest = hashlib.blake2b(encoded[0], digest_size=_DIGEST_BYTES).digest()
             yield int.from_bytes(digest, "little"), label
 
@@ -155,26 +135,18 @@ def _text(feature: Any, name: str) -> str:
     return values[0].decode("utf-8", "replace") if values else ""
 
 
-def _summary(images: SplitImages) -> dict[str, Any]:
-    sizes, total = images.by("height", "width"), images.kinds.total()
-    heights, widths = zip(*sizes, strict=True)
-    names = images.by("label", "text")
-    return {
-        "images": total,
-        "mean_bytes": round(images.bytes / total),
-        "height": [min(heights), max(heights)],
-        "width": [min(widths), max(widths)],
-        "sizes": {f"{h}x{w}": count for (h, w), count in sizes.most_common(_MOST_SIZES)},
-        "channels": dict(sorted(images.by("channels").items())),
-        "formats": dict(sorted(images.by("format").items())),
-        "classes": {f"{c} {text}".strip(): count for (c, text), count in sorted(names.items())},
-    }
+def _by(images: Counter[Kind], key: Callable[[Kind], Any]) -> Counter[Any]:
+    """Returns the number of images by a property of their kind."""
+    found: Counter[Any] = Counter()
+    for kind, count in images.items():
+        found[key(kind)] += count
+    return found
 
 
 def find_image_problems(statistics: ImageStatistics, rules: ImageRules) -> list[str]:
     problems: list[str] = []
     for split, images in statistics.splits.items():
-        if images.kinds:
+        if images:
             problems += [f"split '{split}': {text}" for text in _split_problems(images, rules)]
         else:
             problems.append(f"split '{split}': no images; expected at least one")
@@ -183,24 +155,28 @@ def find_image_problems(statistics: ImageStatistics, rules: ImageRules) -> list[
     return problems
 
 
-def _split_problems(images: SplitImages, rules: ImageRules) -> Iterator[str]:
+def _split_problems(images: Counter[Kind], rules: ImageRules) -> Iterator[str]:
     least = rules.min_side_pixels
-    small = {size: n for size, n in images.by("height", "width").items() if min(size) < least}
+    small = {
+        size: n
+        for size, n in _by(images, attrgetter("height", "width")).items()
+        if min(size) < least
+    }
     if small:
         sizes = _listed([f"{height}x{width} ({n})" for (height, width), n in sorted(small.items())])
         yield f"{sum(small.values())} images are smaller than {least} pixels: {sizes}"
-    for channels, count in sorted(images.by("channels").items()):
+    for channels, count in sorted(_by(images, attrgetter("channels")).items()):
         if channels not in rules.channels:
             allowed = " or ".join(map(str, rules.channels))
             yield f"{count} images have {channels} channels; expected {allowed}"
-    if unlabelled := images.by("label")[_NO_LABEL]:
+    if unlabelled := _by(images, attrgetter("label"))[_NO_LABEL]:
         yield f"{unlabelled} images have no class; expected one for each"
 
 
 def _class_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[str]:
     called: dict[int, set[str]] = {}
     for images in statistics.splits.values():
-        for kind in images.kinds:
+        for kind in images:
             if kind.label != _NO_LABEL:
                 called.setdefault(kind.label, set()).add(kind.text)
     for label, texts in sorted(called.items()):
@@ -209,9 +185,9 @@ def _class_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[
     if len(called) == 1:
         yield f"all images are of class {_named(called, *called)}; expected at least two"
     for split, images in statistics.splits.items():
-        if not images.kinds:
+        if not images:
             continue
-        labels = images.by("label")
+        labels = _by(images, attrgetter("label"))
         counts = {label: labels[label] for label in called}
         few = {label: n for label, n in counts.items() if n < rules.min_class_images}
         if few:
@@ -228,7 +204,7 @@ def _class_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[
 
 
 def _duplicate_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[str]:
-    total = sum(images.kinds.total() for images in statistics.splits.values())
+    total = sum(images.total() for images in statistics.splits.values())
     if statistics.contradicting:
         yield (
             f"{statistics.contradicting} images are identical to others of another class; "
