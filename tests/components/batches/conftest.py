@@ -1,5 +1,3 @@
-import os
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,23 +19,6 @@ def taxi_rows(tmp_path_factory, taxi_csv):
     options = IngestOptions(shards=ShardOptions(shards=3))
     penstock.ingest(str(folder / "trips.csv"), folder / "rows", options=options)
     return folder / "rows"
-
-
-# Python runs it first in each process.
-KILL = """
-import os, sys
-if "processes._serve" in "".join(sys.orig_argv):
-    os.kill(os.getpid(), 9)
-"""
-
-
-@pytest.fixture
-def killed_workers(tmp_path_factory, monkeypatch):
-    """Worker processes that are killed (SIGKILL) when they start."""
-    hook = tmp_path_factory.mktemp("hook")
-    (hook / "sitecustomize.py").write_text(KILL)
-    paths = os.pathsep.join([str(hook), os.environ.get("PYTHONPATH", "")])
-    monkeypatch.setenv("PYTHONPATH", paths)
 
 
 @pytest.fixture
@@ -77,16 +58,6 @@ def mixed_rows(count=1200):
         yield example(**row)
 
 
-def wide_rows(count=1000):
-    """40 columns: 15 floats, 15 ints, 10 texts."""
-    rng = np.random.default_rng(2)
-    for _ in range(count):
-        floats = {f"f{i}": [float(rng.normal(i))] for i in range(15)}
-        ints = {f"i{i}": [int(rng.integers(0, 10 ** (1 + i % 5)))] for i in range(15)}
-        texts = {f"t{i}": [b"v%d" % rng.integers(0, 3 ** (i + 1))] for i in range(10)}
-        yield example(**floats, **ints, **texts)
-
-
 def sequence_rows(count=600):
     """SequenceExamples with up to three steps of two texts."""
     rng = np.random.default_rng(3)
@@ -106,6 +77,5 @@ def rows(tmp_path_factory, taxi_rows):
     return {
         "taxi": taxi_rows,
         "mixed": write_shards(folder / "mixed", mixed_rows()),
-        "wide": write_shards(folder / "wide", wide_rows()),
         "sequences": write_shards(folder / "sequences", sequence_rows()),
     }

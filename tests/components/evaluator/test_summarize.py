@@ -1,23 +1,23 @@
 """Evaluations of TFX's own Evaluator, of which there is no `evaluation.json`."""
 
 import json
-import struct
 
 import pytest
+import tensorflow as tf
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2, validation_result_pb2
 
 from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.evaluator.slice_metrics import OVERALL
-from penstock.components.tfrecord.framing import masked_crc
 
 
-def tfrecord(path, messages):
-    with path.open("wb") as file:
+def tfrecord(path, *messages):
+    with tf.io.TFRecordWriter(str(path)) as file:
         for message in messages:
-            data = message.SerializeToString()
-            size = struct.pack("<Q", len(data))
-            file.write(size + struct.pack("<I", masked_crc(size)))
-            file.write(data + struct.pack("<I", masked_crc(data)))
+            file.write(message.SerializeToString())
+
+
+def write(folder, *messages):
+    tfrecord(folder / "metrics-00000-of-00001.tfrecord", *messages)
 
 
 def metrics(accuracy, count, slice_value=None, model="", is_diff=False):
@@ -39,10 +39,7 @@ def config(**metric):
 
 @pytest.fixture
 def folder(tmp_path):
-    tfrecord(
-        tmp_path / "metrics-00000-of-00001.tfrecord",
-        [metrics(0.9, 100), metrics(0.5, 60, 7), metrics(0.7, 40, 8), metrics(0.0, 2, 9)],
-    )
+    write(tmp_path, metrics(0.9, 100), metrics(0.5, 60, 7), metrics(0.7, 40, 8), metrics(0.0, 2, 9))
     threshold = {"valueThreshold": {"lowerBound": 0.8}}
     (tmp_path / "eval_config.json").write_text(
         config(className="BinaryAccuracy", perSliceThresholds=[{"threshold": threshold}])
@@ -61,18 +58,15 @@ def test_metrics_by_slice(folder):
 def test_differences_between_slices_are_left_out(tmp_path):
     between = metrics(-0.2, -20)
     between.cross_slice_key.baseline_slice_key.single_slice_keys.add(column="hour", int64_value=7)
-    tfrecord(tmp_path / "metrics-00000-of-00001.tfrecord", [between, metrics(0.9, 100), between])
+    write(tmp_path, between, metrics(0.9, 100), between)
     (tmp_path / "eval_config.json").write_text(config(className="BinaryAccuracy"))
-    expected = {"binary_accuracy": 0.9, "example_count": 100.0}
-    assert Evaluation.read(str(tmp_path)).metrics[OVERALL] == expected
-    assert Evaluation.read(str(tmp_path)).rows == 100
+    result = Evaluation.read(str(tmp_path))
+    assert result.metrics[OVERALL] == {"binary_accuracy": 0.9, "example_count": 100.0}
+    assert result.rows == 100
 
 
 def test_small_slices_and_rows_in_no_slice_are_there_too(folder):
-    tfrecord(
-        folder / "metrics-00000-of-00001.tfrecord",
-        [metrics(0.9, 100), metrics(1.0, 60, 7), metrics(1.0, 2, 8), metrics(0.5, 6, 9)],
-    )
+    write(folder, metrics(0.9, 100), metrics(1.0, 60, 7), metrics(1.0, 2, 8), metrics(0.5, 6, 9))
     result = Evaluation.read(str(folder))
     assert result.small_slices(30) == ["hour=9", "hour=8"]
     assert result.metrics["hour missing"] == {"example_count": 32.0, "binary_accuracy": 0.78125}
@@ -85,7 +79,7 @@ def test_metrics_and_thresholds_of_several_targets_have_their_names(folder):
         for entry in metrics(accuracy, 100).metric_keys_and_values:
             entry.key.output_name = output
             of_both.metric_keys_and_values.append(entry)
-    tfrecord(folder / "metrics-00000-of-00001.tfrecord", [of_both])
+    write(folder, of_both)
     limit = {"threshold": {"valueThreshold": {"lowerBound": 0.8}}}
     specs = [
         {"outputNames": ["price_xf"], "metrics": [{"className": "BinaryAccuracy", **limit}]},
@@ -109,14 +103,12 @@ def test_worst_means_largest_where_less_is_better():
 
 
 def test_the_baseline_and_differences_to_it_are_left_out(folder):
-    tfrecord(
-        folder / "metrics-00000-of-00001.tfrecord",
-        [metrics(0.9, 100, model="candidate"), metrics(0.1, 1, model="baseline")],
-    )
+    write(folder, metrics(0.9, 100, model="candidate"), metrics(0.1, 1, model="baseline"))
     assert Evaluation.read(str(folder)).metrics[OVERALL]["binary_accuracy"] == 0.9
-    tfrecord(
-        folder / "metrics-00000-of-00001.tfrecord",
-        [metrics(0.9, 100, model="candidate"), metrics(-0.3, 0, model="candidate", is_diff=True)],
+    write(
+        folder,
+        metrics(0.9, 100, model="candidate"),
+        metrics(-0.3, 0, model="candidate", is_diff=True),
     )
     assert Evaluation.read(str(folder)).metrics[OVERALL]["binary_accuracy"] == 0.9
 
@@ -131,7 +123,7 @@ def test_failures_say_what_was_reached_and_expected(folder):
     change.metric_key.name, change.metric_key.is_diff = "binary_accuracy", True
     change.metric_threshold.change_threshold.absolute.value = -0.005
     change.metric_value.double_value.value = -0.02
-    tfrecord(folder / "validations.tfrecord", [validation])
+    tfrecord(folder / "validations.tfrecord", validation)
     assert Evaluation.read(str(folder)).failures == (
         "binary_accuracy of overall is 0.9000; expected at least 0.95",
         "binary_accuracy of overall is -0.0200; expected a change to the baseline of at least "
