@@ -35,10 +35,6 @@ class Served:
         fetches = {name: info.name for name, info in found.outputs.items()}
         return self._session.run(fetches, {found.inputs[n].name: v for n, v in values.items()})
 
-    def run_rows(self, signature: str, rows: Sequence[bytes]) -> Iterator[Values]:
-        [name] = self.signatures[signature].inputs
-        return (self.run(signature, {name: [row]}) for row in rows)
-
 
 def find_skew(
     served: Served,
@@ -84,10 +80,14 @@ def _optimiser_difference(
 ) -> str | None:
     """Compares with the model without TensorFlow's graph optimiser, in 1 s of CPU time."""
     answer_to = tf.saved_model.load(model).signatures[signature]
+
+    def answers_in_python() -> list[Values]:
+        found = (answer_to(tf.constant([row])) for row in rows)
+        return [{name: value.numpy() for name, value in of.items()} for of in found]
+
     with _no_optimiser():
-        plain = [_as_arrays(answer_to(tf.constant([row]))) for row in rows]
-    loaded = [_as_arrays(answer_to(tf.constant([row]))) for row in rows]
-    ways = {"": answers, " where Python loads it": loaded}
+        plain = answers_in_python()
+    ways = {"": answers, " where Python loads it": answers_in_python()}
     for where, answered in ways.items():
         if found := _first_difference(answered, plain, tolerance):
             number, text = found
@@ -150,14 +150,11 @@ def _no_optimiser() -> Iterator[None]:
         tf.config.optimizer.set_experimental_options({name: before})
 
 
-def _as_arrays(values: Mapping[str, tf.Tensor]) -> Values:
-    return {name: value.numpy() for name, value in values.items()}
-
-
 def _feature_skew(served: Served, row: bytes, features: Values, tolerance: float) -> str | None:
     if _FEATURES not in served.signatures:
         return None
-    [own] = served.run_rows(_FEATURES, [row])
+    [name] = served.signatures[_FEATURES].inputs
+    own = served.run(_FEATURES, {name: [row]})
     common = {name: value for name, value in features.items() if name in own}
     found = _difference({name: own[name] for name in common}, common, tolerance, "feature")
     return found and f"{found} in training: export the model with the TransformGraph of this run"

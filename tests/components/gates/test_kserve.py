@@ -12,15 +12,12 @@ from dataclasses import replace
 
 import pytest
 from kubernetes import client, config
-from tfx.dsl.components.common.importer import Importer
-from tfx.orchestration.local.local_dag_runner import LocalDagRunner
-from tfx.orchestration.metadata import sqlite_metadata_connection_config
-from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import PushedModel
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.gates import kserve
 from penstock.components.gates.options import KServeOptions
+from penstock.components.plain import to_json
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -112,27 +109,15 @@ def test_kserve_refusal_is_one_line(api, answer, told):
 
 
 def push(root, **properties):
-    """What the node puts below `kserve`, by TFX's own runner."""
+    """What the node puts below `kserve`."""
     (root / "pushed").mkdir()
     (root / "pushed" / "saved_model.pb").write_text("a model")
-    model = Importer(f"{root}/pushed", PushedModel, custom_properties=properties).with_id("pushed")
-    node = kserve.KServePush(
-        pushed=model.outputs["result"],
-        options=KServeOptions(
-            name="churn",
-            namespace="team-a",
-            folder=f"{root}/kserve",
-            storage="pvc://penstock/kserve",
-        ),
-    )
-    LocalDagRunner().run(
-        Pipeline(
-            "p",
-            f"{root}/p",
-            components=[model, node],
-            metadata_connection_config=sqlite_metadata_connection_config(f"{root}/m.sqlite"),
-        )
-    )
+    pushed = PushedModel()
+    pushed.uri = str(root / "pushed")
+    pushed.set_int_custom_property("pushed", properties["pushed"])
+    pushed.set_string_custom_property("pushed_version", properties.get("pushed_version", ""))
+    options = replace(CHURN, folder=f"{root}/kserve", storage="pvc://penstock/kserve")
+    kserve.KServePush.test_call(pushed=pushed, options=to_json(options))
     found = (file for file in (root / "kserve").rglob("*") if file.is_file())
     return {str(file.relative_to(root / "kserve")): file for file in found}
 

@@ -1,21 +1,16 @@
-"""The node in a pipeline of stock nodes, before a Pusher, by TFX's own runner."""
+"""The node: the blessing that TFX's Pusher reads."""
 
 import json
 
 import pytest
 import tensorflow as tf
 from row_files import example, write_shards
-from tfx.components import Pusher
-from tfx.dsl.components.common.importer import Importer
-from tfx.orchestration.local.local_dag_runner import LocalDagRunner
-from tfx.orchestration.metadata import sqlite_metadata_connection_config
-from tfx.orchestration.pipeline import Pipeline
-from tfx.proto import pusher_pb2
-from tfx.types.standard_artifacts import Examples, Model
+from tfx.types.standard_artifacts import Examples, InfraBlessing, Model
 
 from penstock.components.errors import UsageError
 from penstock.components.gates.options import ServingOptions
 from penstock.components.gates.serving_check import ServingCheck
+from penstock.components.plain import to_json
 
 
 @pytest.fixture
@@ -32,46 +27,34 @@ def root(tmp_path):
 
 
 def run(root, **options):
-    """What was pushed, and the report."""
-    model = Importer(f"{root}/model", Model).with_id("model")
-    properties = {"split_names": '["eval"]'}
-    examples = Importer(f"{root}/examples", Examples, properties=properties).with_id("examples")
-    check = ServingCheck(
-        model=model.outputs["result"],
-        examples=examples.outputs["result"],
-        options=ServingOptions(**options),
+    """The blessing, and the report in it."""
+    model, examples, blessing = Model(), Examples(), InfraBlessing()
+    for artifact, name in ((model, "model"), (examples, "examples"), (blessing, "blessing")):
+        artifact.uri = f"{root}/{name}"
+    examples.split_names = '["eval"]'
+    (root / "blessing").mkdir()
+    ServingCheck.test_call(
+        model=model,
+        examples=examples,
+        blessing=blessing,
+        options=to_json(ServingOptions(**options)),
     )
-    destination = pusher_pb2.PushDestination.Filesystem(base_directory=f"{root}/serving")
-    pusher = Pusher(
-        model=model.outputs["result"],
-        infra_blessing=check.outputs["blessing"],
-        push_destination=pusher_pb2.PushDestination(filesystem=destination),
-    )
-    LocalDagRunner().run(
-        Pipeline(
-            "p",
-            f"{root}/p",
-            components=[model, examples, check, pusher],
-            metadata_connection_config=sqlite_metadata_connection_config(f"{root}/m.sqlite"),
-        )
-    )
-    (report,) = (root / "p").rglob("serving_check.json")
-    return list((root / "serving").glob("*/saved_model.pb")), json.loads(report.read_text())
+    return blessing, json.loads((root / "blessing/serving_check.json").read_text())
 
 
 def test_serving_check_blesses_a_model_that_answers(root, capfd):
-    pushed, report = run(root)
-
-    assert len(pushed) == 1
+    blessing, report = run(root)
+    assert blessing.get_int_custom_property("blessed") == 1
+    assert (root / "blessing/INFRA_BLESSED").exists()
     assert report["problems"] == []
     assert report["requests"] == 17
     assert "serving check: loads in" in capfd.readouterr().out
 
 
 def test_serving_check_keeps_a_slow_model_from_the_push(root):
-    pushed, report = run(root, max_p99_ms=1e-6)
-
-    assert pushed == []
+    blessing, report = run(root, max_p99_ms=1e-6)
+    assert blessing.get_int_custom_property("blessed") == 0
+    assert (root / "blessing/INFRA_NOT_BLESSED").exists()
     assert "expected at most 1e-06" in report["problems"][0]
 
 
