@@ -85,16 +85,13 @@ def _json_text(value: object) -> str:
 
 def to_column(values: Sequence[object], column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
     """Returns an array of the column's type, with null for a misfit, and the faults."""
-    if column.kind is FeatureKind.BYTES and not column.is_list:
-        try:
-            return pa.array(values, pa.binary()), {}  # A tenth of the cost of inferring the type.
-        except _MISFITS:
-            return _one_by_one(values, column, non_finite)
     try:
+        if column.kind is FeatureKind.BYTES and not column.is_list:
+            return pa.array(values, pa.binary()), {}  # A tenth of the cost of inferring the type.
         array = pa.array(values)
     except _MISFITS:
-        array = None
-    if array is None or not fits(column, array.type):
+        return _one_by_one(values, column, non_finite)
+    if not fits(column, array.type):
         return _one_by_one(values, column, non_finite)
     return to_feature(array, column, non_finite)
 

@@ -134,20 +134,10 @@ def test_a_file_that_may_not_be_read_is_a_bad_row(as_nobody, read_out):
     assert out.errors == ["b: cannot be opened (Permission denied); grant read permission"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_mib": 0}, "`max_mib` must be at least 1, got 0"),
-        ({"max_mib": 1025}, "`max_mib` must be within 1..1024, got 1025"),
-        ({"folder_label": "yes"}, "`folder_label` must be true or false, got 'yes'"),
-        ({"shuffle_seed": -1}, "`shuffle_seed` must be at least 0, got -1"),
-        ({"kind": "text"}, "`kind` must be one of binary, got 'text'"),
-    ],
-)
-def test_options_are_checked(options, message):
-    with pytest.raises(UsageError) as error:
-        Binary(**options)
-    assert str(error.value) == message
+@pytest.mark.parametrize("max_mib", [0, 1025])
+def test_options_are_checked(max_mib):
+    with pytest.raises(UsageError, match=f"`max_mib` must be .*got {max_mib}"):
+        Binary(max_mib=max_mib)
 
 
 def test_the_content_decides_the_split(put, tmp_path, run_ingest, read_examples):

@@ -213,23 +213,19 @@ def test_the_command_stops_at_a_bad_line_or_sets_it_aside(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"unit": "word"}, "`unit` must be one of line, document, got 'word'"),
-        ({"encoding": "utf-99"}, "`encoding` must be one that Python knows, as utf-8 or cp1252, "
-         "got 'utf-99'"),
-        ({"encoding": "utf-16"}, "`encoding` must leave ASCII bytes as they are, as utf-8 or "
-         "cp1252, got 'utf-16'; convert the files: iconv -t UTF-8"),
-        ({"encoding": "rot13"}, "`encoding` must be one that Python knows, as utf-8 or cp1252, "
-         "got 'rot13'"),
-        ({"max_row_bytes": 2**31}, "`max_row_bytes` must be within 1..1073741824, got 2147483648"),
-        ({"folder_label": True}, "`folder_label` applies to documents; set `unit='document'`"),
-        ({"unit": "document", "skip_blank": False},
-         "`skip_blank` applies to lines; for documents set `allow_empty`"),
+        ({"unit": "word"}, "`unit` must be one of line, document"),
+        ({"encoding": "utf-99"}, "`encoding` must be one that Python knows"),
+        ({"encoding": "utf-16"}, "`encoding` must leave ASCII bytes as they are"),
+        ({"encoding": "rot13"}, "`encoding` must be one that Python knows"),
+        ({"max_row_bytes": 2**31}, "`max_row_bytes` must be within 1..1073741824"),
+        ({"folder_label": True}, "`folder_label` applies to documents"),
+        ({"unit": "document", "skip_blank": False}, "`skip_blank` applies to lines"),
     ],
-)  # fmt: skip
+)
 def test_options_are_checked(options, message):
     with pytest.raises(UsageError) as error:
         Text(**options)
-    assert str(error.value) == message
+    assert str(error.value).startswith(message)
 
 
 def test_an_encodings_other_names_are_equal():

@@ -165,6 +165,7 @@ def test_later_labels_join_by_a_key_and_rows_without_one_are_counted(tmp_path):
         ("id,tips\n1,2\n", "has no column 'trip', by which labels are joined"),
         ("trip,tips\n1,2\n1,3\n", "trip '1' has two labels"),
         ("trip,fare\n1,2\n", "column 'fare' is one of the requests too"),
+        ("trip,tips\n1,2\n,3\n", "labels.csv: a row has no trip"),
     ]:
         labels.write_text(text)
         with pytest.raises(DataError, match=reason):
@@ -184,6 +185,8 @@ def test_later_labels_join_by_a_key_and_rows_without_one_are_counted(tmp_path):
         ([event("other", "a", {})], "record 1 cannot be read (its type is 'other'"),
         ([event(ASKED, "a", {})] * 2, "two requests of id 'a'"),
         ([{"type": ASKED, "id": "a"}], "record 1 cannot be read ('bytes')"),
+        ([event(ASKED, "a", {}), 123], "record 2 cannot be read"),
+        ([event(ASKED, "a", {}), [1, "a"]], "record 2 cannot be read"),
     ],
 )
 def test_unreadable_records_are_named(tmp_path, events, reason):
@@ -208,23 +211,3 @@ def test_a_missing_item_keeps_its_place_in_a_list_and_bytes_are_base64():
     lists = [[1.0, math.nan, 2.0], [3.0, math.nan, math.nan]]
     rows = asked_rows({"inputs": {"a": lists, "b": [b"\xff", b"t"]}})
     assert rows == [{"a": [1.0, None, 2.0], "b": "/w=="}, {"a": [3.0], "b": "t"}]
-
-
-def test_a_label_without_a_key_is_refused(tmp_path):
-    log = write_lines(
-        tmp_path / "log.jsonl", call("1", {"instances": [{"k": 7}]}, {"predictions": [1]})
-    )
-    labels = tmp_path / "labels.jsonl"
-    labels.write_text('{"k": 7, "y": 1}\n{"k": null, "y": 0}\n')
-    with pytest.raises(DataError, match=r"labels\.jsonl: a row has no k"):
-        rows_in(log, labels_file=str(labels), key="k")
-
-
-@pytest.mark.parametrize("line", ["123", '[1, "a"]'])
-def test_lines_that_are_no_objects_are_named(tmp_path, line):
-    log = write_lines(
-        tmp_path / "log.jsonl", call("1", {"instances": [{"k": 7}]}, {"predictions": [1]})
-    )
-    log.write_text(log.read_text() + line + "\n")
-    with pytest.raises(DataError, match="record 3 cannot be read"):
-        rows_in(log)
