@@ -5,6 +5,7 @@ The result has 24 bytes per cell of the file: byte, row and line of a row start.
 
 import codecs
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -35,6 +36,7 @@ MAX_SCAN_REJECTED = 100
 _MIN_SAMPLED_ROWS = 64
 _SAMPLE_BYTES = 256 << 10
 _SNIFFED_BYTES = 512
+_THREADS, _FILES_AT_ONCE = 8, 256
 
 
 class Header(NamedTuple):
@@ -84,16 +86,28 @@ def sample_rows(
     headers: Sequence[Header], splitter: Splitter, rows: int
 ) -> Iterator[tuple[Header, RowBlock]]:
     """Yields the first rows of the files, about `rows` of all together, without broken ones."""
-    splitter = replace(splitter, block_bytes=_SAMPLE_BYTES)
-    for header in headers:
-        wanted = max(_MIN_SAMPLED_ROWS, rows // len(headers))
-        with open_data(header.path) as file:
-            for block in _split(file, header, splitter):
-                if block.broken_at is None:
-                    yield header, block.slice(0, min(wanted, block.rows))
-                    wanted -= block.rows
-                if wanted <= 0:
-                    break
+    some = partial(
+        _first_rows,
+        splitter=replace(splitter, block_bytes=_SAMPLE_BYTES),
+        wanted=max(_MIN_SAMPLED_ROWS, rows // max(1, len(headers))),
+    )
+    # Threads wait together for remote files.
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for at in range(0, len(headers), _FILES_AT_ONCE):
+            for blocks in pool.map(some, headers[at : at + _FILES_AT_ONCE]):
+                yield from blocks
+
+
+def _first_rows(header: Header, splitter: Splitter, wanted: int) -> list[tuple[Header, RowBlock]]:
+    found = []
+    with open_data(header.path) as file:
+        for block in _split(file, header, splitter):
+            if block.broken_at is None:
+                found.append((header, block.slice(0, min(wanted, block.rows))))
+                wanted -= block.rows
+            if wanted <= 0:
+                break
+    return found
 
 
 def scan_files(
