@@ -1,9 +1,8 @@
 """Summarizes each feature over many records, from protobuf Features."""
 
-import codecs
-from array import array
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +14,6 @@ from penstock.components.tfrecord.image_header import image_header
 MAX_DISTINCT = 1000
 _SAMPLE_CHARACTERS = 40
 _SAMPLE_VALUES = 4
-# Numbers are added to the summary in runs of this length: with it, NumPy's overhead is negligible,
-# and a feature takes at most 512 KiB.
-_RUN_NUMBERS = 2**16
-_TYPE_CODES = {"int64": "q", "float": "d"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,6 @@ class FeatureTally:
     contents: Counter[str] = field(default_factory=Counter)
     samples: list[str] = field(default_factory=list)
     _ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    _runs: dict[str, array] = field(default_factory=dict)
 
     def add_feature(self, feature: Any) -> None:
         self.present += self._add(feature)
@@ -73,8 +67,6 @@ class FeatureTally:
             self._add(feature)
 
     def summary(self, records: int) -> FeatureSummary:
-        for kind in self._runs:
-            self._fold(kind)
         none = (None, None)
         min_values, max_values = self._ranges.get("values", (0, 0))
         min_steps, max_steps = self._ranges.get("steps", none)
@@ -96,7 +88,9 @@ class FeatureTally:
             non_finite=self.non_finite,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
-            distinct=len(self.distinct) if self.kinds & {"bytes", "int64"} else None,
+            distinct=(
+                min(len(self.distinct), MAX_DISTINCT) if self.kinds & {"bytes", "int64"} else None
+            ),
             contents=dict(self.contents.most_common(10)),
             samples=tuple(self.samples),
         )
@@ -116,10 +110,7 @@ class FeatureTally:
         if kind == "bytes":
             self._add_bytes(values)
         else:
-            run = self._runs.setdefault(kind, array(_TYPE_CODES[kind]))
-            run.extend(values)
-            if len(run) >= _RUN_NUMBERS:
-                self._fold(kind)
+            self._add_numbers(kind, values)
         if len(self.samples) < self.max_samples:
             sample = _sample(values)
             if sample not in self.samples:
@@ -134,19 +125,15 @@ class FeatureTally:
             if image := image_header(value):
                 self.contents[str(image)] += 1
 
-    def _fold(self, kind: str) -> None:
-        run = np.frombuffer(self._runs[kind], self._runs[kind].typecode)
-        finite = run[np.isfinite(run)]
-        self.non_finite += len(run) - len(finite)
-        if len(finite):
-            self._widen("numbers", finite.min().item(), finite.max().item())
+    def _add_numbers(self, kind: str, values: Sequence[float]) -> None:
+        finite = [value for value in values if math.isfinite(value)]
+        self.non_finite += len(values) - len(finite)
+        if finite:
+            self._widen("numbers", min(finite), max(finite))
             self.finite += len(finite)
-            self.total += float(finite.sum(dtype=np.float64))
+            self.total += sum(finite)
         if kind == "int64" and len(self.distinct) < MAX_DISTINCT:
-            self.distinct.update(np.unique(run)[:MAX_DISTINCT].tolist())
-            while len(self.distinct) > MAX_DISTINCT:
-                self.distinct.pop()
-        self._runs[kind] = array(_TYPE_CODES[kind])
+            self.distinct.update(values)
 
 
 def _sample(values: Any) -> str:
@@ -165,12 +152,8 @@ def _sample_value(value: float | bytes) -> str:
         return str(value)
     if image := image_header(value):
         return f"<{image}, {len(value):,} bytes>"
-    try:
-        head = value[: 4 * _SAMPLE_CHARACTERS]  # this may cut a character
-        text = codecs.getincrementaldecoder("utf-8")().decode(head, head == value)
-    except UnicodeDecodeError:
-        text = ""
+    text = value[: 4 * _SAMPLE_CHARACTERS].decode(errors="ignore")  # this may cut a character
     is_text = all(one.isprintable() or one in "\n\r\t" for one in text)
-    if is_text and (text or not value):
-        return repr(text if len(text) <= _SAMPLE_CHARACTERS else text[:_SAMPLE_CHARACTERS] + "...")
-    return f"<{len(value):,} bytes, {value[:8].hex(' ')}{' ...' if len(value) > 8 else ''}>"
+    if value and not (text and is_text and value.startswith(text.encode())):
+        return f"<{len(value):,} bytes>"
+    return repr(text if len(text) <= _SAMPLE_CHARACTERS else text[:_SAMPLE_CHARACTERS] + "...")
