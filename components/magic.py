@@ -23,11 +23,7 @@ _FORMATS = (
     _Format(b"BZh91AY&SY", "bzip2", "decompress it first (bunzip2)"),
     _Format(b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
     _Format(b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
-    _Format(b"\x5d\0\0", "lzma", "decompress it first (unlzma)"),
-    _Format(b"\x04\x22\x4d\x18", "lz4", "decompress it first (unlz4)"),
-    _Format(b"\x1f\x9d", "a file of compress (.Z)", "decompress it first (uncompress)"),
     _Format(PARQUET_MAGIC, "Parquet", "name it .parquet, or say `kind='parquet'`", "parquet"),
-    _Format(b"PARE", "encrypted Parquet", "decrypt it and write it again"),
     _Format(
         b"ARROW1\0\0", "Arrow IPC or Feather", "name it .arrow, or say `kind='arrow'`", "arrow"
     ),
@@ -59,8 +55,6 @@ _FORMATS = (
     ),
     _Format(b"version https://git-lfs", "a Git LFS pointer", "fetch the file: git lfs pull"),
     _Format(b"<stata_dta>", "Stata", "export it as Parquet, by pandas.read_stata"),
-    _Format(b"r\x02\x01\0", "Stata", "export it as Parquet, by pandas.read_stata"),
-    _Format(b"r\x01\x01\0", "Stata", "export it as Parquet, by pandas.read_stata"),
     _Format(b"%PDF-", "a PDF", "export the table as CSV"),
     _Format(b"\xff\xfe\x00\x00", "UTF-32", "convert it: iconv -f UTF-32 -t UTF-8"),
     _Format(b"\xff\xfe", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
@@ -76,4 +70,4 @@ def format_of(head: bytes) -> _Format | None:
 
 def _is_word(magic: bytes, head: bytes) -> bool:
     """Returns whether a text only happens to begin with letters of a magic: `ORCHARD,PARENT`."""
-    return magic in (b"PARE", b"FEA1", b"ORC") and not head.translate(None, _PRINTABLE)
+    return magic in (b"FEA1", b"ORC") and not head.translate(None, _PRINTABLE)

@@ -80,39 +80,30 @@ class RetryingFile(io.FileIO):
     """A local file that is reopened at its position when a read fails with a transient error."""
 
     def __init__(self, path: str, shown: str) -> None:
-        self._shown = shown
-        self._path = path
-        try:
-            super().__init__(path, "rb")
-        except OSError as error:
-            self._retry(error, 0, lambda: None)
+        self._path, self._shown = path, shown
+        retry_local(shown, self._open)
 
     def readinto(self, buffer: Any, /) -> int | None:
-        try:
-            return _readinto(self, buffer)
-        except OSError as error:
-            return self._retry(error, self.tell(), lambda: _readinto(self, buffer))
+        return self._retried(lambda: _readinto(self, buffer))
 
     def readall(self) -> bytes:
-        start = self.tell()
-        try:
-            return super().readall()
-        except OSError as error:
-            return self._retry(error, start, super().readall)
+        return self._retried(super().readall)
 
-    def _retry(self, error: OSError, at: int, read: Callable[[], T]) -> T:
-        def reopened() -> T:
-            super(RetryingFile, self).__init__(self._path, "rb")  # this closes the stale file
-            self.seek(at)
+    def _open(self) -> None:
+        super().__init__(self._path, "rb")  # this closes a stale file
+
+    def _retried(self, read: Callable[[], T]) -> T:
+        at, has_failed = self.tell(), False
+
+        def again() -> T:
+            nonlocal has_failed
+            if has_failed:
+                self._open()
+                self.seek(at)
+            has_failed = True
             return read()
 
-        left = waits()
-        wait_or_give_up(self._shown, error, left)
-        while True:
-            try:
-                return reopened()
-            except OSError as again:
-                wait_or_give_up(self._shown, again, left)
+        return retry_local(self._shown, again)
 
 
 _readinto = io.FileIO.readinto

@@ -45,9 +45,8 @@ def remove_attempt(lock: Path) -> None:
         with lock.open("r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder = lock.with_name(lock.name.removesuffix(LOCK))
-            # The lock contains the output's name; locks of older versions are empty.
-            name = os.fsdecode(held.read()) or folder.name.split(ATTEMPT_MARK)[0].removeprefix(".")
-            clear(folder, lock.with_name(name))
+            # The lock contains the output's name, unless its process was killed at once.
+            clear(folder, lock.with_name(os.fsdecode(held.read()) or folder.name))
     except (OSError, ValueError):  # in use, removed meanwhile, another user's, or not a name
         return
 

@@ -180,36 +180,13 @@ def test_a_damaged_file_is_shown_with_its_fault(tfrecord, row):
     assert fault.startswith(f"{path}: record 7 at offset 350: payload of 34 bytes has CRC 0x")
 
 
-def test_spark_output_is_read_without_its_markers(tfrecord, row, tmp_path):
-    tfrecord("s/part-r-00000", [row(0)])
-    (tmp_path / "s/_SUCCESS").touch()
-    report = inspect(str(tmp_path / "s"))
-    assert report.records == 1
-    assert report.skipped == (f"{tmp_path}/s/_SUCCESS",)
-
-
 def test_payloads_of_another_kind_are_counted_and_no_fault(tfrecord):
     report = inspect(str(tfrecord("a", [b"hello world, this is no Example", b"more"])))
     assert (report.payloads, report.features, report.faults) == ({"other": 2}, (), ())
 
 
-def test_an_empty_file_has_no_records(tmp_path):
-    (tmp_path / "a").touch()
-    report = inspect(str(tmp_path / "a"))
-    assert (report.records, report.features) == (0, ())
-    [fault] = report.faults
-    assert fault.endswith("/a: zero bytes; an empty shard cannot be told from a lost one")
-
-
 def test_an_example_without_features_is_empty(tfrecord):
     assert inspect(str(tfrecord("a", [b"", b"\x0a\x00"]))).payloads == {"empty": 2}
-
-
-def test_the_report_is_json(digits):
-    raw = json.loads(inspect(str(digits)).to_json())
-    assert raw["records"] == 20
-    assert raw["is_exact"] is True
-    assert raw["features"][0]["name"] == "label"
 
 
 def test_a_sequence_of_varying_steps(tfrecord):

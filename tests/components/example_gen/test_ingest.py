@@ -2,10 +2,7 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -210,21 +207,6 @@ def test_rows_that_none_of_them_fit_stop_it_whatever_the_share(tmp_path):
     assert os.listdir(tmp_path) == ["a.csv"]
 
 
-def test_an_open_quote_is_found_before_work_starts(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text('id,name\n1,a\n2,"b\n' + "3,c\n" * 100)
-    with pytest.raises(DataError, match=r"a\.csv: line 3 \(row 2\)"):
-        run(path, tmp_path / "out")
-
-
-def test_an_output_that_exists_is_kept(tmp_path):
-    path = write_csv(tmp_path / "a.csv", 10)
-    first = run(path, tmp_path / "out")
-    with pytest.raises(UsageError, match=r"out exists already"):
-        run(path, tmp_path / "out")
-    assert read_manifest(tmp_path / "out") == first
-
-
 def test_another_number_of_shards_never_mixes_with_the_old(tmp_path):
     path = write_csv(tmp_path / "a.csv", 10)
     run(path, tmp_path / "out")
@@ -232,55 +214,6 @@ def test_another_number_of_shards_never_mixes_with_the_old(tmp_path):
     files = sorted(p.name for p in (tmp_path / "out" / "Split-all").iterdir())
     assert files == ["data_tfrecord-00000-of-00002", "data_tfrecord-00001-of-00002"]
     assert len(records(tmp_path / "out", manifest, "all")) == 10
-
-
-def test_no_more_shards_than_rows(tmp_path):
-    path = write_csv(tmp_path / "a.csv", 2)
-    manifest = run(path, tmp_path / "out", shards=ShardOptions())
-    assert [shard.rows for shard in manifest.shards] == [2]
-    asked = run(path, tmp_path / "more", shards=ShardOptions(shards=3))
-    assert [shard.rows for shard in asked.shards] == [1, 1]
-
-
-# For a process of its own: a fork of this one may wait for ever for a lock of one of its threads.
-INGEST = """
-import resource, sys, time
-from pathlib import Path
-from penstock.components.example_gen import shard_task
-from penstock.components.example_gen.ingest import ingest
-from penstock.components.example_gen.options import (
-    IngestInput, IngestOptions, Split, SplitOptions)
-from penstock.components.tfrecord.sharding import ShardOptions
-
-write = shard_task._write
-
-def stall(*args):
-    write(*args)
-    while True:
-        time.sleep(1000)
-
-{first}
-job = IngestInput(sys.argv[1], splits=SplitOptions((Split("all"),)))
-ingest([job], Path(sys.argv[2]), IngestOptions(shards=ShardOptions(shards=3)))
-"""
-STALLED = INGEST.format(first="shard_task._write = stall")
-LIMITED = INGEST.format(first="resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))")
-
-
-@pytest.mark.slow
-def test_killed_and_run_again_gives_the_digest_of_a_clean_run(tmp_path, taxi_csv):
-    clean = run(taxi_csv, tmp_path / "clean")
-    process = subprocess.Popen([sys.executable, "-c", STALLED, taxi_csv, tmp_path / "out"])
-    while not list(tmp_path.glob(".out.*/.work/*/Split-all/.data*")):
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
-    assert not (tmp_path / "out").exists()
-    assert len(list(tmp_path.glob(".out.*"))) == 2
-    again = run(taxi_csv, tmp_path / "out")
-    assert digests(again) == digests(clean)
-    assert sorted(os.listdir(tmp_path)) == ["clean", "out"]
 
 
 def test_sources_of_several_splits_must_agree(tmp_path):
@@ -318,16 +251,6 @@ def test_the_plan_sees_all_of_the_input(tmp_path):
     planned = plan_input(open_source(str(path), Table()), ONE, IngestOptions())
     # The records are 44 MiB; see _SAMPLED_PLACES.
     assert planned.plan.reason == "8 for about 62.3 MiB: the reader interleaves 8 files"
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, taxi_csv):
-    command = [sys.executable, "-c", LIMITED, taxi_csv, tmp_path / "out"]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    text = done.stderr.splitlines()[-1]
-    assert text.startswith("penstock.components.errors.DataError: ")
-    assert text.endswith("Split-all/data_tfrecord-00000-of-00003: File too large")
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("is_link", [False, True])

@@ -52,12 +52,6 @@ def test_digests_decide_unless_a_feature_does():
     assert len(set(assign_by_digest(table, digests, by_feature).tolist())) == 1
 
 
-def test_a_single_split_gets_all():
-    table = pa.record_batch([pa.array([1, 2], pa.int64())], ["id"])
-    options = SplitOptions((Split("all"),))
-    assert assign_splits(table, encode_examples(table), options).tolist() == [0, 0]
-
-
 def test_a_missing_partition_value_is_named():
     table = pa.record_batch([pa.array([1, None], pa.int64())], ["user"])
     options = SplitOptions(partition_feature="user")
@@ -87,10 +81,6 @@ def test_options_refuse_what_makes_no_sense():
     assert str(caught.value) == (
         "a split's name has at most 249 bytes, got 250: 'üüüüüüüüüüüüüüüüüüüü'..."
     )
-
-
-def test_the_largest_share():
-    assert SplitOptions(THREE).largest_share == 0.7
 
 
 @pytest.mark.parametrize(

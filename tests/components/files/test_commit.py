@@ -51,11 +51,6 @@ def test_a_failed_block_leaves_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_the_root_of_all_folders_is_refused():
-    with pytest.raises(UsageError, match=r"^/(: /: you may not write there| exists already); name"):
-        check_target("/")
-
-
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_an_empty_folder_is_filled(tmp_path, overwrite):
     (tmp_path / "out").mkdir()
@@ -348,18 +343,6 @@ def _die_after_aside(target):
     with commit.beside(target) as folder:
         set_aside(folder, target)
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_an_output_that_an_older_version_set_aside_comes_back(tmp_path):
-    old = tmp_path / ".out.penstock-attempt-1-replaced"
-    old.mkdir()
-    (old / "precious").write_text("1")
-    (tmp_path / ".out.penstock-attempt-1.lock").write_text("")
-    with attempt(tmp_path / "other"):
-        pass
-    assert names(tmp_path / "out") == ["precious"]
-    assert names(tmp_path) == ["other", "out"]
 
 
 @pytest.mark.parametrize("text", ["{}", '{"name": "my app"}', "no JSON", '{"version": 99}', "[1]"])

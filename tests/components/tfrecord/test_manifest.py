@@ -20,16 +20,6 @@ def test_comes_back_as_it_was_written(artifact, tmp_path):
     assert (tmp_path / "manifest.json").read_text() == (artifact / "manifest.json").read_text()
 
 
-def test_nothing_is_left_beside_it(artifact):
-    assert sorted(path.name for path in artifact.iterdir()) == [
-        "Split-eval", "Split-train", "manifest.json"
-    ]  # fmt: skip
-
-
-def test_lists_the_shards_of_all_splits(artifact):
-    assert [shard.rows for shard in read_manifest(artifact).shards] == [10, 10, 5]
-
-
 @pytest.mark.parametrize(
     "account",
     [
@@ -41,10 +31,6 @@ def test_lists_the_shards_of_all_splits(artifact):
 def test_an_account_that_does_not_add_up_is_a_bug(account):
     with pytest.raises(ValueError, match="rows do not add up: read 10, but written "):
         RowAccount(**account)
-
-
-def test_an_account_counts_quarantined_and_blank_rows():
-    assert RowAccount(read=10, written={"train": 6, "eval": 1}, quarantined=2, blank=1).read == 10
 
 
 def test_no_manifest_is_named(tmp_path):

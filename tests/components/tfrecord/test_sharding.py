@@ -13,7 +13,6 @@ from penstock.components.tfrecord.sharding import (
     ShardPlan,
     plan_shards,
     shard_name,
-    split_dir,
 )
 
 SIZES = st.integers(0, 10**14)
@@ -104,29 +103,10 @@ def test_names_sort_in_order(data, count, compression):
         assert (name < shard_name(other, count, compression=compression)) == (index < other)
 
 
-def test_names_are_tensorflows():
-    assert shard_name(0, 16) == "data_tfrecord-00000-of-00016"
-    assert shard_name(15, 16, compression="GZIP") == "data_tfrecord-00015-of-00016.gz"
-    assert split_dir("train") == "Split-train"
-
-
 @pytest.mark.parametrize("index", [-1, 4])
 def test_an_index_outside_is_refused(index):
     with pytest.raises(ValueError, match=rf"shard index {index} is not within 0\.\.3"):
         shard_name(index, 4)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"shards": 0}, "`shards` must be at least 1, got 0"),
-        ({"reading_hosts": 0}, "`reading_hosts` must be at least 1, got 0"),
-    ],
-)
-def test_options_check_themselves(options, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared whole
-        ShardOptions(**options)
-    assert str(caught.value) == message
 
 
 def test_no_more_shards_than_rows():

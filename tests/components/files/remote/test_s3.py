@@ -11,12 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from lake_tables import IcebergTable, write_delta
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.files import remote_range
 from penstock.components.sources.binary import Binary
 from penstock.components.sources.lake import Delta, Iceberg
 from penstock.components.sources.open import open_source
-from penstock.components.sources.tfrecords.tfds import Tfds
 
 pytestmark = pytest.mark.slow
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
@@ -244,8 +243,3 @@ def test_a_folder_that_spark_wrote(s3, read_out, tmp_path):
     assert message.startswith("s3a://bucket/t/: holds part files of Spark but no _SUCCESS")
     s3.put_object(Bucket="bucket", Key="t/_SUCCESS", Body=b"")
     assert read_out(open_source("s3a://bucket/t")).rows == [[1], [2], [3]]
-
-
-def test_tfds_is_read_from_paths():
-    with pytest.raises(UsageError, match=r"^s3://bucket/mnist/3.0.1: TFDS reads a builder's fold"):
-        open_source("s3://bucket/mnist/3.0.1", Tfds())
