@@ -12,10 +12,9 @@ the rows before it, and any number of workers that divides the number of shares 
 """
 
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -110,7 +109,7 @@ class Order:
             "shares": self.shares,
         }
 
-    @property
+    @cached_property
     def _total(self) -> int:
         assert self.file_rows is not None
         return sum(self.file_rows)
@@ -168,16 +167,11 @@ class RowOrder:
 
     For readers that can access any row at any time. Numbers are cut from the endless stream of
     passes, across the ends of windows and passes. `first_numbers` has the number of the first row
-    of each file; `begin` is the number of rows of the stream that were read before.
+    of each file.
     """
 
-    def __init__(
-        self, order: Order, first_numbers: Numbers, *, begin: int = 0, permute: Permute
-    ) -> None:
+    def __init__(self, order: Order, first_numbers: Numbers, permute: Permute) -> None:
         self._order, self._first_numbers, self._permute = order, first_numbers, permute
-        self._first_pass, row = order.locate(begin)
-        # Row of the stream at which each pass begins, from the first pass that is needed.
-        self._begins = [begin - row]
         self._lock = threading.Lock()
         # Batches made at the same time belong to one or two passes, and to few windows.
         self._blocks = lru_cache(maxsize=2)(self._blocks_of_pass)
@@ -188,23 +182,12 @@ class RowOrder:
         parts = []
         with self._lock:  # so that two threads do not permute the same window
             while count:
-                number, row = self._place(begin)
+                number, row = self._order.locate(begin)
                 window = self._window(number, row // self._order.window)
                 part = window[row % self._order.window :][:count]
                 parts.append(part)
                 begin, count = begin + len(part), count - len(part)
         return np.concatenate(parts)
-
-    def _place(self, row: int) -> tuple[int, int]:
-        """Returns the pass of a row of the stream, and its row in that pass."""
-        while row >= (end := self._begins[-1] + self._rows(len(self._begins) - 1)):
-            self._begins.append(end)
-        place = bisect_right(self._begins, row) - 1
-        return self._first_pass + place, row - self._begins[place]
-
-    def _rows(self, place: int) -> int:
-        _, ends = self._blocks(self._first_pass + place)
-        return int(ends[-1]) if len(ends) else 0
 
     def _blocks_of_pass(self, number: int) -> tuple[Numbers, Numbers]:
         table = self._order.table(self._order.plan(number).lanes)

@@ -98,6 +98,8 @@ class Rows:
         }
         self.shards: tuple[Shard, ...] = tuple(s for s in manifest.splits[split] if s.rows)
         self._ends = tuple(accumulate(shard.rows for shard in self.shards))
+        # number of the first row of each shard
+        self._firsts = np.array([0, *self._ends[:-1]])[: len(self.shards)]
         self._stamps = tuple(stamp_of(self._path(at)) for at in range(len(self.shards)))
         self._open()
 
@@ -132,7 +134,7 @@ class Rows:
         if not 0 <= row < len(self):
             raise IndexError(f"{self.folder}: row {row} of {len(self):,}")
         at = bisect_right(self._ends, row)
-        row -= self._first(at)
+        row -= int(self._firsts[at])
         if self._packed is not None:
             return self._packed.row(int(self._packed.first_numbers[at]) + row)
         payload = self._payload(at, row)
@@ -212,12 +214,12 @@ class Rows:
 
     def shard_batches(self, at: int) -> Iterator[pa.RecordBatch]:
         """Returns the rows of one shard in order, some thousand per batch."""
-        return self._stored(self._first(at), self._ends[at], 0)
+        return self._stored(int(self._firsts[at]), self._ends[at], 0)
 
     def _stored(self, begin: int, end: int, start: int) -> Iterator[pa.RecordBatch]:
         size = self._layout.block_rows if self._layout else _BATCH_ROWS
         for at in range(bisect_right(self._ends, begin), len(self.shards)):
-            first = self._first(at)
+            first = int(self._firsts[at])
             low, high = max(begin, first), min(end, self._ends[at])
             cuts = [low, *range(low + size - (low - first) % size, high, size), high]
             for row, until in pairwise(cuts):
@@ -248,12 +250,8 @@ class Rows:
         if batch_size is None:
             raise UsageError("shuffle needs a batch_size: it decides which rows come together")
         begin = start * batch_size
-        numbers = RowOrder(
-            order,
-            np.array([self._first(at) for at in range(len(self.shards))]),
-            begin=begin,
-            permute=numpy_permutation if self._layout else tensorflow_permutation,
-        )
+        permute = numpy_permutation if self._layout else tensorflow_permutation
+        numbers = RowOrder(order, self._firsts, permute)
         while end is None or begin < end:
             count = batch_size if end is None else min(batch_size, end - begin)
             yield self._take(numbers.numbers(begin, count))
@@ -261,7 +259,7 @@ class Rows:
 
     def _take(self, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
         shards = np.searchsorted(self._ends, numbers, "right")
-        rows = numbers - np.array([self._first(at) for at in range(len(self.shards))])[shards]
+        rows = numbers - self._firsts[shards]
         if self._packed is not None:
             return self._packed.batch(self._packed.first_numbers[shards] + rows)
         places = list(zip(shards.tolist(), rows.tolist(), strict=True))
@@ -274,9 +272,6 @@ class Rows:
             at, row = places[place]
             raise DataError(f"{self._path(at)}: record {row}, feature {feature!r}: {reason}")
         return batch
-
-    def _first(self, at: int) -> int:
-        return self._ends[at] - self.shards[at].rows
 
     def _path(self, at: int) -> Path:
         return self.folder / self.shards[at].file
@@ -298,7 +293,11 @@ class Rows:
         """
         data = self._data(at)
         if at not in self._bounds:
-            bounds, is_whole = _bounds_in(data)
+            if isinstance(data, bytes):
+                bounds, is_whole = payload_bounds(data)
+            else:
+                with mmap.mmap(data.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                    bounds, is_whole = payload_bounds(mapped)
             records = self.shards[at].rows
             if not is_whole or len(bounds) != records:
                 raise DataError(
@@ -312,13 +311,6 @@ class Rows:
         path = self._path(at)
         require_stamp(path, self._stamps[at])
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else io.FileIO(path)
-
-
-def _bounds_in(shard: bytes | io.FileIO) -> tuple[npt.NDArray[np.int64], bool]:
-    if isinstance(shard, bytes):
-        return payload_bounds(shard)
-    with mmap.mmap(shard.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        return payload_bounds(mapped)
 
 
 _LISTS = {FeatureKind.INT: "int64_list", FeatureKind.FLOAT: "float_list"}

@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from penstock.components import image_features as names
 from penstock.components.trainer.export import Prepare, Signature
-from penstock.components.trainer.input.image_decode import decode_whole
-from penstock.components.trainer.input.image_storage import StoredImages
+from penstock.components.trainer.input.image_decode import StoredImages, decode_whole
 from penstock.components.trainer.input.images import IMAGE
 from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.serving import Served, named

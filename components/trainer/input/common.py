@@ -162,11 +162,7 @@ def first_record(
                 if not has_lists:
                     _require_examples(files)
                 return parse(record)
-        except tf.errors.DataLossError as error:
-            raise DataError(
-                f"{file}: not a readable TFRecord ({error.message}); `penstock verify` says more"
-            ) from error
-        except tf.errors.InvalidArgumentError as error:
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
             raise DataError(f"{file}: the first record {misfit(error, expected)}") from error
     raise DataError(
         f"no records in {files.files[0]} and {len(files.files) - 1} other shards; "
@@ -174,7 +170,7 @@ def first_record(
     )
 
 
-def misfit(error: tf.errors.InvalidArgumentError, expected: str) -> str:
+def misfit(error: tf.errors.OpError, expected: str) -> str:
     """Returns `expected`, whose `{reason}` becomes TensorFlow's message without the op's name."""
     return expected.format(reason=" ".join(_OF_THE_OP.sub("", error.message).split()))
 

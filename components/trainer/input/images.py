@@ -33,8 +33,12 @@ from penstock.components.trainer.input.common import (
     tuned,
 )
 from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
-from penstock.components.trainer.input.image_decode import decode_random_part, decode_whole
-from penstock.components.trainer.input.image_storage import StoredImages, stored_as
+from penstock.components.trainer.input.image_decode import (
+    StoredImages,
+    decode_random_part,
+    decode_whole,
+    stored_as,
+)
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.input.passes import (
@@ -162,14 +166,12 @@ def _stream(passes: Passes) -> tf.data.Dataset:
 
 def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
     """Returns serialised Examples of a pass, permuted within windows, their bytes not copied."""
-    read = passes.read(number, batched=False)
+    records, first, drop = passes.read(number, batched=False)
     size = passes.order.window
-    windows = tf.data.Dataset.zip(
-        (read.blocks.window(size), passes.seeds(number, read.window, read.drop))
-    )
+    windows = tf.data.Dataset.zip((records.window(size), passes.seeds(number, first, drop)))
     return windows.flat_map(
         lambda window, seed_and_drop: seeded_shuffle(window, size, seed_and_drop[0])
-    ).skip(read.drop)
+    ).skip(drop)
 
 
 def _check_cache(rows: int, options: ImageInputOptions) -> None:

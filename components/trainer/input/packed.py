@@ -128,15 +128,7 @@ class _Numbers:
     def __init__(self, shares: list[Passes], first_numbers: npt.NDArray[np.int64]) -> None:
         self.step_rows = shares[0].step_rows * len(shares)
         self._share_rows = shares[0].step_rows
-        self._orders = [
-            RowOrder(
-                passes.order,
-                first_numbers,
-                begin=passes.step * passes.step_rows,
-                permute=numpy_permutation,
-            )
-            for passes in shares
-        ]
+        self._orders = [RowOrder(one.order, first_numbers, numpy_permutation) for one in shares]
 
     def of(self, begin: int, count: int) -> npt.NDArray[np.int64]:
         shares = len(self._orders)

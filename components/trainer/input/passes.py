@@ -7,7 +7,7 @@ TensorFlow ops run.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +20,8 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.start import InputStart
 
 ENDLESS = np.iinfo(np.int64).max
+# Records of a pass, or windows; index of the first window, and how many of its rows to drop.
+Reading: TypeAlias = tuple[tf.data.Dataset, tf.Tensor, tf.Tensor]
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Passes:
     def numbers(self) -> tf.data.Dataset:
         return tf.data.Dataset.range(self.begin[0], ENDLESS)
 
-    def read(self, number: tf.Tensor, *, batched: bool) -> "PassBlocks":
-        """Returns the serialised records of a pass; if batched, vectors of up to `block_rows`."""
+    def read(self, number: tf.Tensor, *, batched: bool) -> Reading:
+        """Returns the serialised records of a pass; if batched, windows of them, still in order."""
         pieces, lanes, sizes, window, drop = python_op(self._plan, [number], [tf.int64] * 5)
         pieces = tf.ensure_shape(pieces, [None, 3])
         lanes = tf.ensure_shape(lanes, [self.order.lanes])
@@ -60,8 +62,10 @@ class Passes:
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
-        place = [tf.ensure_shape(scalar, []) for scalar in (window, drop)]
-        return PassBlocks(blocks, tf.ensure_shape(sizes, [None]), *place)
+        if batched:
+            sizes = tf.ensure_shape(sizes, [None])
+            blocks = blocks.rebatch(sizes).skip(tf.cast(tf.size(sizes) > 1, tf.int64))
+        return blocks, tf.ensure_shape(window, []), tf.ensure_shape(drop, [])
 
     def seeds(self, number: tf.Tensor, first: Any, drop: Any) -> tf.data.Dataset:
         """Returns (seed, rows to drop) of each window of a pass; only the first drops any."""
@@ -105,22 +109,6 @@ class Passes:
             return np.array([self.order.window], np.int64)
         windows = 2 + sum(self.order.file_rows or ()) // self.order.window
         return np.array([plan.ahead] + [self.order.window] * windows, np.int64)
-
-
-@dataclass(frozen=True)
-class PassBlocks:
-    """The blocks (or records) of a pass in order, and where its windows begin."""
-
-    blocks: tf.data.Dataset
-    sizes: tf.Tensor  # int64 [n], rows of each window; the last is repeated
-    window: tf.Tensor  # int64, number of the first window
-    drop: tf.Tensor  # int64, rows of the first window that were read before the start
-
-    @property
-    def windows(self) -> tf.data.Dataset:
-        """Returns the blocks' rows, joined and cut into windows."""
-        ahead = tf.cast(tf.size(self.sizes) > 1, tf.int64)
-        return self.blocks.rebatch(self.sizes).skip(ahead)
 
 
 def open_passes(

@@ -162,8 +162,8 @@ def _serialised(shares: list[Passes]) -> tf.data.Dataset:
     """Returns vectors of serialised records in the order of training."""
 
     def windows(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
-        found = passes.read(number, batched=True)
-        return tf.data.Dataset.zip((found.windows, passes.seeds(number, found.window, found.drop)))
+        found, first, drop = passes.read(number, batched=True)
+        return tf.data.Dataset.zip((found, passes.seeds(number, first, drop)))
 
     streams = [
         _permuted(passes.numbers.flat_map(partial(windows, passes=passes))) for passes in shares

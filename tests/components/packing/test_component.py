@@ -79,3 +79,5 @@ def test_one_schema_is_enough():
     with pytest.raises(UsageError) as error:
         Pack(channels[0], transform_graph=channels[1], schema=channels[2])
     assert str(error.value) == "Pack takes a transform_graph or a schema, not both"
+    with pytest.raises(UsageError, match="needs the transform_graph"):
+        Pack(channels[0], apply_graph=True)

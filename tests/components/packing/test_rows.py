@@ -51,12 +51,6 @@ def test_rows_of_another_layout_between_plain_ones_are_decoded_whole():
         assert pa.Table.from_batches([found]).equals(by_tfx_bsl(rows))
 
 
-def test_features_beyond_the_kinds_are_left_out():
-    decoder = RowDecoder(KINDS)
-    assert decoder.decode(encoded(FULL), "f").schema.names == [*KINDS]
-    assert decoder.decode(encoded(WIDER), "f").column(0).to_pylist() == [[1], [300], [-1]]
-
-
 def test_a_feature_of_two_kinds_is_named_after_plain_batches():
     decoder = RowDecoder({})
     decoder.decode(encoded(FULL), "f")

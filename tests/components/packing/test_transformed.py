@@ -13,16 +13,15 @@ import tensorflow_transform as tft
 from google.protobuf import text_format
 from row_files import example, write_shards
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx.types import channel_utils
 from tfx.types.standard_artifacts import Examples, TransformGraph
 
 from penstock.components.batches.analysis import analyze
 from penstock.components.batches.materialize import materialize
 from penstock.components.batches.shards import shard_tasks
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.files.content import hash_file
 from penstock.components.packing import transformed
-from penstock.components.packing.component import Executor, Pack
+from penstock.components.packing.component import Executor
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.packing.transformed import (
@@ -139,11 +138,6 @@ def test_the_node_packs_raw_examples_of_several_spans(raw, graph, tmp_path):
     assert columns["z"] == ("float32", (1,))
     assert columns["pair"] == ("float32", (2,))
     assert columns["ids"][0] == "list"
-
-
-def test_a_graph_to_apply_must_be_given():
-    with pytest.raises(UsageError, match="needs the transform_graph"):
-        Pack(channel_utils.as_channel([Examples()]), apply_graph=True)
 
 
 @pytest.mark.parametrize("row", [{}, {"x": [b"text"]}])

@@ -2,7 +2,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.trainer.images.serving import decode_features
-from penstock.components.trainer.input.image_storage import StoredImages
+from penstock.components.trainer.input.image_decode import StoredImages
 from penstock.components.trainer.input.options import ImageInputOptions
 
 

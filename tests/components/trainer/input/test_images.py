@@ -8,10 +8,10 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.images.serving import serve_images
 from penstock.components.trainer.input import common
 from penstock.components.trainer.input.image_decode import (
+    StoredImages,
     decode_random_part,
     decode_whole,
 )
-from penstock.components.trainer.input.image_storage import StoredImages
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions
 

@@ -149,15 +149,6 @@ def test_batches_that_are_kept_stay_as_they_were(either):
     assert after == before
 
 
-def test_rows_that_are_cached_come_in_the_order_of_others(packed):
-    batches = [
-        rows_of(Input.packed(packed, options=options).train(), 3)
-        for cache in ("none", "memory")
-        for options in [InputOptions(batch_size=103, cache=cache, seed=1)]
-    ]
-    assert batches[0] == batches[1]
-
-
 def test_remote_shards_are_read_from_copies_that_are_checked(packed):
     tf.io.gfile.mkdir("ram://packed/Split-train")
     names = ["manifest.json", *(FIRST.replace("-00000-", f"-{i:05d}-") for i in range(4))]
