@@ -23,7 +23,6 @@ from penstock.components.evaluator.slices import Coded, coded_values
 from penstock.components.files.commit import attempt
 from penstock.components.files.spool import local_path
 from penstock.components.sources.open import good_tables, open_source
-from penstock.components.tfrecord.encoder import encode_examples
 from penstock.pipelines.blocks.config import EvaluationOptions
 from penstock.pipelines.blocks.evaluation import eval_config
 from penstock.pipelines.blocks.target import Target
@@ -147,7 +146,7 @@ class _Rows:
         for start in range(0, len(self.extracts[constants.LABELS_KEY]), _BATCH_ROWS):
             part = {name: of[start : start + _BATCH_ROWS] for name, of in self.extracts.items()}
             by, rows = self.slices.slice(start, _BATCH_ROWS), len(part[constants.LABELS_KEY])
-            part[constants.INPUT_KEY] = _records(by, rows)
+            part[constants.INPUT_KEY] = np.full(rows, b"", object)  # there are no Examples
             yield Batch(rows, part, partial(_coded, by))
 
 
@@ -215,13 +214,3 @@ def _sliceable(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
     return column.cast(pa.float32() if pa.types.is_floating(column.type) else pa.string())
-
-
-def _records(slices: pa.Table, rows: int) -> np.ndarray:
-    """Returns the columns of the slices as Examples, for the page's list of the worst rows."""
-    if not slices.num_columns:
-        return np.full(rows, b"", object)
-    [batch] = slices.combine_chunks().to_batches()
-    columns = [c.cast(pa.binary()) if pa.types.is_string(c.type) else c for c in batch.columns]
-    encoded = encode_examples(pa.RecordBatch.from_arrays(columns, batch.schema.names))
-    return np.array(encoded.to_pylist(), object)

@@ -307,19 +307,25 @@ def test_averages_schedule_and_accumulation_are_the_optimizers(run, toy):
         assert whole.record.epochs[0].metrics["val_loss"] == pytest.approx(loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
-def test_mixed_precision_and_xla_of_the_model_train_as_well(run, kind):
+def mixed(toy, kind, **compiled):
+    """A function that builds the toy model in mixed precision."""
+
     def build_model():
         before = keras.config.dtype_policy()
         keras.config.set_dtype_policy(f"mixed_{kind}")
         try:
-            model = run.toy.build_model()
+            model = toy.build_model()
+            model.compile(keras.optimizers.Adam(0.1), "binary_crossentropy", **compiled)
         finally:
             keras.config.set_dtype_policy(before)
-        model.jit_compile = True
         return model
 
-    trained = run(build_model)
+    return build_model
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_mixed_precision_and_xla_of_the_model_train_as_well(run, toy, kind):
+    trained = run(mixed(toy, kind, jit_compile=True))
     losses = [epoch.metrics["val_loss"] for epoch in trained.record.epochs]
     assert losses[2] < losses[0]
     assert {weight.dtype for weight in trained.model.weights} == {"float32"}
@@ -327,30 +333,12 @@ def test_mixed_precision_and_xla_of_the_model_train_as_well(run, kind):
     assert scaled == (kind == "float16")
 
 
-def overflowing(toy):
-    """A model whose first gradients are too large for float16, at a scale of 2 ** 40."""
-
-    def build_model():
-        before = keras.config.dtype_policy()
-        keras.config.set_dtype_policy("mixed_float16")
-        try:
-            model = toy.build_model()
-        finally:
-            keras.config.set_dtype_policy(before)
-        adam = keras.optimizers.Adam(0.1)
-        optimizer = keras.optimizers.LossScaleOptimizer(adam, initial_scale=2.0**40)
-        model.compile(optimizer, "binary_crossentropy", jit_compile=False)
-        return model
-
-    return build_model
-
-
 def test_a_loss_that_is_not_finite_stops_in_float16_too(run, toy):
     # Keras leaves out every step whose gradients are not finite: without a guard, it would train
     # to the end and learn nothing.
     data = toy.dataset().map(lambda x, y: (x, tf.fill([8, 1], np.nan)))
     with pytest.raises(DataError, match="the loss became nan at step 1; nothing is exported"):
-        run(overflowing(toy), train_data=data.repeat())
+        run(mixed(toy, "float16", jit_compile=False), train_data=data.repeat())
 
 
 def test_fit_runs_steps_at_once_unless_a_callback_looks_at_each(run, toy):
