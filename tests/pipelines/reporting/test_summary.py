@@ -60,7 +60,9 @@ def test_a_model_that_cannot_be_served_is_told(runs, capsys):
     (runs.folder / "check").mkdir()
     report = {"problems": ["row 0 fails: no table", "p99 of an answer is 9.0 ms"]}
     (runs.folder / "check" / "serving_check.json").write_text(json.dumps(report))
-    show_summary(summarize(gather(*runs.newest())))
+    facts = gather(*runs.newest())
+    assert facts.verdict.sentence == "The model cannot be served: row 0 fails: no table."
+    show_summary(summarize(facts))
     told = "pushed      no: cannot be served: row 0 fails: no table; p99 of an answer is 9.0 ms"
     assert told in capsys.readouterr().out.splitlines()
 
