@@ -55,7 +55,7 @@ def test_a_data_set_that_hugging_face_saved_is_read_split_by_split():
     assert [row["id"] for row in rows] == list(range(20))
     assert (rows[4]["name"], rows[5]["name"], rows[5]["label"]) == (None, b"n5", 1)
     assert len(read(saved / "test")) == 5
-    with pytest.raises(DataError, match="name each folder in it, --input-split"):
+    with pytest.raises(DataError, match="does not include data files in its folders, such as"):
         open_source(str(saved))
 
 
