@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.components.errors import DataError
-from penstock.components.files.content import HashingStream
+from penstock.components.files.content import Content, HashingStream
 from penstock.components.packing.layout import PackedLayout, is_packed, packed_rows
+from penstock.components.tfrecord.checked import altered
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.records import Record, RecordReader, open_file
@@ -86,8 +87,7 @@ def read_file(target: Target, look: Look, on_bytes: Callable[[int], None]) -> Fi
         done = file.content().size if reader.compression else read.end
         records = round(records * size / done)
     elif target.shard is not None:
-        differences = _differences(file, read.rows, target.shard, "records")
-        faults += [f"{path}: {difference}" for difference in differences]
+        faults += _differences(path, file.content(), read.rows, target.shard, "records")
     elif not size:
         faults.append(f"{path}: zero bytes; an empty shard cannot be told from a lost one")
     if target.shard is not None and size and reader.compression != target.compression:
@@ -143,29 +143,26 @@ class _Read:
 def _read_packed(target: Target, on_bytes: Callable[[int], None]) -> FileReport:
     path, faults = str(target.path), []
     with target.path.open("rb") as raw:
-        file = HashingStream(raw, on_bytes)
-        while file.read(CHUNK_BYTES):
-            pass
+        content = HashingStream(raw, on_bytes).read_out()
     batches, rows = 0, None
     try:
         batches, rows = packed_rows(target.path, target.layout)
     except DataError as error:
         faults.append(str(error))
     if target.shard is not None:
-        faults += [f"{path}: {one}" for one in _differences(file, rows, target.shard, "rows")]
-    size, is_exact = file.content().size, rows is not None
+        faults += _differences(path, content, rows, target.shard, "rows")
+    size, is_exact = content.size, rows is not None
     return FileReport(path, size, "", batches, rows, tuple(faults), is_exact=is_exact, packed=True)
 
 
-def _differences(file: HashingStream, rows: int | None, shard: Shard, noun: str) -> Iterator[str]:
-    held = file.content()
+def _differences(
+    path: str, content: Content, rows: int | None, shard: Shard, noun: str
+) -> Iterator[str]:
+    digest = content.digest.hex()
     if rows is not None and rows != shard.rows:
         fewer = "; it was cut at the end of a record" if rows < shard.rows else ""
-        yield f"{rows:,} {noun}, the manifest says {shard.rows:,}{fewer}"
-    if held.size != shard.bytes:
-        yield f"{held.size:,} bytes, the manifest says {shard.bytes:,}"
-    elif held.digest.hex() != shard.sha256:
-        yield (
-            f"sha256 {held.digest.hex()[:16]}..., the manifest says {shard.sha256[:16]}...; "
-            "the content was altered"
-        )
+        yield f"{path}: {rows:,} {noun}, the manifest says {shard.rows:,}{fewer}"
+    if content.size != shard.bytes:
+        yield f"{path}: {content.size:,} bytes, the manifest says {shard.bytes:,}"
+    elif digest != shard.sha256:
+        yield altered(path, digest, shard)

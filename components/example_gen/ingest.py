@@ -30,8 +30,7 @@ from penstock.components.example_gen.shard_task import (
     strict_error,
 )
 from penstock.components.example_gen.splits import check_partition
-from penstock.components.files.output import check_output, open_output, store_address
-from penstock.components.files.remote import RemoteFile
+from penstock.components.files.output import check_output, open_output, require_elsewhere
 from penstock.components.sources.base import Column, Source
 from penstock.components.sources.open import open_source
 from penstock.components.sources.spread import Spread
@@ -101,7 +100,7 @@ def plan_inputs(
         on_planned(planned[-1])
     _require_same_columns(planned)
     _require_distinct_splits(planned)
-    _require_input_elsewhere(planned, os.fspath(output))
+    require_elsewhere((file for one in planned for file in one.source.files), output)
     return planned
 
 
@@ -186,18 +185,6 @@ def _require_distinct_splits(planned: Sequence[PlannedInput]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"split {name!r} is given {names.count(name)} times; name each once")
-
-
-def _require_input_elsewhere(planned: Sequence[PlannedInput], output: str) -> None:
-    target = store_address(output) or os.path.realpath(output)
-    # Once per folder: a million images lie in few folders, and to resolve a path takes 50 us.
-    resolved: dict[str, str] = {}
-    for file in (file for one in planned for file in one.source.files):
-        place = file if os.path.islink(file) else os.path.dirname(file)
-        if place not in resolved:
-            resolved[place] = place if isinstance(file, RemoteFile) else os.path.realpath(place)
-            if os.path.join(resolved[place], "").startswith(os.path.join(target, "")):
-                raise UsageError(f"{output}: holds the input {file}; name another output")
 
 
 def _require_same_columns(planned: Sequence[PlannedInput]) -> None:

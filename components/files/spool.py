@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import threading
+import uuid
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -115,17 +116,17 @@ def _copy(file: RemoteFile, copy: Path) -> None:
             "point TMPDIR at a larger disk, or mount the bucket"
         )
     # Several workers may copy the same file, each under its own name; the last one replaces it.
+    new = copy.with_name(uuid.uuid4().hex)
     try:
-        handle, name = tempfile.mkstemp(dir=folder)
+        out = new.open("wb", buffering=0)
     except OSError as error:
         raise _cannot_copy(file, str(folder), error) from error
-    os.close(handle)
     try:
-        with open(name, "wb", buffering=0) as out:
+        with out:
             copy_to(file, out)
-        os.rename(name, copy)
+        new.rename(copy)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
         raise
 
 

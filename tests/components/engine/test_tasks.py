@@ -11,9 +11,9 @@ from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from local_beam import local_pipeline
 
 from penstock.components.engine import beam_tasks, pipeline
-from penstock.components.engine.options import EngineOptions, local_beam_args
+from penstock.components.engine.options import local_beam_args
 from penstock.components.engine.pipeline import node_engine
-from penstock.components.engine.tasks import run_tasks, task_engine
+from penstock.components.engine.tasks import run_tasks
 from penstock.components.errors import DataError
 from penstock.components.files.output import open_workspace
 
@@ -59,13 +59,6 @@ def test_failed_task_is_one_line_and_ends_the_work(place, engine, error, text):
     assert str(caught.value).startswith(text)
 
 
-def test_results_of_this_process_come_as_they_are_made(place):
-    results = run_tasks(["1", failing("DataError('no')")], eval, place)
-    assert next(results) == 1
-    with pytest.raises(DataError):
-        next(results)
-
-
 def test_engine_that_retries_gets_errors_of_the_system(place):
     def elsewhere():
         return beam.Pipeline(BundleBasedDirectRunner(), PipelineOptions([]))
@@ -90,13 +83,6 @@ def test_one_process_needs_no_beam():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[1, 2] False\n"
-
-
-def test_engine_of_local_options_is_a_number_of_processes():
-    assert task_engine(EngineOptions(workers=3)) == 3
-    assert callable(
-        task_engine(EngineOptions(runner="portable", job_endpoint="j:1", parallelism=1))
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.components.tfrecord.example_proto import (
-    SequenceExample,
     is_example,
     parse_example,
 )
@@ -34,15 +32,6 @@ def test_reads_tensorflows_example():
     assert list(feature["b"].bytes_list.value) == [b"x", b""]
     assert feature["none"].WhichOneof("kind") is None
     assert not message.feature_lists.feature_list
-
-
-def test_reads_real_sequence_examples(tfx_data):
-    (file,) = (tfx_data / "tfrecord_sequence").iterdir()
-    _, _, payload = next(read_records(file))
-    message = parse_example(payload)
-    assert sorted(message.context.feature) == ["f", "i"]
-    steps = message.feature_lists.feature_list["s"].feature
-    assert [list(step.bytes_list.value) for step in steps] == [[b"0"], [b"1"]]
 
 
 @pytest.mark.parametrize("check", [is_example, parse_example])
@@ -84,23 +73,10 @@ def test_other_bytes_are_not(payload):
     assert parse_example(payload) is None
 
 
-def test_a_serialized_tensor_is_not_an_example():
-    import tensorflow as tf
-
-    payload = tf.io.serialize_tensor(np.zeros((2, 3), np.uint8)).numpy()
-    assert not is_example(payload)
-    assert parse_example(payload) is None
-
-
 @given(st.binary(max_size=40))
 def test_the_quick_check_refuses_no_example(payload):
     if parse_example(payload) is not None:
         assert is_example(payload)
-
-
-def test_lives_beside_tensorflows_own_message():
-    assert SequenceExample.DESCRIPTOR.full_name == "penstock.tfrecord.SequenceExample"
-    assert parse_example(tf_example().SerializeToString()) is not None
 
 
 def test_reading_takes_no_tensorflow():

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from penstock.components.errors import UsageError
-from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.manifest import Manifest, read_manifest
 
@@ -53,16 +52,6 @@ def test_the_command_line(s3, ingest, tmp_path):
     assert len(texts) > 8
     assert not any(b"3f9c" in text for text in texts)
     assert "3f9c" not in done.stdout + done.stderr
-
-
-def test_bad_rows_are_named_by_address_and_leave_nothing(s3, ingest, tmp_path):
-    s3.put_object(Bucket="bucket", Key="bad.csv", Body=CSV + b"1,2,3\n")
-    done = ingest("s3://bucket/bad.csv", tmp_path / "out").wait()
-    assert done.returncode == 1
-    assert "s3://bucket/bad.csv: line 1002 (row 1001): " in done.stderr
-    assert "Traceback" not in done.stderr
-    assert spools(tmp_path) == []
-    assert not (tmp_path / "out").exists()
 
 
 def test_from_a_bucket_to_a_bucket(s3, ingest, tmp_path):
@@ -157,10 +146,3 @@ def test_a_node_is_not_made_of_an_address_with_a_secret(base, pattern, options):
         ShardedExampleGen(base, input_config=splits, source=Table(**options))
     assert "holds a" in str(caught.value)
     assert "3f9c" not in str(caught.value)
-
-
-def test_a_worker_gets_the_state_that_was_listed():
-    import pickle
-
-    file = pickle.loads(pickle.dumps(RemoteFile("s3://b/a", 7, "v")))
-    assert (file, file.size, file.version) == ("s3://b/a", 7, "v")
