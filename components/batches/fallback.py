@@ -21,14 +21,10 @@ class NotInBatchesError(Exception):
         super().__init__(what)
 
 
-def named(reasons: Mapping[str, object]) -> str | None:
-    """Returns the names of the reasons that hold, or None."""
-    return ", ".join(name for name, holds in reasons.items() if holds) or None
-
-
-def require(reason: str | None) -> None:
-    if reason:
-        raise NotInBatchesError(reason)
+def refuse(reasons: Mapping[str, object]) -> None:
+    """Raises NotInBatchesError with the names of the reasons that hold, if any does."""
+    if named := ", ".join(name for name, holds in reasons.items() if holds):
+        raise NotInBatchesError(named)
 
 
 class InBatches:

@@ -22,7 +22,7 @@ from tensorflow_data_validation.statistics.generators.top_k_uniques_stats_genera
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
 from tfx_bsl.statistics.merge_util import merge_dataset_feature_statistics
 
-from penstock.components.batches.fallback import named
+from penstock.components.batches.fallback import refuse
 from penstock.components.batches.shards import (
     ShardTask,
     merge_in_groups,
@@ -37,10 +37,10 @@ Accumulators = list[Any]  # one per generator
 MAX_EXACT_VALUES = 100_000
 
 
-def not_in_batches(options: StatsOptions) -> str | None:
-    """Names the options that only TFDV's own pipeline supports; None if there are none."""
+def require_in_batches(options: StatsOptions) -> None:
+    """Raises NotInBatchesError for options that only TFDV's own pipeline supports."""
     overrides = options._per_feature_weight_override and not options.weight_feature
-    return named(
+    refuse(
         {
             "label_feature": options.label_feature,
             "slices": options.slicing_config is not None

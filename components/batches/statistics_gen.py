@@ -15,12 +15,12 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, stats_utils
 
-from penstock.components.batches.fallback import Artifacts, InBatches, named, require
+from penstock.components.batches.fallback import Artifacts, InBatches, refuse
 from penstock.components.batches.shards import run_shards, shard_tasks
 from penstock.components.batches.statistics import (
     MAX_EXACT_VALUES,
     SummarizeShard,
-    not_in_batches,
+    require_in_batches,
 )
 from penstock.components.engine.pipeline import node_engine
 
@@ -41,7 +41,8 @@ class Executor(InBatches, executor.Executor):
         examples = artifact_utils.get_single_instance(input_dict[keys.EXAMPLES_KEY])
         statistics = artifact_utils.get_single_instance(output_dict[keys.STATISTICS_KEY])
         options = _stats_options(input_dict, exec_properties)
-        require(_not_plain(examples, exec_properties) or not_in_batches(options))
+        _require_plain(examples, exec_properties)
+        require_in_batches(options)
         self._log_startup(input_dict, output_dict, exec_properties)
         excluded = json_utils.loads(exec_properties.get(keys.EXCLUDE_SPLITS_KEY) or "null") or []
         splits = [
@@ -113,8 +114,8 @@ def _stats_options(input_dict: Artifacts, exec_properties: dict[str, Any]) -> St
     return options
 
 
-def _not_plain(examples: types.Artifact, exec_properties: dict[str, Any]) -> str | None:
-    """Names what only TFX's executor supports, other than statistics options; None if nothing."""
+def _require_plain(examples: types.Artifact, exec_properties: dict[str, Any]) -> None:
+    """Raises NotInBatchesError for what only TFX's executor supports, but statistics options."""
     payload = examples_utils.get_payload_format(examples)
     own_patterns = examples_utils.CUSTOM_SPLIT_PATTERN_PROPERTY_NAME
     reasons = {
@@ -127,7 +128,7 @@ def _not_plain(examples: types.Artifact, exec_properties: dict[str, Any]) -> str
             json_utils.loads(exec_properties.get(keys.SAMPLE_RATE_BY_SPLIT_KEY) or "null")
         ),
     }
-    return named(reasons)
+    refuse(reasons)
 
 
 def _describe(

@@ -15,7 +15,7 @@ from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils
 
 from penstock.components.batches.analysis import PreprocessingFn, analyze
-from penstock.components.batches.fallback import Artifacts, InBatches, named, require
+from penstock.components.batches.fallback import Artifacts, InBatches, refuse
 from penstock.components.batches.materialize import materialize
 from penstock.components.batches.shards import ShardTask, run_shards, shard_tasks
 from penstock.components.engine.pipeline import node_engine
@@ -31,7 +31,7 @@ class Executor(InBatches, executor.Executor):
     def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        require(_not_plain(input_dict, output_dict, exec_properties))
+        _require_plain(input_dict, output_dict, exec_properties)
         self._log_startup(input_dict, output_dict, exec_properties)
         examples = input_dict[keys.EXAMPLES_KEY]
         config = executor_utils.ResolveSplitsConfig(
@@ -125,10 +125,10 @@ def _splits(
     return {split: shard_tasks(examples.uri, split) for split in sorted(config.transform)}
 
 
-def _not_plain(
+def _require_plain(
     input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
-) -> str | None:
-    """Names the option that only TFX's executor supports, or returns None."""
+) -> None:
+    """Raises NotInBatchesError for options that only TFX's executor supports."""
     examples = input_dict[keys.EXAMPLES_KEY]
     payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(examples)
     formats = {examples_utils.get_file_format(one) for one in examples}
@@ -143,9 +143,9 @@ def _not_plain(
         "force_tf_compat_v1": bool(exec_properties.get(keys.FORCE_TF_COMPAT_V1_KEY, 0)),
         "save_options": exec_properties.get(keys.SAVE_OPTIONS_KEY) is not None,
     }
-    if not any(reasons.values()):
-        reasons["the schema's tensor representations"] = not _is_parsed_alike(_schema(input_dict))
-    return named(reasons)
+    refuse(reasons)
+    alike = _is_parsed_alike(_schema(input_dict))
+    refuse({"the schema's tensor representations": not alike})
 
 
 def _is_parsed_alike(schema: schema_pb2.Schema) -> bool:

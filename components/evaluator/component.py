@@ -16,11 +16,11 @@ from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils, json_utils, path_utils, proto_utils
 
-from penstock.components.batches.fallback import Artifacts, InBatches, named, require
+from penstock.components.batches.fallback import Artifacts, InBatches, refuse
 from penstock.components.batches.shards import ShardTask, shard_tasks
 from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import DataError
-from penstock.components.evaluator.evaluate import evaluate, not_in_batches
+from penstock.components.evaluator.evaluate import evaluate, require_in_batches
 from penstock.components.evaluator.summarize import write_evaluation
 from penstock.components.tfrecord.checked import no_rows
 
@@ -40,10 +40,10 @@ class Executor(InBatches, _Stock):
     def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
     ) -> None:
-        require(_not_plain(input_dict, exec_properties))
+        _require_plain(input_dict, exec_properties)
         config = _eval_config(input_dict, exec_properties)
         models = _models(input_dict, config)
-        require(not_in_batches(config, models))
+        require_in_batches(config, models)
         self._log_startup(input_dict, output_dict, exec_properties)
         evaluate(
             _tasks(input_dict, exec_properties),
@@ -74,8 +74,8 @@ class BatchEvaluator(component.Evaluator):
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
 
-def _not_plain(input_dict: Artifacts, exec_properties: dict[str, Any]) -> str | None:
-    """Names the input or option that only TFX's executor supports; None if there is none."""
+def _require_plain(input_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
+    """Raises NotInBatchesError for inputs and options that only TFX's executor supports."""
     payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(input_dict[keys.EXAMPLES_KEY])
     reasons = {
         "no eval_config": not exec_properties.get(keys.EVAL_CONFIG_KEY),
@@ -84,7 +84,7 @@ def _not_plain(input_dict: Artifacts, exec_properties: dict[str, Any]) -> str | 
         "a schema": bool(input_dict.get(keys.SCHEMA_KEY)),
         "records that are no Examples": payload != example_gen_pb2.FORMAT_TF_EXAMPLE,
     }
-    return named(reasons)
+    refuse(reasons)
 
 
 def _eval_config(input_dict: Artifacts, exec_properties: dict[str, Any]) -> config_pb2.EvalConfig:

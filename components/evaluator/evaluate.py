@@ -15,7 +15,7 @@ from tensorflow_model_analysis.utils import config_util, model_util
 from tensorflow_model_analysis.writers import eval_config_writer
 from tensorflow_model_analysis.writers import metrics_plots_and_validations_writer as writer
 
-from penstock.components.batches.fallback import named
+from penstock.components.batches.fallback import refuse
 from penstock.components.batches.shards import ShardTask
 from penstock.components.engine.tasks import Engine
 from penstock.components.evaluator.error_analysis import Predict
@@ -30,10 +30,10 @@ from penstock.components.evaluator.tasks import EvaluateShard, Sums, sum_shards
 Result = tuple[SliceKey, dict[Any, Any]]
 
 
-def not_in_batches(
+def require_in_batches(
     eval_config: config_pb2.EvalConfig, models: Sequence[EvalSharedModel]
-) -> str | None:
-    """Names the part of a config that only TFMA's pipeline supports; None if there is none."""
+) -> None:
+    """Raises NotInBatchesError for what only TFMA's pipeline supports."""
     options = eval_config.options
     in_model = not options.HasField("include_default_metrics") or (
         options.include_default_metrics.value
@@ -50,7 +50,7 @@ def not_in_batches(
         "min_slice_size": options.min_slice_size.value > 1,
         "disabled_outputs": bool(options.disabled_outputs.values),
     }
-    return named(reasons)
+    refuse(reasons)
 
 
 def evaluate(

@@ -20,7 +20,7 @@ from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.batches.shards import shard_tasks
 from penstock.components.errors import DataError
 from penstock.components.evaluator import predictor, tasks
-from penstock.components.evaluator.evaluate import evaluate, not_in_batches
+from penstock.components.evaluator.evaluate import evaluate, require_in_batches
 
 PARSED = {"x": (tf.float32,), "label": (tf.int64, -1), "class": (tf.int64, 0)}
 
@@ -385,24 +385,27 @@ def test_prediction_or_label_no_metric_can_add_is_one_line(
     assert str(caught.value) == said  # each file is a batch
 
 
-def test_config_that_only_tfma_supports_is_named(models, shared_models):
+@pytest.mark.parametrize(
+    ("text", "model_type", "reason"),
+    [
+        (
+            'metrics_specs {query_key: "id"} slicing_specs {slice_keys_sql: "SELECT 1"} '
+            "cross_slicing_specs {} options {compute_confidence_intervals {value: true} "
+            'min_slice_size {value: 2} disabled_outputs {values: "plots"}}',
+            "tf_generic",
+            "query_key, slice_keys_sql, cross_slicing_specs, confidence intervals, "
+            "min_slice_size, disabled_outputs",
+        ),
+        ("", "tf_keras", "metrics inside the model"),
+        ("", "tf_js", "a model that is no SavedModel"),
+    ],
+)
+def test_config_that_only_tfma_supports_is_named(text, model_type, reason, models, shared_models):
     plain = config('model_specs {signature_name: "yes" label_key: "label"}')
     _, shared = shared_models(plain, models[0])
-    assert not_in_batches(plain, shared) is None
-    special = config(
-        'metrics_specs {query_key: "id"} slicing_specs {slice_keys_sql: "SELECT 1"} '
-        "cross_slicing_specs {} options {compute_confidence_intervals {value: true} "
-        'min_slice_size {value: 2} disabled_outputs {values: "plots"}}'
-    )
-    assert not_in_batches(special, []) == (
-        "no model, query_key, slice_keys_sql, cross_slicing_specs, confidence intervals, "
-        "min_slice_size, disabled_outputs"
-    )
-    keras = [shared[0]._replace(model_type="tf_keras")]
-    assert not_in_batches(plain, keras) == "metrics inside the model"
-    assert not_in_batches(plain, [shared[0]._replace(model_type="tf_js")]) == (
-        "a model that is no SavedModel"
-    )
+    require_in_batches(plain, shared)
+    with pytest.raises(NotInBatchesError, match=f"^{reason}$"):
+        require_in_batches(config(text), [shared[0]._replace(model_type=model_type)])
 
 
 def test_sequence_examples_with_slices_are_evaluated_by_context(
