@@ -46,59 +46,50 @@ def test_last_spans_are_read_once_each(spans, read):
     assert [artifact.id for artifact in found["examples"]] == read
 
 
+def made(tmp_path, **changes):
+    """Nodes of the pipeline by id, and ids of the tasks before each of them."""
+    pipeline = create_pipeline(replace(Config(), root=str(tmp_path), **changes))
+    tasks = plan_ir(compile_ir(pipeline)).tasks
+    return {node.id: node for node in pipeline.components}, {t.node_id: t.upstream for t in tasks}
+
+
 def test_resolvers_are_nodes_of_a_compiled_pipeline(tmp_path):
-    config = replace(Config(), root=str(tmp_path), last_spans=3, start_from="blessed")
-    tasks = {task.node_id: task for task in plan_ir(compile_ir(create_pipeline(config))).tasks}
-    assert tasks["Spans"].upstream == ("shardedexamplegen",)
-    assert "spans" in tasks["Transform"].upstream
-    assert tasks["BaseModel"].upstream == ("transform",)
-    assert "basemodel" in tasks["Trainer"].upstream
-    assert "servingcheck" in tasks["Pusher"].upstream
+    _, upstream = made(tmp_path, last_spans=3, start_from="blessed")
+    assert upstream["Spans"] == ("shardedexamplegen",)
+    assert "spans" in upstream["Transform"]
+    assert upstream["BaseModel"] == ("transform",)
+    assert "basemodel" in upstream["Trainer"]
+    assert "servingcheck" in upstream["Pusher"]
 
 
 def test_base_model_path_and_digest_are_trainer_options(tmp_path):
-    (tmp_path / "base.keras").write_bytes(b"weights")
-
-    def options(start_from):
-        config = replace(Config(), root=str(tmp_path), start_from=start_from)
-        nodes = {node.id: node for node in create_pipeline(config).components}
+    path = tmp_path / "base.keras"
+    path.write_bytes(b"weights")
+    for start_from, expected in (
+        (None, (None, "")),
+        (str(path), (str(path), hashlib.sha256(b"weights").hexdigest())),
+    ):
+        nodes, _ = made(tmp_path, start_from=start_from)
         assert "BaseModel" not in nodes
         found = json.loads(nodes["Trainer"].exec_properties["custom_config"])
-        return found["start_from"], found["start_from_weights"]
-
-    assert options(None) == (None, "")
-    path = str(tmp_path / "base.keras")
-    assert options(path) == (path, hashlib.sha256(b"weights").hexdigest())
+        assert (found["start_from"], found["start_from_weights"]) == expected
 
 
 def test_drift_limit_gives_the_gate_the_statistics_blessed_last(tmp_path):
-    def gate(**limits):
-        pipeline = create_pipeline(
-            replace(Config(), root=str(tmp_path), gate=GateOptions(**limits))
-        )
-        node = next(node for node in pipeline.components if node.id == "ValidationGate")
-        (task,) = [
-            one for one in plan_ir(compile_ir(pipeline)).tasks if one.node_id == "ValidationGate"
-        ]
-        return json.loads(node.exec_properties["options"]), "baselinestatistics" in task.upstream
-
-    options, has_baseline = gate(max_drift=0.2, max_skew=0.3, max_label_share=0.9)
-    assert has_baseline
-    assert (options["max_drift"], options["max_skew"]) == (0.2, 0.3)
-    assert options["max_label_share"] == 0.9
-    assert not gate(max_skew=0)[1]
-    with pytest.raises(UsageError, match=r"^`max_skew` must be within 0..1, got 2$"):
-        gate(max_skew=2)
+    limits = {"max_drift": 0.2, "max_skew": 0.3, "max_label_share": 0.9}
+    nodes, upstream = made(tmp_path, gate=GateOptions(**limits))
+    assert "baselinestatistics" in upstream["ValidationGate"]
+    options = json.loads(nodes["ValidationGate"].exec_properties["options"])
+    assert {name: options[name] for name in limits} == limits
+    _, upstream = made(tmp_path, gate=GateOptions(max_skew=0))
+    assert "baselinestatistics" not in upstream["ValidationGate"]
 
 
 def test_kserve_without_storage_is_refused(tmp_path):
-    config = replace(Config(), root="/penstock/taxi", kserve=KServeOptions(name="taxi"))
     with pytest.raises(UsageError, match=r"^kserve.storage must say what KServe calls the folder"):
-        create_pipeline(replace(config, root=str(tmp_path)))
-    options = replace(config.kserve, folder="gs://models/taxi", canary_percent=10)
-    pipeline = create_pipeline(replace(config, root=str(tmp_path), kserve=options))
-    tasks = {task.node_id: task for task in plan_ir(compile_ir(pipeline)).tasks}
-    assert tasks["KServePush"].upstream == ("pusher",)
+        made(tmp_path, kserve=KServeOptions(name="taxi"))
+    options = KServeOptions(name="taxi", folder="gs://models/taxi", canary_percent=10)
+    assert made(tmp_path, kserve=options)[1]["KServePush"] == ("pusher",)
 
 
 @pytest.mark.parametrize(

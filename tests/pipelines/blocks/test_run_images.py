@@ -53,60 +53,19 @@ def test_class_weights_count_labels_without_decoding_images(tmp_path):
     assert [batch.numpy().tolist() for batch in batches] == [[[1], [0], [0]]]
 
 
-def trained(folder, files, rows, kinds, build_model, named):
-    """The SavedModel of `train_images` on 8 x 8 pixels, its graph analysed from `rows`."""
+@pytest.mark.slow
+def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
+    import tensorflow_datasets as tfds
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
     from penstock.pipelines.blocks.config import ImageConfig, ImageModelOptions
+    from penstock.pipelines.blocks.models import image_model
     from penstock.pipelines.blocks.training_options import training_options
 
-    spec = {name: tf.io.FixedLenFeature(*kind) for name, kind in kinds.items()}
-    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
-    with tft_beam.Context(temp_dir=str(folder / "tmp")):
-        graph = (rows, metadata) | tft_beam.AnalyzeDataset(lambda i: image_classes(i, **named))
-        graph | tft_beam.WriteTransformFn(str(folder / "graph"))
-    metadata_io.write_metadata(metadata, str(folder / "graph/metadata"))
-    config = ImageConfig(
-        input=ImageInputOptions(batch_size=16, height=8, width=8, channels=3, seed=1),
-        train=TrainOptions(max_steps=60),
-        model=ImageModelOptions(filters=(4,), hidden_units=8, dropout=0.0, learning_rate=0.01),
-    )
-    fn_args = SimpleNamespace(
-        custom_config=training_options(config, "penstock.pipelines.digits.model.run_fn"),
-        train_files=files,
-        eval_files=files,
-        transform_graph_path=str(folder / "graph"),
-        model_run_dir=str(folder / "run"),
-        serving_model_dir=str(folder / "model"),
-        base_model=None,
-    )
-    train_images(fn_args, build_model, **named)
-    return tf.saved_model.load(fn_args.serving_model_dir)
-
-
-def example(**features):
-    made = tf.train.Example()
-    for name, value in features.items():
-        feature = made.features.feature[name]
-        if isinstance(value, bytes):
-            feature.bytes_list.value.append(value)
-        elif isinstance(value, int):
-            feature.int64_list.value.append(value)
-        else:
-            feature.float_list.value.extend(value.ravel())
-    return made.SerializeToString()
-
-
-@pytest.mark.slow
-def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
-    import tensorflow_datasets as tfds
-
-    from penstock.pipelines.blocks.models import image_model
-
-    shade = [40, 200]
+    named = {"image": "image", "label": "label"}
     rows = [
-        {"image": np.full((8, 8, 3), shade[i % 2], np.uint8), "label": i % 2} for i in range(64)
+        {"image": np.full((8, 8, 3), (40, 200)[i % 2], np.uint8), "label": i % 2} for i in range(64)
     ]
     features = {
         "image": tfds.features.Image(shape=(8, 8, 3)),
@@ -116,17 +75,36 @@ def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
         name="shades", version="1.0.0", features=tfds.features.FeaturesDict(features),
         data_dir=str(tmp_path), split_datasets={"train": list(enumerate(rows))},
     )  # fmt: skip
-
-    model = trained(
-        tmp_path,
-        [str(tmp_path / "shades/1.0.0/*.tfrecord*")],
-        [{"image": [b"-"], "label": [row["label"]]} for row in rows],
-        {"image": ([1], tf.string), "label": ([1], tf.int64)},
-        image_model,
-        {"image": "image", "label": "label"},
+    spec = {"image": tf.io.FixedLenFeature([1], tf.string),
+            "label": tf.io.FixedLenFeature([1], tf.int64)}  # fmt: skip
+    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
+    raw = [{"image": [b"-"], "label": [row["label"]]} for row in rows]
+    with tft_beam.Context(temp_dir=str(tmp_path / "tmp")):
+        graph = (raw, metadata) | tft_beam.AnalyzeDataset(lambda i: image_classes(i, **named))
+        graph | tft_beam.WriteTransformFn(str(tmp_path / "graph"))
+    metadata_io.write_metadata(metadata, str(tmp_path / "graph/metadata"))
+    config = ImageConfig(
+        input=ImageInputOptions(batch_size=16, height=8, width=8, channels=3, seed=1),
+        train=TrainOptions(max_steps=60),
+        model=ImageModelOptions(filters=(4,), hidden_units=8, dropout=0.0, learning_rate=0.01),
     )
+    files = [str(tmp_path / "shades/1.0.0/*.tfrecord*")]
+    fn_args = SimpleNamespace(
+        custom_config=training_options(config, "penstock.pipelines.digits.model.run_fn"),
+        train_files=files,
+        eval_files=files,
+        transform_graph_path=str(tmp_path / "graph"),
+        model_run_dir=str(tmp_path / "run"),
+        serving_model_dir=str(tmp_path / "model"),
+        base_model=None,
+    )
+    train_images(fn_args, image_model, **named)
+
+    model = tf.saved_model.load(fn_args.serving_model_dir)
     encoded = [tf.io.encode_png(rows[i]["image"]).numpy() for i in (0, 1)]
     served = model.signatures["serve_images"](encoded=tf.constant(encoded))
     assert served["text"].numpy().tolist() == [b"0", b"1"]
-    of_example = model.signatures["serving_default"](tf.constant([example(image=encoded[1])]))
-    assert np.argmax(next(iter(of_example.values()))) == 1
+    light = tf.train.Example()
+    light.features.feature["image"].bytes_list.value.append(encoded[1])
+    found = model.signatures["serving_default"](tf.constant([light.SerializeToString()]))
+    assert np.argmax(next(iter(found.values()))) == 1
