@@ -9,8 +9,10 @@ LOGIN = {"PENSTOCK_MYSQL_USER": "me", "PENSTOCK_MYSQL_PASSWORD": "pw"}
 def test_mysql_is_encrypted_where_there_is_an_authority(tmp_path):
     assert not MySqlStore("h").connection_config(LOGIN).mysql.HasField("ssl_options")
 
-    (tmp_path / "ca.crt").touch()
     store = MySqlStore("h", tls=str(tmp_path))
+    with pytest.raises(UsageError, match=r"ca\.crt: no such file; an encrypted connection"):
+        store.connection_config(LOGIN)
+    (tmp_path / "ca.crt").touch()
     options = store.connection_config(LOGIN).mysql.ssl_options
     assert (options.ca, options.cert, options.key) == (f"{tmp_path}/ca.crt", "", "")
 
@@ -19,25 +21,19 @@ def test_mysql_is_encrypted_where_there_is_an_authority(tmp_path):
     assert (options.cert, options.key) == (f"{tmp_path}/tls.crt", f"{tmp_path}/tls.key")
 
 
-def test_an_authority_that_is_missing_is_named(tmp_path):
-    with pytest.raises(
-        UsageError, match=r"ca\.crt: no such file; an encrypted connection to MySQL needs"
-    ):
-        MySqlStore("h", tls=str(tmp_path)).connection_config(LOGIN)
-
-
-def test_a_store_is_a_file_or_an_address():
-    assert store_of("runs/metadata.sqlite") == SqliteStore("runs/metadata.sqlite")
-    assert store_of("mysql://db/runs") == MySqlStore("db", 3306, "runs")
-    tls = MySqlStore("db", 3307, "runs", "/tls")
-    assert store_of(tls.address) == tls
-
-
-def test_an_ipv6_host_stands_in_brackets():
-    store = store_of("mysql://[::1]:3307/runs?tls=/tls")
-    assert store == MySqlStore("::1", 3307, "runs", "/tls")
-    assert store.address == "mysql://[::1]:3307/runs?tls=/tls"
-    assert store_of("mysql://[fe80::1]/runs") == MySqlStore("fe80::1", 3306, "runs")
+@pytest.mark.parametrize(
+    ("text", "store"),
+    [
+        ("runs/metadata.sqlite", SqliteStore("runs/metadata.sqlite")),
+        ("mysql://db/runs", MySqlStore("db", 3306, "runs")),
+        ("mysql://db:3307/runs?tls=/tls", MySqlStore("db", 3307, "runs", "/tls")),
+        ("mysql://[::1]:3307/runs?tls=/tls", MySqlStore("::1", 3307, "runs", "/tls")),
+        ("mysql://[fe80::1]/runs", MySqlStore("fe80::1", 3306, "runs")),
+    ],
+)
+def test_a_store_is_a_file_or_an_address(text, store):
+    assert store_of(text) == store
+    assert isinstance(store, SqliteStore) or store_of(store.address) == store
 
 
 @pytest.mark.parametrize("host", ["[::1]", "db:3306"])
