@@ -31,14 +31,14 @@ class Meter:
         self._gpus = _Gpus()
         self._busy: list[float] = []
         self._calls: deque[tuple[int, float]] = deque(maxlen=_LAST_CALLS)
-        self._steps = 0
+        self._steps = self._noted = 0
 
     def start(self) -> None:
         self._began = _CpuSeconds()
 
     def add(self, steps: int, seconds: float) -> None:
         """Notes a call into TensorFlow, and how busy the GPUs were."""
-        self._steps += steps
+        self._steps, self._noted = self._steps + steps, self._noted + 1
         # Short calls, as of a step each beside a callback, count as one: the last would say little.
         if self._calls and self._calls[-1][1] < CALL_SECONDS:
             before = self._calls.pop()
@@ -57,14 +57,18 @@ class Meter:
             repeat: Runs a number of steps on the kept batch; None if there is no batch.
             call_steps: Steps of a call of the run.
         """
-        if self._began is None or len(self._calls) < 2 or repeat is None:
+        # By numbers that all workers share: a clock would let one of them repeat steps alone.
+        if self._began is None or self._noted < 2 or repeat is None:
             return None
         used, cores = _CpuSeconds(), available_cores()
         whole = max(used.wall - self._began.wall, 1e-9) * cores
         own = (used.own - self._began.own) / whole
+        kept = kept_seconds(model, repeat, call_steps, self._steps)
+        if len(self._calls) < 2:
+            return None
         return Speed(
             run_seconds=_parts(list(self._calls)),
-            kept_seconds=kept_seconds(model, repeat, call_steps, self._steps),
+            kept_seconds=kept,
             steps=sum(steps for steps, _ in self._calls),
             cores=cores,
             own_share=own,

@@ -47,6 +47,15 @@ def test_without_a_second_call_or_a_batch_there_is_no_speed(meter):
     assert meter.speed(None, None, 1) is None
 
 
+def test_all_workers_repeat_steps_whatever_their_clocks_say(meter, monkeypatch):
+    ran = []
+    monkeypatch.setattr(speed, "kept_seconds", lambda *_: ran.append(1) or (0.1, 0.2))
+    meter.add(1, 0.05)  # so short that both count as one call
+    meter.add(1, 0.05)
+    assert meter.speed(None, print, 1) is None
+    assert ran == [1]
+
+
 class Nvml:
     """Stands for NVML on a machine with two GPUs, busy for 20 and 60 %."""
 
