@@ -50,12 +50,9 @@ class Meter:
     def speed(
         self, model: keras.Model, repeat: Callable[[int], None] | None, call_steps: int
     ) -> Speed | None:
-        """Times steps on one kept batch; returns None if there are too few steps.
+        """Times steps on one kept batch by `repeat`, in calls of at most `call_steps` steps.
 
-        Args:
-            model: The trained model, which stays as it is.
-            repeat: Runs a number of steps on the kept batch; None if there is no batch.
-            call_steps: Steps of a call of the run.
+        Returns None if there were too few steps. The model stays as it is.
         """
         # By numbers that all workers share: a clock would let one of them repeat steps alone.
         if self._began is None or self._noted < 2 or repeat is None:

@@ -96,10 +96,8 @@ def verdict(speed: Speed | None, batch_rows: int | None = None) -> str:
 
 def _error(values: Sequence[float]) -> float:
     """Returns half of the 95 % interval of the mean, as a share of the mean."""
-    count = len(values)
-    return (
-        _T.get(count, 2.0) * statistics.stdev(values) / math.sqrt(count) / statistics.fmean(values)
-    )
+    half = _T.get(len(values), 2.0) * statistics.stdev(values) / math.sqrt(len(values))
+    return half / statistics.fmean(values)
 
 
 def _promise(gain: Gain) -> str:
