@@ -92,6 +92,8 @@ def train_and_compare(
     for one in compared:
         if not one.beats(LINEAR):
             activity.tell(f"the model does not beat a linear one: {one}", is_milestone=True)
+        if one.missed:
+            activity.tell(f"{one.target}: {one.missed}", is_milestone=True)
     if options.must_beat:
         require_beaten(compared, options.must_beat)
     return trained
@@ -123,19 +125,16 @@ def compare_with_rivals(
     With `train_data`, also fits a linear model and boosted trees on it and compares with them.
     """
 
-    def losses(features: Any, label: Any) -> dict[str, tf.Tensor]:
+    def judge(features: Any, label: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         outputs = model(features, training=False)
+        each = [(target, _of(outputs, target, targets)) for target in targets]
         # In the graph of the model, Keras takes the logits behind a sigmoid or softmax, as in
         # training: probabilities in 32 bits would end the loss of a row at about 16.
-        return {
-            target.label: _row_losses(
-                target, _of(label, target, targets), _of(outputs, target, targets)
-            )
-            for target in targets
-        }
+        losses = {t.label: _row_losses(t, _of(label, t, targets), p) for t, p in each}
+        return losses, {t.label: _classes(p) for t, p in each if t.classes}
 
     traced = tf.function(
-        losses,
+        judge,
         input_signature=eval_data.element_spec,  # one trace for batches of any size
         autograph=False,
     )
@@ -160,11 +159,12 @@ def _comparable(features: Mapping[str, Any]) -> dict[str, int]:
 
 
 class _Rows(NamedTuple):
-    """Rows of a split as arrays by name; labels and losses by the label's name."""
+    """Rows of a split as arrays by name; all but the features by the label's name."""
 
     features: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
     losses: dict[str, np.ndarray]
+    predicted: dict[str, np.ndarray]  # numbers of classes
     # Number of rows, if the split has more.
     part: int | None
 
@@ -174,7 +174,7 @@ def _gather(
     targets: Sequence[Target],
     names: Collection[str],
     most: int,
-    losses: Callable[[Any, Any], dict[str, tf.Tensor]] = lambda features, label: {},
+    judge: Callable[[Any, Any], tuple[Any, Any]] = lambda features, label: ({}, {}),
 ) -> _Rows:
     batches: list[Any] = []
     rows, part = 0, None
@@ -183,10 +183,10 @@ def _gather(
             part = rows
             break
         labels = {t.label: tf.reshape(_of(label, t, targets), [-1]) for t in targets}
-        batches.append(({n: features[n] for n in names}, labels, losses(features, label)))
+        batches.append(({n: features[n] for n in names}, labels, *judge(features, label)))
         rows += len(labels[targets[0].label])
-    x, y, each = tf.nest.map_structure(lambda *values: np.concatenate(values), *batches)
-    return _Rows(x, y, each, part)
+    x, y, losses, p = tf.nest.map_structure(lambda *values: np.concatenate(values), *batches)
+    return _Rows(x, y, losses, p, part)
 
 
 def _compared(target: Target, tested: _Rows, fitted: _Rows | None) -> Beaten:
@@ -217,7 +217,15 @@ def _compared(target: Target, tested: _Rows, fitted: _Rows | None) -> Beaten:
         target.label,
         target.classes,
         tuple(rivals),
+        facts.class_counts,
+        _found(y, tested.predicted[target.label], target) if target.classes else (),
     )
+
+
+def _found(y: np.ndarray, predicted: np.ndarray, target: Target) -> tuple[int, ...]:
+    """Returns the number of rows of each class for which the model predicts this class."""
+    right = y[predicted == y].astype(np.int64)
+    return tuple(np.bincount(right, minlength=len(target.classes)).tolist())
 
 
 def write_rivals(model_run_dir: str, compared: Sequence[Beaten]) -> None:
@@ -238,6 +246,11 @@ def require_beaten(compared: Sequence[Beaten], must_beat: str) -> None:
 
 def _of(values: Any, target: Target, targets: Sequence[Target]) -> tf.Tensor:
     return values[target.label] if isinstance(values, Mapping) and len(targets) > 1 else values
+
+
+def _classes(p: tf.Tensor) -> tf.Tensor:
+    """Returns the number of each row's class, int64 [rows]; `p`: the output, [rows, outputs]."""
+    return tf.cast(p[:, 0] > 0.5, tf.int64) if p.shape[1] == 1 else tf.argmax(p, axis=1)
 
 
 def _row_losses(target: Target, y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:

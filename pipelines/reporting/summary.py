@@ -116,8 +116,8 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
     if summary.training:
         _print_training(out, summary.training, summary.bottleneck or "")
     for beaten in summary.rivals:
-        standing = [f"the model is {beaten.standing}"] if beaten.standing else []
-        _say(out, "rivals", str(beaten), *standing)
+        standing = f"the model is {beaten.standing}" if beaten.standing else ""
+        _say(out, "rivals", str(beaten), *filter(None, (standing, beaten.missed)))
     if summary.evaluation:
         _print_evaluation(out, summary.evaluation)
     for line in summary.missing:

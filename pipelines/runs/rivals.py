@@ -10,6 +10,8 @@ from penstock.components.plain import from_record
 RIVALS_NAME = "rivals.json"
 CONSTANT, LINEAR, TREES = "constant", "linear", "trees"
 _NOISE_ERRORS = 2
+# A class of at least so many evaluation rows counts as missed if fewer than this share are found.
+_MIN_CLASS_ROWS, _MIN_FOUND_SHARE = 20, 0.05
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class Beaten:
     classes: tuple[str, ...] = ()
     # Empty for images, or if there is nothing to fit.
     rivals: tuple[Rival, ...] = ()
+    # Number of rows by class, and of those for which the model predicts this class.
+    class_rows: tuple[int, ...] = ()
+    found_rows: tuple[int, ...] = ()
 
     def beats(self, name: str) -> bool:
         """Returns whether the model's loss is below that of a rival; True without it."""
@@ -67,6 +72,19 @@ class Beaten:
         for rival in self.rivals:
             found.setdefault(self.against(rival.name), []).append(rival.name)
         return ", ".join(f"{where} {' and '.join(names)}" for where, names in found.items())
+
+    @property
+    def missed(self) -> str:
+        """A sentence about the class that the model finds least; empty if it finds all."""
+        counts = zip(self.classes, self.found_rows, self.class_rows, strict=False)
+        counted = [(n / rows, name, n, rows) for name, n, rows in counts if rows >= _MIN_CLASS_ROWS]
+        if not counted or min(counted)[0] >= _MIN_FOUND_SHARE:
+            return ""
+        share, name, found, rows = min(counted)
+        return (
+            f"the model finds {share:.1%} of {name!r} ({found:,} of {rows:,} rows); go by its "
+            "probabilities, or train with model.class_weights=true"
+        )
 
     def __str__(self) -> str:
         rivals = "".join(f"; {rival}" for rival in self.rivals)

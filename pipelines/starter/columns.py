@@ -1,5 +1,6 @@
 """Samples rows from all parts of a table, and computes properties of its columns."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.components.errors import DataError
-from penstock.components.sources.base import Column, Source
+from penstock.components.sources.base import Column, RejectedRow, Source
+from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Most rows of the sample, and number of places in the data from which they are taken.
@@ -21,6 +23,8 @@ _MIN_DATE_SHARE = 0.95
 _CLOCK = r"(?:[T ]+\d{1,2}:\d{2}.*)?"
 _YEAR_FIRST = re.compile(rf"^\s*\d{{4}}[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}\s*$")
 _YEAR_LAST = re.compile(rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.]\d{{4}}{_CLOCK}\s*$")
+# A cell without digits in a column of numbers, in the reason of a rejected row.
+_NO_NUMBER = re.compile(r"^'([^\d']{1,20})' is not an? (?:integer|number)")
 _BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 
 
@@ -90,18 +94,27 @@ def _look(column: Column, values: pa.ChunkedArray, date_format: str | None) -> C
     return ColumnLook(name, kind, False, rows, values.null_count, ordered, date_format)
 
 
-def sample_rows(source: Source) -> pa.Table:
-    """Reads up to `MAX_ROWS` rows from all parts of the data; DataError if a row is rejected."""
+def sample_rows(source: Source, null_tokens: Sequence[str]) -> pa.Table:
+    """Reads up to `MAX_ROWS` rows from all parts of the data.
+
+    Raises:
+        DataError: A row is rejected; names `null_tokens` and texts that may belong to them.
+    """
     tables: list[pa.RecordBatch] = []
+    rejected: list[RejectedRow] = []
     for pieces in source.cut(_PLACES):
         rows = 0
         for batch in source.read(pieces):
-            if batch.rejected:
-                raise DataError(f"{batch.rejected[0]}; a run would stop here, too")
+            rejected += batch.rejected
             tables.append(batch.table.slice(0, MAX_ROWS // _PLACES - rows))
             rows += batch.table.num_rows
             if rows >= MAX_ROWS // _PLACES:
                 break
+    if rejected:
+        found = (_NO_NUMBER.search(row.reason) for row in rejected)
+        tokens = sorted({match[1] for match in found if match})
+        remedy = f"; {null_tokens_remedy(tokens, null_tokens)}" if tokens else ""
+        raise DataError(f"{rejected[0]}; a run would stop here, too{remedy}")
     table = pa.Table.from_batches(
         tables, pa.schema([(column.name, column.arrow_type) for column in source.columns])
     )
@@ -109,6 +122,15 @@ def sample_rows(source: Source) -> pa.Table:
         first = next(iter(source.rejected_by_scan), None)
         raise DataError(f"{source.files[0]}: no row can be read{f'; {first}' if first else ''}")
     return table
+
+
+def null_tokens_remedy(
+    tokens: Sequence[str], null_tokens: Sequence[str] = Table.null_tokens
+) -> str:
+    """Returns the option by which texts in a column of numbers become missing values."""
+    every = json.dumps([*null_tokens, *tokens], ensure_ascii=False)
+    those = " or ".join(map(repr, tokens))
+    return f"if {those} means that there is no value: --source 'null_tokens={every}'"
 
 
 def _parquet_dates(source: Source) -> dict[str, str]:

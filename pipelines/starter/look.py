@@ -100,8 +100,9 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
         raise UsageError("a table needs --target, the column to predict")
     if "schema_file" in options.source:
         raise UsageError("`schema_file`: the package gets a schema of its own; leave it out")
-    source = open_source(data, from_plain(Table, {**_NO_NAN, **options.source}))
-    table = sample_rows(source)
+    reading = from_plain(Table, {**_NO_NAN, **options.source})
+    source = open_source(data, reading)
+    table = sample_rows(source, reading.null_tokens)
     columns = look_at_columns(source, table)
     roles = find_roles(columns, options)
     return TableLook(

@@ -12,7 +12,7 @@ from penstock.components.gates.leakage import MAX_NUMBERED_CLASSES, is_id_name
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import features_by_column_name
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.starter.columns import ColumnLook, as_text
+from penstock.pipelines.starter.columns import ColumnLook, as_text, null_tokens_remedy
 from penstock.pipelines.starter.options import StarterOptions
 
 # Most distinct texts of a target of classes.
@@ -228,10 +228,7 @@ def _tokens(look: ColumnLook) -> list[str]:
 
 
 def _told_tokens(look: ColumnLook) -> str:
-    return (
-        f"numbers and other texts ({', '.join(map(repr, _tokens(look)))}); if these mean that "
-        "there is no value, name them by --source null_tokens=..."
-    )
+    return f"numbers and other texts; {null_tokens_remedy(_tokens(look))}"
 
 
 def _is_free_text(look: ColumnLook) -> bool:

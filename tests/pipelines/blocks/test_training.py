@@ -93,6 +93,18 @@ def test_loss_of_a_sure_model_is_that_of_its_logits_as_in_training():
     assert compared.model == pytest.approx(model.evaluate(rows, verbose=0), rel=1e-6)
 
 
+def test_class_that_the_model_hardly_finds_is_told():
+    labels = np.array([[0], [0], [0], [1]] * 100)
+    rows = tf.data.Dataset.from_tensor_slices(({"x": np.tile(X, (100, 1))}, labels)).batch(300)
+    [compared] = compare_with_rivals(model_of(lambda x: 0.1 + 0.3 * x), rows, [LEFT])
+    assert (compared.class_rows, compared.found_rows) == ((300, 100), (300, 0))
+    assert compared.missed == (
+        "the model finds 0.0% of 'yes' (0 of 100 rows); go by its probabilities, or train with "
+        "model.class_weights=true"
+    )
+    assert replace(compared, found_rows=(290, 90)).missed == ""
+
+
 def test_rivals_fitted_on_a_part_of_the_rows_say_so(monkeypatch):
     monkeypatch.setattr(training, "MAX_ROWS", 128)
     x = np.random.default_rng(0).uniform(-1, 1, (500, 1)).astype(np.float32)

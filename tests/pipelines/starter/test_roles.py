@@ -1,5 +1,7 @@
 """Tables in, what each column is for out."""
 
+import json
+
 import pytest
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -176,9 +178,25 @@ def test_rows_that_belong_together_are_told(tmp_path):
     assert (leak.remedy, "40 values in 100 rows" in leak.text) == ("group", True)
 
 
+@pytest.mark.parametrize(
+    ("of", "tokens"),
+    [
+        (lambda i: i % 50 if i % 9 else ".", "'.' means"),
+        (lambda i: i / 3 if i % 9 else "-" if i % 2 else "unknown", "'-' or 'unknown' means"),
+    ],
+)
+def test_texts_for_missing_numbers_are_told_with_the_option(tmp_path, of, tokens):
+    data = table(tmp_path, x=lambda i: i % 7, y=lambda i: i % 2, age=of)
+    with pytest.raises(DataError, match=f"a run would stop here, too; if {tokens}") as caught:
+        look_at(data, StarterOptions(targets=("y",)))
+    option = str(caught.value).partition("null_tokens=")[2].rstrip("'")
+    options = StarterOptions(targets=("y",), source={"null_tokens": json.loads(option)})
+    assert look_at(data, options).roles.numbers == ["x", "age"]
+
+
 def test_mostly_missing_numbers_are_told_with_the_option(tmp_path):
     found = roles(tmp_path, y=lambda i: i % 2, dose=lambda i: "." if i % 3 else i / 4)
-    assert found.left_out["dose"].startswith("numbers and other texts ('.'); if")
+    assert found.left_out["dose"].startswith("numbers and other texts; if '.' means that there is")
 
 
 def test_time_divides_the_rows_where_a_third_is_left(tmp_path):
