@@ -73,13 +73,11 @@ def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
 
     Returns None if there is no dataclass `Config` in a module `config` beside the pipeline's.
     """
-    package = pipeline_path(name).partition(":")[0].rpartition(".")[0]
-    _add_working_directory()
+    pipeline = pipeline_path(name).partition(":")[0]
+    _require_module(pipeline)
+    package = pipeline.rpartition(".")[0]
     module = f"{package}.{_CONFIG_MODULE}"
-    try:
-        found = importlib.util.find_spec(module) if package else None
-    except ModuleNotFoundError:
-        found = None
+    found = importlib.util.find_spec(module) if package else None
     kind = getattr(importlib.import_module(module), _CONFIG, None) if found else None
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return None
@@ -106,17 +104,22 @@ def _find_here() -> str:
     return f"{found[0]}.pipeline:create_pipeline"
 
 
-def _load(path: str) -> Callable[..., Any]:
-    module_name, _, function_name = path.partition(":")
+def _require_module(name: str) -> None:
+    """Raises UsageError if there is no such module, before TFX is imported."""
     _add_working_directory()
     try:
-        module = importlib.import_module(module_name)
+        found = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
-        if not error.name or not module_name.startswith(error.name):
-            raise  # the module exists, something that it imports does not
-        raise UsageError(
-            f"no module {module_name!r}; run penstock from the folder that contains it"
-        ) from error
+        if not error.name or not name.startswith(error.name):
+            raise  # the package exists, something that it imports does not
+        found = None
+    if found is None:
+        raise UsageError(f"no module {name!r}; run penstock from the folder that contains it")
+
+
+def _load(path: str) -> Callable[..., Any]:
+    module_name, _, function_name = path.partition(":")
+    module = importlib.import_module(module_name)
     function = getattr(module, function_name, None)
     if not callable(function):
         raise UsageError(f"module {module_name!r} has no function {function_name!r}")

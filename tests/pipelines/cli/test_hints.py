@@ -114,7 +114,7 @@ def test_options_in_texts_that_init_and_predict_may_print_are_flags(flags, other
         for option in OPTION.findall(text)
         if file not in _IN_PYTHON and not any(one in file for one in (*_NOT_OF_INIT, *others))
     ]
-    assert len(named) > 15
+    assert len(named) > 10
     assert [(file, option) for file, option in named if option not in flags] == []
 
 
