@@ -1,5 +1,7 @@
 """`penstock run`: runs a whole pipeline on this machine, from raw data to a pushed model."""
 
+import functools
+import importlib
 import logging
 import time
 from collections.abc import Mapping
@@ -84,7 +86,7 @@ def _run_spans(
     from penstock.pipelines.runs.spans import check_spans, parse_spans
 
     spans = parse_spans(text)
-    config = peek_config(name, changes) or find_pipeline(name, changes).config
+    config = peek_config(name, changes) or _find(name, changes).config
     check_spans(getattr(config, "data", None), spans)
     # Such a run depends on earlier ones: if one of these runs again, so does it.
     chained = getattr(config, "last_spans", 1) > 1 or bool(getattr(config, "start_from", None))
@@ -108,7 +110,7 @@ def _run_spans(
 def _finished(name: str, changes: Mapping[str, Any]) -> str:
     """Returns the id of a run with the same data and options that ended well; "" if none did."""
     with noise_to_log():
-        factory = find_pipeline(name, changes)
+        factory = _find(name, changes)
         pipeline = _make(name, factory)
 
         from penstock.components.example_gen.component import ShardedExampleGen
@@ -157,15 +159,15 @@ def run_quietly(
 
 
 def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress) -> "RunSummary":
-    with imports_that_stay():
-        from penstock.pipelines.kubeflow.refusals import check_no_secrets
-        from penstock.pipelines.local.run_folder import metadata_file
-        from penstock.pipelines.local.runner import run_locally
-        from penstock.pipelines.reporting.summary import summarize
-        from penstock.pipelines.reporting.write import report_run
-        from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
-    factory = find_pipeline(name, changes)
+    factory = _find(name, changes)
     pipeline = _make(name, factory)
+
+    from penstock.pipelines.kubeflow.refusals import check_no_secrets
+    from penstock.pipelines.local.run_folder import metadata_file
+    from penstock.pipelines.local.runner import run_locally
+    from penstock.pipelines.reporting.summary import summarize
+    from penstock.pipelines.reporting.write import report_run
+    from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 
     file = metadata_file(pipeline.metadata_connection_config)
     folder = file.parent
@@ -189,6 +191,20 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
     if facts is None:
         raise DataError(f"the run is done, and its report {written}; log: {noise.log}")
     return summarize(facts, written)
+
+
+def _find(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
+    """Finds a pipeline, whose module is imported after the libraries that exit leaves alone."""
+    _import_libraries()
+    return find_pipeline(name, changes)
+
+
+@functools.cache
+def _import_libraries() -> None:
+    """Imports what a run uses; once, as later there are objects of the user's modules."""
+    with imports_that_stay():
+        for module in ("local.runner", "reporting.write", "reporting.summary"):
+            importlib.import_module(f"penstock.pipelines.{module}")
 
 
 def _make(name: str, factory: PipelineFactory) -> "Pipeline":

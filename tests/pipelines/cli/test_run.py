@@ -32,6 +32,27 @@ def test_one_line_and_an_exit_code(tmp_path, arguments, code, line, penstock):
 
 
 @pytest.mark.slow
+def test_only_libraries_are_left_out_of_the_collection_at_exit(tmp_path, penstock):
+    """Not what the first of several spans leaves behind."""
+    (tmp_path / "own.py").write_text("import sys\ndef create():\n    sys.exit(3)")
+    done = penstock.run_code(
+        """
+        import contextlib, gc, sys
+        from penstock.pipelines.cli.run import run_quietly
+
+        frozen, freeze = [], gc.freeze
+        gc.freeze = lambda: frozen.append("own" in sys.modules)
+        for span in range(2):
+            with contextlib.suppress(SystemExit):
+                run_quietly("own:create", {}, quiet=True)
+        assert frozen == [False], frozen
+        """,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
 def test_spans_run_in_order_stop_at_a_failure_and_go_on(tmp_path, penstock, taxi_csv):
     header, *rows = taxi_csv.read_text().splitlines()
 
