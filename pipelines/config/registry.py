@@ -71,7 +71,8 @@ def pipeline_path(name: str) -> str:
 def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
     """Returns the config of a pipeline without importing the pipeline, which imports TFX.
 
-    Returns None if there is no dataclass `Config` in a module `config` beside the pipeline's.
+    Returns None if there is no dataclass `Config`, with a default for each field, in a module
+    `config` beside the pipeline's.
     """
     pipeline = pipeline_path(name).partition(":")[0]
     _require_module(pipeline)
@@ -81,7 +82,7 @@ def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
     kind = getattr(importlib.import_module(module), _CONFIG, None) if found else None
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return None
-    return override(kind(), changes)
+    return None if _required(kind) else override(kind(), changes)
 
 
 def _add_working_directory() -> None:
@@ -126,9 +127,14 @@ def _load(path: str) -> Callable[..., Any]:
     return typing.cast(Callable[..., Any], function)
 
 
+def _required(function: Callable[..., Any]) -> list[str]:
+    """Returns the names of the parameters without a default; those of a class are its fields."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.default is inspect.Parameter.empty]
+
+
 def _config_type(create: Callable[..., Any], path: str) -> Any:
-    parameters = inspect.signature(create).parameters.values()
-    required = [p.name for p in parameters if p.default is inspect.Parameter.empty]
+    required = _required(create)
     if not required:
         return None
     hint = typing.get_type_hints(create).get(required[0])

@@ -28,3 +28,13 @@ def test_find_pipeline_none_or_several_packages_are_refused(tmp_path, monkeypatc
     package(tmp_path, "two")
     with pytest.raises(UsageError, match="several packages have one: one, two; name one of taxi"):
         find_pipeline(HERE, {})
+
+
+def test_a_config_without_defaults_is_not_the_one_of_a_pipeline(tmp_path, monkeypatch):
+    package(tmp_path, "with_other_config")
+    (tmp_path / "with_other_config" / "config.py").write_text(
+        "from dataclasses import dataclass\n\n@dataclass\nclass Config:\n    needed: int\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find_pipeline(HERE, {}).make() == "with_other_config"
