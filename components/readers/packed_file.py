@@ -19,6 +19,8 @@ from penstock.components.tfrecord.checked import require_stamp
 
 Numbers = npt.NDArray[np.int64]
 
+_CUT = "was cut while it was read; start again"
+
 
 class PackedFile:
     """The rows of one shard; `columns` are those to read.
@@ -54,18 +56,20 @@ class PackedFile:
     def read(self, begin: int, size: int) -> bytes:
         """Returns `size` bytes, a large value, from `begin` on."""
         found = os.pread(self._raw.fileno(), size, begin)
-        return found if len(found) == size else self._refuse("was cut while it was read; start")
+        if len(found) != size:
+            self._refuse(_CUT)
+        return found
 
     def read_into(self, begin: int, target: npt.NDArray[np.uint8]) -> None:
         """Fills `target`, a row of large values, with the bytes from `begin` on."""
         if os.preadv(self._raw.fileno(), [target.data], begin) != len(target):
-            self._refuse("was cut while it was read; start")
+            self._refuse(_CUT)
 
     def require_unchanged(self) -> None:
         require_stamp(self._path, self._stamp)
 
     def _refuse(self, what: str) -> NoReturn:
-        raise DataError(f"{self._path}: {what} again")
+        raise DataError(f"{self._path}: {what}")
 
     def _found_bounds(self, name: str) -> tuple[Numbers, Numbers]:
         """Returns where the large values of a column begin in the file, and their sizes."""
@@ -94,16 +98,16 @@ class PackedFile:
             file = pa.ipc.open_file(source, options=options)
         except (pa.ArrowInvalid, OSError) as error:
             self.require_unchanged()
-            self._refuse(f"not a packed shard, an Arrow file ({short_error(error)}); pack")
+            self._refuse(f"not a packed shard, an Arrow file ({short_error(error)}); pack again")
         blocks = -(-self._rows // self._layout.block_rows)
         if file.num_record_batches != blocks:
             self._refuse(
                 f"{file.num_record_batches:,} blocks, where {self._rows:,} rows in blocks of "
-                f"{self._layout.block_rows:,} make {blocks:,}; pack"
+                f"{self._layout.block_rows:,} make {blocks:,}; pack again"
             )
         schema = self._layout.schema
         if file.schema != pa.schema([schema.field(at) for at in sorted(fields)] or schema):
-            self._refuse("other columns than the manifest has; pack")
+            self._refuse("other columns than the manifest has; pack again")
         return file
 
     def _read(self, file: Any, number: int) -> pa.RecordBatch:
@@ -114,5 +118,5 @@ class PackedFile:
             raise DataError(f"{self._path}: batch {number}: {short_error(error)}") from error
         first = number * self._layout.block_rows
         if batch.num_rows != min(self._layout.block_rows, self._rows - first):
-            self._refuse(f"{batch.num_rows:,} rows in batch {number}; pack")
+            self._refuse(f"{batch.num_rows:,} rows in batch {number}; pack again")
         return batch

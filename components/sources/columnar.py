@@ -206,12 +206,12 @@ def as_features(
 def _reader_lacks(error: Exception) -> str | None:
     """Returns why Arrow's reader cannot read a file, which may be valid; None for damage."""
     if "decrypt" in str(error):
-        return "is encrypted, and no keys are read; decrypt it and write it"
+        return "is encrypted, and no keys are read; decrypt it and write it again"
     if _READER_LACKS.search(str(error)):
         return (
             f"cannot be read by pyarrow {pa.__version__}, which may lack what a newer writer used "
             f"({short_error(error)}); use Python 3.11 or newer, whose pyarrow is newer, or write "
-            "it with plainer types and encodings"
+            "it with plainer types and encodings again"
         )
     return None
 
@@ -239,8 +239,10 @@ def opening(path: str, what: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, RuntimeError) as error:
-        fault = _reader_lacks(error) or f"damaged {what} ({short_error(error)}); copy or write it"
-        raise DataError(f"{path}: {fault} again") from error
+        fault = (
+            _reader_lacks(error) or f"damaged {what} ({short_error(error)}); copy or write it again"
+        )
+        raise DataError(f"{path}: {fault}") from error
 
 
 def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Content, bytes]:
