@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 PARQUET_MAGIC = b"PAR1"
 AVRO_MAGIC = b"Obj\x01"
+ARROW_MAGIC = b"ARROW1"
+ARROW_STREAM_MAGIC = b"\xff\xff\xff\xff"
 # Text has no control characters but white space.
 _PRINTABLE = bytes(sorted(set(range(256)) - set(range(9))))
 
@@ -25,10 +27,13 @@ _FORMATS = (
     _Format(b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
     _Format(PARQUET_MAGIC, "Parquet", "name it .parquet, or say `kind='parquet'`", "parquet"),
     _Format(
-        b"ARROW1\0\0", "Arrow IPC or Feather", "name it .arrow, or say `kind='arrow'`", "arrow"
+        ARROW_MAGIC + b"\0\0",
+        "Arrow IPC or Feather",
+        "name it .arrow, or say `kind='arrow'`",
+        "arrow",
     ),
     _Format(
-        b"\xff\xff\xff\xff", "an Arrow stream", "name it .arrow, or say `kind='arrow'`", "arrow"
+        ARROW_STREAM_MAGIC, "an Arrow stream", "name it .arrow, or say `kind='arrow'`", "arrow"
     ),
     _Format(
         b"FEA1", "Feather version 1", "write it again by pyarrow.feather, which writes version 2"

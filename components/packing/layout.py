@@ -29,11 +29,11 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.components.errors import DataError, short_error
+from penstock.components.magic import ARROW_MAGIC
 from penstock.components.plain import from_record
 from penstock.components.tfrecord.records import open_file
 
 LAYOUT_VERSION = 3
-_MAGIC = b"ARROW1"
 # Key, in the manifest's description of packed shards, of the columns without any value.
 EMPTY_COLUMNS = "empty_columns"
 # Values of this size or more are read one by one, smaller ones with all others of their block.
@@ -116,7 +116,7 @@ def packed_name(index: int, count: int) -> str:
 def is_packed(path: str | os.PathLike[str]) -> bool:
     """Returns whether a file begins as Arrow files do."""
     with open_file(path) as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+        return file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
 
 
 def packed_rows(path: Path, layout: PackedLayout | None = None) -> tuple[int, int]:

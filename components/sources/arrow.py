@@ -8,6 +8,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from penstock.components.files.content import open_data
+from penstock.components.magic import ARROW_MAGIC, ARROW_STREAM_MAGIC
 from penstock.components.sources.base import Source
 from penstock.components.sources.columnar import (
     BatchSize,
@@ -21,8 +22,6 @@ from penstock.components.sources.columnar import (
 )
 from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.spread import Spread
-
-_FILE_MAGIC, _STREAM_MAGIC = b"ARROW1", b"\xff\xff\xff\xff"
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ def open_arrow(inputs: Sequence[str], options: Arrow, spread: Spread) -> Source:
 
 
 def _inspect(path: str) -> ColumnarFile:
-    content, head = read_content(path, (_FILE_MAGIC, _STREAM_MAGIC), "Arrow IPC")
-    is_stream = head.startswith(_STREAM_MAGIC)
+    content, head = read_content(path, (ARROW_MAGIC, ARROW_STREAM_MAGIC), "Arrow IPC")
+    is_stream = head.startswith(ARROW_STREAM_MAGIC)
     with opening(path, "Arrow file"), open_data(path) as stream:
         schema = (pa.ipc.open_stream if is_stream else pa.ipc.open_file)(stream).schema
         stream.seek(0)
@@ -62,7 +61,7 @@ def _batches(
     stream: BinaryIO, groups: Sequence[int] | None, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yields the columns `names` of some or all record batches; a stream yields all columns."""
-    is_stream = stream.read(len(_STREAM_MAGIC)) == _STREAM_MAGIC
+    is_stream = stream.read(len(ARROW_STREAM_MAGIC)) == ARROW_STREAM_MAGIC
     stream.seek(0)
     if is_stream:
         # A dictionary may stand in any earlier batch, so all up to the last wanted are decoded.
