@@ -13,7 +13,7 @@ import fastavro
 import pyarrow as pa
 
 from penstock.components.errors import DataError, PenstockError, short_error
-from penstock.components.files.content import Content, HashingStream, fingerprint, look, open_data
+from penstock.components.files.content import HashingStream, fingerprint, look, open_data
 from penstock.components.files.find import find
 from penstock.components.files.output import Output
 from penstock.components.magic import AVRO_MAGIC
@@ -86,7 +86,7 @@ def open_avro(inputs: Sequence[str], options: Avro, spread: Spread) -> StagedSou
 
 
 def _read_header(path: str, nested: str) -> ColumnarFile:
-    read_content(path, (AVRO_MAGIC,), "Avro")
+    content, _ = read_content(path, (AVRO_MAGIC,), "Avro")
     with open_data(path) as stream:
         try:
             schema = fastavro.reader(stream).writer_schema
@@ -104,7 +104,7 @@ def _read_header(path: str, nested: str) -> ColumnarFile:
             raise DataError(f"{path}: column {one['name']!r} is a union of {error}") from error
         is_json = nested == "json" and feature_type(arrow_type) is None
         types.append((one["name"], pa.string() if is_json else arrow_type))
-    return described(path, Content(b"", 0, 0), pa.schema(types), ())
+    return described(path, content, pa.schema(types), ())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
