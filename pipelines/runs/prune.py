@@ -121,12 +121,13 @@ def _with_origins(kept: Sequence[RunRecord], runs: Sequence[RunRecord]) -> set[i
 
 def _own(node: NodeRun) -> list[mlmd.Artifact]:
     """Returns outputs whose folder exists and was made by TFX, as `ROOT/NODE/KEY/EXECUTION`."""
-    parts = [(artifact, artifact.uri.rstrip("/").split("/")) for artifact in node.outputs]
-    return [
-        artifact
-        for artifact, (*_, name, _, execution) in (p for p in parts if len(p[1]) > 3)
-        if name == node.node and execution.isdecimal() and artifact.state in _PRESENT
-    ]
+    found = []
+    for artifact in node.outputs:
+        parts = artifact.uri.rstrip("/").split("/")
+        is_own = len(parts) > 3 and parts[-3] == node.node and parts[-1].isdecimal()
+        if is_own and artifact.state in _PRESENT:
+            found.append(artifact)
+    return found
 
 
 def _leftovers(run: RunRecord, runs: Sequence[RunRecord]) -> Iterator[str]:

@@ -107,7 +107,8 @@ def _compared(
         written = dict(zip(read, written.values(), strict=True))
     different = [split for split, rows in read.items() if written.get(split, 0) != rows]
     reasons = {split: _reason(split, options, artifacts) for split in different}
-    for split in (split for split, reason in reasons.items() if not reason):
+    if unexplained := [split for split, reason in reasons.items() if not reason]:
+        split = unexplained[0]
         raise DataError(
             f"split {split!r}: {written.get(split, 0):,} rows came out of {read[split]:,} that "
             "went in, and nothing says why; run it again. If the node leaves rows out on purpose, "
@@ -119,8 +120,8 @@ def _compared(
 
 def _reason(split: str, options: Mapping[str, Any], artifacts: Sequence[Any]) -> str:
     """Returns why a node wrote other rows than it read; empty if nothing gives a reason."""
-    stated = [one.custom_properties[REASON_NAME].string_value for one in artifacts
-              if REASON_NAME in one.custom_properties]  # fmt: skip
+    properties = [artifact.custom_properties for artifact in artifacts]
+    stated = [one[REASON_NAME].string_value for one in properties if REASON_NAME in one]
     stated.append(_option(options, "custom_config", REASON_NAME))
     if any(stated):
         return str(next(filter(None, stated)))
@@ -130,8 +131,8 @@ def _reason(split: str, options: Mapping[str, Any], artifacts: Sequence[Any]) ->
         _option(options, "sample_rate_by_split", split),
         _option(options, "stats_options_json", "_sample_rate"),
     )
-    for rate in (rate for rate in rates if rate is not None and rate < 1):
-        return f"a sample of {rate:g}"
+    if below_1 := [rate for rate in rates if rate is not None and rate < 1]:
+        return f"a sample of {below_1[0]:g}"
     asked = ("splits_config", "transform"), ("options", "splits"), ("data_spec", "example_splits")
     known = (_option(options, *place) for place in asked)
     return "not asked for" if any(some and split not in some for some in known) else ""
@@ -152,7 +153,7 @@ def _json(options: Mapping[str, Any], name: str) -> Any:
 class _Count(NamedTuple):
     """How the rows of an artifact type are counted: `rows` by split, of the artifact at a URI.
 
-    Args:
+    Attributes:
         if_none: Reason in the ledger if the rows cannot be counted.
         option: Option with the splits that the node reads; empty if it reads all.
         split: The only split that it reads without this option.
