@@ -1,4 +1,4 @@
-"""What a node cannot do in whole batches is left to TFX's own executor, which is told why."""
+"""Leaves work that a node cannot do in whole batches to TFX's own executor, and logs the reason."""
 
 import logging
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def refuse(reasons: Mapping[str, object]) -> None:
 
 
 class InBatches:
-    """Mixin of TFX's executors: works in batches, or as TFX's executor does, which is told why."""
+    """Mixin of TFX's executors: works in batches, or as TFX's executor, and logs why."""
 
     told_at: str  # key of the output artifact with `FALLBACK_PROPERTY`
     work: str  # the work and the library, as in `evaluated in batches but by TFMA`

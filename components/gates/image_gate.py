@@ -62,7 +62,7 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
 
 
 class Kind(NamedTuple):
-    """What many images have in common; `label` -1 stands for no class, whose text is empty."""
+    """Properties that many images share; `label` -1 stands for no class, whose text is empty."""
 
     height: int
     width: int

@@ -1,4 +1,4 @@
-"""How a gate is made: a TFX component whose options are one dataclass, carried as JSON."""
+"""Makes the components of gates, whose options are one dataclass, carried as JSON."""
 
 from collections.abc import Callable
 from types import FunctionType

@@ -195,7 +195,7 @@ def _fit(
 
 
 def _on_kept_batch(steps: Steps, backup: Backup) -> Callable[[int], None] | None:
-    """Returns a function that repeats steps on the run's next batch; None if there is none."""
+    """Returns a function that repeats steps on the run's next batch, if one can be read."""
     batches, backup.batches = backup.batches, None  # ends the reading ahead
     try:
         batch = None if batches is None else steps.resident(next(batches))

@@ -77,7 +77,7 @@ class RowBlock:
 
 
 class _Rest:
-    """What is left of a file's text, from byte `at` up to `end` (None: as long as there is any)."""
+    """The rest of a file's text: from byte `at` up to `end`, or to the end of the file if None."""
 
     def __init__(self, stream: Readable, at: int, end: int | None, path: str) -> None:
         self._stream, self._end, self._path = stream, end, path

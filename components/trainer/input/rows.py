@@ -213,9 +213,8 @@ def _require_steps(files: InputFiles, wanted: Spec) -> None:
     found: set[str] = set()
     for record in islice(records, _LOOKED_AT):
         if has_sequences(record.numpy()):
-            found |= {
-                *tf.train.SequenceExample.FromString(record.numpy()).feature_lists.feature_list
-            }
+            message = tf.train.SequenceExample.FromString(record.numpy())
+            found.update(message.feature_lists.feature_list)
         if found and found >= {*wanted}:
             return
     first = f"{files.files[0]}: none of the first {_LOOKED_AT:,} records"
