@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 UPRIGHT = 1
 _ORIENTATION = 0x0112
-_SHORT = 3
 # JPEG markers. Every decoder reads the common frames: baseline, extended and progressive with
 # Huffman codes and 8 bits per sample.
 _JPEG_END = b"\xff\xd9"
@@ -31,15 +30,11 @@ _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"  # The last chunk, which is empty, with its
 _SCAN = 0xDA
 _EXIF = 0xE1
 _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
-# Orders of a PNG's chunks that libpng reads; chunks that it may skip begin with a small letter.
+# Order of a PNG's chunks that libpng reads; chunks that it may skip begin with a small letter.
 _OPTIONAL = rb"( [a-z][A-Za-z]{3})*"
-_ORDERS = {
-    True: re.compile(rb"IHDR%b PLTE%b( IDAT)+%b IEND" % ((_OPTIONAL,) * 3)),
-    # Only an image of palette colours needs its PLTE before the pixels; a later one is skipped.
-    False: re.compile(
-        rb"(?!.*PLTE.*PLTE)IHDR%b( PLTE%b)?( IDAT)+%b( PLTE%b)? IEND" % ((_OPTIONAL,) * 4)
-    ),
-}
+_ORDER = re.compile(
+    rb"(?!.*PLTE.*PLTE)IHDR%b( PLTE%b)?( IDAT)+%b( PLTE%b)? IEND" % ((_OPTIONAL,) * 4)
+)
 GRAY_MODES = ("1", "L", "LA", "La", "I", "I;16")
 
 
@@ -88,20 +83,17 @@ def check_pixels(width: int, height: int, most: int) -> None:
 
 def orientation(exif: bytes) -> int:
     """Returns the orientation in an EXIF block, 1 (upright) to 8; 1 if it has none."""
-    tiff = exif.removeprefix(b"Exif\0\0")
-    order = {b"II*\0": "<", b"MM\0*": ">"}.get(tiff[:4])
-    if order is None:
-        return UPRIGHT
-    try:
-        (directory,) = struct.unpack_from(f"{order}I", tiff, 4)
-        (entries,) = struct.unpack_from(f"{order}H", tiff, directory)
-        for at in range(directory + 2, directory + 2 + 12 * entries, 12):
-            tag, kind, _, value = struct.unpack_from(f"{order}HHIH", tiff, at)
-            if tag == _ORIENTATION:
-                return value if kind == _SHORT and 1 <= value <= 8 else UPRIGHT
-    except struct.error:
-        pass
-    return UPRIGHT
+    from PIL.Image import Exif
+
+    found = Exif()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found.load(exif)
+            turned = found.get(_ORIENTATION, UPRIGHT)
+        except Exception:  # Pillow raises several types for damaged EXIF.
+            return UPRIGHT
+    return turned if turned in range(1, 9) else UPRIGHT
 
 
 @contextmanager
@@ -160,7 +152,8 @@ def _probe_png(data: bytes) -> tuple[int, bool]:
         image.verify()
         is_gray, is_plain = image.mode in GRAY_MODES, not has_alpha(image)
         # In another order Pillow may read what TensorFlow does not: it is written again.
-        is_plain &= bool(_ORDERS[image.mode == "P"].fullmatch(_png_chunks(data)))
+        is_plain &= bool(_ORDER.fullmatch(_png_chunks(data)))
+        is_plain &= image.mode != "P" or image.palette is not None
     # Pillow reads an EXIF block that follows the pixels only after it has decoded them.
     exif = data.find(b"eXIf")
     if exif >= 0 and orientation(data[exif + 4 :]) != UPRIGHT:

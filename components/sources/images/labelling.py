@@ -138,47 +138,41 @@ def _as_path(value: object, table: LabelTable, row: int) -> str:
 def _classes(
     table: LabelTable, taken: LabelColumns, class_names: Names | None
 ) -> tuple[list[int | None], list[bytes | None] | None]:
+    """Returns the number of each row's class, and its text if it has one."""
+    texts = [_text(value) for value in table.values(taken.text)] if taken.text else None
     if taken.label is None:
-        assert taken.text is not None, "find_columns requires one of them"
-        return _number_texts(table, table.values(taken.text), class_names)
+        assert texts is not None, "find_columns requires one of them"
+        texts = [text or None for text in texts]
+        names = [*map(os.fsencode, class_names or ())] or sorted({text for text in texts if text})
+        _check_known(texts, names, table)
+        numbers_by_text = {text: number for number, text in enumerate(names)}
+        return [numbers_by_text[text] if text else None for text in texts], texts
     numbers = table.values(taken.label)
-    if taken.text is not None:
-        texts = [_text(value) for value in table.values(taken.text)]
+    if texts is not None:
         _check_one_text(numbers, texts, table)
         if class_names:
-            _check_known(texts, class_names, table)
+            _check_known(texts, [*map(os.fsencode, class_names)], table)
         return numbers, texts
     if class_names is None:
         return numbers, None
     first = 0 if 0 in numbers else table.first_class
+    by_number = dict(enumerate(map(os.fsencode, class_names), first))
     for row, number in enumerate(numbers):
-        if number is not None and not first <= number < first + len(class_names):
+        if number is not None and number not in by_number:
             raise DataError(
                 f"{table.path}: row {row + 1}: class {number} is beyond the {len(class_names)} "
                 f"names of classes, {first} to {first + len(class_names) - 1}"
             )
-    return numbers, [None if n is None else os.fsencode(class_names[n - first]) for n in numbers]
+    return numbers, [by_number.get(number) for number in numbers]
 
 
-def _number_texts(
-    table: LabelTable, values: Sequence[object], names: Names | None
-) -> tuple[list[int | None], list[bytes | None]]:
-    """Numbers text classes from 0, in the order of `names`, or else sorted."""
-    texts = [_text(value) or None for value in values]
-    order = [os.fsencode(name) for name in names] if names else sorted({t for t in texts if t})
-    if names:
-        _check_known(texts, names, table)
-    numbers = {text: number for number, text in enumerate(order)}
-    return [numbers[text] if text else None for text in texts], texts
-
-
-def _check_known(texts: Sequence[bytes | None], names: Names, table: LabelTable) -> None:
-    known = set(map(os.fsencode, names))
+def _check_known(texts: Sequence[bytes | None], names: Sequence[bytes], table: LabelTable) -> None:
+    known = set(names)
     for row, text in enumerate(texts):
         if text and text not in known:
             raise DataError(
                 f"{table.path}: row {row + 1}: class {os.fsdecode(text)!r} is not one of "
-                f"{shown(names)}"
+                f"{shown([*map(os.fsdecode, names)])}"
             )
 
 
@@ -189,11 +183,10 @@ def _text(value: object) -> bytes | None:
 def _check_one_text(
     numbers: Sequence[int | None], texts: Sequence[bytes | None], table: LabelTable
 ) -> None:
-    first_row: dict[int, int] = {}
-    for row, number in enumerate(numbers):
-        first = row if number is None else first_row.setdefault(number, row)
-        if texts[first] != texts[row]:
+    of_class: dict[int | None, bytes | None] = {}
+    for row, (number, text) in enumerate(zip(numbers, texts, strict=True)):
+        if number is not None and of_class.setdefault(number, text) != text:
             raise DataError(
-                f"{table.path}: class {number} is {texts[first]!r} in row {first + 1} and "
-                f"{texts[row]!r} in row {row + 1}; expected one text per class"
+                f"{table.path}: row {row + 1}: class {number} is {text!r}, above "
+                f"{of_class[number]!r}; expected one text per class"
             )

@@ -4,6 +4,7 @@ docs/images.md has the forms and the column names that are recognised.
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -13,14 +14,13 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import open_data
 from penstock.components.files.sniff import kind_by_magic
 from penstock.components.sources.base import Column
-from penstock.components.sources.csv.source import open_csv
 from penstock.components.sources.images.matlab import is_matlab, label_rows, read_matlab
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.jsonl import JsonLines, check_keys, no_duplicates
+from penstock.components.sources.jsonl import JsonLines, no_duplicates
+from penstock.components.sources.open import good_tables, open_source
 from penstock.components.sources.options import Csv
 from penstock.components.sources.python_values import RowConverter, ValueSample
 from penstock.components.sources.schema import shown
-from penstock.components.sources.tokens import NON_FINITE_ADVICE
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _FILE = ("fname", "relative_im_path", "file_name", "filename", "file", "path", "image", "id")
@@ -66,10 +66,8 @@ def read_labels(path: str, options: Images) -> LabelTable:
         raise DataError(f"{path}: is empty (0 bytes), expected labels")
     if is_matlab(head):
         return _typed(label_rows(path, head, options.labels_variable), path, first_class=1)
-    if (kind := kind_by_magic(head)) is not None:
-        raise DataError(
-            f"{path}: is {kind}; expected labels as CSV, JSON or MATLAB, write it as CSV"
-        )
+    if kind_by_magic(head) is not None:
+        raise DataError(f"{path}: is no label file; expected CSV, JSON or MATLAB")
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return _typed(_read_json(path, options.labels_variable), path)
     return _read_csv(path)
@@ -93,22 +91,15 @@ def read_class_names(path: str) -> tuple[str, ...]:
             f"{path}: no names of classes; expected one name per line, a JSON list, or a MATLAB "
             f"file with the variable {_CLASS_NAMES!r}"
         )
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path}: names class {twice!r} twice")
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise DataError(f"{path}: names class {twice[0]!r} twice")
     return tuple(names)
 
 
 def _read_csv(path: str) -> LabelTable:
-    source = open_csv([path], Csv())
-    batches = []
-    for pieces in source.cut(1):
-        for batch in source.read(pieces):
-            if batch.rejected:
-                raise DataError(str(batch.rejected[0]).replace(NON_FINITE_ADVICE, "; correct it"))
-            batches.append(batch.table)
-    table = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return LabelTable(path, source.columns, table[0])
+    source = open_source(path, Csv())
+    [rows] = pa.concat_tables(good_tables(source)).combine_chunks().to_batches()
+    return LabelTable(path, source.columns, rows)
 
 
 def _read_json(path: str, variable: str | None) -> list[Mapping[str, object]]:
@@ -126,16 +117,9 @@ def _read_json(path: str, variable: str | None) -> list[Mapping[str, object]]:
 def _parse_json(path: str) -> object:
     with open_data(path) as stream:
         try:
-            return json.loads(stream.read(), object_pairs_hook=_checked)
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            return json.loads(stream.read(), object_pairs_hook=no_duplicates)
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}: not JSON ({error})") from error
-        except ValueError as error:
-            raise DataError(f"{path}: {error}; expected text, once") from error
-
-
-def _checked(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    check_keys(key for key, _ in pairs)
-    return no_duplicates(pairs)
 
 
 def _typed(rows: list[Mapping[str, object]], path: str, first_class: int = 0) -> LabelTable:

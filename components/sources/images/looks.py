@@ -2,6 +2,8 @@
 
 import os
 
+from penstock.components.magic import format_of
+
 # Image format by extension, formats that are rejected included.
 _BY_EXTENSION = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "JPEG"),
@@ -31,14 +33,6 @@ _BRANDS = {
     **dict.fromkeys((b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"), "HEIC"),
 }
 _CUT_HEADERS = ((b"\xff\xd8", "JPEG"), (b"\x89PNG", "PNG"), (b"GIF8", "GIF"), (b"RIFF", "WebP"))
-_NO_IMAGES = (
-    (b"version https://git-lfs", "a Git LFS pointer; fetch the file: git lfs pull"),
-    (b"<!doctype html", "an HTML page, perhaps of an error; download the image again"),
-    (b"<html", "an HTML page, perhaps of an error; download the image again"),
-    (b"%pdf-", "a PDF; export its pages as images"),
-    (b"pk\3\4", "a zip archive; unpack it"),
-    (b"\x1f\x8b", "gzip; decompress it"),
-)
 READABLE = "JPEG, PNG, GIF, BMP or WebP"
 
 
@@ -58,19 +52,6 @@ def refusal(data: bytes) -> str:
     for magic, name in _CUT_HEADERS:
         if data.startswith(magic):
             return f"truncated or damaged: begins as {name} does, but its header is not whole"
-    head = data[:32].lstrip().lower()
-    for magic, name in _NO_IMAGES:
-        if head.startswith(magic):
-            return f"not an image: looks like {name}"
-    if _is_text(data[:512]):
-        return f"not an image: holds text, {data[:40]!r}; expected {READABLE}"
-    return f"not an image: begins with {data[:16]!r}; expected {READABLE}"
-
-
-def _is_text(head: bytes) -> bool:
-    try:
-        head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if error.end < len(head):  # Otherwise the cut only split the last character.
-            return False
-    return b"\0" not in head
+    if found := format_of(data[:512]):
+        return f"not an image: looks like {found.name}; {found.advice}"
+    return f"not an image: begins with {data[:40]!r}; expected {READABLE}"

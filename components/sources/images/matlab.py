@@ -19,7 +19,7 @@ _USER_BLOCK_BYTES = 512  # Size of MATLAB's header, which precedes HDF5's in ver
 
 def is_matlab(head: bytes) -> bool:
     """Returns whether a file is in MATLAB's format or HDF5; `head` is its first 1 KiB or more."""
-    return head.startswith((b"MATLAB ", _HDF5_MAGIC)) or _is_hdf5(head)
+    return head.startswith(b"MATLAB ") or _is_hdf5(head)
 
 
 def _is_hdf5(head: bytes) -> bool:
@@ -36,7 +36,7 @@ def read_matlab(path: str, head: bytes) -> dict[str, object]:
     try:
         from scipy.io import loadmat
 
-        variables = loadmat(local_path(path), squeeze_me=True)
+        variables = loadmat(local_path(path), simplify_cells=True)
     except ImportError as error:
         raise UsageError(
             f'{path}: MATLAB files need {error.name}: pip install "penstock-tfx[images]"'
@@ -73,20 +73,14 @@ def label_rows(path: str, head: bytes, variable: str | None) -> list[Mapping[str
 
 
 def _plain(value: Any) -> object:
-    if isinstance(value, np.void) and value.dtype.names:
-        return {name: _plain(value[name]) for name in value.dtype.names}
-    if not isinstance(value, np.ndarray):
-        plain = value.item() if isinstance(value, np.generic) else value
-        whole = isinstance(plain, float) and plain.is_integer() and abs(plain) < 2**53
-        return int(plain) if whole else plain
-    if value.size == 0:
-        return None
-    if value.ndim == 0:
-        return _plain(value.item() if value.dtype == object else value[()])
-    if value.dtype.names or value.dtype == object:
-        return [_plain(item) for item in value.ravel(order="F")]
-    if value.dtype.kind == "U":
-        return [text.rstrip() for text in value.tolist()]
-    if value.dtype.kind == "f" and (np.floor(value) == value).all() and np.abs(value).max() < 2**53:
-        value = value.astype(np.int64)
-    return value.tolist()
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.item()
+    if isinstance(value, (list, np.ndarray)):
+        return [_plain(one) for one in value] if len(value) else None
+    if isinstance(value, np.str_):  # one of several, padded to the same length
+        return str(value).rstrip()
+    plain = value.item() if isinstance(value, np.generic) else value
+    whole = isinstance(plain, float) and plain.is_integer() and abs(plain) < 2**53
+    return int(plain) if whole else plain

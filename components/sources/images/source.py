@@ -156,12 +156,10 @@ def _apply_policies(
 
 def _unlabelled_reason(names: Sequence[str], options: Images) -> str:
     others = f" ({len(names)} such images: {shown(names, 4)})" if len(names) > 1 else ""
-    keep = "set `unlabelled='keep'` or 'drop'"
-    if options.labels_file:
-        return f"has no label in {options.labels_file}{others}; add one, or {keep}"
+    where = f"in {options.labels_file}" if options.labels_file else "and lies in no folder"
     return (
-        f"has no label: it lies in no folder below the input{others}; name the folder above, give "
-        f"`labels_file`, or {keep}"
+        f"has no label {where}{others}; add one (`labels_file`, or a folder below the input), or "
+        "set `unlabelled='keep'` or 'drop'"
     )
 
 

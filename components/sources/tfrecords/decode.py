@@ -1,16 +1,16 @@
 """Decodes serialized Examples to Arrow columns; other writers' by tfx_bsl's C++ decoder."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.components.errors import DataError, short_error
+from penstock.components.errors import DataError
 from penstock.components.sources.base import Column
-from penstock.components.sources.batches import batch_of
+from penstock.components.sources.batches import RowFault, batch_of
 from penstock.components.tfrecord.decoder import decode_columns
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
@@ -53,10 +53,9 @@ class FeatureSample:
             self._steps.setdefault(name, Counter()).update(kinds_of_steps)
 
     def merge(self, other: "FeatureSample") -> None:
-        for name, kinds in other._kinds.items():
-            self._kinds.setdefault(name, Counter()).update(kinds)
-        for name, kinds in other._steps.items():
-            self._steps.setdefault(name, Counter()).update(kinds)
+        for mine, others in ((self._kinds, other._kinds), (self._steps, other._steps)):
+            for name, kinds in others.items():
+                mine.setdefault(name, Counter()).update(kinds)
         for name, values in other._most_values.items():
             self._most_values[name] = max(self._most_values.get(name, 0), values)
 
@@ -109,11 +108,9 @@ class RecordDecoder:
             schema.feature.add(name=column.name, type=_TFMD_TYPE[column.kind])
         return ExamplesToRecordBatchDecoder(schema.SerializeToString())
 
-    def decode(
-        self, payloads: Sequence[bytes]
-    ) -> tuple[pa.RecordBatch, dict[int, tuple[str | None, str]]]:
+    def decode(self, payloads: Sequence[bytes]) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
         """Returns the features of each record, null for a misfit, and the faults by row."""
-        faults: dict[int, tuple[str | None, str]] = {}
+        faults: dict[int, RowFault] = {}
         if self.is_plain:
             columns = decode_columns(payloads, self._kinds, self._names)
             if columns is not None:
@@ -123,12 +120,12 @@ class RecordDecoder:
         try:
             decoded = self._decoder.DecodeBatch(list(payloads))
         except RuntimeError:
-            faults = self._misfits(payloads)
-            try:
-                decoded = self._decode_without(faults, payloads)
-            except RuntimeError:
-                faults = {**self._undecodable(payloads), **faults}
-                decoded = self._decode_without(faults, payloads)
+            found = ((at, self._fault(payload)) for at, payload in enumerate(payloads))
+            faults = {at: fault for at, fault in found if fault}
+            # After an error the decoder still holds part of the batch, so a new one is made.
+            self._decoder = self._make_decoder()
+            kept = [b"" if at in faults else payload for at, payload in enumerate(payloads)]
+            decoded = self._decoder.DecodeBatch(kept)
         arrays = []
         for column in self._columns:
             array, too_many = _as_column(decoded, column)
@@ -138,34 +135,18 @@ class RecordDecoder:
                 faults.setdefault(at, (column.name, reason))
         return batch_of(self._columns, arrays), faults
 
-    def _misfits(self, payloads: Sequence[bytes]) -> dict[int, tuple[str | None, str]]:
-        faults: dict[int, tuple[str | None, str]] = {}
-        for at, payload in enumerate(payloads):
-            message = parse_example(payload)
-            for column in self._columns if message is not None else ():
-                feature = message.context.feature.get(column.name)  # type: ignore[union-attr]
-                which = feature.WhichOneof("kind") if feature is not None else None
-                if which and _KIND_OF_LIST[which] is not column.kind:
-                    found = _KIND_OF_LIST[which].value
-                    faults[at] = (column.name, f"is {found}, expected {column.kind.value}")
-        return faults
-
-    def _decode_without(self, faults: Collection[int], payloads: Sequence[bytes]) -> Any:
-        # After an error the decoder still holds part of the batch, so a new one is made.
-        self._decoder = self._make_decoder()
-        kept = [b"" if at in faults else payload for at, payload in enumerate(payloads)]
-        return self._decoder.DecodeBatch(kept)
-
-    def _undecodable(self, payloads: Sequence[bytes]) -> dict[int, tuple[str | None, str]]:
-        """Finds records that the decoder refuses one by one: a feature's name is not UTF-8."""
-        faults: dict[int, tuple[str | None, str]] = {}
-        for at, payload in enumerate(payloads):
-            try:
-                self._make_decoder().DecodeBatch([payload])
-            except RuntimeError as error:
-                reason = short_error(error, 120)
-                faults[at] = (None, f"TensorFlow's decoder refuses it ({reason}); write it again")
-        return faults
+    def _fault(self, payload: bytes) -> RowFault | None:
+        """Returns why the C++ decoder refuses a record."""
+        message: Any = parse_example(payload)
+        if message is None:
+            return None, "is no Example that TensorFlow decodes; write it again"
+        for column in self._columns:
+            feature = message.context.feature.get(column.name)
+            which = feature.WhichOneof("kind") if feature is not None else None
+            if which and _KIND_OF_LIST[which] is not column.kind:
+                found = _KIND_OF_LIST[which].value
+                return column.name, f"is {found}, expected {column.kind.value}"
+        return None
 
 
 def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[int, int]]:

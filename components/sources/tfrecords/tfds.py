@@ -7,6 +7,7 @@ TFDS itself reads no record, and nothing is downloaded unless `prepare` is set.
 import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from penstock.components.files.address import masked, scheme_of
 from penstock.components.files.find import find
 from penstock.components.sources.base import Column
 from penstock.components.sources.options import KindOptions
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 from penstock.components.sources.tfrecords.decode import require_columns
 from penstock.components.sources.tfrecords.source import TFRecord, TFRecordSource, open_tfrecords
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -42,15 +43,15 @@ class Tfds(KindOptions):
     keep_features: tuple[str, ...] = ()
 
 
-def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TFRecordSource:
+def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread) -> TFRecordSource:
     if len(inputs) != 1:
         raise UsageError(f"TFDS reads one builder's folder, got {len(inputs)} inputs")
-    if scheme_of(inputs[0]) is not None:
+    [place] = inputs
+    if scheme_of(place) is not None:
         raise UsageError(
-            f"{masked(inputs[0])}: TFDS reads a builder's folder on a path; mount the bucket, or "
+            f"{masked(place)}: TFDS reads a builder's folder on a path; mount the bucket, or "
             "copy the folder"
         )
-    place = inputs[0]
     above = os.path.dirname(place)
     if not glob.glob(place) and not (above and os.path.isdir(above)):
         place = _prepared_folder(place, options)
@@ -62,17 +63,13 @@ def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TF
     else:
         files = list(find(place, None).files)
     records = {path: count for split in expected.values() for path, count in split.items()}
-    source = open_tfrecords(
-        files,
-        TFRecord(keep_features=options.keep_features, sample_rows=1, allow_empty=True),
-        spread,
-    )
+    plain = TFRecord(keep_features=options.keep_features, sample_rows=1, allow_empty=True)
+    source = open_tfrecords(files, plain, spread)
     for path in source.files:
         rows = source.scanned[path].rows if path in source.scanned else 0
-        expected_rows = records.get(os.path.abspath(path), "nothing of it")
-        if rows != expected_rows:
+        if rows != (wanted := records.get(os.path.abspath(path), "nothing of it")):
             raise DataError(
-                f"{path}: has {rows} records, dataset_info.json says {expected_rows}; prepare the "
+                f"{path}: has {rows} records, dataset_info.json says {wanted}; prepare the "
                 "dataset again"
             )
     columns = tuple(_columns(info.features.get_serialized_info()))
@@ -81,27 +78,26 @@ def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread = here) -> TF
     return replace(source, columns=columns, kind="tfds")
 
 
-def _tfds() -> Any:
+@contextmanager
+def _tfds(place: str, fault: str) -> Iterator[Any]:
+    """Yields TFDS; its errors in the block become a DataError."""
     try:
         import tensorflow_datasets
     except ImportError as error:
         raise UsageError('TFDS is not installed: pip install "penstock-tfx[tfds]"') from error
-    return tensorflow_datasets
-
-
-def _prepared_folder(name: str, options: Tfds) -> str:
-    tfds = _tfds()
     try:
-        builder = tfds.builder(name, data_dir=options.data_dir)
-        if not builder.is_prepared() and options.prepare:
-            builder.download_and_prepare(file_format="tfrecord")
+        yield tensorflow_datasets
     except MemoryError:
         raise
     except Exception as error:  # TFDS raises many types.
-        raise DataError(
-            f"{name}: no file or folder, and TFDS has no such data set or cannot prepare it "
-            f"({short_error(error)})"
-        ) from error
+        raise DataError(f"{place}: {fault} ({short_error(error)})") from error
+
+
+def _prepared_folder(name: str, options: Tfds) -> str:
+    with _tfds(name, "no file or folder, and no data set that TFDS has or can prepare") as tfds:
+        builder = tfds.builder(name, data_dir=options.data_dir)
+        if not builder.is_prepared() and options.prepare:
+            builder.download_and_prepare(file_format="tfrecord")
     if not builder.is_prepared():
         raise DataError(
             f"{name}: is not prepared in {builder.data_path}; set `prepare`, which may download it"
@@ -110,48 +106,33 @@ def _prepared_folder(name: str, options: Tfds) -> str:
 
 
 def _builder_info(folder: str) -> Any:
-    try:
-        info = _tfds().builder_from_directory(folder).info
-    except UsageError:
-        raise
-    except MemoryError:
-        raise
-    except Exception as error:  # TFDS raises many types.
-        reason = short_error(error)
+    with _tfds(folder, "not the folder of a prepared builder, with dataset_info.json") as tfds:
+        info = tfds.builder_from_directory(folder).info
+    kind = getattr(info.file_format, "value", "unknown")
+    if kind != "tfrecord":
         raise DataError(
-            f"{folder}: not the folder of a prepared TFDS builder ({reason}); name the one with "
-            "dataset_info.json"
-        ) from error
-    if info.file_format is None or info.file_format.value != "tfrecord":
-        raise DataError(
-            f"{folder}: its files are {getattr(info.file_format, 'value', 'unknown')}; prepare the "
-            "dataset with file_format='tfrecord'"
+            f"{folder}: its files are {kind}; prepare the dataset with file_format='tfrecord'"
         )
     return info
 
 
 def _shard_records(info: Any, folder: str) -> dict[str, dict[str, int]]:
+    """Returns the number of records of each file, by split and path."""
     found = {}
     for name, split in info.splits.items():
-        paths = [
-            os.path.join(os.path.abspath(folder), os.path.basename(p)) for p in split.filepaths
-        ]
-        lengths = zip(paths, split.shard_lengths, strict=True)
-        found[name] = {path: int(count) for path, count in lengths}
+        names = map(os.path.basename, split.filepaths)
+        paths = [os.path.join(os.path.abspath(folder), one) for one in names]
+        found[name] = dict(zip(paths, map(int, split.shard_lengths), strict=True))
     return found
 
 
 def _chosen(info: Any, folder: str, options: Tfds) -> Sequence[str]:
     names = list(info.splits)
-    shown = ", ".join(f"{name} ({info.splits[name].num_examples:,})" for name in names)
-    for name in options.dataset_splits:
-        if name not in names:
-            raise UsageError(f"{folder}: has no split {name!r}; it has {shown}")
-    if not options.dataset_splits and len(names) > 1:
-        raise UsageError(
-            f"{folder}: has splits {shown}; choose by `dataset_splits`, or bring each to its own "
-            "split with a pattern of its files"
-        )
+    unknown = [name for name in options.dataset_splits if name not in names]
+    if unknown or not (options.dataset_splits or len(names) == 1):
+        shown = ", ".join(f"{name} ({info.splits[name].num_examples:,})" for name in names)
+        fault = f"has no split {unknown[0]!r}; it has" if unknown else "choose `dataset_splits` of"
+        raise UsageError(f"{folder}: {fault} {shown}")
     return options.dataset_splits or names
 
 

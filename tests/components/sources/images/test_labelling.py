@@ -168,8 +168,8 @@ def test_images_without_label_and_labels_without_image(cars, read_images, labels
     assert [row["image/class/label"] for row in rows] == [1, 2, 4]
     such = "(3 such images: 'car_ims/000003.jpg', 'car_ims/000005.jpg', 'car_ims/000006.jpg')"
     assert rejected[2:] == [
-        f"photos/car_ims/00000{n}.jpg: has no label in labels.csv {such}; add one, or set "
-        "`unlabelled='keep'` or 'drop'"
+        f"photos/car_ims/00000{n}.jpg: has no label in labels.csv {such}; add one "
+        "(`labels_file`, or a folder below the input), or set `unlabelled='keep'` or 'drop'"
         for n in (3, 5, 6)
     ]
     assert len(rejected) == 5
@@ -192,8 +192,8 @@ def test_images_in_no_folder(photos, encoded, read_images):
     rows, rejected = read_images(root)
     assert [row["image/filename"] for row in rows] == [b"cat/b.jpg"]
     assert rejected == [
-        "photos/a.jpg: has no label: it lies in no folder below the input; name the folder above, "
-        "give `labels_file`, or set `unlabelled='keep'` or 'drop'"
+        "photos/a.jpg: has no label and lies in no folder; add one (`labels_file`, or a folder "
+        "below the input), or set `unlabelled='keep'` or 'drop'"
     ]
     (root / "cat" / "b.jpg").unlink()
     rows, _ = read_images(root, unlabelled="keep")
@@ -217,12 +217,12 @@ def test_images_in_no_folder(photos, encoded, read_images):
         (
             "l.csv",
             "file,class,text\n000001.jpg,1,a\n000002.jpg,1,b\n",
-            r"class 1 is b'a' in row 1 and b'b' in row 2; expected one text per class",
+            r"row 2: class 1 is b'b', above b'a'; expected one text per class",
         ),
         ("l.csv", "file,class,image/x\n000001.jpg,1,2\n", r"column 'image/x' has the name of a f"),
         ("l.csv", "file,class,x\n000001.jpg,1,0.5\n000002.jpg,1,nan\n000003.jpg,2,1.5\n",
          r"line 3 \(row 2\), column 'x': nan is not finite"),
-        ("l.parquet", b"PAR1" + bytes(20), r"is parquet; expected labels as CSV, JSON or MATLAB"),
+        ("l.parquet", b"PAR1" + bytes(20), r"is no label file; expected CSV, JSON or MATLAB"),
         ("l.csv", "file,class\n,1\n000001.jpg,2\n", r"row 1: names no file"),
         ("l.json", '{"a": ', r"not JSON \(Expecting value"),
         ("l.json", '{"a": [1, 2]}', r"expected a list of objects, .*has an object with 'a'; write"),
@@ -292,7 +292,7 @@ def test_a_key_that_json_has_twice_is_refused(cars, read_images, labels):
     file = labels("l.json", '[{"file": "000001.jpg", "class": 1, "class": 2}]')
     with pytest.raises(DataError) as error:
         read_images(cars, labels_file=file)
-    assert str(error.value) == f"{file}: key 'class' occurs twice; expected text, once"
+    assert str(error.value) == f"{file}: not JSON (key 'class' occurs twice)"
 
 
 def test_texts_beside_numbers_are_among_the_names_of_classes(cars, read_images, labels):

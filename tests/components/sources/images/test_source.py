@@ -126,7 +126,7 @@ def test_bad_images_are_rejected_with_their_path(photos, encoded, read_images, l
             encoded("PNG")[:-13],
             "truncated PNG: its last chunk is missing; copy it again",
         ),
-        "text.jpg": (b"hello", "not an image: holds text, b'hello'; expected JPEG, PNG, GIF, BMP "
+        "text.jpg": (b"hello", "not an image: begins with b'hello'; expected JPEG, PNG, GIF, BMP "
                      "or WebP"),
         "photo.tif": (b"II*\0" + bytes(99), "is TIFF, which is not read; convert it to JPEG, PNG, "
                       "GIF, BMP or WebP"),

@@ -60,7 +60,7 @@ def test_a_split_by_pattern(builder):
 
 
 def test_splits_do_not_mix_unasked(builder):
-    with pytest.raises(UsageError, match=r"train \(20\), test \(5\); choose by `dataset"):
+    with pytest.raises(UsageError, match=r"choose `dataset_splits` of train \(20\), test \(5\)"):
         open_source(str(builder), Tfds())
     with pytest.raises(UsageError, match="has no split 'dev'; it has train"):
         open_source(str(builder), Tfds(dataset_splits=("dev",)))
@@ -78,7 +78,7 @@ def test_records_are_counted_against_the_builders_own(builder, tmp_path):
 
 
 def test_what_is_no_builder(tmp_path):
-    with pytest.raises(DataError, match="not the folder of a prepared TFDS builder"):
+    with pytest.raises(DataError, match="not the folder of a prepared builder"):
         open_source(str(tmp_path), Tfds())
 
 
@@ -107,7 +107,7 @@ def test_a_data_set_by_name_is_prepared_on_request(tmp_path):
     for prepare in (True, False):
         source = open_source("home_made", Tfds(data_dir=str(tmp_path), prepare=prepare))
         assert sorted(row["x"] for row in table(source)) == list(range(7))
-    with pytest.raises(DataError, match="nowhere: no file or folder, and TFDS has no such"):
+    with pytest.raises(DataError, match="nowhere: no file or folder, and no data set that TFDS"):
         open_source("nowhere", options)
 
 
