@@ -42,7 +42,7 @@ def command(
     from penstock.components.files.commit import check_file
     from penstock.pipelines.config.overrides import load_overrides
     from penstock.pipelines.config.registry import peek_config
-    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
+    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml, needs_kubeflow
     from penstock.pipelines.kubeflow.placement import check_config, read_placement
 
     check_image(image, allow_mutable_tag)
@@ -54,7 +54,8 @@ def command(
                 f"{pipeline} is a component: the pipeline that calls it says its options, "
                 "resources and volumes; leave out --placement, --config and --set"
             )
-        write_component(pipeline, out, image=image, allow_mutable_tag=allow_mutable_tag)
+        with needs_kubeflow():
+            write_component(pipeline, out, image=image)
         typer.echo(f"{out}: next: kfp.components.load_component_from_file({str(out)!r})")
         return
     table = read_placement(placement)

@@ -17,12 +17,12 @@ def component(
 ) -> None:
     """Run a plain component inside its container."""
     from penstock.pipelines.cli.main import app
-    from penstock.pipelines.kubeflow.plain import figures_of, find_command
+    from penstock.pipelines.kubeflow.plain import COMMANDS, figures_of
 
     task = ExecutorInput.parse(executor_input)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        command = find_command(name)
+        command = COMMANDS[name]
         for output in command.gives:  # of an earlier attempt
             shutil.rmtree(task.output_path(output), ignore_errors=True)
         words = [name, *command.words(task), "--json"]

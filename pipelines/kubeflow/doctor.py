@@ -6,7 +6,7 @@ the server over HTTP, and the Kubernetes API with the caller's kubeconfig; chang
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 from kubernetes import client, config
 from urllib3.exceptions import HTTPError
@@ -19,12 +19,8 @@ from penstock.pipelines.kubeflow.server import connect, health, server_errors
 _OLDEST, _NEWEST = (2, 5), (2, 17)
 _TIMEOUT_SECONDS = 10
 
-
-class Result(NamedTuple):
-    """State and sentence of a check; the sentence of a fault names the remedy."""
-
-    state: Literal["ok", "warning", "fault", "unseen"]
-    text: str
+Result: TypeAlias = tuple[Literal["ok", "warning", "fault", "unseen"], str]
+"""State and sentence of a check; the sentence of a fault names the remedy."""
 
 
 def examine(
@@ -36,68 +32,49 @@ def examine(
         answer = health(host)
         several = bool(answer.get("multi_user"))
         yield "server", _version(str(answer.get("tag_name") or ""), several)
-        yield "login", _login(host, namespace)
-    except PenstockError as error:
-        yield "server", Result("fault", str(error))
-    space = namespace or "kubeflow"
-    account = account or ("default-editor" if several else "pipeline-runner")
-    try:
-        core = _kubernetes()
-    except (config.ConfigException, client.ApiException, HTTPError) as error:
-        why = f"{type(error).__name__}: {one_line(error)}"
-        yield "cluster", Result("unseen", f"no Kubernetes API to ask ({why})")
-        return
-    yield "account", _account(core, space, account)
-    if placement.volume:
-        yield "claim", _claim(core, space, placement.volume.claim)
-    for name, keys in _secrets(placement).items():
-        yield "secret", _secret(core, space, name, keys)
-
-
-def _kubernetes() -> client.CoreV1Api:
-    try:
-        config.load_kube_config()
-    except config.ConfigException:
-        config.load_incluster_config()
-    client.VersionApi().get_code(_request_timeout=_TIMEOUT_SECONDS)
-    return client.CoreV1Api()
-
-
-def _version(tag: str, several: bool) -> Result:
-    users = "several users" if several else "one user"
-    found = re.match(r"v?(\d+)\.(\d+)", tag)
-    text = f"Kubeflow Pipelines {tag or 'of an unknown version'}, {users}"
-    version = tuple(map(int, found.groups())) if found else ()
-    tested = f"{text}; compiled files are tested for 2.{_OLDEST[1]} to 2.{_NEWEST[1]}"
-    if version and version < _OLDEST:
-        return Result("fault", f"{tested}: upgrade the server")
-    return Result("ok", text) if version and version <= _NEWEST else Result("warning", tested)
-
-
-def _login(host: str, namespace: str | None) -> Result:
-    try:
         server = connect(host, namespace)
         with server_errors(host):
             server.list_runs(page_size=1, namespace=namespace)
+        yield "login", ("ok", f"it may list runs{f' of {namespace}' if namespace else ''}")
     except PenstockError as error:
-        return Result("fault", str(error))
-    return Result("ok", f"it may list runs{f' of {namespace}' if namespace else ''}")
+        yield "server", ("fault", str(error))
+    try:
+        try:
+            config.load_kube_config()
+        except config.ConfigException:
+            config.load_incluster_config()
+        client.VersionApi().get_code(_request_timeout=_TIMEOUT_SECONDS)
+    except (config.ConfigException, client.ApiException, HTTPError) as error:
+        why = f"{type(error).__name__}: {one_line(error)}"
+        yield "cluster", ("unseen", f"no Kubernetes API to ask ({why})")
+        return
+    account = account or ("default-editor" if several else "pipeline-runner")
+    yield from _objects(namespace or "kubeflow", account, placement)
 
 
-def _account(core: client.CoreV1Api, space: str, account: str) -> Result:
-    remedy = "apply an overlay of k8s/, or name another with --service-account"
-    found = _look(core.read_namespaced_service_account, account, space, remedy)
-    return found if isinstance(found, Result) else Result("ok", f"{account} in {space}")
+def _version(tag: str, several: bool) -> Result:
+    text = f"Kubeflow Pipelines {tag or 'of an unknown version'}, "
+    text += "several users" if several else "one user"
+    found = re.match(r"v?(\d+)\.(\d+)", tag)
+    version = tuple(map(int, found.groups())) if found else ()
+    tested = f"{text}; compiled files are tested for 2.{_OLDEST[1]} to 2.{_NEWEST[1]}"
+    if version and version < _OLDEST:
+        return "fault", f"{tested}: upgrade the server"
+    return ("ok", text) if version and version <= _NEWEST else ("warning", tested)
 
 
-def _claim(core: client.CoreV1Api, space: str, name: str) -> Result:
-    read = core.read_namespaced_persistent_volume_claim
-    found = _look(read, name, space, "apply an overlay of k8s/")
-    if isinstance(found, Result):
-        return found
-    # Some storage classes bind a claim only when a pod uses it.
-    state: Any = "ok" if found.status.phase == "Bound" else "warning"
-    return Result(state, f"{name} is {found.status.phase}, {', '.join(found.spec.access_modes)}")
+def _objects(space: str, account: str, placement: Placement) -> Iterator[tuple[str, Result]]:
+    core = client.CoreV1Api()
+    apply = "apply an overlay of k8s/"
+    remedy = f"{apply}, or name another with --service-account"
+    yield "account", _look(core.read_namespaced_service_account, account, space, remedy)
+    if placement.volume:
+        read = core.read_namespaced_persistent_volume_claim
+        yield "claim", _look(read, placement.volume.claim, space, apply)
+    for name, keys in _secrets(placement).items():
+        literals = "".join(f" --from-literal={key}=..." for key in keys)
+        remedy = f"kubectl -n {space} create secret generic {name}{literals}"
+        yield "secret", _look(core.read_namespaced_secret, name, space, remedy, keys)
 
 
 def _secrets(placement: Placement) -> dict[str, Sequence[str]]:
@@ -113,25 +90,17 @@ def _secrets(placement: Placement) -> dict[str, Sequence[str]]:
     return wanted
 
 
-def _secret(core: client.CoreV1Api, space: str, name: str, keys: Sequence[str]) -> Result:
-    literals = "".join(f" --from-literal={key}=..." for key in keys)
-    remedy = f"kubectl -n {space} create secret generic {name}{literals}"
-    found = _look(core.read_namespaced_secret, name, space, remedy)
-    if isinstance(found, Result):
-        return found
-    lacking = [key for key in keys if key not in (found.data or {})]
-    if lacking:
-        return Result("fault", f"{name} lacks {', '.join(lacking)}: {remedy}")
-    return Result("ok", f"{name} in {space}")
-
-
-def _look(read: Callable[..., Any], name: str, space: str, remedy: str) -> Any:
-    """Returns an object, or the result that says why there is none."""
+def _look(
+    read: Callable[..., Any], name: str, space: str, remedy: str, keys: Sequence[str] = ()
+) -> Result:
     try:
-        return read(name, space, _request_timeout=_TIMEOUT_SECONDS)
+        found = read(name, space, _request_timeout=_TIMEOUT_SECONDS)
     except client.ApiException as error:
         if error.status == 404:
-            return Result("fault", f"no {name} in {space}: {remedy}")
-        return Result("unseen", f"{name}: Kubernetes answers {error.status} {error.reason}")
+            return "fault", f"no {name} in {space}: {remedy}"
+        return "unseen", f"{name}: Kubernetes answers {error.status} {error.reason}"
     except HTTPError as error:
-        return Result("unseen", f"{name}: {one_line(error)}")
+        return "unseen", f"{name}: {one_line(error)}"
+    if lacking := [key for key in keys if key not in (found.data or {})]:
+        return "fault", f"{name} lacks {', '.join(lacking)}: {remedy}"
+    return "ok", f"{name} in {space}"

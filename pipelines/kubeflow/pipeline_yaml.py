@@ -82,7 +82,7 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
             waits_for = task.upstream or (() if writes else (writer,))
             made[task.name] = step.after(*(made[name] for name in waits_for))
 
-    _set_signature(
+    set_signature(
         build,
         plan.name,
         {parameter.kfp_name: parameter.kind for parameter in every},
@@ -99,7 +99,7 @@ def _notify_task(plan: Plan, image: str, placement: Placement, notify: Notify) -
         given = [*nodes, *arguments, "--run-id", run_id, "--kfp-executor-input", EXECUTOR_INPUT]
         return dsl.ContainerSpec(image=image, command=["penstock", "notify"], args=given)
 
-    _set_signature(container, "notify", {"run_id": str, HTML: _VIEW_TYPES[HTML]}, {})
+    set_signature(container, "notify", {"run_id": str, HTML: _VIEW_TYPES[HTML]}, {})
     step = dsl.container_component(container)(run_id=dsl.PIPELINE_JOB_ID_PLACEHOLDER)
     step.set_caching_options(False)
     place(step, Task(("notify",), "notify", NOTIFY, (), (), (HTML,), (), ()), placement)
@@ -155,11 +155,11 @@ def _component(task: Task, plan: Plan, image: str, placement: Placement, *, writ
     artifacts = {one.name: dsl.Input[getattr(dsl, one.kind)] for one in task.inputs}
     made = {name: dsl.Output[getattr(dsl, kind)] for name, kind in task.outputs}
     views = {view: _VIEW_TYPES[view] for view in task.views}
-    _set_signature(container, task.name, {**inputs, **artifacts, **made, **views}, {})
+    set_signature(container, task.name, {**inputs, **artifacts, **made, **views}, {})
     return dsl.container_component(container)
 
 
-def _set_signature(
+def set_signature(
     function: Callable[..., Any],
     name: str,
     types: Mapping[str, Any],

@@ -1,16 +1,13 @@
 """Plain Kubeflow components: each runs one command of `penstock`, with `--json`, in a container.
 
-    ingest = make_component("ingest", "registry/penstock@sha256:...")
-
 Artifacts become the command's paths, `arguments` its flags, and the figures that it prints become
-KFP's metrics. A pipeline needs neither this package nor TFX: `penstock compile ingest` writes the
-same as YAML, for `kfp.components.load_component_from_file`.
+KFP's metrics. A pipeline that loads the file by `kfp.components.load_component_from_file` needs
+neither this package nor TFX.
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
@@ -90,74 +87,29 @@ COMMANDS = {
 }
 
 
-def make_component(name: str, image: str) -> Any:
-    """Returns a component of `COMMANDS` that a `dsl.pipeline` can call; it runs in the image.
+def write_component(name: str, out: Path, *, image: str) -> None:
+    """Writes a component of `COMMANDS` to a YAML file, which appears whole or not at all."""
+    from kfp import compiler, dsl
 
-    Raises:
-        UsageError: The component does not exist.
-    """
-    from kfp import dsl
+    from penstock.pipelines.kubeflow.pipeline_yaml import EXECUTOR_INPUT, set_signature
 
-    from penstock.pipelines.kubeflow.pipeline_yaml import EXECUTOR_INPUT
+    command = COMMANDS[name]
 
-    command = find_command(name)
-    container = dsl.ContainerSpec(
-        image=image, command=["penstock", "component", name], args=[EXECUTOR_INPUT]
-    )
-    artifact = {"model": dsl.Model, "schema": dsl.Artifact}
-    kinds = {key: dsl.Output[dsl.Dataset] for key in command.gives}
-    kinds["metrics"] = dsl.Output[dsl.Metrics]
-    kinds |= {key: dsl.Input[artifact.get(key, dsl.Dataset)] for key in command.takes}
-    parameters = [
-        Parameter(
-            key,
-            Parameter.POSITIONAL_OR_KEYWORD,
-            annotation=kind,
-            default=None if key in command.optional else Parameter.empty,
-        )
-        for key, kind in sorted(kinds.items(), key=lambda kind: kind[0] in command.optional)
-    ]
-    arguments = Parameter(
-        "arguments",
-        Parameter.POSITIONAL_OR_KEYWORD,
-        annotation=list,
-        default=list(command.arguments),
-    )
+    def container(*_: Any) -> Any:
+        words = ["penstock", "component", name]
+        return dsl.ContainerSpec(image=image, command=words, args=[EXECUTOR_INPUT])
 
-    def definition(*_: Any) -> dsl.ContainerSpec:
-        return container
-
-    definition.__name__ = name
-    definition.__doc__ = (
+    artifacts = {"model": dsl.Model, "schema": dsl.Artifact}
+    types = {key: dsl.Input[artifacts.get(key, dsl.Dataset)] for key in command.takes}
+    types |= {key: dsl.Output[dsl.Dataset] for key in command.gives}
+    types |= {"metrics": dsl.Output[dsl.Metrics], "arguments": list}
+    optional = dict.fromkeys(command.optional)
+    set_signature(container, name, types, {**optional, "arguments": list(command.arguments)})
+    container.__doc__ = (
         f"{command.about}\n\nArgs:\n    arguments: Flags of `penstock {name}`, one word each."
     )
-    definition.__signature__ = Signature(  # type: ignore[attr-defined]
-        [*parameters, arguments], return_annotation=dsl.ContainerSpec
-    )
-    return dsl.container_component(definition)
-
-
-def write_component(name: str, out: Path, *, image: str, allow_mutable_tag: bool = False) -> None:
-    """Writes a component to a YAML file, which appears whole or not at all.
-
-    Raises:
-        UsageError: The component does not exist, or the image's tag may move.
-    """
-    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml, needs_kubeflow
-
-    check_image(image, allow_mutable_tag)
-    check_yaml(out)
-    with needs_kubeflow():
-        from kfp import compiler
     with attempt_file(out) as file:
-        compiler.Compiler().compile(make_component(name, image), str(file))
-
-
-def find_command(name: str) -> Command:
-    """Raises a UsageError if the component does not exist."""
-    if name not in COMMANDS:
-        raise UsageError(f"no component {name!r}; choices: {', '.join(COMMANDS)}")
-    return COMMANDS[name]
+        compiler.Compiler().compile(dsl.container_component(container), str(file))
 
 
 def figures_of(report: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:

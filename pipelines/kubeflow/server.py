@@ -90,15 +90,16 @@ def health(host: str) -> dict[str, Any]:
         request.add_header("Authorization", f"Bearer {token}")
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-            answer = json.loads(response.read())
+            return dict(json.loads(response.read()))
     except urllib.error.HTTPError as error:
         with error:
             if error.code in _REFUSED:
                 raise _refused(host, error.code) from error
-            if error.code == 404:
-                raise _wrong_version(host) from error
-            raise DataError(f"{host} answers {error.code} {error.reason}") from error
-    except ValueError as error:
+            raise DataError(
+                f"{host}{_HEALTH} answers {error.code} {error.reason}: not Kubeflow Pipelines, or "
+                "older than version 2.0"
+            ) from error
+    except (TypeError, ValueError) as error:
         raise DataError(
             f"{host} answers with something other than JSON, perhaps a login page; "
             f"put a token into {TOKEN}, or give the address of the API itself"
@@ -109,22 +110,14 @@ def health(host: str) -> dict[str, Any]:
             f"no Kubeflow Pipelines server at {host} ({reason}); is the address right, "
             "or a port-forward missing?"
         ) from error
-    if not isinstance(answer, dict):
-        raise _wrong_version(host)
-    return answer
 
 
 def _refused(host: str, status: int) -> DataError:
-    remedy = f"kubectl create token ACCOUNT --audience {_AUDIENCE} makes one"
     return DataError(
         f"{host} refuses the login ({status}): set {TOKEN} or {TOKEN_FILE} to a token that has not "
-        f"expired, for the audience {_AUDIENCE}, of an account with rights in the namespace; "
-        f"{remedy}"
+        f"expired, of an account with rights in the namespace; "
+        f"kubectl create token ACCOUNT --audience {_AUDIENCE} makes one"
     )
-
-
-def _wrong_version(host: str) -> DataError:
-    return DataError(f"{host} has no {_HEALTH}: not Kubeflow Pipelines, or older than version 2.0")
 
 
 def _message(body: Any) -> str:

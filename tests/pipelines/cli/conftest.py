@@ -52,7 +52,6 @@ class FakeServer(ThreadingHTTPServer):
         self.create_run = (200, {"run_id": "run-1"})
         # One a poll; the last stays.
         self.runs = [(200, {"run_id": "run-1", "state": "SUCCEEDED"})]
-        self.schedules = []
         self.host = f"http://127.0.0.1:{self.server_port}"
 
     def answer(self, method, path, body):
@@ -66,23 +65,7 @@ class FakeServer(ThreadingHTTPServer):
             return self.create_run
         if path == "/apis/v2beta1/runs/run-1":
             return self.runs.pop(0) if len(self.runs) > 1 else self.runs[0]
-        if path == "/apis/v2beta1/recurringruns" and method == "POST":
-            made = {"recurring_run_id": f"schedule-{len(self.schedules) + 1}", **body}
-            self.schedules.append({**made, "status": "ENABLED"})
-            return 200, made
-        if path == "/apis/v2beta1/recurringruns":
-            return 200, {"recurringRuns": self.schedules}
-        if path.startswith("/apis/v2beta1/recurringruns/"):
-            return self.change_schedule(method, *path.rsplit("/", 1)[1].split(":"))
         return 404, {"message": f"nothing at {path}"}
-
-    def change_schedule(self, method, schedule_id, action=""):
-        (found,) = [one for one in self.schedules if one["recurring_run_id"] == schedule_id]
-        if method == "DELETE":
-            self.schedules.remove(found)
-        else:
-            found["status"] = {"enable": "ENABLED", "disable": "DISABLED"}[action]
-        return 200, {}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -101,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_GET = do_POST = do_DELETE = _respond  # noqa: N815  # the names that http.server calls
+    do_GET = do_POST = _respond  # noqa: N815  # the names that http.server calls
 
     def log_message(self, *_):
         pass

@@ -136,83 +136,22 @@ def test_wait_prints_the_state_of_each_node(server, file, capsys):
     assert out == ""
 
 
-def test_failed_run_names_the_node(server, file):
-    server.runs = [_run("FAILED", make_numbers="SUCCEEDED", trainer="FAILED")]
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (
+            _run("FAILED", make_numbers="SUCCEEDED", trainer="FAILED"),
+            "run run-1 failed: Trainer (exit code 1); the log of its pod says why",
+        ),
+        (_run("FAILED", error="quota\nexceeded"), "run run-1 failed: quota exceeded"),
+        (_run("CANCELED"), "run run-1 canceled"),
+    ],
+)
+def test_run_that_does_not_succeed_is_an_error(server, file, run, message):
+    server.runs = [run]
     with pytest.raises(DataError) as error:
         _submit(file, server.host, wait=True)
-    assert str(error.value) == (
-        "run run-1 failed: Trainer (exit code 1); the log of its pod says why"
-    )
-
-
-@pytest.fixture
-def cluster(server, tmp_path, monkeypatch):
-    """A kubeconfig for Kubernetes' API, also by `server`; the nodes of Argo's workflow by name."""
-    nodes, answer = {}, server.answer
-
-    def with_workflows(method, path, body):
-        if path == "/apis/argoproj.io/v1alpha1/namespaces/kubeflow/workflows":
-            return 200, {"items": [{"status": {"nodes": nodes}}]}
-        return answer(method, path, body)
-
-    server.answer = with_workflows
-    (tmp_path / "kubeconfig").write_text(
-        f"""
-        current-context: c
-        contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
-        clusters: [{{name: c, cluster: {{server: "{server.host}"}}}}]
-        users: [{{name: u, user: {{}}}}]
-        """
-    )
-    monkeypatch.setattr(
-        "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "kubeconfig")
-    )
-    monkeypatch.setattr("penstock.pipelines.kubeflow.submit._PATIENCE_SECONDS", 0.0)
-    return nodes
-
-
-def _pod(name, phase, message):
-    return {"name": f"small-x7.root.{name}", "type": "Pod", "phase": phase, "message": message}
-
-
-def test_wait_says_what_pods_wait_for(server, file, cluster, capsys):
-    """Argo's `getPendingReason` copies the pods' reasons; a refused pod has the API's message."""
-    cluster["1"] = _pod("trainer.executor(0)", "Pending", "ErrImagePull: manifest unknown")
-    cluster["2"] = _pod("make-numbers-driver", "Pending", "PodInitializing")
-    cluster["3"] = {**_pod("trainer", "Pending", "a DAG has no pod"), "type": "DAG"}
-    server.runs = [_run("RUNNING", trainer="RUNNING")] * 4 + [_run("SUCCEEDED")]
-    _submit(file, server.host, wait=True)
-
-    lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
-    assert lines.count("Trainer waits: ErrImagePull: manifest unknown") == 1
-    assert not any("PodInitializing" in line or "DAG" in line for line in lines)
-
-
-def test_failed_run_says_the_last_words_of_the_pod(server, file, cluster):
-    said = "main: Error (exit code 1): trips.csv, line 8:\nno number"
-    cluster["1"] = _pod("trainer.executor(0)", "Failed", said)
-    server.runs = [_run("FAILED", trainer="FAILED")]
-    with pytest.raises(DataError, match=r"Trainer \(main: Error .*trips.csv, line 8: no number\);"):
-        _submit(file, server.host, wait=True)
-
-
-def test_wait_goes_on_where_the_cluster_cannot_be_seen(server, file, cluster):
-    server.runs = [_run("RUNNING", trainer="RUNNING")] * 3 + [_run("SUCCEEDED")]
-    answer = server.answer
-    server.answer = lambda method, path, body: (
-        (403, {"message": "no"}) if "argoproj" in path else answer(method, path, body)
-    )
-    _submit(file, server.host, wait=True)
-
-
-def test_cancelled_or_failed_run_is_an_error(server, file):
-    server.runs = [_run("CANCELED")]
-    with pytest.raises(DataError, match=r"^run run-1 canceled$"):
-        _submit(file, server.host, wait=True)
-
-    server.runs = [_run("FAILED", error="quota\nexceeded")]
-    with pytest.raises(DataError, match=r"^run run-1 failed: quota exceeded$"):
-        _submit(file, server.host, wait=True)
+    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
@@ -220,7 +159,7 @@ def test_cancelled_or_failed_run_is_an_error(server, file):
     [
         ((401, {}), "refuses the login (401): set PENSTOCK_KFP_TOKEN or PENSTOCK_KFP_TOKEN_FILE"),
         ((403, {}), "refuses the login (403): set PENSTOCK_KFP_TOKEN or PENSTOCK_KFP_TOKEN_FILE"),
-        ((404, {}), "has no /apis/v2beta1/healthz: not Kubeflow Pipelines, or older than ver"),
+        ((404, {}), "answers 404 Not Found: not Kubeflow Pipelines, or older than version 2.0"),
         (
             (200, "<html>log in</html>"),
             "answers with something other than JSON, perhaps a login page",

@@ -11,12 +11,7 @@ from typer.testing import CliRunner
 from penstock.components.errors import UsageError
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow.executor import ExecutorInput
-from penstock.pipelines.kubeflow.plain import (
-    COMMANDS,
-    figures_of,
-    find_command,
-    write_component,
-)
+from penstock.pipelines.kubeflow.plain import COMMANDS, figures_of
 
 IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 
@@ -70,16 +65,6 @@ def test_the_command_has_the_flags(name):
 def test_figures_of_a_report_have_its_names():
     report = {"read": 9, "written": {"train": 7, "eval": 2}, "kind": "csv", "files": [1]}
     assert dict(figures_of(report)) == {"read": 9, "written_train": 7, "written_eval": 2}
-
-
-def test_mutable_image_unknown_component_and_wrong_suffix_are_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"image 'x:1' may change between two runs"):
-        write_component("ingest", tmp_path / "c.yaml", image="x:1")
-    with pytest.raises(UsageError, match=r"no component 'digest'; choices: ingest, pack, verify"):
-        find_command("digest")
-    with pytest.raises(UsageError, match=r"c.txt: Kubeflow reads files that end in .yaml"):
-        write_component("ingest", tmp_path / "c.txt", image=IMAGE)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_component_takes_no_options_of_a_pipeline(tmp_path):
