@@ -2,11 +2,18 @@
 # first use from this list; type checkers and `code_digest` read it too.
 
 from . import kubeflow, nodes, recipes, sources, training
-from ._verbs import compile, diff, ingest, init, inspect, pack, report, run
+from ._verbs import run
 from .components.doctor.verify import verify
 from .components.errors import DataError, PenstockError, UsageError
 from .components.readers.export import export
 from .components.readers.rows import Rows
+from .pipelines.cli.diff import diff
+from .pipelines.cli.ingest import ingest
+from .pipelines.cli.init import init
+from .pipelines.cli.inspect import inspect
+from .pipelines.cli.pack import pack
+from .pipelines.cli.report import report
+from .pipelines.kubeflow.compile import compile
 from .pipelines.prediction.evaluate import evaluate
 from .pipelines.prediction.predict import predict
 

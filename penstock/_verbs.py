@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from penstock.pipelines.cli.init import Starter
     from penstock.pipelines.cli.report import ReportPage
     from penstock.pipelines.cli.shard_tables import Inspection
-    from penstock.pipelines.kubeflow.placement import Placement
-    from penstock.pipelines.kubeflow.plan import Plan
     from penstock.pipelines.reporting.summary import RunSummary
 
 
@@ -267,45 +265,3 @@ def run(pipeline: str = ".", options: Mapping[str, Any] | None = None) -> RunSum
     from penstock.pipelines.cli.run import run_quietly
 
     return run_quietly(pipeline, options or {})
-
-
-def compile(
-    pipeline: str,
-    output: str | os.PathLike[str],
-    *,
-    image: str,
-    placement: Placement | None = None,
-    options: Mapping[str, Any] | None = None,
-    allow_mutable_tag: bool = False,
-    overwrite: bool = False,
-) -> Plan:
-    """Compile a pipeline to a file for Kubeflow Pipelines v2.
-
-    Args:
-        pipeline: As in `run`.
-        output: The `.yaml` file to make.
-        image: The image that its tasks run, `NAME@sha256:...`.
-        placement: Placement of the nodes and their resources.
-        options: As in `run`.
-        allow_mutable_tag: Take an image by tag, which may change between two runs.
-        overwrite: Replace a file at `output`.
-
-    Returns:
-        The tasks of the file.
-
-    Raises:
-        UsageError: The pipeline, the image, the placement or `output` cannot be used.
-    """
-    from penstock.components.files.commit import check_file
-    from penstock.pipelines.kubeflow.compile import compile_pipeline
-    from penstock.pipelines.kubeflow.placement import read_placement
-
-    check_file(output, overwrite=overwrite)
-    return compile_pipeline(
-        pipeline,
-        options or {},
-        Path(output),
-        image=image,
-        placement=placement or read_placement(None),
-        allow_mutable_tag=allow_mutable_tag,
-    )

@@ -39,16 +39,13 @@ def command(
     Example: penstock compile taxi --image registry/penstock@sha256:... --out taxi.yaml
     """
     from penstock.components.errors import UsageError
-    from penstock.components.files.commit import check_file
     from penstock.pipelines.config.overrides import load_overrides
-    from penstock.pipelines.config.registry import peek_config
-    from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml, needs_kubeflow
-    from penstock.pipelines.kubeflow.placement import check_config, read_placement
+    from penstock.pipelines.kubeflow.compile import compile as compile_pipeline
+    from penstock.pipelines.kubeflow.compiled_file import check_output, needs_kubeflow
+    from penstock.pipelines.kubeflow.placement import read_placement
 
-    check_image(image, allow_mutable_tag)
-    check_yaml(out)
-    check_file(out, overwrite=overwrite)
     if pipeline in COMMANDS:
+        check_output(image, out, allow_mutable_tag=allow_mutable_tag, overwrite=overwrite)
         if placement or config or assignment:
             raise UsageError(
                 f"{pipeline} is a component: the pipeline that calls it says its options, "
@@ -58,14 +55,14 @@ def command(
             write_component(pipeline, out, image=image)
         typer.echo(f"{out}: next: kfp.components.load_component_from_file({str(out)!r})")
         return
-    table = read_placement(placement)
-    changes = load_overrides(config, assignment or [])
-    check_config(peek_config(pipeline, changes), table)
-    # TFX and kfp take seconds to import, so wrong options are reported first.
-    from penstock.pipelines.kubeflow.compile import compile_pipeline
-
     plan = compile_pipeline(
-        pipeline, changes, out, image=image, placement=table, allow_mutable_tag=allow_mutable_tag
+        pipeline,
+        out,
+        image=image,
+        placement=read_placement(placement),
+        options=load_overrides(config, assignment or []),
+        allow_mutable_tag=allow_mutable_tag,
+        overwrite=overwrite,
     )
     for task in plan.tasks:
         after = f" after {', '.join(task.upstream)}" if task.upstream else ""

@@ -56,7 +56,7 @@ def command(
     with errors_in_flags({**source_flags(Table), "ignore": "--ignore"}), watched_rows():
         options = dict(source_option(text, Table) for text in source or ())
         table = from_plain(Table, options) if options else None
-        found = run_diff(
+        found = diff(
             *(a, b), limit=limit, ignore=ignore or (), source=table, workers=workers, root=root
         )
     if as_json:
@@ -66,9 +66,9 @@ def command(
     found.raise_different()
 
 
-def run_diff(
-    a: str,
-    b: str,
+def diff(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
     *,
     limit: float = 0.2,
     ignore: Collection[str] = (),
@@ -76,12 +76,31 @@ def run_diff(
     workers: int = 1,
     root: str = "runs",
 ) -> "DataDiff":
-    """Returns the differences of two data sets, each a run or a place of data."""
-    from penstock.components.doctor.diff import diff
+    """Compares two data sets column by column, with the distances of the ValidationGate.
 
-    places = [_data_of(place, root) for place in (a, b)]
-    found = diff(*places, limit=limit, ignore=ignore, source=source, workers=workers)
-    return replace(found, names=(a, b))
+    Args:
+        a: A folder of shards, a split of one, a run's folder or id, or data as for `ingest`.
+        b: The same; compared with `a`.
+        limit: Distance above which a column differs, 0..1.
+        ignore: Columns to leave out, such as ids.
+        source: Options of reading data that is not in shards.
+        workers: Number of processes on this machine.
+        root: Folder in which run ids are searched.
+
+    Returns:
+        Rows, and for each column type, missing values, distance and new values; `different` are the
+        columns above the limit.
+
+    Raises:
+        DataError: Data cannot be read or has no rows.
+        UsageError: A place is neither data nor a run, or `limit` is not within 0..1.
+    """
+    from penstock.components.doctor.diff import diff as diff_data
+
+    names = os.fspath(a), os.fspath(b)
+    places = [_data_of(place, root) for place in names]
+    found = diff_data(*places, limit=limit, ignore=ignore, source=source, workers=workers)
+    return replace(found, names=names)
 
 
 def _data_of(place: str, root: str) -> str:

@@ -1,5 +1,6 @@
 """`penstock ingest`: turns files into an Examples folder, without TFX."""
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -37,6 +38,49 @@ _OWN_FLAGS = {
 }
 # Options of every kind of source, in the order in which `taken` assigns values to them.
 _ON_EVERY_KIND = (EngineOptions, ShardOptions, IngestOptions)
+
+
+def ingest(
+    data: str | Sequence[str],
+    output: str | os.PathLike[str],
+    *,
+    source: KindOptions | None = None,
+    splits: SplitOptions | None = None,
+    options: IngestOptions | None = None,
+    workers: int = 1,
+    engine: EngineOptions | None = None,
+    overwrite: bool = False,
+) -> "Manifest":
+    """Turns outside data into an Examples folder, which appears complete or not at all.
+
+    Args:
+        data: A file, a glob, a folder or an address; or a list of them.
+        output: Folder to make, or an address, `s3://` or `gs://`.
+        source: Options of the kind of data, such as `Table` or `Images`; by default the kind
+            follows from names and contents of the files.
+        splits: The splits and their shares; two thirds `train` and one third `eval` by default.
+        options: Shards, compression, rejected rows.
+        workers: Number of processes on this machine.
+        engine: Beam runner and its options, such as Flink; by default processes on this machine.
+        overwrite: Replace `output` once the new one is complete.
+
+    Returns:
+        The manifest of what was written.
+
+    Raises:
+        DataError: The data is bad; nothing is left at `output`.
+        UsageError: An option or `output` cannot be used.
+    """
+    from penstock.components.engine.tasks import task_engine
+    from penstock.components.example_gen.ingest import ingest as write_examples
+
+    return write_examples(
+        [IngestInput(data, source, splits or SplitOptions())],
+        output,
+        options,
+        engine=task_engine(engine or EngineOptions(workers=workers)),
+        overwrite=overwrite,
+    )
 
 
 class Command(ManyOptions):
@@ -202,7 +246,7 @@ def _run(
 ) -> None:
     # Imported here, because --help needs none of it.
     from penstock.components.engine.tasks import task_engine
-    from penstock.components.example_gen.ingest import ingest
+    from penstock.components.example_gen.ingest import ingest as write_examples
     from penstock.pipelines.terminal.tables import console
     from penstock.pipelines.terminal.work_progress import watched_rows
 
@@ -221,7 +265,7 @@ def _run(
             errors.print(note)
 
     with watched_rows():
-        manifest = ingest(
+        manifest = write_examples(
             inputs,
             output,
             options,

@@ -1,7 +1,7 @@
 """`penstock init`: writes the package of a pipeline for the user's own data."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
@@ -90,6 +90,50 @@ class Starter:
 
     def _repr_html_(self) -> str:
         return as_html(lambda out: show_starter(self, out))
+
+
+def init(
+    folder: str | os.PathLike[str],
+    data: str,
+    *,
+    target: str | Sequence[str] = (),
+    labels: str | os.PathLike[str] | None = None,
+    drop: Sequence[str] = (),
+    roles: Mapping[str, str] | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> Starter:
+    """Looks at data and writes a small package that trains on it.
+
+    Args:
+        folder: Folder to make; its name is the pipeline's.
+        data: A table, as a file, a glob or a folder; or a folder of images.
+        target: Column to predict, or several; none for images with one folder per class.
+        labels: Label file of the images; by default the one beside them.
+        drop: Columns that the model does not get.
+        roles: Roles of columns by name: `number`, `boolean`, `date`, `category`, `text` or `drop`.
+        group: Column whose rows stay in one split, such as a patient's id.
+        time: Column of times that divides the rows: the latest third is evaluated.
+        source: Options of reading the data by name, such as `{"delimiter": ";"}`.
+
+    Returns:
+        The written package and the properties of the data.
+
+    Raises:
+        DataError: The data has nothing to learn from; the message says why.
+        UsageError: The folder exists, its name is taken, or an option does not fit the data.
+    """
+    options = StarterOptions(
+        targets=(target,) if isinstance(target, str) else tuple(target),
+        labels_file=os.fspath(labels) if labels else None,
+        drop=tuple(drop),
+        roles=roles or {},
+        group=group,
+        time=time,
+        source=source or {},
+    )
+    return run_init(Path(folder), data, options)
 
 
 def run_init(folder: Path, data: str, options: StarterOptions) -> Starter:

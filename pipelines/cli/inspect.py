@@ -1,8 +1,11 @@
 """`penstock inspect`: shows the contents of any TFRecord."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from penstock.pipelines.cli.shard_tables import Inspection
 
 
 def command(
@@ -25,13 +28,34 @@ def command(
 
     Example: penstock inspect shards/Split-train
     """
-    from penstock.components.doctor.inspect import inspect
-    from penstock.components.files.spool import local_folder
     from penstock.pipelines.cli.shard_tables import show_inspection
 
-    report = inspect(local_folder(path), samples=samples, max_records=None if every else records)
+    report = inspect(path, samples=samples, max_records=None if every else records)
     if as_json:
         typer.echo(report.to_json())
     else:
         show_inspection(report)
     report.raise_faults()
+
+
+def inspect(path: str, *, samples: int = 3, max_records: int | None = 1000) -> "Inspection":
+    """Inspect a TFRecord file, a folder of them, or those that match a glob.
+
+    Args:
+        path: A TFRecord file, a folder of them, or a glob.
+        samples: Number of distinct values to show of each feature.
+        max_records: Most records to parse, taken from the beginning of each file, and at most 64
+            MiB; None parses and counts all records.
+
+    Returns:
+        The files with their faults, and type, counts and samples of each feature.
+
+    Raises:
+        DataError: No TFRecord file is at `path`.
+    """
+    from penstock.components.doctor.inspect import inspect as look_into
+    from penstock.components.files.spool import local_folder
+    from penstock.pipelines.cli.shard_tables import Inspection
+
+    report = look_into(local_folder(path), samples=samples, max_records=max_records)
+    return Inspection(**vars(report))

@@ -1,5 +1,6 @@
 """`penstock pack`: turns row Examples into packed training records, without TFX."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -56,30 +57,64 @@ def _pack(
         engine = EngineOptions(**taken(values, EngineOptions))
         shards = ShardOptions(**taken(values, ShardOptions))
         options = PackOptions(shards=shards, **values)
+    from penstock.pipelines.terminal.work_progress import watched_rows
+
+    started = time.perf_counter()
+    with watched_rows():
+        manifest = pack(
+            examples, output, options, schema=schema, engine=engine, overwrite=overwrite
+        )
+    if as_json:
+        sys.stdout.write(manifest.to_json())
+    else:
+        _report(manifest, output, time.perf_counter() - started)
+
+
+def pack(
+    examples: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    options: PackOptions | None = None,
+    *,
+    schema: str | os.PathLike[str] | None = None,
+    workers: int = 1,
+    engine: EngineOptions | None = None,
+    overwrite: bool = False,
+) -> "Manifest":
+    """Turns row Examples into packed, shuffled records, which training reads many times faster.
+
+    Args:
+        examples: Folder or address of row Examples that Penstock or TFX wrote.
+        output: Folder to make, or an address, `s3://` or `gs://`.
+        options: Options of packing.
+        schema: A schema.pbtxt with columns and shapes; by default they follow from the rows.
+        workers: Number of processes on this machine.
+        engine: Beam runner and its options, such as Flink; by default processes on this machine.
+        overwrite: Replace `output` once the new one is complete.
+
+    Returns:
+        The manifest of what was written.
+
+    Raises:
+        DataError: The rows cannot be read, or do not fit; nothing is left at `output`.
+        UsageError: An option or `output` cannot be used.
+    """
     # Imported here, because --help needs none of it.
     from penstock.components.engine.tasks import task_engine
-    from penstock.components.packing.pack import pack
-    from penstock.pipelines.terminal.work_progress import watched_rows
+    from penstock.components.packing.pack import pack as write_packed
 
     stated = None
     if schema is not None:
         from penstock.components.packing.transformed import stated_columns  # needs TensorFlow
 
         stated = stated_columns(schema)
-    started = time.perf_counter()
-    with watched_rows():
-        manifest = pack(
-            examples,
-            output,
-            options,
-            stated=stated,
-            overwrite=overwrite,
-            engine=task_engine(engine),
-        )
-    if as_json:
-        sys.stdout.write(manifest.to_json())
-    else:
-        _report(manifest, output, time.perf_counter() - started)
+    return write_packed(
+        os.fspath(examples),
+        output,
+        options,
+        stated=stated,
+        engine=task_engine(engine or EngineOptions(workers=workers)),
+        overwrite=overwrite,
+    )
 
 
 def _report(manifest: "Manifest", output: str, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """`penstock report`: one page that shows a run, or compares several runs."""
 
 import html
-from collections.abc import Sequence
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -39,8 +39,8 @@ def command(
 
     Example: penstock report runs/taxi --out report.html
     """
-    page = write_report_page(runs or (), out=out, root=root, overwrite=overwrite)
-    typer.echo(plain(str(page)))
+    page = report(*runs or (), out=out, root=root, overwrite=overwrite)
+    typer.echo(plain(str(page.path)))
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,28 @@ class ReportPage:
         return f'<iframe srcdoc="{page}" width="100%" height="700"></iframe>'
 
 
-def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overwrite: bool) -> Path:
-    """Writes a page; `overwrite` applies to `out`."""
+def report(
+    *runs: str,
+    out: str | os.PathLike[str] | None = None,
+    root: str = "runs",
+    overwrite: bool = False,
+) -> ReportPage:
+    """Write one self-contained HTML page that shows a run of any TFX pipeline, or compares runs.
+
+    Args:
+        *runs: Folder, metadata file or id of each run; by default the newest run. Two to four runs
+            are compared: what changed, and its effect on the metrics.
+        out: File of the page; by default `report.html` beside the metadata.
+        root: Folder in which run ids are searched.
+        overwrite: Replace a file at `out`.
+
+    Returns:
+        Path of the page; a notebook shows the page itself.
+
+    Raises:
+        UsageError: A run does not exist, more than four are given, or `out` exists.
+        DataError: The metadata cannot be read, or the page cannot be written.
+    """
     if len(runs) > MOST_RUNS:
         raise UsageError(f"at most {MOST_RUNS} runs fit beside each other, got {len(runs)}")
     if out is not None:
@@ -76,6 +96,6 @@ def write_report_page(runs: Sequence[str], *, out: Path | None, root: str, overw
 
         found = [gather(place.run, place.earlier) for place in places]
         is_one = len(found) == 1
-        out = out or last.folder / (last.report_name if is_one else COMPARISON_NAME)
-        write_page(render_report(found[0]) if is_one else render_comparison(compare(found)), out)
-        return out
+        page = Path(out or last.folder / (last.report_name if is_one else COMPARISON_NAME))
+        write_page(render_report(found[0]) if is_one else render_comparison(compare(found)), page)
+        return ReportPage(page)

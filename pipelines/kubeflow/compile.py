@@ -8,47 +8,63 @@ has are rejected.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.config.registry import find_pipeline, pipeline_path
-from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml, needs_kubeflow
-from penstock.pipelines.kubeflow.ir import change_texts
+from penstock.pipelines.kubeflow.compiled_file import check_output, needs_kubeflow
 from penstock.pipelines.kubeflow.names import pipeline_name
-from penstock.pipelines.kubeflow.placement import Placement, check_config
-from penstock.pipelines.kubeflow.plan import Plan, plan_ir
-from penstock.pipelines.kubeflow.recipe import ROOT, Recipe, build_ir, graph_of, run_options
-from penstock.pipelines.kubeflow.refusals import check_changes, check_paths
+from penstock.pipelines.kubeflow.placement import Placement, check_cache
+
+if TYPE_CHECKING:
+    from penstock.pipelines.kubeflow.plan import Plan
 
 
-def compile_pipeline(
-    name: str,
-    changes: Mapping[str, Any],
-    out: Path,
+def compile(
+    pipeline: str,
+    output: str | os.PathLike[str],
     *,
     image: str,
-    placement: Placement,
-    allow_mutable_tag: bool,
-) -> Plan:
-    """Compiles a pipeline, by name or dotted path (see `find_pipeline`), to a file.
+    placement: Placement | None = None,
+    options: Mapping[str, Any] | None = None,
+    allow_mutable_tag: bool = False,
+    overwrite: bool = False,
+) -> "Plan":
+    """Compile a pipeline to a file for Kubeflow Pipelines v2.
 
-    If its config has a `root` and `changes` do not set it, it becomes `PIPELINE_ROOT/NAME` of the
-    placement.
+    Args:
+        pipeline: As in `run`.
+        output: The `.yaml` file to make.
+        image: The image that its tasks run, `NAME@sha256:...`.
+        placement: Placement of the nodes and their resources.
+        options: As in `run`; without a `root` it becomes `PIPELINE_ROOT/NAME` of the placement.
+        allow_mutable_tag: Take an image by tag, which may change between two runs.
+        overwrite: Replace a file at `output`.
+
+    Returns:
+        The tasks of the file.
+
+    Raises:
+        UsageError: The pipeline, the image, the placement or `output` cannot be used.
     """
+    out, placement, changes = Path(output), placement or Placement(), options or {}
+    check_output(image, out, allow_mutable_tag=allow_mutable_tag, overwrite=overwrite)
+    # TFX and kfp take seconds to import, so wrong options are reported first.
     with needs_kubeflow():
         from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
-    check_image(image, allow_mutable_tag)
-    check_yaml(out)
-    factory = find_pipeline(name, changes)
-    check_config(factory.config, placement)
-    ir, stand_in = build_ir(factory, {})
+    from penstock.pipelines.kubeflow.plan import plan_ir
+    from penstock.pipelines.kubeflow.recipe import ROOT, Recipe, build_ir, graph_of, run_options
+    from penstock.pipelines.kubeflow.refusals import check_changes, check_paths
+
+    check_changes(changes, placement)
+    factory = find_pipeline(pipeline, changes)
+    check_cache(factory.config, placement)
+    ir = build_ir(factory, {})
     root = None
     if hasattr(factory.config, ROOT):
         root = str(changes.get(ROOT) or placement.root_of(pipeline_name(ir.pipeline_info.id)))
         placement.check_on_volume(ROOT, root)
-        change_texts(ir, lambda text: text.replace(stand_in, str(root)))
-    path = pipeline_path(name)
+    path = pipeline_path(pipeline)
     check_paths(ir, placement, path)
-    check_changes(changes, placement)
     plan = plan_ir(
         ir,
         fuse=placement.fuse,
@@ -59,7 +75,7 @@ def compile_pipeline(
             for option, value in run_options(factory.config).items()
         },
     )
-    write_kubeflow(plan, out, image=image, placement=placement, allow_mutable_tag=allow_mutable_tag)
+    write_kubeflow(plan, out, image=image, placement=placement)
     return plan
 
 

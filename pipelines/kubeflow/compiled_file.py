@@ -3,7 +3,6 @@
 Imports neither TFX nor kfp, so that wrong options are reported at once.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,20 +13,13 @@ from typing import Any
 import yaml
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.files.commit import check_file
 from penstock.pipelines.config.overrides import name_and_value
+from penstock.pipelines.kubeflow.parameters import KINDS, parse_value
 
 _DIGEST_DIGITS = 64
 _BY_DIGEST = re.compile(rf"^[^\s@]+@sha256:[0-9a-f]{{{_DIGEST_DIGITS}}}$")
 _WRONG_DIGEST = re.compile(r"^[^\s@]+@sha256:(?P<digest>.*)$")
-# KFP's parameter types: the name of a value in errors, and its types in JSON. All other parameter
-# types are texts.
-_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "NUMBER_INTEGER": ("a whole number", (int,)),
-    "NUMBER_DOUBLE": ("a number", (int, float)),
-    "BOOLEAN": ("true or false", (bool,)),
-    "LIST": ("a JSON list", (list,)),
-    "STRUCT": ("a JSON object", (dict,)),
-}
 
 
 @contextmanager
@@ -59,9 +51,12 @@ def check_image(image: str, allow_mutable_tag: bool) -> None:
         )
 
 
-def check_yaml(out: Path) -> None:
+def check_output(image: str, out: Path, *, allow_mutable_tag: bool, overwrite: bool) -> None:
+    """Raises UsageError for a wrong image, or a file that is there or that Kubeflow cannot read."""
+    check_image(image, allow_mutable_tag)
     if out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
+    check_file(out, overwrite=overwrite)
 
 
 @dataclass(frozen=True)
@@ -87,17 +82,8 @@ class CompiledFile:
         if name not in self.parameters:
             choices = ", ".join(self.parameters) or "there are none"
             raise UsageError(f"{self.path}: no parameter {name!r}; choices: {choices}")
-        kind = self.parameters[name].get("parameterType", "STRING")
-        if kind not in _KINDS:
-            return name, value
-        expected, types = _KINDS[kind]
-        try:
-            loaded = json.loads(value)
-        except ValueError:
-            loaded = None
-        if not isinstance(loaded, types) or (isinstance(loaded, bool) and kind != "BOOLEAN"):
-            raise UsageError(f"parameter {name!r}: expected {expected}, got {value!r}")
-        return name, loaded
+        kind, _ = KINDS[self.parameters[name].get("parameterType", "STRING")]
+        return name, parse_value(name, value, kind)
 
 
 def tasks_of(spec: Mapping[str, Any]) -> dict[str, Any]:

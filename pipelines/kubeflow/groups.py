@@ -1,6 +1,6 @@
 """Groups light nodes that follow each other, so that they share a pod on Kubeflow."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from tfx.proto.orchestration import pipeline_pb2
@@ -16,63 +16,33 @@ Node: TypeAlias = pipeline_pb2.PipelineNode
 
 
 def group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Node]]:
-    """Groups nodes into tasks, in topological order of the tasks.
+    """Groups nodes, given in topological order, into tasks in topological order.
 
-    Heavy nodes that can run come before light ones, so that light ones gather in one group. A light
-    node that no heavy node needs joins the first group with a neighbour, or comes last.
+    Each node has a stage, above that of its upstream nodes unless both are light. A heavy node
+    comes as early as it can, a light one as late as it can, so that light ones gather in one stage;
+    those of a stage that are connected form a group.
     """
-    waiting = {node.node_info.id: node for node in nodes}
+    light = {node.node_info.id: _is_light(node, alone) for node in nodes}
+    stages: dict[str, int] = {}
+    for node in nodes:
+        name = node.node_info.id
+        steps = [stages[one] + (not (light[name] and light[one])) for one in node.upstream_nodes]
+        stages[name] = max(steps, default=0)
+    for node in reversed(nodes):
+        name = node.node_info.id
+        below = [one.node_info.id for one in nodes if name in one.upstream_nodes]
+        if light[name] and below:
+            stages[name] = min(stages[one] - (not light[one]) for one in below)
     groups: list[list[Node]] = []
-    while waiting:
-        heavy = [node for node in _ready(waiting) if not _is_light(node, alone)]
-        found = [[node] for node in heavy] or _light_groups(waiting, alone)
-        groups += found
-        for group in found:
-            for node in group:
-                del waiting[node.node_info.id]
+    for node in sorted(nodes, key=lambda one: stages[one.node_info.id]):
+        name = node.node_info.id
+        same = {one for one in node.upstream_nodes if stages[one] == stages[name]}
+        near = [group for group in groups if same & {one.node_info.id for one in group}]
+        groups = [group for group in groups if group not in near]
+        groups.append([*(one for group in near for one in group), node])
     return groups
-
-
-def _light_groups(nodes: Mapping[str, Node], alone: Collection[str]) -> list[list[Node]]:
-    waiting = dict(nodes)
-    heavy = [node for node in waiting.values() if not _is_light(node, alone)]
-    needed = _ancestors(heavy, waiting) if heavy else set(waiting)
-    groups: list[list[Node]] = []
-    taken = True
-    while taken:
-        taken = False
-        for node in _ready(waiting):
-            near = [group for group in groups if _upstream_of(node) & _ids(group)]
-            if _is_light(node, alone) and (near or node.node_info.id in needed):
-                groups = [group for group in groups if group not in near]
-                groups.append([*(one for group in near for one in group), node])
-                del waiting[node.node_info.id]
-                taken = True
-    return groups
-
-
-def _ancestors(nodes: Sequence[Node], known: Mapping[str, Node]) -> set[str]:
-    found: set[str] = set()
-    ahead = [*nodes]
-    while ahead:
-        for one in _upstream_of(ahead.pop()) & known.keys() - found:
-            found.add(one)
-            ahead.append(known[one])
-    return found
-
-
-def _ready(waiting: Mapping[str, Node]) -> list[Node]:
-    return [node for node in waiting.values() if not _upstream_of(node) & waiting.keys()]
 
 
 def _is_light(node: Node, alone: Collection[str]) -> bool:
     component = node.node_info.type.name.rpartition(".")[2]
     return component in _LIGHT and node.node_info.id not in alone
-
-
-def _upstream_of(node: Node) -> set[str]:
-    return set(node.upstream_nodes)
-
-
-def _ids(group: Sequence[Node]) -> set[str]:
-    return {node.node_info.id for node in group}

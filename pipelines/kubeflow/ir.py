@@ -1,12 +1,11 @@
 """The intermediate representation (IR) of a TFX pipeline: compiled, written, and read."""
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from posixpath import dirname
-from typing import Any
 
-from google.protobuf import any_pb2, json_format, symbol_database
-from google.protobuf.message import DecodeError, Message
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
 from tfx.dsl.compiler import compiler, constants
 from tfx.dsl.io import fileio
 from tfx.orchestration.data_types import RuntimeParameter
@@ -14,6 +13,7 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import DataError, UsageError, short_error
+from penstock.pipelines.kubeflow.parameters import parse_value
 
 # Parameters that TFX sets in each run; all others are the user's.
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
@@ -98,15 +98,15 @@ def read_ir(address: str) -> pipeline_pb2.Pipeline:
     return ir
 
 
-def runtime_parameters(message: Message) -> dict[str, pipeline_pb2.RuntimeParameter]:
-    """Returns the user's runtime parameters anywhere in a message, sorted by name."""
+def runtime_parameters(
+    nodes: Iterable[pipeline_pb2.PipelineNode],
+) -> dict[str, pipeline_pb2.RuntimeParameter]:
+    """Returns the user's runtime parameters of nodes, sorted by name."""
     found: dict[str, pipeline_pb2.RuntimeParameter] = {}
-    parameter: Any
-    for parameter in walk(message):
-        if not isinstance(parameter, pipeline_pb2.RuntimeParameter):
+    for value in (one for node in nodes for one in node.parameters.parameters.values()):
+        if not value.HasField("runtime_parameter"):
             continue
-        if parameter.name in (RUN_ID, ROOT):
-            continue
+        parameter = value.runtime_parameter
         if found.setdefault(parameter.name, parameter) != parameter:
             raise UsageError(
                 f"runtime parameter {parameter.name!r} is used with different types or defaults"
@@ -118,34 +118,21 @@ def bind_parameters(
     ir: pipeline_pb2.Pipeline, node_id: str, texts: Mapping[str, str]
 ) -> dict[str, str | int | float]:
     """Parses values of runtime parameters by the types in the IR."""
-    known = runtime_parameters(ir)
+    known = runtime_parameters(nodes(ir))
     for name in texts:
         if name not in known:
             raise UsageError(
                 f"no runtime parameter {name!r}; choices: {', '.join(known) or 'there are none'}"
             )
-    needed = runtime_parameters(find_node(ir, node_id))
-    missing = [n for n, p in needed.items() if n not in texts and not p.HasField("default_value")]
-    if missing:
-        raise UsageError(f"runtime parameter {missing[0]!r} has no default and was not given")
-    return {name: _typed(known[name], text) for name, text in texts.items()}
+    for name, parameter in runtime_parameters([find_node(ir, node_id)]).items():
+        if name not in texts and not parameter.HasField("default_value"):
+            raise UsageError(f"runtime parameter {name!r} has no default and was not given")
+    return {name: parse_value(name, text, kind_of(known[name])) for name, text in texts.items()}
 
 
-def _typed(parameter: pipeline_pb2.RuntimeParameter, text: str) -> str | int | float:
-    kinds = pipeline_pb2.RuntimeParameter
-    if parameter.type == kinds.STRING:
-        return text
-    try:
-        # KFP carries every number as a double, and may write 1000000 as 1e+06.
-        number = int(text) if text.lstrip("+-").isdecimal() else float(text)
-        if parameter.type == kinds.DOUBLE:
-            return float(number)
-        if number == int(number):
-            return int(number)
-    except (ValueError, OverflowError):
-        pass
-    expected = "a number" if parameter.type == kinds.DOUBLE else "a whole number"
-    raise UsageError(f"runtime parameter {parameter.name!r}: expected {expected}, got {text!r}")
+def kind_of(parameter: pipeline_pb2.RuntimeParameter) -> type:
+    """Returns the type of a runtime parameter: int, float or str."""
+    return {"INT": int, "DOUBLE": float, "STRING": str}[parameter.Type.Name(parameter.type)]
 
 
 def _restore_falsy_defaults(node: pipeline_pb2.PipelineNode, pipeline: Pipeline) -> None:
@@ -158,46 +145,3 @@ def _restore_falsy_defaults(node: pipeline_pb2.PipelineNode, pipeline: Pipeline)
             parameter = node.parameters.parameters[key].runtime_parameter
             kinds = {int: "int_value", float: "double_value", str: "string_value"}
             setattr(parameter.default_value, kinds[type(value.default)], value.default)
-
-
-def walk(message: Message) -> Iterator[Message]:
-    """Yields a message and all messages within it, but leaves `Any` packed."""
-    yield message
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            many = value.values() if is_map(field) else value
-            for item in [many] if isinstance(many, Message) else many:
-                if isinstance(item, Message):
-                    yield from walk(item)
-
-
-def is_map(field: Any) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
-
-
-def change_texts(message: Message, change: Callable[[str], str]) -> None:
-    """Changes every text of a message in place; a JSON document is one text."""
-    for one in walk(message):
-        if isinstance(one, any_pb2.Any):
-            if (inner := unpack_any(one)) is not None:
-                change_texts(inner, change)
-                one.Pack(inner, deterministic=True)
-            continue
-        for field, value in one.ListFields():
-            if isinstance(value, str):
-                setattr(one, field.name, change(value))
-            elif is_map(field) or field.type == field.TYPE_STRING:
-                for key, item in list(value.items() if is_map(field) else enumerate(value)):
-                    if isinstance(item, str):
-                        value[key] = change(item)
-
-
-def unpack_any(message: any_pb2.Any) -> Message | None:
-    """Returns the message in an `Any`, or None if its type is not known here."""
-    name = message.type_url.rsplit("/", 1)[-1]
-    try:
-        inner: Message = symbol_database.Default().GetSymbol(name)()
-        message.Unpack(inner)
-    except (KeyError, DecodeError):
-        return None
-    return inner

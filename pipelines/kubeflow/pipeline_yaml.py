@@ -18,7 +18,6 @@ from google.protobuf import json_format
 from kfp import components, dsl
 
 from penstock.components.files.commit import attempt_file
-from penstock.pipelines.kubeflow.compiled_file import check_image, check_yaml
 from penstock.pipelines.kubeflow.names import NOTIFY
 from penstock.pipelines.kubeflow.outputs import HTML, METRICS
 from penstock.pipelines.kubeflow.placement import Placement
@@ -31,12 +30,8 @@ EXECUTOR_INPUT = "{{$}}"
 _VIEW_TYPES = {METRICS: dsl.Output[dsl.Metrics], HTML: dsl.Output[dsl.HTML]}
 
 
-def write_kubeflow(
-    plan: Plan, out: Path, *, image: str, placement: Placement, allow_mutable_tag: bool = False
-) -> None:
+def write_kubeflow(plan: Plan, out: Path, *, image: str, placement: Placement) -> None:
     """Compiles a plan to a YAML file, which appears whole or not at all."""
-    check_image(image, allow_mutable_tag)
-    check_yaml(out)
     placement.check_nodes(node_id for task in plan.tasks for node_id in task.node_ids)
     made = _pipeline(plan, image, placement)
     spec = json_format.MessageToDict(made.pipeline_spec)

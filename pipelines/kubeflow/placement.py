@@ -33,7 +33,6 @@ from penstock.pipelines.kubeflow.resources import (
     check_secret,
     check_texts,
 )
-from penstock.pipelines.kubeflow.user_packages import is_installed
 from penstock.pipelines.runs.metadata_store import MySqlStore
 
 
@@ -159,26 +158,13 @@ class Placement:
             )
 
 
-def check_config(config: Any, placement: Placement) -> None:
-    """Raises UsageError for a cache of one worker with several, or `data` that pods do not see.
-
-    This check takes less than a second; other paths are checked in the compiled pipeline.
-    """
+def check_cache(config: Any, placement: Placement) -> None:
+    """Raises UsageError for a cache of one worker with several."""
     cache = getattr(getattr(config, "input", None), "cache", "none")
     if placement.workers > 1 and cache != "none":
         raise UsageError(
             f"input.cache {cache!r} is for one worker, the placement has {placement.workers}: "
             "add --set input.cache=none"
-        )
-    data = getattr(config, "data", None)
-    if not isinstance(data, str) or "://" in data or not os.path.exists(data):
-        return
-    path = os.path.abspath(data)
-    if not is_installed(path) and not placement.sees(path):
-        raise UsageError(
-            f"data: {path} is a path of this machine, which pods do not see: put it on the volume "
-            "or into a bucket, and add --set data=/penstock/... or --set data=gs://...; or name it "
-            "in the placement's image_paths if the image has it too"
         )
 
 

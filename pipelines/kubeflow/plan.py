@@ -28,7 +28,6 @@ from penstock.pipelines.kubeflow.refusals import check_no_secrets
 from penstock.pipelines.kubeflow.spans import reads_files
 from penstock.pipelines.kubeflow.user_packages import needed_packages
 
-_KINDS = {"INT": int, "DOUBLE": float, "STRING": str}
 _EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
 _INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
 # Operator to which TFX compiles ForEach and `ops.Unnest`.
@@ -121,7 +120,7 @@ def plan_ir(
     artifacts = [artifact_names(outputs_of(group)) for group in ordered]
     options = options or {}
     kfp_names = parameter_names(
-        [*irs.runtime_parameters(ir), *options],
+        [*irs.runtime_parameters(nodes), *options],
         {name for found in artifacts for name in found.values()},
     )
     parameters = _parameters(ir, kfp_names)
@@ -179,10 +178,10 @@ def _parameters(ir: pipeline_pb2.Pipeline, kfp_names: Mapping[str, str]) -> dict
         name: Parameter(
             name=name,
             kfp_name=kfp_names[name],
-            kind=_KINDS[pipeline_pb2.RuntimeParameter.Type.Name(parameter.type)],
+            kind=irs.kind_of(parameter),
             default=_default(parameter),
         )
-        for name, parameter in irs.runtime_parameters(ir).items()
+        for name, parameter in irs.runtime_parameters(irs.nodes(ir)).items()
     }
 
 
@@ -197,7 +196,7 @@ def _default(parameter: pipeline_pb2.RuntimeParameter) -> int | float | str | No
 def _task(group: Sequence[Node], made: _Made, parameters: Mapping[str, Parameter]) -> Task:
     ids = tuple(node.node_info.id for node in group)
     types = {o.artifact_spec.type.name for node in group for o in node.outputs.outputs.values()}
-    used = {name for node in group for name in irs.runtime_parameters(node)}
+    used = irs.runtime_parameters(group)
     upstream = [made.tasks[one] for node in group for one in node.upstream_nodes if one not in ids]
     read = {
         (channel.producer_node_query.id, channel.output_key)
@@ -214,7 +213,7 @@ def _task(group: Sequence[Node], made: _Made, parameters: Mapping[str, Parameter
         node_ids=ids,
         name=made.tasks[ids[0]],
         component=group[0].node_info.type.name if len(group) == 1 else "",
-        parameters=tuple(parameters[name] for name in sorted(used)),
+        parameters=tuple(parameters[name] for name in used),
         upstream=tuple(dict.fromkeys(upstream)),
         views=tuple(sorted({VIEWS[kind] for kind in types & VIEWS.keys()})),
         outputs=outputs,

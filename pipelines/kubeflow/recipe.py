@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
+from google.protobuf import json_format
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import UsageError
@@ -18,6 +19,7 @@ from penstock.components.plain import override
 from penstock.pipelines.config.overrides import load_overrides
 from penstock.pipelines.config.registry import PipelineFactory, find_pipeline
 from penstock.pipelines.kubeflow import ir as irs
+from penstock.pipelines.kubeflow.parameters import parse_value
 
 ROOT = "root"
 # Options that a run may change if the config has them and its `parameters` is empty.
@@ -59,29 +61,32 @@ class Recipe:
         changed = {}
         for text in texts:
             name, _, value = text.partition("=")
-            if value and (parsed := _parse(name, value, options[name])) != options[name]:
+            like = options[name]
+            if value and (parsed := parse_value(name, value, option_kind(like))) != like:
                 changed[name] = parsed
-        ir, stand_in = build_ir(factory, _tree(changed, options))
-        if self.root is not None:
-            root = self.root
-            irs.change_texts(ir, lambda text: text.replace(stand_in, root))
+        ir = build_ir(factory, _tree(changed, options), self.root)
         _check_same_graph(graph_of(ir), self.graph, changed)
         return ir, changed
 
 
 def build_ir(
-    factory: PipelineFactory, changes: Mapping[str, Any]
-) -> tuple[pipeline_pb2.Pipeline, str]:
-    """Builds an IR; in its texts, the returned temporary folder stands for the pipeline's root.
+    factory: PipelineFactory, changes: Mapping[str, Any], root: str | None = None
+) -> pipeline_pb2.Pipeline:
+    """Builds an IR whose texts have `root` as the root of the config.
 
-    While TFX builds a pipeline, it creates the folder of the metadata store; the root in the
-    containers may not exist on this machine.
+    While TFX builds a pipeline, it creates the folder of the metadata store, and the root in the
+    containers may not exist on this machine; so a temporary folder stands in for it, and stays in
+    the IR without `root`.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-compile-") as stand_in:
         if factory.config is not None:
-            root = {ROOT: stand_in} if hasattr(factory.config, ROOT) else {}
-            factory = replace(factory, config=override(factory.config, {**changes, **root}))
-        return irs.compile_ir(factory.make()), stand_in
+            own = {ROOT: stand_in} if hasattr(factory.config, ROOT) else {}
+            factory = replace(factory, config=override(factory.config, {**changes, **own}))
+        ir = irs.compile_ir(factory.make())
+    if root is None:
+        return ir
+    text = json_format.MessageToJson(ir).replace(stand_in, root)
+    return json_format.Parse(text, pipeline_pb2.Pipeline())
 
 
 def run_options(config: Any) -> dict[str, Any]:
@@ -110,7 +115,7 @@ def graph_of(ir: pipeline_pb2.Pipeline) -> dict[str, str]:
             node.node_info.type.name,
             sorted(node.upstream_nodes),
             sorted(node.outputs.outputs),
-            sorted(irs.runtime_parameters(node)),
+            sorted(irs.runtime_parameters([node])),
         ]
         for node in irs.nodes(ir)
     }
@@ -123,20 +128,18 @@ def graph_of(ir: pipeline_pb2.Pipeline) -> dict[str, str]:
 def _check_same_graph(
     built: Mapping[str, str], compiled: Mapping[str, str], changed: Mapping[str, Any]
 ) -> None:
-    for node_id in {**compiled, **built}:
-        if compiled.get(node_id) == built.get(node_id):
-            continue
-        how = "adds" if node_id not in compiled else "changes"
-        how = how if node_id in built else "removes"
-        if changed:
-            raise UsageError(
-                f"{', '.join(changed)}: {how} node {node_id!r}, and a run cannot change the graph; "
-                "compile the pipeline with --set"
-            )
+    differ = [node for node in {**compiled, **built} if compiled.get(node) != built.get(node)]
+    if not differ:
+        return
+    if changed:
         raise UsageError(
-            f"the code in the image {how} node {node_id!r} of the compiled pipeline: compile it "
-            "with the code that the image has"
+            f"{', '.join(changed)}: changes node {differ[0]!r}, and a run cannot change the graph; "
+            "compile the pipeline with --set"
         )
+    raise UsageError(
+        f"the code in the image has another node {differ[0]!r} than the compiled pipeline: compile "
+        "it with the code that the image has"
+    )
 
 
 def _tree(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,18 +158,3 @@ def _value(config: Any, name: str) -> Any:
     if is_dataclass(value):
         return None
     return list(value) if isinstance(value, tuple) else value
-
-
-def _parse(name: str, text: str, like: Any) -> Any:
-    """Parses KFP's text of a parameter, in which every number is a double."""
-    if isinstance(like, str):
-        return text
-    try:
-        value = json.loads(text.lower() if isinstance(like, bool) else text)
-        if isinstance(like, int) and not isinstance(like, bool) and value == int(value):
-            value = int(value)
-        if isinstance(value, option_kind(like)) or isinstance(like, float):
-            return float(value) if isinstance(like, float) else value
-    except (TypeError, ValueError):
-        pass
-    raise UsageError(f"{name}: expected a value like {like!r}, got {text!r}")

@@ -12,14 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from google.protobuf import any_pb2
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
+from google.protobuf import json_format
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import UsageError
 from penstock.components.files.secrets import secret_kind
-from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.placement import Placement, is_below
 from penstock.pipelines.kubeflow.user_packages import find_package, is_installed
 
@@ -38,13 +35,7 @@ _PASSED_THROUGH = (
     "field_value",
     "string_value",
     "proto_value",
-    "runtime_parameter",
     "default_value",
-)
-_WITH_TEXTS = (
-    FieldDescriptor.TYPE_STRING,
-    FieldDescriptor.TYPE_BYTES,
-    FieldDescriptor.TYPE_MESSAGE,
 )
 
 
@@ -105,42 +96,22 @@ class Text(NamedTuple):
 
 def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[Text]:
     """Yields all texts of nodes and their executors, with those inside JSON and `Any`."""
-    deployment = irs.deployment_config(ir)
-    for node in irs.nodes(ir):
-        node_id = node.node_info.id
-        found = [*_of_message(node, "")]
-        for specs in (deployment.executor_specs, deployment.custom_driver_specs):
-            if node_id in specs:
-                found.extend(_of_message(specs[node_id], "executor"))
+    tree = json_format.MessageToDict(ir, preserving_proto_field_name=True)
+    deployment = tree.get("deployment_config", {})
+    for node in (one["pipeline_node"] for one in tree.get("nodes", ())):
+        node_id = node["node_info"]["id"]
+        found = [*_of_value(node, "")]
+        for specs in ("executor_specs", "custom_driver_specs"):
+            found += _of_value(deployment.get(specs, {}).get(node_id, {}), "executor")
         yield from (Text(node_id, field, value) for field, value in found)
-
-
-def _of_message(message: Message, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(message, any_pb2.Any):
-        # Yields the raw bytes if the type is unknown here.
-        yield from _of_value(irs.unpack_any(message) or message.value, path)
-        return
-    if isinstance(message, pipeline_pb2.RuntimeParameter):
-        path = _join(path, message.name)
-    for field, value in message.ListFields():
-        if irs.is_map(field):
-            for key, item in value.items():
-                yield from _of_value(item, _join(path, str(key)))
-        elif field.type in _WITH_TEXTS:
-            place = path if field.name in _PASSED_THROUGH else _join(path, field.name)
-            yield from _of_value(value, place)
 
 
 def _of_value(value: Any, path: str) -> Iterator[tuple[str, str]]:
     loaded = _loads(value) if isinstance(value, str) else value
-    if isinstance(loaded, Message):
-        yield from _of_message(loaded, path)
-    elif isinstance(loaded, bytes):
-        yield path, loaded.decode("latin-1")
-    elif isinstance(loaded, dict):
+    if isinstance(loaded, dict):
         for key, item in loaded.items():
-            yield path, str(key)
-            yield from _of_value(item, _join(path, str(key)))
+            name = item["name"] if key == "runtime_parameter" else str(key)
+            yield from _of_value(item, path if key in _PASSED_THROUGH else _join(path, name))
     elif isinstance(loaded, Sequence) and not isinstance(loaded, str):
         previous = ""
         for item in loaded:

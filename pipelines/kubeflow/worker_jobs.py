@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
-from tfx.dsl.components.base import base_executor
 from tfx.dsl.io import fileio
 from tfx.orchestration.portable import data_types, python_executor_operator
-from tfx.proto.orchestration import execution_invocation_pb2, execution_result_pb2
-from tfx.utils import import_utils
+from tfx.proto.orchestration import (
+    executable_spec_pb2,
+    execution_invocation_pb2,
+    execution_result_pb2,
+)
 from urllib3.exceptions import HTTPError
 
 from penstock.components.errors import DataError, PenstockError, UsageError
@@ -77,18 +79,9 @@ def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
     with fileio.open(invocation, "rb") as file:
         proto = execution_invocation_pb2.ExecutionInvocation.FromString(file.read())
     info = data_types.ExecutionInfo.from_proto(proto)
-    context = base_executor.BaseExecutor.Context(
-        tmp_dir=info.tmp_dir,
-        unique_id=str(info.execution_id),
-        executor_output_uri=info.execution_output_uri,
-        stateful_working_dir=info.stateful_working_dir,
-        pipeline_node=info.pipeline_node,
-        pipeline_info=info.pipeline_info,
-        pipeline_run_id=info.pipeline_run_id,
-    )
-    made = import_utils.import_class_by_path(executor)(context=context)
+    spec = executable_spec_pb2.PythonClassExecutableSpec(class_path=executor)
     try:
-        result = python_executor_operator.run_with_executor(info, made)
+        result = python_executor_operator.PythonExecutorOperator(spec).run_executor(info)
     except RuntimeError as error:
         # After run_fn TFX checks that the model exists, which the chief may still be exporting.
         if is_chief or "failed to generate model" not in str(error):
@@ -135,18 +128,12 @@ class WorkerJobs:
         until = time.monotonic() + _API_TIMEOUT_SECONDS
         while time.monotonic() < until:
             if not self._pods(name):
-                try:
+                with _ignoring(409):
                     made = self._jobs.create_namespaced_custom_object(*self._place, body=body)
                     return str(made["metadata"]["uid"])
-                except client.ApiException as error:
-                    if error.status != 409:
-                        raise
             self._say(f"JobSet {name} of an earlier attempt is deleted first")
-            try:
+            with _ignoring(404):
                 self._delete(name)
-            except client.ApiException as error:
-                if error.status != 404:
-                    raise
             time.sleep(_POLL_SECONDS)
         raise DataError(
             f"JobSet {name} of an earlier attempt, or a pod of it, is still there: delete it, and "
@@ -176,11 +163,12 @@ class WorkerJobs:
                 self._print_events(name)
                 heard = time.monotonic()
             except (client.ApiException, HTTPError) as error:
-                if getattr(error, "status", None) == 404:
+                status = getattr(error, "status", None)
+                if status == 404:
                     raise DataError(
                         f"JobSet {name} was deleted by someone else; run again"
                     ) from error
-                if getattr(error, "status", None) == 403:
+                if status == 403:
                     raise UsageError(_NO_RIGHTS) from error
                 if time.monotonic() - heard > _API_TIMEOUT_SECONDS:
                     raise DataError(
@@ -261,6 +249,15 @@ def _owned(
     ]
     spec["containers"][0]["args"] = [*arguments, *hosts]
     return body
+
+
+@contextmanager
+def _ignoring(status: int) -> Iterator[None]:
+    try:
+        yield
+    except client.ApiException as error:
+        if error.status != status:
+            raise
 
 
 @contextmanager

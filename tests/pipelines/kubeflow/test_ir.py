@@ -1,14 +1,11 @@
 from pathlib import Path
 
 import pytest
-from google.protobuf import any_pb2, json_format, struct_pb2
-from ml_metadata.proto import metadata_store_pb2
+from google.protobuf import json_format
 from tfx.dsl.component.experimental.annotations import Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.orchestration.pipeline import Pipeline
-from tfx.proto import example_gen_pb2
-from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.kubeflow import ir as irs
@@ -32,15 +29,17 @@ def _count(name="a", default=7, kind=int, node_id="count"):
 def test_keeps_defaults_of_zero_which_tfx_drops():
     ir = _compile(_count(default=0))
 
-    parameter = irs.runtime_parameters(ir)["a"]
+    parameter = irs.runtime_parameters(irs.nodes(ir))["a"]
     assert parameter.HasField("default_value")
     assert parameter.default_value.int_value == 0
 
 
 def test_the_same_parameter_in_two_nodes_must_be_the_same():
-    assert list(irs.runtime_parameters(_compile(_count(), _count(node_id="b")))) == ["a"]
+    same = _compile(_count(), _count(node_id="b"))
+    assert list(irs.runtime_parameters(irs.nodes(same))) == ["a"]
+    other = _compile(_count(), _count(default=8, node_id="b"))
     with pytest.raises(UsageError, match="'a' is used with different types or defaults"):
-        irs.runtime_parameters(_compile(_count(), _count(default=8, node_id="b")))
+        irs.runtime_parameters(irs.nodes(other))
 
 
 @pytest.mark.parametrize(
@@ -68,8 +67,8 @@ def test_binds_parameters_by_type(kind, text, value):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"a": "x"}, "runtime parameter 'a': expected a whole number, got 'x'"),
-        ({"a": "inf"}, "runtime parameter 'a': expected a whole number, got 'inf'"),
+        ({"a": "x"}, "parameter 'a': expected a whole number, got 'x'"),
+        ({"a": "inf"}, "parameter 'a': expected a whole number, got 'inf'"),
         ({"b": "1"}, "no runtime parameter 'b'; choices: a"),
         ({}, "runtime parameter 'a' has no default and was not given"),
     ],
@@ -130,40 +129,3 @@ def test_refuses_unknown_nodes_and_pipelines_within():
     ir.nodes.add().sub_pipeline.pipeline_info.id = "inner"
     with pytest.raises(UsageError, match="'inner' is a pipeline within the pipeline"):
         irs.nodes(ir)
-
-
-def test_texts_are_changed_at_every_depth():
-    struct = struct_pb2.Struct()
-    struct["path"] = "/here/a"
-    struct["list"] = ["/here/b", 3]
-    config = example_gen_pb2.CustomConfig()
-    config.custom_config.Pack(struct)
-    packed = any_pb2.Any()
-    packed.Pack(config)
-
-    irs.change_texts(packed, lambda text: text.replace("/here", "/there"))
-
-    unpacked, inner = example_gen_pb2.CustomConfig(), struct_pb2.Struct()
-    packed.Unpack(unpacked)
-    unpacked.custom_config.Unpack(inner)
-    assert inner["path"] == "/there/a"
-    assert list(inner["list"]) == ["/there/b", 3]
-
-
-def test_texts_in_repeated_fields_and_maps_are_changed():
-    beam = executable_spec_pb2.PythonClassExecutableSpec(class_path="a.B", extra_flags=["x", "y"])
-    value = metadata_store_pb2.Value(string_value="x")
-    fake = metadata_store_pb2.Execution(properties={"k": value})
-    for message in (beam, fake):
-        irs.change_texts(message, str.upper)
-
-    assert (beam.class_path, list(beam.extra_flags)) == ("A.B", ["X", "Y"])
-    assert fake.properties["k"].string_value == "X"
-
-
-def test_any_of_unknown_type_stays():
-    unknown = any_pb2.Any(type_url="type.googleapis.com/no.such.Type", value=b"/here")
-    ir = pipeline_pb2.Pipeline(deployment_config=unknown)
-    irs.change_texts(ir, str.upper)
-
-    assert ir.deployment_config == unknown

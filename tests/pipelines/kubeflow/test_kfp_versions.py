@@ -38,8 +38,8 @@ from penstock.pipelines.kubeflow.plan import plan_ir
 from penstock.pipelines.kubeflow.recipe import Recipe
 from penstock.pipelines.kubeflow.resources import Affinity, Gpu, MySqlSecret, Notify
 from penstock.pipelines.runs.metadata_store import MySqlStore
+from tests.pipelines.kubeflow.placements import IMAGE
 
-IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 VERSIONS = ["2.5.0", "2.15.0", "2.17.0"]
 # Every field of a placement that has a form in KFP.
 PLACEMENT = Placement(

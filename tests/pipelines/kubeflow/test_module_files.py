@@ -5,14 +5,12 @@ import sys
 
 import pytest
 
-from penstock.pipelines.kubeflow.compile import compile_pipeline
+import penstock
 from penstock.pipelines.kubeflow.node import State, launch_node
-from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.recipe import Recipe
-from penstock.pipelines.kubeflow.resources import Volume
 from penstock.pipelines.runs.metadata_store import SqliteStore
+from tests.pipelines.kubeflow.placements import IMAGE, on
 
-IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 PIPELINE = """\
 from pathlib import Path
 
@@ -73,18 +71,11 @@ def test_module_file_outside_of_a_package_compiles_and_trains_without_pip(
         raise AssertionError(f"a process is started: {command}")
 
     monkeypatch.setattr(subprocess, "check_call", no_pip)
-    placement = Placement(
-        pipeline_root=f"{tmp_path}/v/runs",
-        volume=Volume(mount_path=f"{tmp_path}/v"),
-        metadata_sqlite=f"{tmp_path}/v/metadata.sqlite",
-    )
-    plan = compile_pipeline(
+    plan = penstock.compile(
         "loans_pipeline:create_pipeline",
-        {},
         tmp_path / "loans.yaml",
         image=IMAGE,
-        placement=placement,
-        allow_mutable_tag=False,
+        placement=on(tmp_path / "v"),
     )
     assert plan.packages == ("loans_pipeline",)
     assert str(project) not in (tmp_path / "loans.yaml").read_text()

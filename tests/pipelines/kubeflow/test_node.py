@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.pipelines.kubeflow.compile import compile_pipeline
-from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.resources import Volume
+from penstock.pipelines.kubeflow.compile import compile as compile_
+from tests.pipelines.kubeflow.placements import IMAGE, on
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 USER_CODE = Path(__file__).parents[1] / "user_code"
-IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 NODES = ("import_schema.v1", "last_schema", "make.numbers", "Trainer", "make_numbers")
 
 
@@ -227,20 +225,9 @@ def test_retry_of_a_task_with_several_nodes_goes_on_at_the_one_that_failed(nodes
 def test_runs_a_compiled_file_as_kubeflow_would(nodes, monkeypatch):
     """In the file's order, with the file's arguments, its placeholders filled in as KFP does."""
     file = nodes.root / "small.yaml"
-    volume = Volume(mount_path=str(nodes.root))
-    placement = Placement(
-        pipeline_root=str(nodes.root / "runs"), volume=volume, metadata_sqlite=str(nodes.store)
-    )
     monkeypatch.syspath_prepend(str(USER_CODE))
     monkeypatch.setenv("SMALL_PIPELINE_ROOT", str(nodes.root))
-    compile_pipeline(
-        "small_pipeline:create_pipeline",
-        {},
-        file,
-        image=IMAGE,
-        placement=placement,
-        allow_mutable_tag=False,
-    )
+    compile_("small_pipeline:create_pipeline", file, image=IMAGE, placement=on(nodes.root))
     spec = next(yaml.safe_load_all(file.read_text()))
     values = {"run_id": "kfp", "how_many": "8", "scale": "1.5", "note": "a=b"}
     done = []
@@ -318,7 +305,7 @@ def test_missing_input_fails_the_node(nodes):
         (
             "make.numbers",
             ("--parameter", "how-many=3.5"),
-            "runtime parameter 'how-many': expected a whole number, got '3.5'",
+            "parameter 'how-many': expected a whole number, got '3.5'",
         ),
     ],
 )

@@ -21,8 +21,8 @@ from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import plan_ir
 from penstock.pipelines.kubeflow.resources import Notify
 from penstock.pipelines.runs.metadata_store import SqliteStore
+from tests.pipelines.kubeflow.placements import IMAGE
 
-IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 LINK = "https://kubeflow.example/#/runs/details/RUN_ID"
 Execution = mlmd.Execution
 

@@ -12,8 +12,7 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow.executor import ExecutorInput
 from penstock.pipelines.kubeflow.plain import COMMANDS, figures_of
-
-IMAGE = "registry.example/penstock@sha256:" + "0" * 64
+from tests.pipelines.kubeflow.placements import IMAGE
 
 
 def compile_(*arguments):

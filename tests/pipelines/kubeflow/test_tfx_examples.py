@@ -7,16 +7,14 @@ import pytest
 from absl import flags
 from kfp import components
 
+import penstock
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.compile import compile_pipeline
-from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.recipe import Recipe
-from penstock.pipelines.kubeflow.resources import Gpu, Volume
+from penstock.pipelines.kubeflow.resources import Gpu
+from tests.pipelines.kubeflow.placements import IMAGE, on
 
 pytestmark = pytest.mark.slow  # importing tfx.v1 takes most of it
-
-IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 
 
 @pytest.fixture(scope="module")
@@ -34,24 +32,13 @@ def volume(tmp_path_factory):
 
 
 def compiled(name, placement, out):
-    plan = compile_pipeline(
-        f"tfx_examples:{name}", {}, out, image=IMAGE, placement=placement, allow_mutable_tag=False
-    )
+    plan = penstock.compile(f"tfx_examples:{name}", out, image=IMAGE, placement=placement)
     assert components.load_component_from_file(str(out)).name == plan.name
     return plan, {task.name: task for task in plan.tasks}
 
 
-def on(folder):
-    return Placement(
-        pipeline_root=f"{folder}/runs",
-        volume=Volume(mount_path=str(folder)),
-        metadata_sqlite=f"{folder}/metadata.sqlite",
-        gpu=Gpu(),
-    )
-
-
 def test_taxi(volume, tmp_path):
-    plan, tasks = compiled("taxi", on(volume), tmp_path / "taxi.yaml")
+    plan, tasks = compiled("taxi", replace(on(volume), gpu=Gpu()), tmp_path / "taxi.yaml")
 
     assert {name: task.upstream for name, task in tasks.items()} == {
         "csvexamplegen": (),
@@ -69,7 +56,7 @@ def test_taxi(volume, tmp_path):
 
 
 def test_penguin_with_spans_a_window_of_them_and_a_condition(volume, tmp_path):
-    placement = replace(on(volume), fuse=False)
+    placement = replace(replace(on(volume), gpu=Gpu()), fuse=False)
     _, tasks = compiled("penguin", placement, tmp_path / "penguin.yaml")
 
     assert {tasks[name].node_id for name in ("span-resolver", "csvexamplegen-unlabelled")} == {
@@ -89,5 +76,5 @@ def test_penguin_with_spans_a_window_of_them_and_a_condition(volume, tmp_path):
 def test_data_only_on_this_machine_is_refused(volume, tmp_path):
     expected = rf"input_base: {volume}/penguin_data/labelled is a path of this machine, which"
     with pytest.raises(UsageError, match=expected):
-        compiled("penguin", Placement(), tmp_path / "penguin.yaml")
+        compiled("penguin", None, tmp_path / "penguin.yaml")
     assert not (tmp_path / "penguin.yaml").exists()

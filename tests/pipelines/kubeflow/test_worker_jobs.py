@@ -30,8 +30,8 @@ from penstock.pipelines.kubeflow.pod import worker_job
 from penstock.pipelines.kubeflow.resources import Affinity, Gpu, Resources
 from tests.components.trainer.conftest import Data
 from tests.free_ports import free_port
+from tests.pipelines.kubeflow.placements import IMAGE
 
-IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 OWNER = {
     "apiVersion": "v1",
     "kind": "Pod",
