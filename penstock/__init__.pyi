@@ -2,7 +2,6 @@
 # first use from this list; type checkers and `code_digest` read it too.
 
 from . import kubeflow, nodes, recipes, sources, training
-from ._verbs import run
 from .components.doctor.verify import verify
 from .components.errors import DataError, PenstockError, UsageError
 from .components.readers.export import export
@@ -13,6 +12,7 @@ from .pipelines.cli.init import init
 from .pipelines.cli.inspect import inspect
 from .pipelines.cli.pack import pack
 from .pipelines.cli.report import report
+from .pipelines.cli.run import run
 from .pipelines.kubeflow.compile import compile
 from .pipelines.prediction.evaluate import evaluate
 from .pipelines.prediction.predict import predict

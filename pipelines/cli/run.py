@@ -74,9 +74,28 @@ def command(
     if root is not None:
         changes["root"] = str(root)
     if spans is None:
-        _show(run_quietly(pipeline, changes, quiet=quiet), as_json=as_json)
+        _show(_run_quietly(pipeline, changes, quiet=quiet), as_json=as_json)
     else:
         _run_spans(pipeline, changes, spans, as_json=as_json, quiet=quiet)
+
+
+def run(pipeline: str = HERE, options: Mapping[str, Any] | None = None) -> "RunSummary":
+    """Run a pipeline on this machine; the output of its nodes goes to a log beside its metadata.
+
+    Args:
+        pipeline: `taxi`, `digits`, or a dotted path such as `my_package.pipeline:create_pipeline`;
+            by default the pipeline of the package in the working directory.
+        options: Config options to change, by name; nested options are mappings: `{"root":
+            "runs/mine", "train": {"max_steps": 80}}`.
+
+    Returns:
+        Summary of the run: rows read, metrics, and the pushed model.
+
+    Raises:
+        UsageError: The pipeline or an option does not exist.
+        DataError: A node failed, with the reason; or another run is active in the same root.
+    """
+    return _run_quietly(pipeline, options or {})
 
 
 def _run_spans(
@@ -100,7 +119,7 @@ def _run_spans(
         if not (is_one or quiet):
             typer.echo(f"span {span}", err=True)
         try:
-            _show(run_quietly(name, own, quiet=quiet), as_json=as_json)
+            _show(_run_quietly(name, own, quiet=quiet), as_json=as_json)
         except PenstockError as error:
             on = "" if is_one else f"\n  the same command goes on with span {span}"
             raise type(error)(f"span {span}: {error}{on}") from error
@@ -139,7 +158,7 @@ def _show(summary: "RunSummary", *, as_json: bool) -> None:
     show_summary(summary)
 
 
-def run_quietly(
+def _run_quietly(
     name: str,
     changes: Mapping[str, Any],
     *,
