@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.pipelines.cli.option_flags import AllowMutableTag, Assignments, Config, Overwrite
+from penstock.pipelines.cli.option_flags import Assignments, Config, Overwrite
 from penstock.pipelines.config.registry import PIPELINES
 from penstock.pipelines.kubeflow.plain import COMMANDS, write_component
 
@@ -29,7 +29,10 @@ def command(
     ] = None,
     config: Config = None,
     assignment: Assignments = None,
-    allow_mutable_tag: AllowMutableTag = False,
+    allow_mutable_tag: Annotated[
+        bool,
+        typer.Option("--allow-mutable-tag", help="Accept an image by a tag, which may move."),
+    ] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task per node.

@@ -26,6 +26,7 @@ from penstock.pipelines.cli.option_flags import (
     taken,
     with_flags,
 )
+from penstock.pipelines.config.overrides import name_and_value
 
 if TYPE_CHECKING:
     from penstock.components.example_gen.ingest import PlannedInput
@@ -96,15 +97,7 @@ class Command(ManyOptions):
             built = typer.main.get_command(app)
             self.params, self.callback = built.params, built.callback
             args = [*args, "--kind", kind]
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            flag = getattr(error, "option_name", None)
-            is_known = any(flag in one.opts for one in self.params)  # only its value is missing
-            kinds = [k for k in KINDS if flag in flag_names(options_type(k)).values()]
-            if kinds and not is_known:
-                raise UsageError(f"{flag} goes with --kind {' or '.join(kinds)}") from error
-            raise
+        return super().parse_args(ctx, args)
 
 
 def _kind_in(args: Sequence[str]) -> str | None:
@@ -163,14 +156,7 @@ def _ingest(
             ingest["compression"] = ingest["compression"].upper()
         options = IngestOptions(shards=ShardOptions(**shards), **ingest)
         parts = _inputs(options_type(kind)(**values), inputs, input_split, split, partition_feature)
-        _run(
-            parts,
-            output,
-            options,
-            engine=EngineOptions(**engine),
-            overwrite=overwrite,
-            as_json=as_json,
-        )
+        _run(parts, output, options, EngineOptions(**engine), overwrite, as_json)
 
 
 _USUAL = ("on_bad_row", "shards", "workers", "schema_file", "delimiter")
@@ -183,17 +169,17 @@ command = with_flags(_on_engine, options_type(None), panel="Source: a table in f
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
     if kind is not None and kind not in KINDS:
         return {}
-    flags = dict(_OWN_FLAGS)
-    for one in (*_ON_EVERY_KIND, options_type(kind)):
-        flags |= flag_names(one)
     # Without --kind, the file name at the start of the error tells the kind; flags of that kind
     # work only with --kind, so the error shows both.
     path = text.split(": ", 1)[0].lower()
     found = next((k for k, ends in EXTENSIONS.items() if k in KINDS and path.endswith(ends)), None)
+    flags: dict[str, str] = {}
     if kind is None and found:
-        more = flag_names(options_type(found))
-        flags = {name: f"--kind {found} {flag}" for name, flag in more.items()} | flags
-    return flags
+        more = flag_names(options_type(found)).items()
+        flags = {name: f"--kind {found} {flag}" for name, flag in more}
+    for one in (*_ON_EVERY_KIND, options_type(kind)):
+        flags |= flag_names(one)
+    return flags | _OWN_FLAGS
 
 
 def _inputs(
@@ -218,9 +204,7 @@ def _inputs(
         )
     by_name: dict[str, list[str]] = {}
     for text in input_splits or ():
-        name, equals, place = text.partition("=")
-        if not equals or not place:
-            raise UsageError(f"--input-split takes NAME=INPUT, got {text!r}")
+        name, place = name_and_value("--input-split", text)
         by_name.setdefault(name, []).append(place)
     return [
         IngestInput(places, source, SplitOptions((Split(name),)))
@@ -229,8 +213,8 @@ def _inputs(
 
 
 def _split(text: str) -> Split:
-    name, equals, buckets = text.partition("=")
-    if not equals or not buckets.isdecimal():
+    name, buckets = name_and_value("--split", text)
+    if not buckets.isdecimal():
         raise UsageError(f"--split takes NAME=N, N a whole number; got {text!r}")
     return Split(name, int(buckets))
 
@@ -239,7 +223,6 @@ def _run(
     inputs: Sequence[IngestInput],
     output: str,
     options: IngestOptions,
-    *,
     engine: EngineOptions,
     overwrite: bool,
     as_json: bool,
@@ -293,14 +276,8 @@ def _report(
         f"+ {account.quarantined:,} quarantined + {account.blank:,} blank, in {seconds:.1f} s"
     )
     for name, rows in account.written.items():
-        shards = manifest.splits[name]
-        empty = sum(not shard.rows for shard in shards)
         if not rows:
             out.print(f"split {name!r} has no rows")
-        elif empty:
-            out.print(
-                f"split {name!r}: {empty} of its {len(shards)} shards are empty, as it has few rows"
-            )
     if manifest.quarantine:
         out.print(f"quarantined rows: {output}/{manifest.quarantine}")
     ignored = [path for one in planned for path in one.source.ignored]

@@ -40,10 +40,6 @@ def command(
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Runtime parameter; repeatable.")
     ] = None,
-    span_from: Annotated[
-        str | None,
-        typer.Option(help="Address of an ExampleGen's data, with {SPAN}; by default the IR's."),
-    ] = None,
     pipeline_root: Annotated[
         str | None,
         typer.Option(help="Folder or gs:// address of all outputs; by default the IR's."),
@@ -77,10 +73,6 @@ def command(
     if recipe is not None:
         _build(recipe, option or [], ir)
     pipeline = read_ir(ir)
-    if span_from:
-        from penstock.pipelines.kubeflow.spans import read_spans_from
-
-        read_spans_from(pipeline, node_ids[0], span_from)
     made: dict[tuple[str, str], Sequence[Any]] = {}
     for node_id in node_ids:
         result = launch_node(

@@ -23,13 +23,6 @@ from penstock.components.errors import PenstockError, UsageError
 from penstock.pipelines.config.overrides import name_and_value, yaml_value
 
 # Flags that several commands share.
-AllowMutableTag = Annotated[
-    bool,
-    typer.Option(
-        "--allow-mutable-tag",
-        help="Accept an image by tag, although the tag may move to another image.",
-    ),
-]
 Assignments = Annotated[
     list[str] | None,
     typer.Option(
@@ -98,17 +91,24 @@ def with_flags(
     def extended(**values: Any) -> None:
         command(**values)
 
-    own = [
-        one for one in inspect.signature(command).parameters.values() if one.kind != one.VAR_KEYWORD
+    docs, hints = field_docs(options_type), typing.get_type_hints(options_type)
+    named = inspect.signature(command).parameters.values()
+    parameters = [
+        one.replace(kind=one.KEYWORD_ONLY) for one in named if one.kind != one.VAR_KEYWORD
     ]
-    parameters = own + [p for p in _parameters(options_type, panel, usual) if p.name not in but]
-    names = [one.name for one in parameters]
-    assert len(set(names)) == len(names), f"a field has the name of a flag of its own: {names}"
+    for field in _flagged(options_type):
+        if field.name not in but:
+            hidden = usual is not None and field.name not in usual
+            doc = docs.get(field.name, "")
+            flag = _annotation(field, hints[field.name], doc, panel, hidden=hidden)
+            parameters.append(
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=flag
+                )
+            )
     extended.__doc__ = command.__doc__
     extended.__annotations__ = {one.name: one.annotation for one in parameters}
-    extended.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [one.replace(kind=one.KEYWORD_ONLY) for one in parameters]
-    )
+    extended.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return extended
 
 
@@ -159,9 +159,8 @@ def source_option(text: str, *types: type) -> tuple[str, Any]:
     """
     name, value = name_and_value("--source", text)
     hints = [typing.get_type_hints(one).get(name, str) for one in types]
-    if all(hint in (str, str | None) for hint in hints):
-        return name, value
-    return name, yaml_value(value, name)
+    is_text = all(hint in (str, str | None) for hint in hints)
+    return name, value if is_text else yaml_value(value, name)
 
 
 def in_flags(text: str, flags: Mapping[str, str]) -> str:
@@ -218,41 +217,19 @@ def _flag(name: str, *, many: bool) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _parameters(
-    options_type: type, panel: str, usual: Collection[str] | None
-) -> list[inspect.Parameter]:
-    docs = field_docs(options_type)
-    hints = typing.get_type_hints(options_type)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=_annotation(
-                field,
-                hints[field.name],
-                docs.get(field.name, ""),
-                panel,
-                hidden=usual is not None and field.name not in usual,
-            ),
-        )
-        for field in _flagged(options_type)
-    ]
-
-
 def _annotation(field: Field, hint: Any, doc: str, panel: str, *, hidden: bool) -> Any:
     value_type, many = _value_type(hint)
     flag = _flag(field.name, many=many)
     default = None if field.default is MISSING else field.default
-    if value_type is bool and default:
-        flag += f"/--no-{flag.removeprefix('--')}"
-    shown = (
-        "" if default in (None, "", ()) or value_type is bool else f" (default: {_shown(default)})"
-    )
+    if value_type is bool:
+        flag += f"/--no-{flag.removeprefix('--')}" if default else ""
+    elif default not in (None, "", ()):
+        shown = " ".join(map(repr, default)) if isinstance(default, tuple) else default
+        doc += f" (default: {shown})"
     parse: Any = getattr(value_type, "parse", None)
     option = typer.Option(
         flag,
-        help=_plain(doc) + shown,
+        help=_plain(doc),
         hidden=hidden,
         show_default=False,
         rich_help_panel=panel,
@@ -286,7 +263,3 @@ def _value_type(hint: Any) -> tuple[type, bool]:
     if typing.get_origin(hint) is typing.Literal:
         return str, False
     return hint, False
-
-
-def _shown(default: Any) -> str:
-    return " ".join(map(repr, default)) if isinstance(default, tuple) else str(default)

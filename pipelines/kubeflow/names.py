@@ -9,8 +9,7 @@ _MAX_PIPELINE_CHARS = 63
 # KFP's name of the outermost graph.
 _RESERVED_TASKS = ("root",)
 # Names of the inputs and outputs that Penstock adds to tasks, see `pipeline_yaml` and `outputs`.
-SPAN_FROM_NAME = "span_from"
-_RESERVED = ("run_id", SPAN_FROM_NAME, "metrics", "html")
+_RESERVED = ("run_id", "metrics", "html")
 # Component of the last task of a run, and its environment variable with the webhook's address.
 NOTIFY, WEBHOOK = "penstock.notify", "PENSTOCK_WEBHOOK"
 _MAX_PARAMETER_CHARS = 60

@@ -21,7 +21,7 @@ from penstock.components.files.commit import attempt_file
 from penstock.pipelines.kubeflow.names import NOTIFY
 from penstock.pipelines.kubeflow.outputs import HTML, METRICS
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.plan import SPAN_FROM, Parameter, Plan, Task
+from penstock.pipelines.kubeflow.plan import Parameter, Plan, Task
 from penstock.pipelines.kubeflow.pod import MYSQL_TLS, place, set_retry_budgets, worker_job
 from penstock.pipelines.kubeflow.resources import Notify
 
@@ -135,11 +135,8 @@ def _component(task: Task, plan: Plan, image: str, placement: Placement, *, writ
         run_id, *values = placeholders[: len(inputs)]
         given = ["--run-id", run_id]
         for parameter, value in zip(parameters, values, strict=True):
-            if parameter is SPAN_FROM:
-                given += ["--span-from", value]
-            else:
-                flag = "--option" if parameter in plan.options else "--parameter"
-                given += [flag, f"{parameter.name}={value}"]
+            flag = "--option" if parameter in plan.options else "--parameter"
+            given += [flag, f"{parameter.name}={value}"]
         outputs = ["--kfp-executor-input", EXECUTOR_INPUT] if task.views or task.outputs else []
         definition = ["--ir", f"{placement.root_of(plan.name)}/definitions/{run_id}.pb"]
         if writes:

@@ -6,7 +6,7 @@ In: a `tfx.dsl.Pipeline` or its IR. Out: a `Plan`, with no TFX type in it.
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
@@ -15,7 +15,6 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.groups import group_nodes
 from penstock.pipelines.kubeflow.names import (
-    SPAN_FROM_NAME,
     artifact_names,
     input_names,
     parameter_names,
@@ -25,7 +24,6 @@ from penstock.pipelines.kubeflow.names import (
 from penstock.pipelines.kubeflow.outputs import VIEWS, artifact_kind
 from penstock.pipelines.kubeflow.recipe import Recipe, option_kind
 from penstock.pipelines.kubeflow.refusals import check_no_secrets
-from penstock.pipelines.kubeflow.spans import reads_files
 from penstock.pipelines.kubeflow.user_packages import needed_packages
 
 _EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
@@ -44,10 +42,6 @@ class Parameter:
     kfp_name: str
     kind: type  # int, float, str, bool, dict or list
     default: Any  # None: the parameter is required
-
-
-# Data address of a run that replaces the compiled one; see `spans`.
-SPAN_FROM = Parameter("{span_from}", SPAN_FROM_NAME, str, "")
 
 
 class Input(NamedTuple):
@@ -134,17 +128,10 @@ def plan_ir(
             for key, output in node.outputs.outputs.items()
         },
     )
-    tasks = [_task(group, made, parameters) for group in ordered]
-    every = tuple(parameters.values())
-    readers = [i for i, group in enumerate(ordered) if any(reads_files(node) for node in group)]
-    if len(readers) == 1:
-        [i] = readers
-        tasks[i] = replace(tasks[i], parameters=(*tasks[i].parameters, SPAN_FROM))
-        every = (*every, SPAN_FROM)
     return Plan(
         name=pipeline_name(ir.pipeline_info.id),
-        parameters=every,
-        tasks=tuple(tasks),
+        parameters=tuple(parameters.values()),
+        tasks=tuple(_task(group, made, parameters) for group in ordered),
         packages=tuple(needed_packages(ir, recipe.pipeline if recipe else "")),
         options=tuple(
             Parameter(name, kfp_names[name], option_kind(value), value)

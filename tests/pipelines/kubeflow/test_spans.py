@@ -1,20 +1,14 @@
 """What each run of a schedule reads: its node as compiled, run again as new days of data come."""
 
-import json
-
 import pytest
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import example_gen_pb2
 
 from penstock.components.engine.options import local_beam_args
-from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.node import State, launch_node
 from penstock.pipelines.kubeflow.notify import notify
-from penstock.pipelines.kubeflow.plan import SPAN_FROM, plan_ir
-from penstock.pipelines.kubeflow.spans import read_spans_from
 from penstock.pipelines.runs.metadata_store import SqliteStore
 from penstock.pipelines.terminal.failures import NodeFailedError
 
@@ -65,36 +59,3 @@ def test_node_whose_driver_fails_is_failed_and_its_message_says_why(tmp_path, mo
     monkeypatch.setattr("penstock.pipelines.kubeflow.notify._post", lambda *sent: None)
     line = notify(store, "r1", **asked)
     assert line.startswith(f"p: Failed. ShardedExampleGen: {tmp_path}/none/*: no data file")
-
-
-def test_span_from_replaces_the_address_of_the_data(tmp_path):
-    """`penstock submit --parameter span_from=...`: a parameter of the compiled pipeline."""
-    (tmp_path / "1").mkdir()
-    (tmp_path / "1" / "trips.csv").write_text("day\n1\n")
-    node = ShardedExampleGen("/elsewhere").with_beam_pipeline_args(local_beam_args(1))
-    ir = irs.compile_ir(Pipeline("p", str(tmp_path / "x"), components=[node]))
-    plan = plan_ir(ir)
-    assert plan.parameters == (SPAN_FROM,)
-    assert plan.tasks[0].parameters == (SPAN_FROM,)
-    read_spans_from(ir, "ShardedExampleGen", f"{tmp_path}/{{SPAN}}/*.csv")
-    options = irs.find_node(ir, "ShardedExampleGen").parameters.parameters
-    assert options["input_base"].field_value.string_value == str(tmp_path)
-    assert json.loads(options["input_config"].field_value.string_value) == {
-        "splits": [{"name": "single_split", "pattern": "{SPAN}/*.csv"}]
-    }
-
-
-def test_pipeline_of_two_example_gens_has_no_span_from(tmp_path):
-    nodes = [ShardedExampleGen(f"/{name}").with_id(name) for name in "ab"]
-    plan = plan_ir(compile_ir(Pipeline("p", str(tmp_path), components=nodes)))
-    assert plan.parameters == ()
-
-
-def test_span_from_with_several_inputs_is_refused(tmp_path):
-    splits = [{"name": name, "pattern": f"{name}/*"} for name in ("train", "eval")]
-    node = ShardedExampleGen("/data", input_config=example_gen_pb2.Input(splits=splits))
-    ir = irs.compile_ir(Pipeline("p", str(tmp_path), components=[node]))
-    with pytest.raises(UsageError, match=r"node 'ShardedExampleGen' reads several inputs \(train,"):
-        read_spans_from(ir, "ShardedExampleGen", "/data/{SPAN}")
-    with pytest.raises(UsageError, match=r"^'/data/trips': expected a folder, and below it \{SPAN"):
-        read_spans_from(ir, "ShardedExampleGen", "/data/trips")
