@@ -13,10 +13,6 @@ from typing import Any
 
 from penstock.components.errors import UsageError
 
-_NO_INPUT = (
-    "expected KFP's executor input, a JSON object, got {!r}; KFP's launcher fills it in when the "
-    "component runs in a pipeline"
-)
 # Mount points of KFP's artifact stores in a container.
 _MOUNTED = {"gs://": "/gcs/", "s3://": "/s3/", "minio://": "/minio/"}
 
@@ -33,11 +29,12 @@ class ExecutorInput:
     def parse(cls, text: str) -> "ExecutorInput":
         """Parses KFP's JSON, in which any number may be a float."""
         try:
-            given = json.loads(text)
-        except ValueError as error:
-            raise UsageError(_NO_INPUT.format(text[:80])) from error
-        if not isinstance(given, dict):
-            raise UsageError(_NO_INPUT.format(text[:80]))
+            given = dict(json.loads(text))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"expected KFP's executor input, a JSON object, got {text[:80]!r}; KFP's launcher "
+                "fills it in when the component runs in a pipeline"
+            ) from error
         inputs = given.get("inputs", {})
         artifacts = {
             name: group["artifacts"][0]

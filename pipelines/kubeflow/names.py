@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+Key = TypeVar("Key", str, tuple[str, str])
 
 # KFP and Argo add a prefix and a suffix; the full name must stay below Kubernetes' 63 characters.
 _MAX_TASK_CHARS = 40
@@ -46,9 +49,8 @@ def input_names(
 def _names(
     wanted: Mapping[tuple[str, str], str], taken: Iterable[str]
 ) -> dict[tuple[str, str], str]:
-    plain = {"\0".join(pair): _parameter_name(name) for pair, name in wanted.items()}
-    names = _unique(plain, (*_RESERVED, *taken), "_", _MAX_PARAMETER_CHARS)
-    return {pair: names["\0".join(pair)] for pair in wanted}
+    texts = {pair: _parameter_name(name) for pair, name in wanted.items()}
+    return _unique(texts, (*_RESERVED, *taken), "_", _MAX_PARAMETER_CHARS)
 
 
 def pipeline_name(name: str) -> str:
@@ -71,11 +73,11 @@ def _dashed(name: str) -> str:
 
 
 def _unique(
-    wanted: dict[str, str], reserved: Iterable[str], delimiter: str, max_chars: int
-) -> dict[str, str]:
+    wanted: Mapping[Key, str], reserved: Iterable[str], delimiter: str, max_chars: int
+) -> dict[Key, str]:
     # Names that needed no change come first and stay; others that clash with them get a number.
     taken = set(reserved)
-    given: dict[str, str] = {}
+    given: dict[Key, str] = {}
     for original in sorted(wanted, key=lambda name: (wanted[name] != name, name)):
         name, number = wanted[original], 2
         while name in taken:

@@ -110,9 +110,6 @@ class Placement:
             check_secret(f"secret_env.{name}", name, variables)
         check_texts("pod_labels", self.pod_labels)
         check_texts("pod_annotations", self.pod_annotations)
-        for path in self.image_paths:
-            if not path.startswith("/"):
-                raise UsageError(f"image_paths must be absolute paths, got {path!r}")
 
     def resources_of(self, node_id: str) -> Resources:
         changes = self.nodes.get(node_id, {})

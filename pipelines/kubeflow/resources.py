@@ -5,6 +5,7 @@ Values have Kubernetes' form; its rules are checked here, when the placement is 
 
 import re
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from typing import Any, Literal
 
 from kubernetes.utils.quantity import parse_quantity
@@ -12,12 +13,8 @@ from kubernetes.utils.quantity import parse_quantity
 from penstock.components.errors import UsageError
 from penstock.components.limits import check_numbers
 
-_CPU = re.compile(r"^(\d+|\d*\.\d+|\d+m)$")
-_MEMORY = re.compile(r"^\d+(Ki|Mi|Gi|Ti|K|M|G|T|)$")
-# Kubernetes' rules for names of objects, keys of labels, and environment variables.
+# Kubernetes' rule for names of objects.
 _NAME = re.compile(r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")
-_KEY = re.compile(r"^[-._a-zA-Z0-9/]+$")
-_VARIABLE = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
 
 
 @dataclass(frozen=True)
@@ -40,14 +37,12 @@ class Resources:
     timeout_seconds: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("cpu_request", "cpu_limit"):
-            _match(_CPU, getattr(self, name), name, "2, 0.5 or 500m")
-        for name in ("memory_request", "memory_limit"):
-            _match(_MEMORY, getattr(self, name), name, "2Gi or 512Mi")
         for kind in ("cpu", "memory"):
-            request, limit = getattr(self, f"{kind}_request"), getattr(self, f"{kind}_limit")
-            if parse_quantity(request) > parse_quantity(limit):
-                raise UsageError(f"{kind}_request {request} is above {kind}_limit {limit}")
+            names = f"{kind}_request", f"{kind}_limit"
+            texts = [getattr(self, name) for name in names]
+            request, limit = map(_quantity, names, texts)
+            if request > limit:
+                raise UsageError(f"{names[0]} {texts[0]} is above {names[1]} {texts[1]}")
         check_numbers(self, timeout_seconds=1)
 
 
@@ -118,8 +113,6 @@ class MySqlSecret:
         check_object_name("mysql_secret.name", self.name)
         if self.tls_name is not None:
             check_object_name("mysql_secret.tls_name", self.tls_name)
-        for name in ("user_key", "password_key"):
-            _match(_KEY, getattr(self, name), f"mysql_secret.{name}", "a key of a secret")
 
 
 @dataclass(frozen=True)
@@ -130,13 +123,6 @@ class Toleration:
     operator: Literal["Exists", "Equal"] = "Exists"
     value: str | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-
-    def __post_init__(self) -> None:
-        _match(_KEY, self.key, "a toleration's key", "a key of a taint")
-        if (self.operator == "Equal") != (self.value is not None):
-            raise UsageError(
-                f"toleration of {self.key}: operator Equal needs a value, Exists takes none"
-            )
 
     def spec(self) -> dict[str, str]:
         """Returns the toleration in Kubernetes' form."""
@@ -156,13 +142,6 @@ class Affinity:
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] = "In"
     values: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _match(_KEY, self.key, "an affinity's key", "a label")
-        if (self.operator in ("In", "NotIn")) != bool(self.values):
-            raise UsageError(
-                f"affinity of {self.key}: In and NotIn need values, Exists and DoesNotExist none"
-            )
 
     def spec(self) -> dict[str, Any]:
         """Returns the match expression in Kubernetes' form."""
@@ -189,7 +168,6 @@ class Gpu:
     nodes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _match(_KEY, self.resource, "gpu.resource", "a resource like nvidia.com/gpu")
         check_numbers(self, count=1)
         check_texts("gpu.node_selector", self.node_selector)
 
@@ -215,23 +193,25 @@ class Notify:
 
     def __post_init__(self) -> None:
         check_object_name("notify.webhook_secret", self.webhook_secret)
-        _match(_KEY, self.webhook_key, "notify.webhook_key", "a key of a secret")
 
 
-def _match(pattern: re.Pattern[str], value: str, name: str, expected: str) -> None:
-    if not pattern.match(value):
-        raise UsageError(f"{name} must be {expected}, got {value!r}")
+def _quantity(name: str, text: str) -> Decimal:
+    try:
+        return parse_quantity(text)
+    except ValueError as error:
+        form = "2, 0.5 or 500m" if name.startswith("cpu") else "2Gi or 512Mi"
+        raise UsageError(f"{name} must be {form}, got {text!r}") from error
 
 
 def check_object_name(name: str, value: str) -> None:
     """Raises UsageError for a text that cannot be the name of a Kubernetes object."""
-    _match(_NAME, value, name, "a name of a Kubernetes object")
+    if not _NAME.match(value):
+        raise UsageError(f"{name} must be a name of a Kubernetes object, got {value!r}")
 
 
 def check_texts(name: str, texts: dict) -> None:
     """Raises UsageError for values that are not texts: YAML reads some as numbers or booleans."""
     for key, value in texts.items():
-        _match(_KEY, str(key), name, "labels")
         if not isinstance(value, str):
             raise UsageError(f"{name}: quote the value of {key}, {value!r}")
 
@@ -241,6 +221,3 @@ def check_secret(where: str, name: str, variables: dict) -> None:
     check_object_name(where, name)
     if not isinstance(variables, dict) or not variables:
         raise UsageError(f"{where}: expected KEY: VARIABLE for each key, got {variables!r}")
-    for key, variable in variables.items():
-        _match(_KEY, str(key), where, "a key of a secret")
-        _match(_VARIABLE, str(variable), f"{where}.{key}", "an environment variable's name")

@@ -5,14 +5,13 @@ stderr; so the file descriptors themselves are redirected.
 """
 
 import atexit
-import io
 import logging
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -41,39 +40,13 @@ class Noise:
         _turn_to(log)
 
 
-class _Screen(io.TextIOWrapper):
-    """The console as long as it can be written; a closed pipe or a full device stops no run."""
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__(os.fdopen(descriptor, "wb"), line_buffering=True)
-
-    def write(self, text: str) -> int:
-        try:
-            return super().write(text)
-        except OSError:
-            self._give_up()
-            return len(text)
-
-    def flush(self) -> None:
-        try:
-            super().flush()
-        except OSError:
-            self._give_up()
-
-    def _give_up(self) -> None:
-        # What is buffered would fail again at every flush, and when the stream is closed.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self.fileno())
-        os.close(nowhere)
-
-
 @contextmanager
 def noise_to_log() -> Iterator[Noise]:
     """Redirect stdout and stderr of the whole process to a file during the block."""
     stdout, stderr = os.dup(1), os.dup(2)
     handle, name = tempfile.mkstemp(prefix="penstock-", suffix=".log")
     os.close(handle)
-    noise = Noise(_Screen(os.dup(stderr)), Path(name))
+    noise = Noise(os.fdopen(os.dup(stderr), "w", buffering=1), Path(name))
     _turn_to(noise.log)
     try:
         with _logging():
@@ -84,7 +57,8 @@ def noise_to_log() -> Iterator[Noise]:
         os.dup2(stderr, 2)
         os.close(stdout)
         os.close(stderr)
-        noise.screen.close()
+        with suppress(OSError):  # a console that is closed or full
+            noise.screen.close()
         if not noise.is_kept:
             noise.log.unlink()
         # TensorFlow's finalizers print tracebacks when the interpreter shuts down.

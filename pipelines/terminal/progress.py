@@ -6,8 +6,7 @@ from typing import TextIO
 
 from rich.console import Console
 from rich.progress import Progress as Table
-from rich.progress import ProgressColumn, Task, TaskID, TextColumn
-from rich.text import Text
+from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 
 from penstock.components.activity import Activity, paced
 from penstock.pipelines.terminal.output import plain
@@ -87,11 +86,6 @@ class _Lines(Progress):
         print(plain(line), file=self._screen, flush=True)
 
 
-class _Seconds(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text("" if task.elapsed is None else f"{task.elapsed:.1f} s")
-
-
 class _LiveTable(Progress):
     """Shows all nodes with state and time, and the running node's progress, redrawn in place."""
 
@@ -102,7 +96,7 @@ class _LiveTable(Progress):
         self._live = Table(
             TextColumn("{task.description}", markup=False),
             TextColumn("{task.fields[state]}"),
-            _Seconds(),
+            TimeElapsedColumn(),
             TextColumn("{task.fields[activity]}", markup=False),
             console=console,
             refresh_per_second=self._REFRESH_PER_SECOND,

@@ -8,7 +8,6 @@ import pytest
         ("ingest a b --shrads 3", "No such option: --shrads"),
         ("predict m", "Missing argument"),
         ("pack a b --seed x", "'--seed'"),
-        ("ingest a b --label-column x", "--label-column goes with --kind images"),
         ("ingest a b --kind imagse", "--kind must be one of csv, parquet, "),
     ],
 )

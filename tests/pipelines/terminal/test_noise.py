@@ -53,19 +53,3 @@ def test_log_that_is_gone_at_the_end_is_no_error(tmp_path):
         check=True,
     )
     assert "Traceback" not in done.stderr
-
-
-def test_a_closed_console_stops_nothing():
-    code = """
-import os
-from penstock.pipelines.terminal.noise import noise_to_log
-with noise_to_log() as noise:
-    reader, writer = os.pipe()
-    os.close(reader)
-    os.dup2(writer, noise.screen.fileno())
-    for _ in range(3):
-        print("line", file=noise.screen, flush=True)
-print("done")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
