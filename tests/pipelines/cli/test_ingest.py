@@ -1,6 +1,5 @@
 """`penstock ingest` as its user runs it."""
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from local_beam import local_pipeline
 from typer.testing import CliRunner
 
 from penstock.components.engine import pipeline
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import UsageError
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.pipelines.cli.main import app
 
@@ -63,18 +62,6 @@ def test_wrong_use_is_exit_2(csv, tmp_path, penstock):
     assert done.stderr == "penstock: --workers must be at least 1, got 0\n"
 
 
-def test_the_manifest_as_json(csv, tmp_path, penstock):
-    done = penstock(
-        "ingest", "trips.csv", "out", "--delimiter", ";", "--json", "--split", "all=1", cwd=tmp_path
-    )
-    assert json.loads(done.stdout)["account"] == {
-        "read": 60,
-        "written": {"all": 60},
-        "quarantined": 0,
-        "blank": 0,
-    }
-
-
 @pytest.mark.parametrize(
     ("option", "value", "text"),
     [
@@ -102,12 +89,6 @@ def test_quarantine_and_its_place(csv, tmp_path):
     assert result.exit_code == 0
     assert f"quarantined rows: {tmp_path / 'out' / 'quarantine'}" in result.stdout
     assert read_manifest(tmp_path / "out").account.quarantined == 1
-
-
-def test_a_missing_file_is_named(tmp_path):
-    result = ingest(tmp_path / "none.csv", tmp_path / "out")
-    assert isinstance(result.exception, DataError)
-    assert str(result.exception) == f"{tmp_path / 'none.csv'}: no such file or folder"
 
 
 def test_an_occupied_output_is_refused_before_the_input_is_read(tmp_path):
@@ -151,27 +132,12 @@ def test_few_file_descriptors_give_the_output_or_one_line(csv, tmp_path):
         assert read_manifest(tmp_path / "out").account.read == 60
 
 
-def test_help_has_an_example():
-    result = CliRunner().invoke(app, ["ingest", "--help"])
-    assert result.exit_code == 0
-    assert "Example: penstock ingest trips.csv shards" in result.stdout
-
-
 def test_a_tab_and_a_split_without_rows(tmp_path):
     (tmp_path / "a.csv").write_text("id\tname\n1\ta\n")
     result = ingest(tmp_path / "a.csv", tmp_path / "out", "--delimiter", "tab")
     assert result.exit_code == 0
     assert "split 'eval' has no rows\n" in result.stdout
     assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
-
-
-def test_empty_shards_of_a_small_split_are_named(tmp_path):
-    (tmp_path / "a.csv").write_text("id\n" + "".join(f"{at}\n" for at in range(9)))
-    result = ingest(tmp_path / "a.csv", tmp_path / "out", "--kind", "csv", "--shards", "9")
-    assert result.exit_code == 0
-    written = read_manifest(tmp_path / "out").account.written
-    for name, rows in written.items():
-        assert f"split '{name}': {9 - rows} of its 9 shards are empty" in result.stdout
 
 
 # Python runs it first in each process: whichever first opens a shard to write it waits there.

@@ -1,24 +1,12 @@
 """Flags of `penstock init`, and the hints of its errors."""
 
-import ast
-import inspect
 import re
-from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
 import penstock
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.images.options import Images
-from penstock.components.sources.options import Table
 from penstock.pipelines.cli import init
-from penstock.pipelines.cli.init import INIT_FLAGS
-from penstock.pipelines.cli.option_flags import in_flags
-
-COMPONENTS = Path(inspect.getfile(Table)).parents[1]
-# Rooms whose errors `init` can print; of `sources` the modules that all kinds share.
-REACHED = ("sources/csv", "sources/parquet", "sources/images", "sources", "files")
 
 
 @pytest.fixture
@@ -88,16 +76,3 @@ def test_init_hint_of_an_empty_file_is_a_flag_of_init(tmp_path):
     (tmp_path / "empty.csv").touch()
     with pytest.raises(DataError, match=r"set --source allow_empty=\.\.\. to skip"):
         init.command(name=tmp_path / "mine", data=str(tmp_path / "empty.csv"), targets=["y"])
-
-
-def test_every_option_in_an_error_text_of_its_sources_is_a_flag_of_init():
-    names = {field.name for kind in (Table, Images) for field in fields(kind)} - {"kind"}
-    texts = []
-    for room in REACHED:
-        for file in (COMPONENTS / room).glob("*.py"):
-            nodes = ast.walk(ast.parse(file.read_text()))
-            texts += [node.value for node in nodes if isinstance(node, ast.Constant)]
-    hinted = {m[1] for text in texts for m in re.finditer(r"`(\w+)(?:=[^`]*)?`", str(text))} & names
-    assert {"file_column", "allow_empty", "labels_file"} <= hinted
-    for name in hinted:
-        assert in_flags(f"`{name}`", INIT_FLAGS).startswith(("--source ", "--labels", "--target"))

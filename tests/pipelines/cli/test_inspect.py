@@ -60,22 +60,11 @@ def test_taxi_data_on_a_narrow_terminal_keeps_one_line_a_feature():
     assert "features, over the first of each file: 1,000 records (1,000 Example)" in lines
 
 
-def test_json_is_one_object(shard):
-    raw = json.loads(run(shard, "--json").stdout)
-    assert raw["records"] == 2
-    assert [feature["name"] for feature in raw["features"]] == ["fare", "tag"]
-
-
 def test_samples_and_records_are_options(shard):
     raw = json.loads(run(shard, "--json", "--samples", "0", "--records", "1").stdout)
     assert raw["payloads"] == {"Example": 1}
     assert raw["features"][0]["samples"] == []
     assert json.loads(run(shard, "--json", "--all").stdout)["payloads"] == {"Example": 2}
-
-
-def test_no_records_at_all_is_wrong_use(shard):
-    result = run(shard, "--records", "0")
-    assert result.exit_code == 2
 
 
 def test_a_damaged_file_is_shown_and_then_an_error(shard):
@@ -89,16 +78,6 @@ def test_a_damaged_file_is_shown_and_then_an_error(shard):
         "0x6a6c4f85; the record is damaged"
     )
     assert "2 records (in files with faults)" in result.stdout
-
-
-def test_payloads_of_another_kind_are_counted(tmp_path):
-    path = tmp_path / "other"
-    path.write_bytes(record(b"hello world"))
-    assert run(path).stdout.splitlines()[-1] == "1 payload of another kind than tf.train.Example"
-
-
-def test_help_has_an_example():
-    assert "penstock inspect shards/Split-train" in run("--help").stdout
 
 
 def test_a_terminal_gets_a_table(shard, monkeypatch):

@@ -95,31 +95,3 @@ def test_idle_threads_of_openblas_do_not_spin(penstock):
         """
     )
     assert done.stdout.splitlines()[1:] == ["16"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("--help",), 0),
-        (("runs", "list", "."), 0),
-        (("ingest", "--shrads", "3", "a.csv", "out"), 2),
-        (("predict", "nowhere", "a.csv"), 1),
-        (("report", "nowhere/run"), 2),
-        (("inspect", "nowhere"), 1),
-        (("verify", "nowhere"), 1),
-    ],
-)
-def test_a_quick_answer_imports_no_tensorflow(runs, tmp_path, arguments, code):
-    runs.node("1", "Trainer", outputs=[runs.artifact("Model", "x")])
-    script = """
-import sys
-from penstock.pipelines.cli.main import main
-try:
-    main()
-finally:
-    sys.__stderr__.write(f"{'tensorflow' in sys.modules}\\n")
-"""
-    command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    assert "False" in done.stderr.splitlines()

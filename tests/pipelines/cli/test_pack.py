@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 
 from penstock.components.doctor.inspect import inspect
 from penstock.components.doctor.verify import verify
-from penstock.components.errors import UsageError
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.pipelines.cli import pack
 from penstock.pipelines.cli.main import app as main
@@ -125,21 +124,6 @@ def test_a_schema_decides(rows, tmp_path):
     schema.write_text('feature { name: "id" type: INT value_count { min: 0 max: 5 } }')
     result = run(rows, tmp_path / "packed", "--schema", schema, "--json")
     assert [c["storage"] for c in json.loads(result.stdout)["packed"]["columns"]] == ["list"]
-
-
-def test_an_output_that_exists_is_kept(rows, tmp_path):
-    assert run(rows, tmp_path / "packed").exit_code == 0
-    result = run(rows, tmp_path / "packed")
-    assert isinstance(result.exception, UsageError)
-    assert str(result.exception) == (
-        f"{tmp_path}/packed exists already; name another output or pass --overwrite"
-    )
-    assert run(rows, tmp_path / "packed", "--overwrite").exit_code == 0
-
-
-def test_wrong_options_are_named(rows, tmp_path):
-    result = run(rows, tmp_path / "packed", "--on-missing", "drop")
-    assert str(result.exception) == "--on-missing must be one of fill, list, fail, got 'drop'"
 
 
 def test_engines_are_chosen_as_of_an_ingest(rows, tmp_path):

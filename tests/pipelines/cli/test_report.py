@@ -1,5 +1,4 @@
 import json
-import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -53,14 +52,6 @@ def test_a_page_that_the_user_names_is_kept_and_that_beside_the_metadata_made_an
         assert call("report", two).exit_code == 0
 
 
-def test_two_runs(two):
-    done = call("report", "run-1", "run-2", "--root", two)
-    assert done.stdout == f"{two}/comparison.html\n"
-    page = (two / "comparison.html").read_text()
-    assert '<tr><th scope="row">StatisticsGen</th><td class="text">limit</td>' in page
-    assert '<td class="text mono">1</td><td class="text mono">2</td></tr>' in page
-
-
 def test_several_runs(two, runs):
     runs.node("run-3", "StatisticsGen", "done", (), (), exclude_splits="[]", limit=2)
     done = call("report", "run-1", "run-2", "run-3", "--root", two)
@@ -103,13 +94,6 @@ def test_a_file_that_is_no_metadata(tmp_path):
     done = call("report", tmp_path)
     assert isinstance(done.exception, DataError)
     assert str(done.exception) == f"{tmp_path}/metadata.sqlite: is no metadata store of runs"
-
-
-def test_the_newest_known_are_those_of_all_stores(two):
-    shutil.copy(two / "metadata.sqlite", two / "copy.sqlite")
-    assert str(call("report", "nope", "--root", two).exception) == (
-        "no run 'nope'; the newest known: run-2, run-2, run-1 (penstock runs list has all)"
-    )
 
 
 def test_metadata_without_a_run(runs, tmp_path):

@@ -62,18 +62,9 @@ def test_json_has_the_faults_and_the_error_comes_too(damaged):
     assert json.loads(result.stdout)["faults"] == str(result.exception).splitlines()
 
 
-def test_nothing_there_is_an_error(tmp_path):
-    result = run(tmp_path / "no")
-    assert str(result.exception) == f"{tmp_path}/no: no such file or folder"
-
-
 def test_long_work_shows_lines_where_there_is_no_terminal(monkeypatch):
     monkeypatch.setattr(work_progress, "SECONDS_BETWEEN_LINES", 0.0)
     lines = run(TAXI).stderr.splitlines()
     assert lines[0].startswith("402.5 KiB of 606.3 KiB, ")
     assert lines[0].endswith(" s left")
     assert lines[-1].startswith("606.3 KiB of 606.3 KiB, ")
-
-
-def test_help_has_an_example():
-    assert "penstock verify shards" in run("--help").stdout
