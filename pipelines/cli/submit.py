@@ -29,10 +29,6 @@ def command(
     wait: Annotated[
         bool, typer.Option("--wait", help="Show each node's progress; exit 1 if the run fails.")
     ] = False,
-    seconds_between_polls: Annotated[
-        float,
-        typer.Option(min=0.01, metavar="SECONDS", help="Interval of --wait."),
-    ] = 5.0,
 ) -> None:
     """Start a run on Kubeflow Pipelines and print its id; kfp recurring-run makes schedules.
 
@@ -50,6 +46,5 @@ def command(
         namespace=namespace,
         service_account=service_account,
         wait=wait,
-        seconds_between_polls=seconds_between_polls,
     )
     typer.echo(run_id)

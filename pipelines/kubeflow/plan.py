@@ -23,8 +23,7 @@ from penstock.pipelines.kubeflow.names import (
 )
 from penstock.pipelines.kubeflow.outputs import VIEWS, artifact_kind
 from penstock.pipelines.kubeflow.recipe import Recipe, option_kind
-from penstock.pipelines.kubeflow.refusals import check_no_secrets
-from penstock.pipelines.kubeflow.user_packages import needed_packages
+from penstock.pipelines.kubeflow.refusals import check_no_secrets, needed_packages
 
 _EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
 _INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
@@ -232,10 +231,6 @@ def _check_runs_in_container(ir: pipeline_pb2.Pipeline, node: pipeline_pb2.Pipel
                 f"node {node_id!r} is within a ForEach, and TFX's launcher runs only one turn; "
                 "give the node all artifacts, or write a node for each"
             )
-    if "{{" in node_id:
-        raise UsageError(
-            f"node {node_id!r}: Kubeflow reads {{{{ as its own placeholder; rename the node"
-        )
     for key, parameter in node.parameters.parameters.items():
         if _EMBEDDED_PARAMETER.search(parameter.field_value.string_value):
             raise UsageError(

@@ -5,11 +5,14 @@ belong in a Kubernetes secret or an environment variable; the pipeline holds onl
 are texts, protos, or texts that hold protos or JSON; all are unpacked.
 """
 
+import importlib.util
 import json
 import os
 import re
+import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from google.protobuf import json_format
@@ -18,10 +21,13 @@ from tfx.proto.orchestration import pipeline_pb2
 from penstock.components.errors import UsageError
 from penstock.components.files.secrets import secret_kind
 from penstock.pipelines.kubeflow.placement import Placement, is_below
-from penstock.pipelines.kubeflow.user_packages import find_package, is_installed
 
 # An absolute path at the start of a text, or as a value inside a text.
 _PATH = re.compile(r"(?:^|file://|[\s=,@'\"])(/[^\s,'\"@]+)")
+# Fields of the IR that name code: an executor's class, `run_fn`, `preprocessing_fn`.
+_CODE = re.compile(r"(^|\.)(class_path|\w*_fn)$")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
+_OF_IMAGE = {"penstock", "tfx"}
 _GLOB = re.compile(r"[*?\[{]")
 _SECRET = (
     "{}: looks like {} in clear text; take it from an environment variable, which a Kubernetes "
@@ -67,6 +73,36 @@ def check_changes(changes: Mapping[str, Any], placement: Placement) -> None:
             raise UsageError(_SECRET.format(field, kind))
         for path in _paths(value):
             _check_path(path, field, placement)
+
+
+def find_package(dotted: str) -> Path:
+    """Returns the folder of the top-level package of a dotted path, or the file of a module."""
+    name = re.split(r"[.:]", dotted)[0]
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if spec is None:
+        raise UsageError(f"no package {name!r}; run penstock from the folder that contains it")
+    if spec.origin is None:  # a folder without __init__.py
+        return Path(next(iter(spec.submodule_search_locations or ())))
+    path = Path(spec.origin)
+    return path.parent if spec.submodule_search_locations else path
+
+
+def is_installed(path: str) -> bool:
+    """Returns whether a file is in an installed package, which the image has too."""
+    # In an editable install Penstock's rooms are outside of site-packages.
+    rooms = [find_package("penstock").parent / r for r in ("components", "pipelines", "schemas")]
+    sites = [Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")]
+    return any(Path(path).is_relative_to(folder) for folder in (*sites, *rooms))
+
+
+def needed_packages(ir: pipeline_pb2.Pipeline, pipeline: str) -> list[str]:
+    """Returns the packages, sorted, of the pipeline and its nodes, without those of the image."""
+    named = [
+        text.value
+        for text in node_texts(ir)
+        if _CODE.search(text.field) and _DOTTED.fullmatch(text.value)
+    ]
+    return sorted({re.split(r"[.:]", one)[0] for one in (*named, pipeline) if one} - _OF_IMAGE)
 
 
 def _check_path(path: str, where: str, placement: Placement) -> None:

@@ -18,6 +18,7 @@ from penstock.pipelines.kubeflow.server import connect, server_errors
 from penstock.pipelines.terminal.tables import console
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
+_SECONDS_BETWEEN_POLLS = 5
 # During a run of hours the server may restart.
 _MAX_FAILED_POLLS = 10
 
@@ -32,7 +33,6 @@ def submit(
     namespace: str | None,
     service_account: str | None,
     wait: bool = False,
-    seconds_between_polls: float = 5.0,
 ) -> str:
     """Starts a run of a compiled pipeline and returns its id."""
     file = read_compiled_file(path)
@@ -50,11 +50,11 @@ def submit(
     run_id = str(made.run_id)
     console(stderr=True).print(f"run {run_id}: {host.rstrip('/')}/#/runs/details/{run_id}")
     if wait:
-        _wait(server, host, run_id, file, seconds_between_polls)
+        _wait(server, host, run_id, file)
     return run_id
 
 
-def _wait(server: kfp.Client, host: str, run_id: str, file: CompiledFile, seconds: float) -> None:
+def _wait(server: kfp.Client, host: str, run_id: str, file: CompiledFile) -> None:
     say = console(stderr=True).print
     shown: dict[str, str] = {}
     failed_polls = 0
@@ -66,7 +66,7 @@ def _wait(server: kfp.Client, host: str, run_id: str, file: CompiledFile, second
             failed_polls += 1
             if failed_polls == _MAX_FAILED_POLLS:
                 raise
-            time.sleep(seconds)
+            time.sleep(_SECONDS_BETWEEN_POLLS)
             continue
         failed_polls = 0
         for detail in _details(run, file):
@@ -76,7 +76,7 @@ def _wait(server: kfp.Client, host: str, run_id: str, file: CompiledFile, second
                 shown[node] = detail.state
         if run.state in _FINAL:
             break
-        time.sleep(seconds)
+        time.sleep(_SECONDS_BETWEEN_POLLS)
     if run.state != "SUCCEEDED":
         raise DataError(f"run {run_id} {run.state.lower()}{_why(run, file)}")
     say(f"run {run_id} succeeded")

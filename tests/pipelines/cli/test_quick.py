@@ -69,7 +69,6 @@ ANSWERS = {
     "bogus": (2, "No such command 'bogus'"),
     "runs list": (1, "name the folder of a run"),
     "runs list .": (0, "-"),
-    "runs show .": (0, "-"),
     "inspect shards": (0, "-"),
     "verify shards": (0, "-"),
     "inspect nowhere": (1, "no such file"),

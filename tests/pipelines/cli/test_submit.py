@@ -9,6 +9,11 @@ from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
 from penstock.pipelines.kubeflow.submit import submit
 
 
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr("penstock.pipelines.kubeflow.submit._SECONDS_BETWEEN_POLLS", 0.01)
+
+
 def _submit(file, host, **more):
     options = {
         "experiment": "taxi",
@@ -17,7 +22,6 @@ def _submit(file, host, **more):
         "namespace": None,
         "service_account": None,
         "wait": False,
-        "seconds_between_polls": 0.01,
     }
     return submit(file, host=host, **{**options, **more})
 
