@@ -100,7 +100,6 @@ class WorkerJobs:
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
         self._read: set[str] = set()  # uids of ended pods whose last lines were printed
-        self._said: set[str] = set()
 
     def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
         """Starts a JobSet, waits for its end, prints the last lines of its pods, and deletes it.
@@ -114,14 +113,14 @@ class WorkerJobs:
             owner = self._core.read_namespaced_pod(pod, self._namespace)
             body = _owned(job, name, owner, arguments, self._namespace)
             uid = self._create(body)
-        workers = _job_of(body)["completions"]
-        labels = f"jobset.sigs.k8s.io/jobset-name={name}"
-        self._say(f"JobSet {name}: {workers} workers; kubectl logs -f -l {labels} follows them")
-        try:
-            self._watch(name, uid)
-        finally:
-            with suppress(client.ApiException, HTTPError):
-                self._delete(name, uid)
+            workers = _job_of(body)["completions"]
+            follow = f"kubectl logs -f -l {_label(name)}"
+            print(f"JobSet {name}: {workers} workers; {follow} follows them", flush=True)
+            try:
+                self._watch(name, uid)
+            finally:
+                with suppress(client.ApiException, HTTPError):
+                    self._delete(name, uid)
 
     def _create(self, body: Mapping[str, Any]) -> str:
         name = body["metadata"]["name"]
@@ -131,7 +130,6 @@ class WorkerJobs:
                 with _ignoring(409):
                     made = self._jobs.create_namespaced_custom_object(*self._place, body=body)
                     return str(made["metadata"]["uid"])
-            self._say(f"JobSet {name} of an earlier attempt is deleted first")
             with _ignoring(404):
                 self._delete(name)
             time.sleep(_POLL_SECONDS)
@@ -147,38 +145,23 @@ class WorkerJobs:
         self._jobs.delete_namespaced_custom_object(*self._place, name, body=options)
 
     def _pods(self, name: str) -> list[Any]:
-        pods = self._core.list_namespaced_pod(
-            self._namespace, label_selector=f"jobset.sigs.k8s.io/jobset-name={name}"
+        return list(
+            self._core.list_namespaced_pod(self._namespace, label_selector=_label(name)).items
         )
-        return list(pods.items)
 
     def _watch(self, name: str, uid: str) -> None:
         heard = time.monotonic()
         while True:
             try:
-                found = self._jobs.get_namespaced_custom_object(*self._place, name)
-                if found["metadata"]["uid"] != uid:
-                    raise client.ApiException(404)
-                self._print_pods(name)
-                self._print_events(name)
+                true = self._conditions(name, uid)
                 heard = time.monotonic()
             except (client.ApiException, HTTPError) as error:
-                status = getattr(error, "status", None)
-                if status == 404:
-                    raise DataError(
-                        f"JobSet {name} was deleted by someone else; run again"
-                    ) from error
-                if status == 403:
-                    raise UsageError(_NO_RIGHTS) from error
+                if getattr(error, "status", None) == 403:
+                    raise
                 if time.monotonic() - heard > _API_TIMEOUT_SECONDS:
-                    raise DataError(
-                        f"JobSet {name}: Kubernetes does not answer: {error}"
-                    ) from error
-                found = {}
-            conditions = found.get("status", {}).get("conditions") or []
-            true = {one["type"]: one for one in conditions if one["status"] == "True"}
-            if "Suspended" in true:
-                self._say(f"JobSet {name} is suspended, and continues when it is resumed")
+                    text = f"JobSet {name}: Kubernetes does not answer: {error}"
+                    raise DataError(text) from error
+                true = {}
             if "Failed" in true:
                 why = true["Failed"].get("message", "")
                 raise DataError(f"JobSet {name} failed: {why} See the workers' lines above")
@@ -186,32 +169,25 @@ class WorkerJobs:
                 return
             time.sleep(_POLL_SECONDS)
 
-    def _print_pods(self, name: str) -> None:
-        """Prints the last lines of pods that have ended, which go with the JobSet."""
+    def _conditions(self, name: str, uid: str) -> dict[str, Any]:
+        """Returns the true conditions of the JobSet; prints the last lines of pods that ended."""
+        found: Any = {}
+        with _ignoring(404):
+            found = self._jobs.get_namespaced_custom_object(*self._place, name)
+        if not found or found["metadata"]["uid"] != uid:
+            raise DataError(f"JobSet {name} was deleted by someone else; run again")
         for pod in self._pods(name):
-            uid = pod.metadata.uid
-            if pod.status.phase not in ("Failed", "Succeeded") or uid in self._read:
-                continue
-            self._read.add(uid)
-            with suppress(client.ApiException, HTTPError):
-                text = self._core.read_namespaced_pod_log(
-                    pod.metadata.name, self._namespace, tail_lines=_LAST_LINES
-                )
-                for line in text.splitlines():
-                    print(f"{pod.metadata.name}: {line}", flush=True)
+            if pod.status.phase in ("Failed", "Succeeded") and pod.metadata.uid not in self._read:
+                self._read.add(pod.metadata.uid)
+                self._print_end(pod.metadata.name)
+        conditions = found.get("status", {}).get("conditions") or []
+        return {one["type"]: one for one in conditions if one["status"] == "True"}
 
-    def _print_events(self, name: str) -> None:
-        """Prints why pods are not created, as by a quota."""
-        selector = f"involvedObject.kind=Job,involvedObject.name={name}-worker-0"
-        events = self._core.list_namespaced_event(self._namespace, field_selector=selector)
-        for event in events.items:
-            if event.type == "Warning":
-                self._say(" ".join((event.message or "").split()))
-
-    def _say(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
-            print(line, flush=True)
+    def _print_end(self, pod: str) -> None:
+        with suppress(client.ApiException, HTTPError):
+            text = self._core.read_namespaced_pod_log(pod, self._namespace, tail_lines=_LAST_LINES)
+            for line in text.splitlines():
+                print(f"{pod}: {line}", flush=True)
 
 
 def _job_name(execution_info: data_types.ExecutionInfo) -> str:
@@ -220,6 +196,10 @@ def _job_name(execution_info: data_types.ExecutionInfo) -> str:
     key = f"{tries} {execution_info.pipeline_run_id}"
     # Names of the job's pods begin with this name, and must stay below 63 letters.
     return f"penstock-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def _label(name: str) -> str:
+    return f"jobset.sigs.k8s.io/jobset-name={name}"
 
 
 def _job_of(jobset: Mapping[str, Any]) -> Any:
