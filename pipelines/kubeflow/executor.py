@@ -29,13 +29,13 @@ class ExecutorInput:
     def parse(cls, text: str) -> "ExecutorInput":
         """Parses KFP's JSON, in which any number may be a float."""
         try:
-            given = dict(json.loads(text))
-        except (TypeError, ValueError) as error:
+            given = json.loads(text)
+            inputs = given.get("inputs", {})
+        except (AttributeError, ValueError) as error:
             raise UsageError(
                 f"expected KFP's executor input, a JSON object, got {text[:80]!r}; KFP's launcher "
                 "fills it in when the component runs in a pipeline"
             ) from error
-        inputs = given.get("inputs", {})
         artifacts = {
             name: group["artifacts"][0]
             for name, group in inputs.get("artifacts", {}).items()

@@ -77,7 +77,7 @@ def test_flags_in_texts_are_flags_of_a_command():
         for flag in FLAG.findall(text)
         if not text.startswith(("FROM ", "--"))
     ]
-    assert len(named) > 50
+    assert len(named) > 40
     assert [(file, flag) for file, flag in named if flag not in flags | OTHERS] == []
 
 

@@ -57,7 +57,7 @@ def test_bad_data_is_one_line_and_exit_1(csv, tmp_path, penstock):
 def test_wrong_use_is_exit_2(csv, tmp_path, penstock):
     done = penstock("ingest", "trips.csv", "out", "--split", "train", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "penstock: --split takes NAME=N, N a whole number; got 'train'\n"
+    assert done.stderr == "penstock: --split takes NAME=VALUE, got 'train'\n"
     done = penstock("ingest", "trips.csv", "out", "--workers", "0", cwd=tmp_path)
     assert done.stderr == "penstock: --workers must be at least 1, got 0\n"
 
@@ -194,7 +194,7 @@ def test_each_split_may_have_its_own_input(csv, tmp_path, penstock):
     [
         (["out"], "name INPUTS, which are divided, or --input-split once for each split"),
         (["a.csv", "out", "--input-split", "a=b"], "name INPUTS, which are divided, or"),
-        (["out", "--input-split", "a"], "--input-split takes NAME=INPUT, got 'a'"),
+        (["out", "--input-split", "a"], "--input-split takes NAME=VALUE, got 'a'"),
         (["out", "--input-split", "a=b", "--split", "a=1"], "--split and --partition-feature"),
     ],
 )

@@ -16,7 +16,6 @@ ADDRESS = "mysql://mysql.example:3307/mine?tls=/certificates"
         ("report", ADDRESS),
         ("report", "x", "--root", ADDRESS),
         ("runs", "list", ADDRESS),
-        ("runs", "show", ADDRESS),
         ("runs", "prune", ADDRESS),
         ("node", "Trainer", "--run-id", "r", "--metadata", ADDRESS),
     ],

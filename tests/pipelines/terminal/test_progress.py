@@ -58,7 +58,7 @@ def test_the_running_node_says_how_far_it_is():
         table.plan(["Trainer"])
         table.start("Trainer")
         table.tell(Activity("step 10 of 40, loss 0.3"))
-    assert re.search(r"Trainer .* 0:\d\d:\d\d.* step 10 of 40, loss 0\.3", screen.getvalue())
+    assert re.search(r"Trainer running .*0:\d\d:\d\d.* step 10 of 40, loss 0\.3", screen.getvalue())
 
 
 def test_what_is_told_between_two_nodes_belongs_to_neither():
