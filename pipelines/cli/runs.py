@@ -1,4 +1,4 @@
-"""`penstock runs`: lists runs, and removes artifacts of old runs."""
+"""`penstock runs`: lists runs, shows one, and removes artifacts of old runs."""
 
 import json
 import time
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.components.errors import counted
+from penstock.pipelines.cli.option_flags import Root
 from penstock.pipelines.reporting.numbers import duration
 from penstock.pipelines.terminal.tables import console, human_bytes, print_table
 
@@ -45,7 +46,7 @@ def list_command(
         (
             run.run_id,
             run.pipeline,
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began)),
+            _when(run.began),
             duration(run.seconds),
             f"{run.cached}/{run.nodes}",
             human_bytes(run.size),
@@ -54,6 +55,41 @@ def list_command(
         for run in runs
     ]
     print_table(console(), counted(len(rows), "run"), headers, rows)
+
+
+@app.command("show")
+def show_command(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]", help="A run's folder, metadata file or id; by default the newest run."
+        ),
+    ] = None,
+    root: Root = "runs",
+) -> None:
+    """Show the nodes of a run and the artifacts of each node.
+
+    Example: penstock runs show runs/taxi
+    """
+    from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+    from penstock.pipelines.runs.prune import folder_bytes
+    from penstock.pipelines.runs.stores import locate
+
+    found = locate(run, root).run
+    rows = []
+    for node in found.nodes:
+        first = (node.node, node.state, duration(node.seconds))
+        for artifact in node.outputs:
+            size = human_bytes(folder_bytes(artifact.uri))
+            state = mlmd.Artifact.State.Name(artifact.state).lower()
+            rows.append((*first, artifact.type, size, state, artifact.uri))
+            first = ("", "", "")
+        if not node.outputs:
+            rows.append((*first, "", "", "", node.error))
+    title = f"{found.pipeline}, run {found.run_id} of {_when(found.began)}"
+    headers = ("node", "state", "took", "gave", "size", "", "where")
+    print_table(console(), title, headers, rows)
 
 
 @app.command("prune")
@@ -164,3 +200,7 @@ def _tell(plan: "PrunePlan", store: str, yes: bool) -> None:
         print(f"  {folder}")
     if not yes:
         print("give --yes to remove them")
+
+
+def _when(began: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(began))

@@ -1,16 +1,19 @@
 """Runs of compiled pipelines on a Kubeflow Pipelines server, by kfp's own client.
 
 In: a compiled file and values of its parameters. Out: the run's id; with `wait`, the state of each
-node on stderr, and the nodes that failed.
+node on stderr, what its pod waits for, and why it failed.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import kfp
+from kubernetes import client, config
+from urllib3.exceptions import HTTPError
 
 from penstock.components.errors import DataError
 from penstock.pipelines.kubeflow.compiled_file import CompiledFile, read_compiled_file
@@ -18,9 +21,14 @@ from penstock.pipelines.kubeflow.server import connect, server_errors
 from penstock.pipelines.terminal.tables import console
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
-_SECONDS_BETWEEN_POLLS = 5
+_SECONDS_BETWEEN_POLLS = 5.0
 # During a run of hours the server may restart.
 _MAX_FAILED_POLLS = 10
+# Pods that start as they should are ready within a minute.
+_PATIENCE_SECONDS = 60.0
+_KUBERNETES_SECONDS = 10
+# Argo's reasons of a pod that starts as it should.
+_STARTING = ("PodInitializing", "ContainerCreating")
 
 
 def submit(
@@ -50,51 +58,115 @@ def submit(
     run_id = str(made.run_id)
     console(stderr=True).print(f"run {run_id}: {host.rstrip('/')}/#/runs/details/{run_id}")
     if wait:
-        _wait(server, host, run_id, file)
+        _follow(server, host, namespace or "kubeflow", run_id, file)
     return run_id
 
 
-def _wait(server: kfp.Client, host: str, run_id: str, file: CompiledFile) -> None:
+def _follow(
+    server: kfp.Client,
+    host: str,
+    namespace: str,
+    run_id: str,
+    file: CompiledFile,
+) -> None:
     say = console(stderr=True).print
     shown: dict[str, str] = {}
-    failed_polls = 0
+    told: set[str] = set()
+    failed_polls, changed = 0, time.monotonic()
     while True:
         try:
             with server_errors(host):
                 run = server.get_run(run_id)
+            failed_polls = 0
         except DataError:
             failed_polls += 1
             if failed_polls == _MAX_FAILED_POLLS:
                 raise
             time.sleep(_SECONDS_BETWEEN_POLLS)
             continue
-        failed_polls = 0
-        for detail in _details(run, file):
-            node = file.tasks[detail.display_name]
-            if detail.state and shown.get(node) != detail.state:
-                say(f"{datetime.now():%H:%M:%S} {node}: {detail.state.lower()}")
-                shown[node] = detail.state
+        states = {file.tasks[d.display_name]: str(d.state) for d in _details(run, file) if d.state}
+        for node, state in states.items():
+            if shown.get(node) != state:
+                say(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
+                changed = time.monotonic()
+        shown = states
         if run.state in _FINAL:
             break
+        if time.monotonic() - changed > _PATIENCE_SECONDS:
+            _tell(waits_of_pods(namespace, run_id, file.tasks), told, say)
+            changed = time.monotonic()
         time.sleep(_SECONDS_BETWEEN_POLLS)
     if run.state != "SUCCEEDED":
-        raise DataError(f"run {run_id} {run.state.lower()}{_why(run, file)}")
+        why = _why(run, file, failures_of_pods(namespace, run_id, file.tasks))
+        raise DataError(f"run {run_id} {str(run.state).lower()}{why}")
     say(f"run {run_id} succeeded")
 
 
-def _why(run: Any, file: CompiledFile) -> str:
-    failed = [one for one in _details(run, file) if one.state == "FAILED"]
-    if failed:
-        reasons = [file.tasks[one.display_name] + _message(one, " ({})") for one in failed]
+def _tell(waits: Mapping[str, str], told: set[str], say: Callable[[str], None]) -> None:
+    for node, reason in waits.items():
+        # ErrImagePull and ImagePullBackOff take turns.
+        if (line := f"{node} waits: {reason}") not in told:
+            told.add(line)
+            say(f"{datetime.now():%H:%M:%S} {line}")
+
+
+def _why(run: Any, file: CompiledFile, messages: Mapping[str, str]) -> str:
+    reasons = []
+    for detail in _details(run, file):
+        if detail.state == "FAILED":
+            node = file.tasks[detail.display_name]
+            message = messages.get(node) or getattr(detail.error, "message", None)
+            reasons.append(node + (f" ({message})" if message else ""))
+    if reasons:
         return f": {', '.join(reasons)}; the log of its pod says why"
-    return _message(run, ": {}")
-
-
-def _message(failed: Any, form: str) -> str:
-    message = getattr(failed.error, "message", None)
-    return form.format(" ".join(message.split())) if message else ""
+    message = getattr(run.error, "message", None)
+    return f": {' '.join(str(message).split())}" if message else ""
 
 
 def _details(run: Any, file: CompiledFile) -> list[Any]:
     details = getattr(run.run_details, "task_details", None) or []
     return [detail for detail in details if detail.display_name in file.tasks]
+
+
+def waits_of_pods(namespace: str, run_id: str, tasks: Mapping[str, str]) -> dict[str, str]:
+    """Returns what the pods of a run wait for by node: an image, a Kubernetes node, the quota.
+
+    Empty if the caller's kubeconfig may not list workflows of the namespace.
+    """
+    found = _messages(namespace, run_id, tasks, "Pending")
+    return {node: text for node, text in found if not text.startswith(_STARTING)}
+
+
+def failures_of_pods(namespace: str, run_id: str, tasks: Mapping[str, str]) -> dict[str, str]:
+    """Returns the last words of failed pods of a run by node; see `waits_of_pods`."""
+    return dict(_messages(namespace, run_id, tasks, "Failed", "Error"))
+
+
+def _messages(
+    namespace: str, run_id: str, tasks: Mapping[str, str], *phases: str
+) -> Iterator[tuple[str, str]]:
+    """Yields node and message of Argo's pods in these phases: Argo copies the pods' own reasons."""
+    workflows: list[Any] = []
+    with suppress(config.ConfigException, client.ApiException, HTTPError):
+        try:
+            config.load_kube_config()
+        except config.ConfigException:
+            config.load_incluster_config()
+        workflows = client.CustomObjectsApi().list_namespaced_custom_object(
+            *("argoproj.io", "v1alpha1", namespace, "workflows"),
+            label_selector=f"pipeline/runid={run_id}",
+            _request_timeout=_KUBERNETES_SECONDS,
+        )["items"]
+    for workflow in workflows:
+        nodes = workflow.get("status", {}).get("nodes", {})
+        for pod in (one for one in nodes.values() if one.get("type") == "Pod"):
+            if pod.get("phase") in phases and pod.get("message"):
+                owner = _task_of(pod, tasks)
+                yield tasks.get(owner, owner), " ".join(pod["message"].split())
+
+
+def _task_of(pod: Mapping[str, Any], tasks: Mapping[str, str]) -> str:
+    """Returns KFP's task of a pod: Argo's names are paths, `RUN.root.trainer.executor(0)`."""
+    parts = str(pod.get("name", "")).split(".")
+    known = [part for part in parts if part.removesuffix("-driver") in tasks]
+    return known[-1].removesuffix("-driver") if known else str(pod.get("displayName", parts[-1]))

@@ -99,7 +99,7 @@ class WorkerJobs:
         self._jobs = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
-        self._read: set[str] = set()  # uids of ended pods whose last lines were printed
+        self._read: set[str] = set()  # events, and uids of ended pods, that were printed
 
     def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
         """Starts a JobSet, waits for its end, prints the last lines of its pods, and deletes it.
@@ -180,8 +180,18 @@ class WorkerJobs:
             if pod.status.phase in ("Failed", "Succeeded") and pod.metadata.uid not in self._read:
                 self._read.add(pod.metadata.uid)
                 self._print_end(pod.metadata.name)
+        self._print_events(name)
         conditions = found.get("status", {}).get("conditions") or []
         return {one["type"]: one for one in conditions if one["status"] == "True"}
+
+    def _print_events(self, name: str) -> None:
+        """Prints why pods are not created, as by a quota; events go after an hour."""
+        selector = f"involvedObject.kind=Job,involvedObject.name={name}-worker-0,type=Warning"
+        events = self._core.list_namespaced_event(self._namespace, field_selector=selector)
+        for line in (" ".join((event.message or "").split()) for event in events.items):
+            if line not in self._read:
+                self._read.add(line)
+                print(line, flush=True)
 
     def _print_end(self, pod: str) -> None:
         with suppress(client.ApiException, HTTPError):

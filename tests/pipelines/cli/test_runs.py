@@ -1,4 +1,5 @@
-"""`penstock runs prune`, of runs made by hand and of a real one; `list` is in test_report.py."""
+"""`penstock runs show` and `prune`, of runs made by hand and of a real pipeline; `list` is in
+test_report.py."""
 
 import json
 import os
@@ -144,6 +145,16 @@ def test_what_a_user_imported_stays(runs, made, tmp_path):
 
     assert "nothing to remove" in call("runs", "prune", tmp_path, "--keep", 1, "--yes")
     assert (tmp_path / "schema").exists()
+
+
+def test_show_lists_nodes_and_artifacts(made, tmp_path):
+    made.train("run-1", made.ingest("run-1"), blessed=True)
+
+    text = call("runs", "show", tmp_path)
+    assert text.startswith("hand, run run-1 of 20")
+    rows = [line.split() for line in text.splitlines()]
+    (trainer,) = [row for row in rows if row[:1] == ["Trainer"]]
+    assert {"done", "Model", "live"} <= set(trainer)
 
 
 @pytest.mark.slow

@@ -158,6 +158,66 @@ def test_run_that_does_not_succeed_is_an_error(server, file, run, message):
     assert str(error.value) == message
 
 
+@pytest.fixture
+def cluster(server, tmp_path, monkeypatch):
+    """A kubeconfig for Kubernetes' API, also by `server`; the nodes of Argo's workflow by name."""
+    nodes, answer = {}, server.answer
+
+    def with_workflows(method, path, body):
+        if path == "/apis/argoproj.io/v1alpha1/namespaces/kubeflow/workflows":
+            return 200, {"items": [{"status": {"nodes": nodes}}]}
+        return answer(method, path, body)
+
+    server.answer = with_workflows
+    (tmp_path / "kubeconfig").write_text(
+        f"""
+        current-context: c
+        contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
+        clusters: [{{name: c, cluster: {{server: "{server.host}"}}}}]
+        users: [{{name: u, user: {{}}}}]
+        """
+    )
+    monkeypatch.setattr(
+        "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "kubeconfig")
+    )
+    monkeypatch.setattr("penstock.pipelines.kubeflow.submit._PATIENCE_SECONDS", 0.0)
+    return nodes
+
+
+def _pod(name, phase, message):
+    return {"name": f"small-x7.root.{name}", "type": "Pod", "phase": phase, "message": message}
+
+
+def test_wait_says_what_pods_wait_for(server, file, cluster, capsys):
+    """Argo's `getPendingReason` copies the pods' reasons; a refused pod has the API's message."""
+    cluster["1"] = _pod("trainer.executor(0)", "Pending", "ErrImagePull: manifest unknown")
+    cluster["2"] = _pod("make-numbers-driver", "Pending", "PodInitializing")
+    cluster["3"] = {**_pod("trainer", "Pending", "a DAG has no pod"), "type": "DAG"}
+    server.runs = [_run("RUNNING", trainer="RUNNING")] * 4 + [_run("SUCCEEDED")]
+    _submit(file, server.host, wait=True)
+
+    lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+    assert lines.count("Trainer waits: ErrImagePull: manifest unknown") == 1
+    assert not any("PodInitializing" in line or "DAG" in line for line in lines)
+
+
+def test_failed_run_says_the_last_words_of_the_pod(server, file, cluster):
+    said = "main: Error (exit code 1): trips.csv, line 8:\nno number"
+    cluster["1"] = _pod("trainer.executor(0)", "Failed", said)
+    server.runs = [_run("FAILED", trainer="FAILED")]
+    with pytest.raises(DataError, match=r"Trainer \(main: Error .*trips.csv, line 8: no number\);"):
+        _submit(file, server.host, wait=True)
+
+
+def test_wait_goes_on_where_the_cluster_cannot_be_seen(server, file, cluster):
+    server.runs = [_run("RUNNING", trainer="RUNNING")] * 3 + [_run("SUCCEEDED")]
+    answer = server.answer
+    server.answer = lambda method, path, body: (
+        (403, {"message": "no"}) if "argoproj" in path else answer(method, path, body)
+    )
+    _submit(file, server.host, wait=True)
+
+
 @pytest.mark.parametrize(
     ("health", "message"),
     [

@@ -101,7 +101,7 @@ class Cluster:
         self.states = list(states)
         self.asked, self.job, self.logs, self.refuse = [], None, {}, {}
         self.deleted, self.uid = [], UID
-        self.phase = "Running"
+        self.events, self.phase = [], "Running"
         self.old_job, self.old_pods = False, 0  # of an earlier try; looks that its pods stay for
         cluster = self
 
@@ -140,6 +140,8 @@ class Cluster:
             return 200, OWNER
         if path.endswith("/pods"):
             return 200, {"items": self.pods()}
+        if path.endswith("/events"):
+            return 200, {"items": self.events}
         if method == "DELETE":
             self.deleted.append(body["preconditions"])
             self.old_job = False
@@ -209,6 +211,9 @@ def test_jobset_is_created_watched_and_deleted(capsys):
     cluster = Cluster("Suspended", "Suspended", "Running", "Completed")
     cluster.phase = "Succeeded"
     cluster.logs[f"{NAME}-worker-0-0-x7k"] = "epoch 1\ntwo"
+    quota = f'Error creating: pods "{NAME}-worker-1" is forbidden: exceeded quota: penstock'
+    about = {"kind": "Job", "name": f"{NAME}-worker-0"}
+    cluster.events = [{"metadata": {"name": "1"}, "involvedObject": about, "message": quota}]
     run(cluster)
 
     jobsets = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/penstock/jobsets"
@@ -238,6 +243,7 @@ def test_jobset_is_created_watched_and_deleted(capsys):
         f"JobSet {NAME}: 2 workers; kubectl logs -f -l {labels} follows them",
         f"{NAME}-worker-0-0-x7k: epoch 1",
         f"{NAME}-worker-0-0-x7k: two",
+        quota,
     ]
 
 
