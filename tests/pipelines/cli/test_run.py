@@ -38,13 +38,13 @@ def test_only_libraries_are_left_out_of_the_collection_at_exit(tmp_path, penstoc
     done = penstock.run_code(
         """
         import contextlib, gc, sys
-        from penstock.pipelines.cli.run import run_quietly
+        from penstock.pipelines.cli.run import run
 
         frozen, freeze = [], gc.freeze
         gc.freeze = lambda: frozen.append("own" in sys.modules)
         for span in range(2):
             with contextlib.suppress(SystemExit):
-                run_quietly("own:create", {}, quiet=True)
+                run("own:create")
         assert frozen == [False], frozen
         """,
         cwd=tmp_path,
