@@ -1,7 +1,8 @@
 """Compares two data sets column by column, with the distances of the ValidationGate.
 
-Each side is a folder of row Examples, of which statistics are computed shard by shard, or any other
-data, which an ingest into a temporary folder turns into such a folder first.
+Each side is a folder of row Examples, of which statistics are computed shard by shard, statistics
+that a StatisticsGen has stored, or any other data, which an ingest into a temporary folder turns
+into Examples first.
 """
 
 import json
@@ -11,8 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from google.protobuf.message import DecodeError
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
 from penstock.components.engine.options import EngineOptions
 from penstock.components.errors import DataError, UsageError, counted
+from penstock.components.files.content import open_data
 from penstock.components.files.remote import find_below, is_remote
 from penstock.components.gates.drift import (
     FeatureStatistics,
@@ -31,6 +36,7 @@ _KINDS = {
     FeatureStatistics.STRING: "text",
 }
 _MOST_NAMED = 5
+_STORED = "FeatureStats.pb"  # TFX's name in a split's folder
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ def diff(
     source: KindOptions | None = None,
     workers: int = 1,
 ) -> DataDiff:
-    """Compares two data sets, each a folder of Examples, a split of one, or data to ingest.
+    """Compares two data sets: Examples or stored statistics, a split of either, or data to ingest.
 
     Args:
         a: Path or address of the data that the other is compared with, such as the training's.
@@ -163,6 +169,8 @@ def _new_values(old: FeatureStatistics, new: FeatureStatistics) -> Iterator[str]
 
 
 def _statistics(place: str, source: KindOptions | None, workers: int) -> Statistics:
+    if (stored := _stored(place)) is not None:
+        return stored
     with tempfile.TemporaryDirectory(prefix="penstock-diff-") as workspace:
         folder, split = _examples_folder(place)
         if folder is None:
@@ -172,6 +180,24 @@ def _statistics(place: str, source: KindOptions | None, workers: int) -> Statist
     if not found.num_examples:
         raise DataError(f"{place}: has no rows to compare")
     return found
+
+
+def _stored(place: str) -> Statistics | None:
+    """Returns statistics from a file, a split's folder, or the training split of an artifact."""
+    names = {place} if place.endswith(".pb") else set()
+    names |= {os.path.join(place, part, _STORED) for part in ("", split_dir("train"))}
+    names &= set(find_below(place)) if is_remote(place) else set(filter(os.path.isfile, names))
+    if not names:
+        return None
+    [path] = names
+    try:
+        with open_data(path) as file:
+            [first, *_] = statistics_pb2.DatasetFeatureStatisticsList.FromString(
+                file.read()
+            ).datasets
+    except (DecodeError, ValueError) as error:
+        raise DataError(f"{path}: is no file of statistics as StatisticsGen writes") from error
+    return first
 
 
 def _examples_folder(place: str) -> tuple[str | None, Sequence[str]]:

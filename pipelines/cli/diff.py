@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.components.errors import DataError, PenstockError, UsageError
-from penstock.components.files.remote import has_glob, is_remote
+from penstock.components.files.remote import find_below, has_glob, is_remote
 from penstock.components.plain import from_plain
 from penstock.components.sources.options import Table
 from penstock.pipelines.cli.option_flags import (
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from penstock.components.doctor.diff import ColumnDiff, DataDiff
     from penstock.components.sources.options import KindOptions
 
-_SIDE_HELP = "A folder of shards or one split of it, a run's folder or id, or data as for ingest."
+_SIDE_HELP = (
+    "A folder of shards or of stored statistics, or one split of it, a run's folder or id, or data "
+    "as for ingest."
+)
 _MOST_VALUES = 3
 
 
@@ -49,7 +52,8 @@ def command(
 
     A distance is 0 for equal values and 1 for nothing in common, as in gate.max_drift; that of a
     column on one side only is 1. Noise of numbers reaches 0.1. A run stands for the rows that it
-    read. Exit 0 if no column differs by more than the limit, 1 otherwise.
+    read or, if they are gone, for its statistics of split train. Exit 0 if no column differs by
+    more than the limit, 1 otherwise.
 
     Example: penstock diff shards/Split-train trips-of-june.csv --limit 0.3
     """
@@ -79,7 +83,8 @@ def diff(
     """Compares two data sets column by column, with the distances of the ValidationGate.
 
     Args:
-        a: A folder of shards, a split of one, a run's folder or id, or data as for `ingest`.
+        a: A folder of shards or of stored statistics, a split of one, a run's folder or id, or
+            data as for `ingest`.
         b: The same; compared with `a`.
         limit: Distance above which a column differs, 0..1.
         ignore: Columns to leave out, such as ids.
@@ -104,7 +109,7 @@ def diff(
 
 
 def _data_of(place: str, root: str) -> str:
-    """Returns the folder of the Examples that a run read; a place of data as it is."""
+    """Returns the Examples that a run read, or their statistics; a place of data as it is."""
     from penstock.pipelines.runs.metadata_store import is_address
     from penstock.pipelines.runs.stores import is_run, locate
 
@@ -118,10 +123,10 @@ def _data_of(place: str, root: str) -> str:
         run = locate(place, root).run
     except PenstockError as error:
         raise UsageError(f"{place}: no such data, and no such run ({error})") from error
-    uri = run.uri("Examples")
-    if uri is None:
-        raise DataError(f"{place}: run {run.run_id} has no Examples")
-    return uri
+    for uri in filter(None, map(run.uri, ("Examples", "ExampleStatistics"))):
+        if find_below(uri) if is_remote(uri) else os.path.isdir(uri):
+            return uri
+    raise DataError(f"{place}: run {run.run_id} has neither Examples nor statistics any more")
 
 
 def _show(found: "DataDiff") -> None:

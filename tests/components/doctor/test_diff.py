@@ -1,4 +1,5 @@
 import pytest
+import tensorflow_data_validation as tfdv
 
 from penstock.components.doctor.diff import diff
 from penstock.components.errors import DataError, UsageError
@@ -49,6 +50,20 @@ def test_options_apply_to_data_that_is_not_in_shards(tables):
     (tables / "b.csv").write_text("fare\n1\n2\n")
     [fare] = diff("a.csv", "b.csv", source=Csv(null_tokens=("-",))).columns
     assert (fare.kinds, fare.missing) == (("whole number",) * 2, (0.5, 0.0))
+
+
+def test_stored_statistics_stand_for_the_rows_of_their_split(tables):
+    statistics = tfdv.generate_statistics_from_csv("a.csv")
+    tfdv.write_stats_text(statistics, "text.pb")
+    (tables / "stored/Split-train").mkdir(parents=True)
+    file = tables / "stored/Split-train/FeatureStats.pb"
+    file.write_bytes(statistics.SerializeToString())
+    for place in ("stored", "stored/Split-train", str(file)):
+        found = diff(place, "a.csv")
+        assert found.rows == (100, 100)
+        assert max(one.distance for one in found.columns) == 0
+    with pytest.raises(DataError, match=r"text\.pb: is no file of statistics"):
+        diff("text.pb", "a.csv")
 
 
 @pytest.mark.parametrize(

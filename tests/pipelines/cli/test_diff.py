@@ -49,8 +49,23 @@ def test_a_run_stands_for_the_rows_that_it_read(runs, tmp_path):
         found = diff(run, tmp_path / "shards", root=str(runs.folder))
         assert (found.rows, found.columns[0].distance) == ((2, 2), 0.0)
     runs.node("run-2", "Trainer", outputs=[])
-    with pytest.raises(DataError, match="run run-2 has no Examples"):
+    with pytest.raises(DataError, match="run run-2 has neither Examples nor statistics any more"):
         diff(runs.folder, tmp_path / "shards")
+
+
+def test_a_run_whose_shards_are_gone_stands_for_its_statistics(runs, two):
+    from tensorflow_data_validation import generate_statistics_from_csv
+
+    from penstock import diff
+
+    stored = generate_statistics_from_csv(str(two / "a.csv"))
+    (two / "statistics/Split-train").mkdir(parents=True)
+    (two / "statistics/Split-train/FeatureStats.pb").write_bytes(stored.SerializeToString())
+    made = [runs.artifact("Examples", two / "gone")]
+    made.append(runs.artifact("ExampleStatistics", two / "statistics"))
+    runs.node("run-1", "Gen", outputs=made)
+    found = diff(runs.folder, two / "b.csv")
+    assert (found.rows, [one.column for one in found.different]) == ((100, 100), ["pay"])
 
 
 def test_a_place_that_is_neither_data_nor_a_run(penstock, two):
