@@ -186,10 +186,10 @@ def _stored(place: str) -> Statistics | None:
     """Returns statistics from a file, a split's folder, or the training split of an artifact."""
     names = {place} if place.endswith(".pb") else set()
     names |= {os.path.join(place, part, _STORED) for part in ("", split_dir("train"))}
-    names &= set(find_below(place)) if is_remote(place) else set(filter(os.path.isfile, names))
-    if not names:
+    found = find_below(place) if is_remote(place) else [one for one in names if os.path.isfile(one)]
+    path = next((one for one in found if one in names), None)
+    if path is None:
         return None
-    [path] = names
     try:
         with open_data(path) as file:
             [first, *_] = statistics_pb2.DatasetFeatureStatisticsList.FromString(

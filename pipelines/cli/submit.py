@@ -1,5 +1,6 @@
 """`penstock submit`: starts a run of a compiled pipeline on a Kubeflow Pipelines server."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,14 @@ def command(
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Pipeline parameter; repeatable.")
     ] = None,
+    spans: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPAN|FIRST..LAST",
+            help="Spans of the data, such as 3..7 or 2026-01-03..2026-01-09: one run each in "
+            "order, with --wait; of several, those that a run has finished are skipped.",
+        ),
+    ] = None,
     namespace: Namespace = None,
     service_account: Annotated[
         str | None,
@@ -36,8 +45,10 @@ def command(
     """
     # kfp takes a second to import, and --help does not need it.
     with needs_kubeflow():
-        from penstock.pipelines.kubeflow.submit import submit
-    run_id = submit(
+        from penstock.pipelines.kubeflow.submit import submit, submit_spans
+        from penstock.pipelines.runs.spans import parse_spans
+    start = partial(submit_spans, spans=parse_spans(spans)) if spans else submit
+    run_id = start(
         file,
         host=host,
         experiment=experiment,

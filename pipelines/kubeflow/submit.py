@@ -4,6 +4,8 @@ In: a compiled file and values of its parameters. Out: the run's id; with `wait`
 node on stderr, what its pod waits for, and why it failed.
 """
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -60,6 +62,60 @@ def submit(
     if wait:
         _follow(server, host, namespace or "kubeflow", run_id, file)
     return run_id
+
+
+def submit_spans(
+    path: Path,
+    spans: range,
+    *,
+    name: str | None,
+    parameters: Sequence[str],
+    **options: Any,
+) -> str:
+    """Starts a run a span in order, each when the one before has succeeded; see `submit`.
+
+    Of several spans, the first ones that a run has finished are skipped. A run's name has a digest
+    of the file and the parameters, since the server cannot be asked for runs with these.
+
+    Returns:
+        Ids of the runs, one a line.
+
+    Raises:
+        DataError: A run failed; those of the next spans are not started.
+    """
+    digest = hashlib.sha256(repr((path.read_bytes(), sorted(parameters))).encode()).hexdigest()[:8]
+    say = console(stderr=True).print
+    started: list[str] = []
+    for span in spans:
+        own = f"{name or read_compiled_file(path).name} span {span} {digest}"
+        if len(spans) > 1 and not started and (done := _succeeded(own, **options)):
+            say(f"span {span}: skipped, finished by run {done}")
+            continue
+        say(f"span {span}")
+        given = [*parameters, f"span={span}"]
+        try:
+            started.append(submit(path, name=own, parameters=given, **{**options, "wait": True}))
+        except DataError as error:
+            on = f"\n  the same command goes on with span {span}" if len(spans) > 1 else ""
+            raise DataError(f"span {span}: {error}{on}") from error
+    return "\n".join(started)
+
+
+def _succeeded(
+    name: str, *, host: str, experiment: str, namespace: str | None, **_: Any
+) -> str | None:
+    """Returns the id of a run of this name that succeeded, if there is one."""
+    server = connect(host, namespace)
+    same = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
+    with server_errors(host):
+        group = server.create_experiment(experiment, namespace=namespace)
+        found = server.list_runs(
+            experiment_id=group.experiment_id,
+            page_size=100,
+            filter=json.dumps({"predicates": [same]}),
+        )
+    good = [run for run in found.runs or () if (run.display_name, run.state) == (name, "SUCCEEDED")]
+    return str(good[0].run_id) if good else None
 
 
 def _follow(

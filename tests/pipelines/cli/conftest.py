@@ -52,6 +52,7 @@ class FakeServer(ThreadingHTTPServer):
         self.create_run = (200, {"run_id": "run-1"})
         # One a poll; the last stays.
         self.runs = [(200, {"run_id": "run-1", "state": "SUCCEEDED"})]
+        self.finished = []
         self.host = f"http://127.0.0.1:{self.server_port}"
 
     def answer(self, method, path, body):
@@ -61,6 +62,8 @@ class FakeServer(ThreadingHTTPServer):
             return 200, {"experiments": self.experiments}
         if path == "/apis/v2beta1/experiments":
             return 200, {"experiment_id": "new", **body}
+        if path == "/apis/v2beta1/runs" and method == "GET":
+            return 200, {"runs": self.finished}
         if path == "/apis/v2beta1/runs":
             return self.create_run
         if path == "/apis/v2beta1/runs/run-1":

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
-from penstock.pipelines.kubeflow.submit import submit
+from penstock.pipelines.kubeflow.submit import submit, submit_spans
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +14,7 @@ def _quick(monkeypatch):
     monkeypatch.setattr("penstock.pipelines.kubeflow.submit._SECONDS_BETWEEN_POLLS", 0.01)
 
 
-def _submit(file, host, **more):
+def _submit(file, host, start=submit, **more):
     options = {
         "experiment": "taxi",
         "name": "first",
@@ -23,7 +23,7 @@ def _submit(file, host, **more):
         "service_account": None,
         "wait": False,
     }
-    return submit(file, host=host, **{**options, **more})
+    return start(file, host=host, **{**options, **more})
 
 
 def test_service_account_is_sent(server, file):
@@ -156,6 +156,38 @@ def test_run_that_does_not_succeed_is_an_error(server, file, run, message):
     with pytest.raises(DataError) as error:
         _submit(file, server.host, wait=True)
     assert str(error.value) == message
+
+
+def test_spans_run_in_order_stop_at_a_failure_and_go_on(server, file, capsys):
+    file.write_text(file.read_text().replace("how_many", "span"))
+
+    def backfill(spans, **more):
+        _submit(file, server.host, start=submit_spans, spans=spans, **more)
+
+    def started():
+        made = [body for method, path, _, body, _ in server.requests if path.endswith("/runs")]
+        names = [body["display_name"] for body in made if body]
+        spans = [body["runtime_config"]["parameters"]["span"] for body in made if body]
+        server.requests.clear()
+        return names, spans
+
+    server.runs = [_run("SUCCEEDED"), _run("FAILED", trainer="FAILED")]
+    with pytest.raises(DataError, match=r"^span 4: run run-1 failed: Trainer.*\n.*on with span 4$"):
+        backfill(range(3, 6))
+    names, spans = started()
+    assert spans == [3, 4]
+    assert names[0].startswith("first span 3 ")
+
+    server.finished = [{"run_id": "run-0", "display_name": names[0], "state": "SUCCEEDED"}]
+    server.runs = [_run("SUCCEEDED")]
+    capsys.readouterr()
+    backfill(range(3, 6))
+    assert capsys.readouterr().err.startswith("span 3: skipped, finished by run run-0\nspan 4\n")
+    assert started()[1] == [4, 5]
+    backfill(range(3, 5), parameters=["note=other"])
+    assert started()[1] == [3, 4]
+    backfill(range(3, 4))
+    assert started()[1] == [3]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,6 +108,19 @@ def test_another_graph_than_the_compiled_one_is_refused(recipe):
     older = replace(recipe, graph={**recipe.graph, "Writer": "12345678"})
     with pytest.raises(UsageError, match=r"^the code in the image has another node 'Writer' than"):
         older.build([])
+
+
+def test_a_run_of_a_span_reads_it_and_the_window_that_ends_with_it(tmp_path):
+    """As `penstock submit --spans` starts one a span, with the weights of the blessed model."""
+    changes = {"data": f"{tmp_path}/{{SPAN}}/*.csv", "last_spans": 3, "start_from": "blessed"}
+    changes["parameters"] = ["span"]
+    ir, _ = build_ir(find_pipeline("taxi", changes), {})
+    built, changed = Recipe("taxi", changes, graph_of(ir)).build(["span=5.0"])
+    assert changed == {"span": 5}
+    assert irs.find_node(built, "BaseModel").upstream_nodes
+    nodes = [str(irs.find_node(built, name)) for name in ("ShardedExampleGen", "Spans")]
+    last_and_first = [re.findall(r'span_number\\": (\d+)', node) for node in nodes]
+    assert last_and_first == [["5", "5"], ["5", "3"]]
 
 
 @pytest.mark.slow
