@@ -13,14 +13,19 @@ import fastavro
 import pyarrow as pa
 
 from penstock.components.errors import DataError, PenstockError, short_error
-from penstock.components.files.content import HashingStream, fingerprint, look, open_data
+from penstock.components.files.content import (
+    HashingStream,
+    fingerprint,
+    open_data,
+    scanned_content,
+)
 from penstock.components.files.find import find
 from penstock.components.files.output import Output
 from penstock.components.magic import AVRO_MAGIC
 from penstock.components.sources.arrow_values import feature_type, number_unit
 from penstock.components.sources.base import Column
 from penstock.components.sources.columnar import ColumnarFile, described, read_content, type_columns
-from penstock.components.sources.files import ScannedFile, map_files, require_rows, spread_files
+from penstock.components.sources.files import map_files, require_rows, spread_files
 from penstock.components.sources.options import RowFileOptions
 from penstock.components.sources.partitions import add_partitions, find_folders
 from penstock.components.sources.python_values import Row, RowConverter, row_json
@@ -64,25 +69,18 @@ def open_avro(inputs: Sequence[str], options: Avro, spread: Spread) -> StagedSou
     headers = map_files(lambda path: _read_header(path, options.nested), listing.files)
     folders = find_folders(listing.files, inputs)
     columns = type_columns(headers, options, folders)
-    scanned = spread_files(_Stage(columns, options, spread.workspace()), listing.files, spread)
-    require_rows(scanned, allow_empty=options.allow_empty)
-    staged = [one.staged for one in scanned if one.staged]
-    source = add_partitions(
-        StagedSource(
-            kind="avro",
-            columns=columns,
-            fingerprint=fingerprint("avro", [(one.path, one.content.digest) for one in scanned]),
-            rows=sum(one.rows for one in scanned),
-            files=listing.files,
-            input_bytes=sum(one.content.size for one in scanned),
-            ignored=tuple(listing.ignored),
-            options=options,
-            scanned={file.path: file for file in staged},
-        ),
-        folders,
+    staged = spread_files(_Stage(columns, options, spread.workspace()), listing.files, spread)
+    require_rows(staged, allow_empty=options.allow_empty)
+    source = StagedSource.of("avro", staged, listing, columns=columns, options=options)
+    read = [(file.place, file.read_content) for file in staged]
+    source = replace(
+        source,
+        fingerprint=fingerprint("avro", [(path, content.digest) for path, content in read]),
+        input_bytes=sum(content.size for _, content in read),
     )
-    of_place = source.partitions
-    return replace(source, partitions={file.path: of_place.get(file.place, {}) for file in staged})
+    source = add_partitions(source, folders)
+    found = source.partitions
+    return replace(source, partitions={file.path: found.get(file.place, {}) for file in staged})
 
 
 def _read_header(path: str, nested: str) -> ColumnarFile:
@@ -107,11 +105,6 @@ def _read_header(path: str, nested: str) -> ColumnarFile:
     return described(path, content, pa.schema(types), ())
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _StagedAvro(ScannedFile):
-    staged: StagedFile | None
-
-
 @dataclass(frozen=True)
 class _Stage:
     """A task that reads a file once: it hashes and checks it, and stages its rows."""
@@ -120,7 +113,7 @@ class _Stage:
     options: Avro
     workspace: Output
 
-    def __call__(self, path: str) -> _StagedAvro:
+    def __call__(self, path: str) -> StagedFile:
         converter = RowConverter(self.columns, self.options)
 
         def convert(rows: Sequence[Row]) -> pa.RecordBatch:
@@ -128,13 +121,11 @@ class _Stage:
 
         with open_data(path) as file:
             stream = _Stream(file)
-            staged = stage(batches_of(_rows(stream, path), convert), path, self.workspace)
-        content = stream.content()
-        if look(path) != (content.size, content.state):
-            raise DataError(f"{path}: was changed while it was read; start again")
-        return _StagedAvro(
-            path=path, content=content, rows=staged.rows if staged else 0, staged=staged
-        )
+            batches = batches_of(_rows(stream, path), convert)
+            staged = stage(batches, self.columns, path, self.workspace)
+        digest, *seen = stream.content()
+        content = scanned_content(path, (seen[0], seen[1]), digest)
+        return replace(staged, read_content=content)
 
 
 class _Stream(HashingStream):

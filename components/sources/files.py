@@ -55,6 +55,11 @@ class ScannedFile:
     rows: int  # Number of rows, blank ones included.
 
     @property
+    def place(self) -> str:
+        """Name of the file in messages."""
+        return self.path
+
+    @property
     def units(self) -> int:
         """Amount to read: rows, or bytes for text."""
         return self.rows
@@ -130,15 +135,16 @@ class FileSource(Source, Generic[FileT]):
             if column.name not in values:
                 continue
             value = values[column.name]
-            value = value if value is None or not column.is_list else [value]
+            value = [value] if column.is_list and value is not None else value
             scalar = pa.scalar(value, column.arrow_type)
-            for other in set(map(repr, arrays[at].drop_null().to_pylist())) - {
-                repr(scalar.as_py())
-            }:
-                raise DataError(
-                    f"{path}: column {column.name!r} holds {other[:80]}, and its folder says "
-                    f"{value!r}; correct one, or name the folder itself as the input"
-                )
+            expected = repr(scalar.as_py())
+            for other in map(repr, arrays[at].drop_null().to_pylist()):
+                if other != expected:
+                    raise DataError(
+                        f"{self.scanned[path].place}: column {column.name!r} holds "
+                        f"{other[:80]}, and its folder says {value!r}; correct one, or name "
+                        "the folder itself as the input"
+                    )
             arrays[at] = pa.repeat(scalar, len(arrays[at]))
         return replace(batch, table=batch_of(self.columns, arrays))
 
@@ -216,4 +222,4 @@ def _inspected(path: str, inspect: Callable[[str], FileT]) -> FileT:
 def require_rows(files: Sequence[ScannedFile], *, allow_empty: bool, what: str = "rows") -> None:
     for file in files:
         if not file.rows and not allow_empty:
-            raise DataError(f"{file.path}: has no {what}; {EMPTY_ADVICE}")
+            raise DataError(f"{file.place}: has no {what}; {EMPTY_ADVICE}")

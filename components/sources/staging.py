@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 
 from penstock.components.files.content import Content, hash_file, look
 from penstock.components.files.output import Output
-from penstock.components.sources.base import Batch, RejectedRow
+from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
     MAX_BATCH_ROWS,
     RowFault,
     batch_of,
+    empty_batch,
     next_batch_rows,
     rows_without,
 )
@@ -40,7 +41,14 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StagedFile(ColumnarFile):
-    place: str  # What the rows were read from, for messages.
+    read_from: str
+    read_content: (
+        Content  # Of the file that the rows were read from; of rows of a database, theirs.
+    )
+
+    @property
+    def place(self) -> str:
+        return self.read_from
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,34 +98,32 @@ def with_faults(
     table: pa.RecordBatch, faults: Mapping[int, RowFault], raw: Callable[[int], bytes]
 ) -> pa.RecordBatch:
     """Returns rows to stage; `raw` returns the bytes of a faulty row."""
-    texts = [None] * table.num_rows
+    texts: list[str | None] = [None] * table.num_rows
     for at, (column, reason) in faults.items():
-        row = raw(at).decode("utf-8", "surrogateescape")
-        texts[at] = json.dumps([column, reason, row])  # type: ignore[call-overload]
+        texts[at] = json.dumps([column, reason, raw(at).decode("utf-8", "surrogateescape")])
     return pa.RecordBatch.from_arrays(
         [*table.columns, pa.array(texts, pa.string())], [*table.schema.names, _FAULT]
     )
 
 
-def stage(batches: Iterable[pa.RecordBatch], place: str, workspace: Output) -> StagedFile | None:
-    """Writes rows of `with_faults` to a new file; None if there are none."""
-    groups = _groups(batches)
-    first = next(groups, None)
-    if first is None:
-        return None
+def stage(
+    batches: Iterable[pa.RecordBatch], columns: Sequence[Column], place: str, workspace: Output
+) -> StagedFile:
+    """Writes rows of `with_faults`, which have these columns, to a new file."""
+    schema = with_faults(empty_batch(columns), {}, lambda at: b"").schema
     name = f"rows-{uuid.uuid4().hex}.parquet"
     with workspace.new_try() as folder:
         path = str(folder / name)
         # Python's file: its error of a full disk names the cause.
-        with open(path, "wb") as file, pq.ParquetWriter(file, first.schema) as writer:
-            writer.write_table(first, first.num_rows)
-            for group in groups:
+        with open(path, "wb") as file, pq.ParquetWriter(file, schema) as writer:
+            for group in _groups(batches):
                 writer.write_table(group, group.num_rows)
         described, digest = inspect_parquet(path), hash_file(path).digest
         workspace.take(folder)
     path = workspace.place(name)
-    fields = {**vars(described), "path": path, "content": Content(digest, *look(path))}
-    return StagedFile(**fields, place=place)
+    content = Content(digest, *look(path))
+    fields = {**vars(described), "path": path, "content": content}
+    return StagedFile(**fields, read_from=place, read_content=content)
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

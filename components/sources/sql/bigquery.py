@@ -8,9 +8,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import Executable, TextClause
 
 from penstock.components.errors import DataError, TriesFailedError, UsageError, short_error
-from penstock.components.sources.sql.address import Login
-from penstock.components.sources.sql.database import Database, Feature
-from penstock.components.sources.sql.statements import as_subquery
+from penstock.components.sources.sql.database import Database, Feature, Login, as_subquery
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 try:
@@ -20,25 +18,19 @@ try:
 except ModuleNotFoundError as error:
     raise UsageError("BigQuery needs its dialect: pip install 'penstock-tfx[bigquery]'") from error
 
-_KINDS = {
-    FeatureKind.INT: (
-        "INTEGER", "INT64", "BOOLEAN", "BOOL", "DATE", "TIME", "DATETIME", "TIMESTAMP",
-    ),
-    FeatureKind.FLOAT: ("FLOAT", "FLOAT64", "NUMERIC", "BIGNUMERIC"),
-    FeatureKind.BYTES: ("STRING", "BYTES"),
-}  # fmt: skip
-_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
+_KIND_OF = {
+    **dict.fromkeys(("INTEGER", "INT64", "BOOLEAN", "BOOL"), FeatureKind.INT),
+    **dict.fromkeys(("DATE", "TIME", "DATETIME", "TIMESTAMP"), FeatureKind.INT),
+    **dict.fromkeys(("FLOAT", "FLOAT64", "NUMERIC", "BIGNUMERIC"), FeatureKind.FLOAT),
+    **dict.fromkeys(("STRING", "BYTES"), FeatureKind.BYTES),
+}
 
 
 class BigQueryDatabase(Database):
     """A BigQuery data set; the login is that of Google's clients."""
 
-    def connect(self) -> Connection:
-        with self._google_errors_named():
-            return super().connect()
-
     def _login(self) -> Login:
-        return Login(None, None)
+        return Login()
 
     def checked(self, query: TextClause, connection: Connection) -> Executable:
         del connection
@@ -47,26 +39,19 @@ class BigQueryDatabase(Database):
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
         """Returns the types of the columns from the query's result; arrays are rejected."""
         del connection
-        return [self._feature(one) for one in description]
-
-    def _feature(self, column: Any) -> Feature:
-        kind = _KIND_OF.get(column.type_code)
-        if kind is None:
-            raise DataError(
-                f"{self.shown}: column {column.name!r} has type {column.type_code}, which no "
-                "feature can hold; select its fields, or TO_JSON_STRING of it, in a query"
-            )
-        return kind, False
+        for one in description:
+            if one.type_code not in _KIND_OF:
+                raise DataError(
+                    f"{self.shown}: column {one.name!r} has type {one.type_code}, which no feature "
+                    "can hold; select its fields, or TO_JSON_STRING of it, in a query"
+                )
+        return [(_KIND_OF[one.type_code], False) for one in description]
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:
-        with self._google_errors_named(), super().errors_named():
-            yield
-
-    @contextmanager
-    def _google_errors_named(self) -> Iterator[None]:
         try:
-            yield
+            with super().errors_named():
+                yield
         except GoogleAuthError as error:
             raise DataError(
                 f"{self.shown}: no login ({short_error(error)}); set "

@@ -1,79 +1,127 @@
-"""A database that SQLAlchemy reaches: a read-only connection, errors as one line, streamed rows.
+"""A database that SQLAlchemy reaches: its address and login, one transaction, streamed rows.
 
-Subclasses such as `sqlite.py` and `postgresql.py` add what the base lacks: the state of the data
-without reading it, and types of columns.
+An address travels in pipelines, logs and messages, so it must not hold a password. User and
+password are read from the environment or a file, in the process that connects.
 """
 
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from sqlalchemy import create_engine, literal_column
-from sqlalchemy.engine import URL, Connection, CursorResult
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
-from sqlalchemy.sql.expression import Executable, TextClause
-
-from penstock.components.errors import DataError, PenstockError, TriesFailedError, UsageError
-from penstock.components.sources.sql.address import Login, read_login, shown_address
-from penstock.components.sources.sql.statements import as_subquery
+from penstock.components.errors import DataError, TriesFailedError, UsageError
+from penstock.components.files.address import check_no_secret, masked
 from penstock.components.tfrecord.feature_kind import FeatureKind
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.engine import URL, Connection, CursorResult, make_url
+    from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError, SQLAlchemyError
+    from sqlalchemy.pool import NullPool
+    from sqlalchemy.sql.expression import Executable, Select, TextClause
+    from sqlalchemy.types import NullType
+except ModuleNotFoundError as error:
+    raise UsageError("kind 'sql' needs SQLAlchemy: pip install 'penstock-tfx[sql]'") from error
+
+USER_VARIABLE = "PENSTOCK_SQL_USER"
+PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
+HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
+# Driver that the extra `sql` installs.
+_DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+# Semicolons and comments at the end of a query. If a quote follows, they may be part of a text; the
+# database then judges them.
+_END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 Feature = tuple[FeatureKind | None, bool]
 """Kind of a column (None if unknown), and whether it holds lists."""
 
 
+class Login(NamedTuple):
+    """User name and password of a connection; None if not given."""
+
+    user: str | None = None
+    password: str | None = None
+
+
+def parse_address(text: str) -> URL:
+    """Parses the address of a database; UsageError (without the address) if it has a password."""
+    check_no_secret(text, HOW_TO_LOG_IN)
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError) as error:
+        raise UsageError(
+            f"{masked(text)}: expected the address of a database, as sqlite:///trips.db or "
+            "postgresql://host/name"
+        ) from error
+    return url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
+
+
+def read_login(credentials_file: str | None) -> Login:
+    if credentials_file is None:
+        return Login(os.environ.get(USER_VARIABLE), os.environ.get(PASSWORD_VARIABLE))
+    try:
+        lines = Path(credentials_file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise DataError(f"{credentials_file}: cannot read the credentials ({reason})") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        name, equals, value = line.partition("=")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not equals or name.strip() not in Login._fields:
+            raise DataError(
+                f"{credentials_file}: line {number}: expected `user = ...` or `password = ...`"
+            )
+        found[name.strip()] = value.strip()
+    return Login(**found)
+
+
 class Database:
+    """A database of any make; subclasses know the types of columns, or the state of the data."""
+
     # Whether two columns may have names that differ only in case; most databases refuse that.
     tells_case = False
 
     def __init__(self, url: URL, credentials_file: str | None) -> None:
         self.url = url
-        self.shown = shown_address(url)
+        # For messages, without the driver's options.
+        self.shown = url.set(query={}).render_as_string(hide_password=True)
         self._credentials_file = credentials_file
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yields a read-only connection in a transaction, which is never committed."""
-        connection = self.connect()
-        try:
-            with self.errors_named():
+        with self.errors_named():
+            connection = self.connect()
+            try:
                 self._begin(connection)
                 yield connection
-        finally:
-            # To close a lost connection fails.
-            with suppress(SQLAlchemyError):
-                connection.close()
+            finally:
+                # To close a lost connection fails.
+                with suppress(SQLAlchemyError):
+                    connection.close()
 
     def connect(self) -> Connection:
-        try:
-            return self._create_connection()
-        except PenstockError:
-            raise
-        except (TypeError, ValueError, ArgumentError) as error:
-            raise UsageError(
-                f"{self.shown}: its driver refuses what the address says after '?' "
-                f"({self._text(error)})"
-            ) from error
-        except NoSuchModuleError as error:
-            raise UsageError(f"{self.shown}: SQLAlchemy knows no such kind of database") from error
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                f"{self.shown}: needs the driver {error.name!r}: pip install {error.name}"
-            ) from error
-        except SQLAlchemyError as error:
-            raise TriesFailedError(f"{self.shown}: {self._text(error)}") from error
-
-    def _create_connection(self) -> Connection:
         login, url = self._login(), self.url
         if url.username is None and login.user is not None:
             url = url.set(username=login.user)
         if login.password is not None:
             url = url.set(password=login.password)
-        engine = create_engine(
-            url, poolclass=NullPool, hide_parameters=True, connect_args=self._connect_args()
-        )
-        return engine.connect()
+        try:
+            engine = sa.create_engine(
+                url, poolclass=NullPool, hide_parameters=True, connect_args=self._connect_args()
+            )
+            return engine.connect()
+        except (TypeError, ValueError, ArgumentError, ImportError) as error:
+            raise UsageError(
+                f"{self.shown}: its driver is not there or refuses the address "
+                f"({self._text(error)}); install it with pip, or correct the address"
+            ) from error
+        except SQLAlchemyError as error:
+            raise TriesFailedError(f"{self.shown}: {self._text(error)}") from error
 
     def _login(self) -> Login:
         return read_login(self._credentials_file)
@@ -87,7 +135,7 @@ class Database:
     def checked(self, query: TextClause, connection: Connection) -> Executable:
         """Returns a statement of a query's rows; an error if the query is not one SELECT."""
         # As a subquery, a statement that changes data fails, and so do several statements.
-        connection.execute(as_subquery(query).where(literal_column("1 = 0"))).close()
+        connection.execute(as_subquery(query).where(sa.literal_column("1 = 0"))).close()
         return query  # As it is, so that its order counts.
 
     def stream(self, statement: Executable, connection: Connection, rows: int) -> CursorResult:
@@ -109,18 +157,51 @@ class Database:
         """Turns database errors into one line; `TriesFailedError` if the connection is lost."""
         try:
             yield
-        except DBAPIError as error:
-            if error.connection_invalidated:
+        except SQLAlchemyError as error:
+            if isinstance(error, DBAPIError) and error.connection_invalidated:
                 raise TriesFailedError(
                     f"{self.shown}: connection lost ({self._text(error)}); start again when the "
                     "server answers"
                 ) from error
-            raise DataError(f"{self.shown}: {self._text(error)}") from error
-        except SQLAlchemyError as error:
             raise DataError(f"{self.shown}: {self._text(error)}") from error
 
     def _text(self, error: Exception) -> str:
         """Returns the driver's message as one line, without statement, values and login."""
         own = getattr(error, "orig", None) or error
         line = next(iter(str(own).strip().splitlines()), type(own).__name__)
-        return self._login().hide(line)[:300]
+        password = self._login().password
+        return (line.replace(password, "***") if password else line)[:300]
+
+
+def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
+    # The line end keeps a comment at the end of the query from swallowing our SQL after it.
+    clause = sa.text(_END.sub("", query) + "\n")
+    wanted = set(clause._bindparams)
+    if missing := sorted(wanted - set(params)):
+        raise UsageError(
+            f"query has the parameter :{missing[0]} without a value; give it one (--param "
+            f"{missing[0]}=...), or write \\:{missing[0]} where no parameter is meant"
+        )
+    if unknown := sorted(set(params) - wanted):
+        raise UsageError(f"params names {unknown[0]!r}; the query has no :{unknown[0]}")
+    # Without a type, the database converts the text to the type that it is compared with.
+    binds = [sa.bindparam(name, value, type_=NullType()) for name, value in params.items()]
+    return clause.bindparams(*binds)
+
+
+def whole_table(name: str, connection: Connection) -> Executable:
+    """Returns a statement of a table's rows, in the order of its primary key if it has one."""
+    schema, _, bare = name.rpartition(".")
+    rows: Select = sa.select(sa.literal_column("*")).select_from(
+        sa.table(bare, schema=schema or None)
+    )
+    try:
+        found = sa.inspect(connection).get_pk_constraint(bare, schema=schema or None)
+    except NoSuchTableError:  # Its own error has the database's words.
+        return rows
+    return rows.order_by(*map(sa.column, found.get("constrained_columns") or ()))
+
+
+def as_subquery(query: TextClause) -> Select:
+    """Returns a statement of a query's rows; it fails if the query is not one SELECT."""
+    return sa.select(sa.literal_column("*")).select_from(query.columns().subquery("penstock_rows"))

@@ -15,15 +15,13 @@ from penstock.components.errors import DataError
 from penstock.components.sources.sql.database import Database, Feature
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-_KINDS = {
-    FeatureKind.INT: (
-        *("bool", "int2", "int4", "int8", "oid", "date"),
-        *("time", "timestamp", "timestamptz"),
-    ),
-    FeatureKind.FLOAT: ("float4", "float8", "numeric"),
-    FeatureKind.BYTES: ("text", "varchar", "bpchar", "name", "uuid", "json", "jsonb", "bytea"),
+_HOLDS = {
+    **dict.fromkeys(("bool", "int2", "int4", "int8", "oid"), FeatureKind.INT),
+    **dict.fromkeys(("date", "time", "timestamp", "timestamptz"), FeatureKind.INT),
+    **dict.fromkeys(("float4", "float8", "numeric"), FeatureKind.FLOAT),
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid"), FeatureKind.BYTES),
+    **dict.fromkeys(("json", "jsonb", "bytea"), FeatureKind.BYTES),
 }
-_HOLDS = {name: kind for kind, names in _KINDS.items() for name in names}
 # A dead connection is noticed within a minute; settings in the address take precedence.
 _DEADLINES = {
     "connect_timeout": 10,
@@ -79,26 +77,23 @@ class PostgresDatabase(Database):
         )
 
 
-class _Tolerant(Loader):
-    """Loads a date or time; as the server's text if Python cannot hold it (infinity, 44 BC)."""
-
-    exact: type[Loader]
-
-    def __init__(self, oid: int, context: Any = None) -> None:
-        super().__init__(oid, context)
-        self._load = self.exact(oid, context).load
-
-    def load(self, data: Any) -> Any:
-        try:
-            return self._load(data)
-        except psycopg.DataError:
-            return bytes(data).decode()
-
-
 def _tolerant(name: str) -> type[Loader]:
-    types = psycopg.adapters.types
-    exact = psycopg.adapters.get_loader(types[name].oid, pq.Format.TEXT)
-    return type(f"Tolerant_{name}", (_Tolerant,), {"exact": exact})
+    """Returns a loader of dates or times; of those that Python cannot hold (44 BC), their text."""
+    oid = psycopg.adapters.types[name].oid
+    exact: Any = psycopg.adapters.get_loader(oid, pq.Format.TEXT)
+
+    class Tolerant(Loader):
+        def __init__(self, oid: int, context: Any = None) -> None:
+            super().__init__(oid, context)
+            self._load = exact(oid, context).load
+
+        def load(self, data: Any) -> Any:
+            try:
+                return self._load(data)
+            except psycopg.DataError:
+                return bytes(data).decode()
+
+    return Tolerant
 
 
 _LOADERS: dict[str, type[Loader]] = {

@@ -22,10 +22,14 @@ from penstock.components.sources.columnar import described, type_columns
 from penstock.components.sources.python_values import ValueSample, row_json, to_column
 from penstock.components.sources.schema import shown
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.sql.address import parse_address
-from penstock.components.sources.sql.database import Database, Feature
+from penstock.components.sources.sql.database import (
+    Database,
+    Feature,
+    bound_query,
+    parse_address,
+    whole_table,
+)
 from penstock.components.sources.sql.options import Sql
-from penstock.components.sources.sql.statements import bound_query, whole_table
 from penstock.components.sources.staging import (
     StagedFile,
     StagedSource,
@@ -88,36 +92,35 @@ def read_database(database: Database, options: Sql, workspace: Output) -> Staged
             values = dict(zip(names, zip(*some, strict=True), strict=True))
             return _batch(values, columns, options.non_finite)
 
-        file = stage(batches_of(rows, convert, _FETCH_ROWS), database.shown, workspace)
-    if file is None and not options.allow_empty:
+        batches = batches_of(rows, convert, _FETCH_ROWS)
+        file = stage(batches, columns, database.shown, workspace)
+    if not file.rows and not options.allow_empty:
         what = "query" if options.query is not None else f"table {options.table!r}"
         raise DataError(
             f"{database.shown}: the {what} gives no rows; set `allow_empty` if that is fine"
         )
-    count = file.rows if file else 0
     return StagedSource(
         kind="sql",
         columns=columns,
         fingerprint=_fingerprint(options, names, file),
-        rows=count,
+        rows=file.rows,
         files=(database.shown,),
-        input_bytes=file.content.size if file else 0,
+        input_bytes=file.content.size,
         options=options,
-        scanned={file.path: file} if file else {},
-        step=max(1, -(-count // _MOST_PLACES)),
+        scanned={file.path: file} if file.rows else {},
+        step=max(1, -(-file.rows // _MOST_PLACES)),
     )
 
 
 def _run(database: Database, options: Sql, connection: Connection) -> CursorResult:
     if options.query is None and options.table is None:
         raise UsageError(f"{database.shown}: say what to read: a query or a table")
-    with database.errors_named():
-        if options.query is None:
-            statement = whole_table(str(options.table), connection)
-        else:
-            query = bound_query(options.query, options.bound_params())
-            statement = database.checked(query, connection)
-        return database.stream(statement, connection, _FETCH_ROWS)
+    if options.query is None:
+        statement = whole_table(str(options.table), connection)
+    else:
+        query = bound_query(options.query, options.bound_params())
+        statement = database.checked(query, connection)
+    return database.stream(statement, connection, _FETCH_ROWS)
 
 
 def _names(database: Database, result: CursorResult) -> tuple[str, ...]:
@@ -171,8 +174,8 @@ def _arrow_type(kind: FeatureKind | None, is_list: bool) -> pa.DataType:
     return pa.list_(value) if is_list else value
 
 
-def _fingerprint(options: Sql, names: Sequence[str], file: StagedFile | None) -> str:
+def _fingerprint(options: Sql, names: Sequence[str], file: StagedFile) -> str:
     picked = [options.query, options.table, sorted(options.bound_params().items()), list(names)]
     digest = hashlib.sha256(b"sql\0" + json.dumps(picked).encode())
-    digest.update(file.content.digest if file else b"")
+    digest.update(file.content.digest)
     return digest.hexdigest()

@@ -9,9 +9,8 @@ from sqlalchemy.engine import URL, Connection, CursorResult
 from sqlalchemy.sql.expression import Executable
 
 from penstock.components.errors import UsageError
-from penstock.components.files.content import hash_file, open_data
-from penstock.components.sources.sql.address import Login
-from penstock.components.sources.sql.database import Database
+from penstock.components.files.content import hash_file, look
+from penstock.components.sources.sql.database import Database, Login
 
 
 class SqliteDatabase(Database):
@@ -23,15 +22,14 @@ class SqliteDatabase(Database):
                 f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
             )
         self.path = url.database
-        with open_data(self.path):  # Its error is clearer than sqlite's, which may create the file.
-            pass
+        look(self.path)  # Its error is clearer than sqlite's, which may create the file.
         options = {**url.query, "mode": "ro", "uri": "true"}
         name = "file:" + quote(os.path.abspath(self.path))
         super().__init__(url.set(database=name, query=options), credentials_file)
         self.shown = self.path
 
     def _login(self) -> Login:
-        return Login(None, None)
+        return Login()
 
     def _begin(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.sources.sql.address import Login, parse_address, read_login, shown_address
+from penstock.components.sources.sql.database import Database, Login, parse_address, read_login
 
 SECRET = "pw-3f9c"
 
@@ -31,16 +31,17 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(address):
 def test_an_address_without_one_is_taken():
     url = parse_address("postgresql://reader@host:5433/db?sslmode=require&passfile=/etc/pgpass")
     assert url.drivername == "postgresql+psycopg"
-    assert shown_address(url) == "postgresql+psycopg://reader@host:5433/db"
+    assert Database(url, None).shown == "postgresql+psycopg://reader@host:5433/db"
 
 
-def test_the_login_is_of_the_file_or_else_the_environment(tmp_path):
-    environment = {"PENSTOCK_SQL_USER": "me", "PENSTOCK_SQL_PASSWORD": "a=b"}
-    assert read_login(None, environment) == Login("me", "a=b")
-    assert read_login(None, {}) == Login(None, None)
+def test_the_login_is_of_the_file_or_else_the_environment(tmp_path, monkeypatch):
+    assert read_login(None) == Login(None, None)
+    monkeypatch.setenv("PENSTOCK_SQL_USER", "me")
+    monkeypatch.setenv("PENSTOCK_SQL_PASSWORD", "a=b")
+    assert read_login(None) == Login("me", "a=b")
     file = tmp_path / "login"
     file.write_text("# reader\n\nuser = you\npassword = c=d\n")
-    assert read_login(str(file), environment) == Login("you", "c=d")
+    assert read_login(str(file)) == Login("you", "c=d")
 
 
 def test_a_credentials_file_that_is_not_understood_is_not_repeated(tmp_path):
