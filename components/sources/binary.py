@@ -52,7 +52,8 @@ def open_binary(inputs: Sequence[str], options: Binary, spread: Spread = here) -
     )
 
 
-def _content(data: bytes, *, allow_empty: bool) -> bytes | None:
+def _content(data: bytes, path: str, *, allow_empty: bool) -> tuple[bytes] | None:
+    del path
     if not data and not allow_empty:
         raise UnfitFileError(f"is empty (0 bytes); {EMPTY_ADVICE}")
-    return data or None
+    return (data,) if data else None

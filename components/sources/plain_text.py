@@ -207,8 +207,9 @@ def _check_head(head: bytes, encoding: str) -> str | None:
     return not_plain_text(head)
 
 
-def _document(data: bytes, *, encoding: str, allow_empty: bool) -> bytes | None:
+def _document(data: bytes, path: str, *, encoding: str, allow_empty: bool) -> tuple[bytes] | None:
     """Returns the document in UTF-8 without a byte order mark; None if blank and `allow_empty`."""
+    del path
     if problem := _check_head(data[:_SNIFFED_BYTES], encoding):
         raise UnfitFileError(problem)
     if fault := fault_in(data, encoding, what="file"):
@@ -217,4 +218,4 @@ def _document(data: bytes, *, encoding: str, allow_empty: bool) -> bytes | None:
     if not text.strip() and not allow_empty:
         what = "holds only white space" if text else "is empty (0 bytes)"
         raise UnfitFileError(f"{what}; {EMPTY_ADVICE}")
-    return text if text.strip() else None
+    return (text,) if text.strip() else None

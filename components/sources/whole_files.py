@@ -6,13 +6,11 @@ that reads a file finds faults of its content.
 
 import hashlib
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.components.errors import DataError
@@ -23,10 +21,15 @@ from penstock.components.files.content import (
     open_data,
     open_unchanged,
 )
-from penstock.components.files.find import FoundFile, find
+from penstock.components.files.find import Found, FoundFile, find
 from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Batch, Column, Piece, RejectedRow
-from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
+from penstock.components.sources.batches import (
+    FIRST_BATCH_ROWS,
+    MAX_BATCH_ROWS,
+    batch_of,
+    take_rows,
+)
 from penstock.components.sources.files import FileSource, ScannedFile, map_files
 from penstock.components.sources.options import KindOptions
 from penstock.components.sources.spread import Spread
@@ -46,8 +49,8 @@ _KEPT_BYTES = 64
 _FILES_A_TASK = 1024
 
 T = TypeVar("T")
-# Converts a file's bytes to the content of its row; None if the file is blank.
-Convert = Callable[[bytes], bytes | None]
+Values = tuple[Any, ...]
+"""Values of those columns of a row that the file's bytes give; the first is the content."""
 
 
 @dataclass(frozen=True)
@@ -81,78 +84,38 @@ def rejected_file(path: str, reason: str, raw: bytes = b"") -> RejectedFile:
     return RejectedFile(path, 1, 0, None, reason, raw)
 
 
+class ListedFile(NamedTuple):
+    path: str
+    content: Content
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileList(ScannedFile):
     """List of all files, in the order of the shards; each file is a row of the list."""
 
     path: str = "the list of files"
-    paths: tuple[str, ...]
-    names: pa.BinaryArray  # Paths relative to the input; binary [files].
-    sizes: np.ndarray  # int64 [files], bytes.
-    digests: pa.BinaryArray  # sha256; binary [files].
-    states: np.ndarray  # `file_state`; int64 [files].
-    rejected: tuple[RejectedRow, ...] = ()  # Rows that the scan rejected; they follow the others.
+    entries: tuple[ListedFile, ...]
+    facts: pa.RecordBatch  # What is known of each entry without its content, as its name.
+    rejected: tuple[RejectedRow, ...]  # Rows that the scan rejected; they follow the others.
     first: int = 0  # Row of the first file in the whole list, if this is a slice of it.
 
-    @classmethod
-    def of(
-        cls: type["ListT"],
-        files: Sequence[FoundFile],
-        contents: Sequence[Content],
-        rejected: Sequence[RejectedRow],
-        **fields: Any,
-    ) -> "ListT":
-        sizes = np.array([one.size for one in contents], np.int64)
-        return cls(
-            content=Content(b"", int(sizes.sum()), 0),
-            rows=len(files) + len(rejected),
-            paths=tuple(file.path for file in files),
-            names=pa.array([os.fsencode(file.name) for file in files], pa.binary()),
-            sizes=sizes,
-            digests=pa.array([one.digest for one in contents], pa.binary()),
-            states=np.array([one.state for one in contents], np.int64),
-            rejected=tuple(rejected),
-            **fields,
-        )
-
-    def fingerprint(self, kind: str, labels: bytes = b"") -> str:
-        """Digests names and content of files, their `labels`, and rejected files.
-
-        Not by `content.fingerprint`: it resolves paths, which takes longer than opening a file.
-        """
-        digest = hashlib.sha256(kind.encode())
-        for name, content in zip(self.names.to_pylist(), self.digests.to_pylist(), strict=True):
-            digest.update(b"\0" + name + b"\0" + content)
-        digest.update(labels)
-        for row in self.rejected:
-            digest.update(b"\0rejected\0" + os.fsencode(str(row)))
-        return digest.hexdigest()
-
-    def for_reading(self: "ListT", start: int, end: int) -> "ListT":
-        """Returns rows `start` up to `end`; copies them, since Arrow pickles a slice whole."""
-        read = len(self.paths)
-        at, some = pa.array(range(start, min(end, read)), pa.int64()), slice(start, end)
+    def for_reading(self, start: int, end: int) -> "FileList":
+        """Returns rows `start` up to `end`; copies facts, since Arrow pickles a slice whole."""
+        read = len(self.entries)
         return replace(
             self,
-            paths=self.paths[some],
-            names=self.names.take(at),
-            sizes=self.sizes[some],
-            digests=self.digests.take(at),
-            states=self.states[some],
+            entries=self.entries[start:end],
+            facts=take_rows(self.facts, range(start, min(end, read))),
             rejected=self.rejected[max(0, start - read) : max(0, end - read)],
             first=start,
         )
 
 
-ListT = TypeVar("ListT", bound=FileList)
-
-
 @dataclass
-class FileRows:
-    """Rows of a batch in the making: contents, facts, and indices into the list of files."""
+class _Rows:
+    """Rows of a batch in the making, and the indices of their files in the list."""
 
-    contents: list[bytes] = field(default_factory=list)
-    facts: list[Any] = field(default_factory=list)
+    values: list[Values] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     rejected: list[RejectedRow] = field(default_factory=list)
     blank: int = 0
@@ -161,87 +124,131 @@ class FileRows:
     def __len__(self) -> int:
         return len(self.places) + len(self.rejected) + self.blank
 
-    def add(self, at: int, content: bytes, facts: Any = None) -> None:
-        self.contents.append(content)
-        self.size += len(content)
-        self.facts.append(facts)
-        self.places.append(at)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WholeFileSource(FileSource[ListT]):
-    """Files with one row each; the first column is the content."""
-
-    # Maximum number of rows in the first batch.
-    first_rows: ClassVar[int] = MAX_BATCH_ROWS
+class WholeFileSource(FileSource[FileList]):
+    """Files with one row each: what `convert` makes of the bytes, then the facts of the list."""
 
     max_bytes: int  # Maximum size of a file; a larger one is rejected unread.
+    # Gets bytes and path of a file, returns None if it is blank; UnfitFileError if it is no row.
+    convert: Callable[[bytes, str], Values | None]
 
-    @abstractmethod
-    def add_row(self, files: ListT, at: int, data: bytes, rows: FileRows) -> None:
-        """Adds the row of file `at` with content `data`; UnfitFileError if it cannot be a row."""
+    @property
+    def facts(self) -> pa.RecordBatch:
+        (files,) = self.scanned.values()
+        return files.facts
 
-    @abstractmethod
-    def features(self, files: ListT, rows: FileRows, places: pa.Array) -> dict[str, pa.Array]:
-        """Returns all columns but the content, by name, for the files with indices `places`."""
-
-    def read_piece(self, file: ListT, piece: Piece) -> Iterator[Batch]:
+    def read_piece(self, file: FileList, piece: Piece) -> Iterator[Batch]:
         """Yields a slice of the files, in batches of about 4 MiB unless one file is larger."""
-        rows, most = FileRows(), self.first_rows
+        # The first batch is small: of images it may be decoded only to see the size of records.
+        rows, most = _Rows(), FIRST_BATCH_ROWS
         for at in range(piece.start - file.first, piece.end - file.first):
             self._read_file(file, at, rows)
             if len(rows) >= most or rows.size >= _BATCH_BYTES:
                 yield self._batch(file, rows)
-                rows, most = FileRows(), MAX_BATCH_ROWS
+                rows, most = _Rows(), MAX_BATCH_ROWS
         if len(rows):
             yield self._batch(file, rows)
 
-    def _read_file(self, files: ListT, at: int, rows: FileRows) -> None:
-        if at >= len(files.paths):
-            rows.rejected.append(files.rejected[at - len(files.paths)])
+    def _read_file(self, files: FileList, at: int, rows: _Rows) -> None:
+        if at >= len(files.entries):
+            rows.rejected.append(files.rejected[at - len(files.entries)])
             return
-        path, size, data = files.paths[at], int(files.sizes[at]), b""
+        path, content = files.entries[at]
+        with open_unchanged(path, content) as stream:
+            data = stream.read()
         try:
-            if size > self.max_bytes:
-                raise UnfitFileError(_too_large(size, self.max_bytes))
-            content = Content(files.digests[at].as_py(), size, int(files.states[at]))
-            with open_unchanged(path, content) as stream:
-                data = stream.read()
-            self.add_row(files, at, data, rows)
+            values = self.convert(data, path)
         except UnfitFileError as error:
             rows.rejected.append(rejected_file(path, str(error), data[:_KEPT_BYTES]))
+            return
+        if values is None:
+            rows.blank += 1
+            return
+        rows.values.append(values)
+        rows.places.append(at)
+        rows.size += len(values[0])
 
-    def _batch(self, files: ListT, rows: FileRows) -> Batch:
+    def _batch(self, files: FileList, rows: _Rows) -> Batch:
         places = pa.array(rows.places, pa.int64())
-        _, *others = self.columns
-        found = self.features(files, rows, places)
-        arrays = [pa.array(rows.contents, pa.binary()), *(found[column.name] for column in others)]
-        table = batch_of(self.columns, arrays)
-        digests = files.digests.take(places)
+        facts = [column.take(places) for column in files.facts.columns]
+        of_content = self.columns[: -len(facts)]
+        values = zip(*rows.values, strict=True) if rows.values else [()] * len(of_content)
+        arrays = [
+            pa.array(some, column.arrow_type)
+            for some, column in zip(values, of_content, strict=True)
+        ]
+        digests = pa.array([files.entries[at].content.digest for at in rows.places], pa.binary())
+        table = batch_of(self.columns, [*arrays, *facts])
         return Batch(table, tuple(rows.rejected), rows.blank, digests=digests)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DocumentSource(WholeFileSource[FileList]):
-    """Documents or binary files; `convert` turns the bytes of a file into its row's content."""
+class Listing(NamedTuple):
+    """Files to read, in the order of the shards, and rows that are rejected unread."""
 
-    convert: Convert
+    places: list[int]  # Indices of `files` in the files that were listed.
+    files: list[FoundFile]
+    contents: list[Content]
+    rejected: list[RejectedRow]
 
-    def add_row(self, files: FileList, at: int, data: bytes, rows: FileRows) -> None:
-        content = self.convert(data)
-        if content is None:
-            rows.blank += 1
-        else:
-            rows.add(at, content)
+    def source(
+        self, kind: str, found: Found, facts: pa.RecordBatch, labels: bytes = b"", **fields: Any
+    ) -> WholeFileSource:
+        """Returns the source of the files; `fields` are its other attributes."""
+        entries = [ListedFile(f.path, c) for f, c in zip(self.files, self.contents, strict=True)]
+        size = sum(content.size for content in self.contents)
+        listed = FileList(
+            content=Content(b"", size, 0),
+            rows=len(self.files) + len(self.rejected),
+            entries=tuple(entries),
+            facts=facts,
+            rejected=tuple(self.rejected),
+        )
+        return WholeFileSource(
+            kind=kind,
+            fingerprint=self._fingerprint(kind, labels),
+            rows=listed.rows,
+            files=tuple(one.path for one in entries) or tuple(row.file for row in self.rejected),
+            input_bytes=size,
+            ignored=tuple(found.ignored),
+            rejected_by_scan=listed.rejected,
+            scanned={listed.path: listed},
+            **fields,
+        )
 
-    def features(self, files: FileList, rows: FileRows, places: pa.Array) -> dict[str, pa.Array]:
-        names = files.names.take(places)
-        labels = [name.partition(b"/")[0] if b"/" in name else None for name in names.to_pylist()]
-        return {
-            FILENAME.name: names,
-            SIZE.name: pa.array(files.sizes[rows.places], pa.int64()),
-            LABEL.name: pa.array(labels, pa.binary()),
-        }
+    def _fingerprint(self, kind: str, labels: bytes) -> str:
+        """Digests names and content of files, their `labels`, and rejected files.
+
+        Not by `content.fingerprint`: it resolves paths, which takes longer than opening a file.
+        """
+        digest = hashlib.sha256(kind.encode())
+        for file, content in zip(self.files, self.contents, strict=True):
+            digest.update(b"\0" + os.fsencode(file.name) + b"\0" + content.digest)
+        digest.update(labels)
+        for row in self.rejected:
+            digest.update(b"\0rejected\0" + os.fsencode(str(row)))
+        return digest.hexdigest()
+
+
+def list_files(files: Sequence[FoundFile], seed: int, max_bytes: int, spread: Spread) -> Listing:
+    """Lists and hashes files, without examining their content, in an order by `seed`."""
+    listed = Listing([], [], [], [])
+    order = shuffled([os.fsencode(file.name) for file in files], seed)
+    paths = [files[at].path for at in order]
+    for at, seen in zip(
+        order, scan_each(partial(_look, max_bytes=max_bytes), paths, spread), strict=True
+    ):
+        if isinstance(seen, str):
+            listed.rejected.append(rejected_file(files[at].path, seen))
+            continue
+        listed.places.append(at)
+        listed.files.append(files[at])
+        listed.contents.append(seen)
+    return listed
+
+
+def refused_files(found: Found) -> list[RejectedRow]:
+    return [rejected_file(path, reason) for path, reason in sorted(found.refused.items())]
 
 
 def open_whole_files(
@@ -252,37 +259,31 @@ def open_whole_files(
     spread: Spread,
     *,
     max_bytes: int,
-    convert: Convert,
-) -> DocumentSource:
-    """Lists and hashes files, without examining their content.
+    convert: Callable[[bytes, str], Values | None],
+) -> WholeFileSource:
+    """Lists and hashes documents or binary files.
 
     `columns` are the content, then `FILENAME` and `SIZE` or one of them; `convert` is picklable.
     """
-    tree = find(inputs, kind)
-    names = [os.fsencode(file.name) for file in tree.entries]
-    files = [tree.entries[at] for at in shuffled(names, options.shuffle_seed)]
-    rejected: dict[str, str] = dict(sorted(tree.refused.items()))
-    kept: dict[FoundFile, Content] = {}
-    looks = scan_each(partial(_look, max_bytes=max_bytes), [file.path for file in files], spread)
-    for file, found in zip(files, looks, strict=True):
-        if isinstance(found, str):
-            rejected[file.path] = found
-        else:
-            kept[file] = found
-    rows = tuple(rejected_file(path, reason) for path, reason in rejected.items())
-    listed = FileList.of(list(kept), list(kept.values()), rows)
-    labels = (LABEL,) if options.folder_label else ()
-    return DocumentSource(
-        kind=kind,
-        columns=name_columns((*columns, *labels), [file.name for file in kept]),
-        fingerprint=listed.fingerprint(kind),
-        rows=listed.rows,
-        files=listed.paths or tuple(row.file for row in rows),
-        input_bytes=listed.content.size,
-        ignored=tuple(tree.ignored),
-        rejected_by_scan=rows,
+    found = find(inputs, kind)
+    listing = list_files(found.entries, options.shuffle_seed, max_bytes, spread)
+    listing.rejected[:0] = refused_files(found)
+    columns = name_columns(
+        (*columns, *([LABEL] if options.folder_label else [])), [one.name for one in listing.files]
+    )
+    folders = [one.folder for one in listing.files]
+    values = {
+        FILENAME.name: [os.fsencode(one.name) for one in listing.files],
+        SIZE.name: [one.size for one in listing.contents],
+        LABEL.name: [None if folder is None else os.fsencode(folder) for folder in folders],
+    }
+    facts = [pa.array(values[one.name], one.arrow_type) for one in columns[1:]]
+    return listing.source(
+        kind,
+        found,
+        batch_of(columns[1:], facts),
+        columns=columns,
         options=options,
-        scanned={listed.path: listed},
         max_bytes=max_bytes,
         convert=convert,
     )
@@ -328,6 +329,7 @@ def _size(path: str) -> int:
 
 
 def _look(path: str, max_bytes: int) -> Content | str:
+    """Returns the content of a file, or why it is rejected unread."""
     try:
         found = scan_file(path, max_bytes)
     except DataError as error:
@@ -335,11 +337,9 @@ def _look(path: str, max_bytes: int) -> Content | str:
         if isinstance(path, RemoteFile) or not isinstance(error.__cause__, PermissionError):
             raise
         return "cannot be opened (Permission denied); grant read permission"
-    return _too_large(found.size, max_bytes) if found.size > max_bytes else found
-
-
-def _too_large(size: int, most: int) -> str:
-    return f"has {size:,} bytes, more than {most:,}; not read"
+    if found.size > max_bytes:
+        return f"has {found.size:,} bytes, more than {max_bytes:,}; not read"
+    return found
 
 
 def scan_file(path: str, max_bytes: int) -> Content:

@@ -178,7 +178,7 @@ def _look_at_images(data: str, options: StarterOptions, labels_file: str | None)
         raise DataError(text) from error
     if source.rejected_by_scan:
         raise DataError(str(source.rejected_by_scan[0]))
-    labels = source.labels.to_pydict()
+    labels = source.facts.to_pydict()
     words = labels.get(image_features.TEXT) or labels[image_features.LABEL]
     counts = Counter(w.decode() if isinstance(w, bytes) else str(w) for w in words)
     sides, channels = [], set()

@@ -8,16 +8,17 @@ shard mixes the classes, and a new image does not move the others.
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
 from penstock.components import image_features
 from penstock.components.errors import DataError, counted
-from penstock.components.files.content import Content
+from penstock.components.files.content import hash_file
 from penstock.components.files.find import Found, FoundFile, find
 from penstock.components.sources.base import Column, RejectedRow
-from penstock.components.sources.batches import take_rows
+from penstock.components.sources.batches import batch_of, take_rows
 from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
 from penstock.components.sources.images.labels import read_class_names, read_labels
 from penstock.components.sources.images.options import Images
@@ -25,25 +26,23 @@ from penstock.components.sources.images.pixels import require_pillow, store
 from penstock.components.sources.schema import shown
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.whole_files import (
-    FileList,
-    FileRows,
+    Listing,
     WholeFileSource,
+    list_files,
+    refused_files,
     rejected_file,
-    scan_each,
-    scan_file,
-    shuffled,
 )
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-IMAGE_COLUMNS = (
+_IMAGE_COLUMNS = (
     Column(image_features.ENCODED, FeatureKind.BYTES),
     Column(image_features.FORMAT, FeatureKind.BYTES),
     Column(image_features.HEIGHT, FeatureKind.INT),
     Column(image_features.WIDTH, FeatureKind.INT),
     Column(image_features.CHANNELS, FeatureKind.INT),
-    Column(image_features.FILENAME, FeatureKind.BYTES),
 )
+_FILENAME = Column(image_features.FILENAME, FeatureKind.BYTES)
 # Name of this feature in TensorFlow's object detection API.
 DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
 # A larger file is rejected unread: a worker holds a few whole images, and a record ends at 2 GiB.
@@ -52,77 +51,36 @@ MAX_FILE_BYTES = 256 * MIB
 _SHOWN_IGNORED = 20
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ImageList(FileList):
-    """The list of images; `labels` has a row for each, from the label file or the folders."""
-
-    labels: pa.RecordBatch
-
-    def for_reading(self, start: int, end: int) -> "ImageList":
-        rows = range(start, min(end, self.labels.num_rows))
-        return replace(super().for_reading(start, end), labels=take_rows(self.labels, rows))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ImageSource(WholeFileSource[ImageList]):
-    """Images, listed and labelled; the scan rejects links that lead out of the folder."""
-
-    # Few: images of the first batch are decoded only to estimate the size of records.
-    first_rows = 16
-
-    options: Images
-
-    @property
-    def labels(self) -> pa.RecordBatch:
-        (files,) = self.scanned.values()
-        return files.labels
-
-    def add_row(self, files: ImageList, at: int, data: bytes, rows: FileRows) -> None:
-        image = store(data, files.paths[at], self.options)
-        facts = (image.format.encode(), image.height, image.width, image.channels)
-        rows.add(at, image.encoded, facts)
-
-    def features(self, files: ImageList, rows: FileRows, places: pa.Array) -> dict[str, pa.Array]:
-        headers = zip(*rows.facts, strict=True) if rows.facts else [()] * 4
-        found = {
-            column.name: pa.array(values, column.arrow_type)
-            for column, values in zip(IMAGE_COLUMNS[1:5], headers, strict=True)
-        }
-        found[image_features.FILENAME] = files.names.take(places)
-        for name, column in zip(files.labels.schema.names, files.labels.columns, strict=True):
-            found[name] = column.take(places)
-        if self.options.content_digest:
-            digests = files.digests.take(places).to_pylist()
-            texts = [digest.hex().encode() for digest in digests]
-            found[DIGEST_COLUMN.name] = pa.array(texts, pa.binary())
-        return found
-
-
-def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -> ImageSource:
+def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -> WholeFileSource:
     require_pillow()
     tree = find(inputs, "images")
     labels = _labels(tree.entries, options)
     kept, rejected = _apply_policies(tree, labels, options)
-    order = shuffled([os.fsencode(tree.entries[at].name) for at in kept], options.shuffle_seed)
-    kept = [kept[at] for at in order]
     images = [tree.entries[at] for at in kept]
-    contents = scan_each(_scan, [image.path for image in images], spread)
-    listed = ImageList.of(images, contents, rejected, labels=take_rows(labels.rows, kept))
-    digest = (DIGEST_COLUMN,) if options.content_digest else ()
-    return ImageSource(
-        kind="images",
-        columns=(*IMAGE_COLUMNS, *labels.columns, *digest),
-        fingerprint=listed.fingerprint("images", _labels_digest(options)),
-        rows=listed.rows,
-        files=listed.paths or tuple(tree.refused),
-        input_bytes=listed.content.size,
-        ignored=_short(tree.ignored),
-        rejected_by_scan=listed.rejected,
-        notes=(*labels.notes, *_notes(listed)),
+    listing = list_files(images, options.shuffle_seed, MAX_FILE_BYTES, spread)
+    listing.rejected[:0] = rejected
+    rows = take_rows(labels.rows, [kept[at] for at in listing.places])
+    columns = (_FILENAME, *labels.columns, *([DIGEST_COLUMN] if options.content_digest else []))
+    facts = [pa.array([os.fsencode(one.name) for one in listing.files], pa.binary()), *rows.columns]
+    if options.content_digest:
+        digests = [one.digest.hex().encode() for one in listing.contents]
+        facts.append(pa.array(digests, pa.binary()))
+    return listing.source(
+        "images",
+        replace(tree, ignored=_short(tree.ignored)),
+        batch_of(columns, facts),
+        _labels_digest(options),
+        columns=(*_IMAGE_COLUMNS, *columns),
+        notes=(*labels.notes, *_notes(listing, rows)),
         options=options,
-        scanned={listed.path: listed},
         max_bytes=MAX_FILE_BYTES,
+        convert=partial(_image, options=options),
     )
+
+
+def _image(data: bytes, path: str, options: Images) -> tuple[bytes, bytes, int, int, int]:
+    image = store(data, path, options)
+    return image.encoded, image.format.encode(), image.height, image.width, image.channels
 
 
 def _labels(images: Sequence[FoundFile], options: Images) -> Labels:
@@ -136,9 +94,7 @@ def _apply_policies(
     tree: Found, labels: Labels, options: Images
 ) -> tuple[list[int], list[RejectedRow]]:
     """Returns the indices of the images to read, and the rows that are rejected unread."""
-    rejected: list[RejectedRow] = [
-        rejected_file(path, reason) for path, reason in sorted(tree.refused.items())
-    ]
+    rejected = refused_files(tree)
     without = set(labels.unlabelled) if options.unlabelled != "keep" else set()
     if options.unlabelled == "reject":
         names = [tree.entries[at].name for at in labels.unlabelled]
@@ -173,17 +129,12 @@ def _missing(labels: Labels, file: str) -> list[RejectedRow]:
     ]
 
 
-def _scan(path: str) -> Content:
-    return scan_file(path, MAX_FILE_BYTES)
-
-
-def _notes(listed: ImageList) -> tuple[str, ...]:
+def _notes(listing: Listing, labels: pa.RecordBatch) -> tuple[str, ...]:
     """Counts images by class, and those with equal content, bad images included."""
     lines = []
-    names = [os.fsdecode(name) for name in listed.names.to_pylist()]
-    numbers: list[int | None] = [None] * len(names)
-    if image_features.LABEL in listed.labels.schema.names:
-        numbers = listed.labels.column(0).to_pylist()
+    numbers: list[int | None] = [None] * len(listing.files)
+    if labels.num_columns:
+        numbers = labels.column(0).to_pylist()
     if counts := Counter(number for number in numbers if number is not None):
         few, many = min(counts.values()), max(counts.values())
         each = counted(many, "image") if few == many else f"{few:,} to {counted(many, 'image')}"
@@ -191,23 +142,23 @@ def _notes(listed: ImageList) -> tuple[str, ...]:
     if unlabelled := numbers.count(None):
         lines.append(f"{counted(unlabelled, 'image')} without label")
     groups: dict[bytes, list[int]] = {}
-    for at, digest in enumerate(listed.digests.to_pylist()):
-        groups.setdefault(digest, []).append(at)
+    for at, content in enumerate(listing.contents):
+        groups.setdefault(content.digest, []).append(at)
     equal = [group for group in groups.values() if len(group) > 1]
     mixed = [group for group in equal if len({numbers[at] for at in group}) > 1]
     for found, what in ((equal, "that several images have"), (mixed, "of several classes")):
         if found:
             largest = max(found, key=len)
-            shown_names = shown(sorted(names[at] for at in largest), 3)
+            shown_names = shown(sorted(listing.files[at].name for at in largest), 3)
             lines.append(f"{counted(len(found), 'content')} {what}, as {shown_names}")
     return tuple(lines)
 
 
 def _labels_digest(options: Images) -> bytes:
     given = (options.labels_file, options.class_names_file)
-    return b"".join(b"\0labels\0" + _scan(path).digest for path in given if path)
+    return b"".join(b"\0labels\0" + hash_file(path).digest for path in given if path)
 
 
-def _short(paths: Sequence[str]) -> tuple[str, ...]:
+def _short(paths: Sequence[str]) -> list[str]:
     rest = len(paths) - _SHOWN_IGNORED
-    return (*paths[:_SHOWN_IGNORED], *([f"{rest:,} more"] if rest > 0 else []))
+    return [*paths[:_SHOWN_IGNORED], *([f"{rest:,} more"] if rest > 0 else [])]
