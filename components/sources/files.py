@@ -9,6 +9,7 @@ from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -26,6 +27,7 @@ from penstock.components.files.content import (
     scanned_content,
 )
 from penstock.components.files.find import Found
+from penstock.components.files.remote import RemoteFile
 from penstock.components.sources.base import Batch, Piece, Source
 from penstock.components.sources.batches import batch_of
 from penstock.components.sources.spread import Spread
@@ -37,6 +39,7 @@ SNAP_SHARE = 0.25
 _THREADS = 8
 _FILES_AT_ONCE = 64
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 
@@ -190,17 +193,30 @@ def cut_files(
     return [tuple(run) for run in runs]
 
 
-def map_files(scan: Callable[[str], T], paths: Sequence[str]) -> list[T]:
-    """Calls `scan` for each path in a few threads; returns the results in order."""
-    chunks = [paths[at : at + _FILES_AT_ONCE] for at in range(0, len(paths), _FILES_AT_ONCE)]
+def map_files(scan: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+    """Calls `scan` for each file, as by its path, in a few threads; returns results in order."""
+    chunks = [items[at : at + _FILES_AT_ONCE] for at in range(0, len(items), _FILES_AT_ONCE)]
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-        done = pool.map(lambda chunk: [scan(path) for path in chunk], chunks)
+        done = pool.map(lambda chunk: [scan(item) for item in chunk], chunks)
         return [file for chunk in done for file in chunk]
 
 
-def spread_files(scan: Callable[[str], T], paths: Sequence[str], spread: Spread) -> list[T]:
-    """Calls `scan` (picklable) for each path, one task per path; returns the results in order."""
-    return spread(scan, paths, sum(look(path)[0] for path in paths))
+def spread_files(
+    scan: Callable[[str], T], paths: Sequence[str], spread: Spread, files_a_task: int = 1
+) -> list[T]:
+    """Calls `scan` (picklable) for each path, in tasks; returns the results in order."""
+    tasks = [paths[at : at + files_a_task] for at in range(0, len(paths), files_a_task)]
+    done = spread(partial(map_files, scan), tasks, sum(map(_size, paths)))
+    return [file for task in done for file in task]
+
+
+def _size(path: str) -> int:
+    """Returns the size of a file in bytes, 0 if unknown: opening it later reports the fault."""
+    if isinstance(path, RemoteFile):
+        return path.size or 0
+    with suppress(OSError):
+        return os.stat(path).st_size
+    return 0
 
 
 def inspect_files(

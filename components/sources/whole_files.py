@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ from penstock.components.sources.batches import (
     batch_of,
     take_rows,
 )
-from penstock.components.sources.files import FileSource, ScannedFile, map_files
+from penstock.components.sources.files import FileSource, ScannedFile, spread_files
 from penstock.components.sources.options import KindOptions
 from penstock.components.sources.spread import Spread
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -42,13 +42,11 @@ LABEL = Column("label", FeatureKind.BYTES, is_text=True)
 # A worker holds two batches. A batch costs a millisecond: 20 us for each image of 75 KB; with
 # batches of 8 MiB, it would be 8 us less.
 _BATCH_BYTES = 4 * MIB
-_BLOCK_BYTES = MIB
 # Number of first bytes of a bad file that quarantine keeps; the file itself stays in place.
 _KEPT_BYTES = 64
 # Number of files per scan task: about 64 MiB of images.
 _FILES_A_TASK = 1024
 
-T = TypeVar("T")
 Values = tuple[Any, ...]
 """Values of those columns of a row that the file's bytes give; the first is the content."""
 
@@ -235,9 +233,8 @@ def list_files(files: Sequence[FoundFile], seed: int, max_bytes: int, spread: Sp
     listed = Listing([], [], [], [])
     order = shuffled([os.fsencode(file.name) for file in files], seed)
     paths = [files[at].path for at in order]
-    for at, seen in zip(
-        order, scan_each(partial(_look, max_bytes=max_bytes), paths, spread), strict=True
-    ):
+    look = partial(_look, max_bytes=max_bytes)
+    for at, seen in zip(order, spread_files(look, paths, spread, _FILES_A_TASK), strict=True):
         if isinstance(seen, str):
             listed.rejected.append(rejected_file(files[at].path, seen))
             continue
@@ -311,41 +308,16 @@ def shuffled(names: Sequence[bytes], seed: int) -> list[int]:
     return sorted(range(len(names)), key=keys.__getitem__)
 
 
-def scan_each(scan: Callable[[str], T], paths: Sequence[str], spread: Spread) -> list[T]:
-    """Calls `scan` (picklable) for each of many small files; returns the results in order."""
-    tasks = [paths[at : at + _FILES_A_TASK] for at in range(0, len(paths), _FILES_A_TASK)]
-    done = spread(partial(map_files, scan), tasks, sum(map(_size, paths)))
-    return [file for task in done for file in task]
-
-
-def _size(path: str) -> int:
-    """Returns the size of a file in bytes, 0 if unknown: opening it later reports the fault."""
-    if isinstance(path, RemoteFile):
-        return path.size or 0
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
 def _look(path: str, max_bytes: int) -> Content | str:
     """Returns the content of a file, or why it is rejected unread."""
     try:
-        found = scan_file(path, max_bytes)
+        with open_data(path) as file:
+            size, stream = file_size(file), HashingStream(file)
+            if size > max_bytes:
+                return f"has {size:,} bytes, more than {max_bytes:,}; not read"
+            return stream.read_out()
     except DataError as error:
         # Only a denied permission is the file's fault; a failing disk or a server's refusal is not.
         if isinstance(path, RemoteFile) or not isinstance(error.__cause__, PermissionError):
             raise
         return "cannot be opened (Permission denied); grant read permission"
-    if found.size > max_bytes:
-        return f"has {found.size:,} bytes, more than {max_bytes:,}; not read"
-    return found
-
-
-def scan_file(path: str, max_bytes: int) -> Content:
-    """Returns size and digest of a file; a file larger than `max_bytes` is not read."""
-    with open_data(path) as file:
-        size, stream = file_size(file), HashingStream(file)
-        while size <= max_bytes and stream.read(min(size + 1, _BLOCK_BYTES)):
-            pass
-    return stream.content()._replace(size=size)
