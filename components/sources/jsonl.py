@@ -22,9 +22,9 @@ from penstock.components.sources.schema import read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text.blocks import (
     LINE_BLOCK_BYTES,
-    LineSplitter,
     RowBlock,
     RowPlace,
+    Splitter,
     too_long,
 )
 from penstock.components.sources.text.scan import line_header, sample_rows, scan_files
@@ -104,7 +104,7 @@ def open_json_lines(
 ) -> JsonLinesSource:
     listing = find(inputs, "jsonl")
     headers = map_files(lambda path: line_header(path, check_head), listing.files)
-    splitter = LineSplitter(LINE_BLOCK_BYTES, options.max_row_bytes)
+    splitter = Splitter(LINE_BLOCK_BYTES, options.max_row_bytes)
     scanned, rejected = scan_files(headers, splitter, spread, allow_empty=options.allow_empty)
     if options.schema_file:
         schema = read_schema(options.schema_file)

@@ -19,9 +19,9 @@ from penstock.components.sources.options import check_fields
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text.blocks import (
     LINE_BLOCK_BYTES,
-    LineSplitter,
     RowBlock,
     RowPlace,
+    Splitter,
     too_long,
 )
 from penstock.components.sources.text.scan import line_header, scan_files
@@ -164,7 +164,7 @@ def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSou
         raise DataError(f"{path}: {reason}")
     check = partial(_check_head, encoding=options.encoding)
     headers = map_files(lambda path: line_header(path, check), tree.files)
-    splitter = LineSplitter(LINE_BLOCK_BYTES, options.max_row_bytes)
+    splitter = Splitter(LINE_BLOCK_BYTES, options.max_row_bytes)
     scanned, _ = scan_files(headers, splitter, spread, allow_empty=options.allow_empty)
     return LineSource.of(
         "text",

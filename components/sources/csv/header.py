@@ -11,11 +11,11 @@ from itertools import islice
 from penstock.components.errors import DataError
 from penstock.components.files.content import look
 from penstock.components.files.sniff import not_text
-from penstock.components.sources.csv.splitter import CsvSplitter
 from penstock.components.sources.options import Csv
 from penstock.components.sources.schema import shown
-from penstock.components.sources.text.blocks import count_line_ends
+from penstock.components.sources.text.blocks import Splitter
 from penstock.components.sources.text.codec import read_head
+from penstock.components.sources.text.rows import count_line_ends
 from penstock.components.sources.text.scan import Header
 from penstock.components.sources.tokens import is_plain_number
 
@@ -31,9 +31,10 @@ _DECIMAL = re.compile(r"[+-]?\d+,\d+").fullmatch
 
 
 def read_header(
-    path: str, splitter: CsvSplitter, options: Csv, known_names: Collection[str]
+    path: str, splitter: Splitter, options: Csv, known_names: Collection[str]
 ) -> Header:
     """Reads and checks a header; a number is a column's name only if it is in `known_names`."""
+    delimiter = options.delimiter or ","
     size, state = look(path)
     head, is_compressed = read_head(path, _HEAD_BYTES)
     is_whole = len(head) < _HEAD_BYTES
@@ -58,7 +59,9 @@ def read_header(
         )
     row = blocks[0].slice(0, 1)
     try:
-        [names] = map(tuple, _rows(row.data.decode("utf-8").rstrip("\r\n"), splitter.delimiter))
+        [names] = map(
+            tuple, _rows(row.data.decode("utf-8").rstrip("\r\n"), splitter.delimiter or ",")
+        )
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}: line {line}: the header is not UTF-8 ({error.reason}); "
@@ -73,7 +76,7 @@ def read_header(
         )
     if not any(name.strip() for name in names):
         raise DataError(f"{path}: line {line}: blank, expected the header, names of columns")
-    _check_names(names, f"{path}: line {line}", options.delimiter or ",", known_names)
+    _check_names(names, f"{path}: line {line}", delimiter, known_names)
     # Any text could be a table of one column, so a table must be declared by the option, the file's
     # extension or a known column name.
     is_table = path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names

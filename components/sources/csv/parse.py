@@ -1,6 +1,7 @@
 """Converts rows of delimited text to typed Arrow columns with Arrow's own CSV reader.
 
-No Python runs per row. Bytes that do not fit raise `Misfit`; `isolate.py` then finds the rows.
+No Python runs per row. If the bytes do not fit, `isolate` finds the rows at fault, with reasons.
+Then Arrow still converts all columns without faults.
 """
 
 from codecs import BOM_UTF8
@@ -13,9 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from penstock.components.sources.base import Column
-from penstock.components.sources.batches import batch_of
+from penstock.components.sources.base import Batch, Column, RejectedRow
+from penstock.components.sources.batches import (
+    Faults,
+    RowFault,
+    batch_of,
+    convert_columns,
+    empty_batch,
+    rows_without,
+)
 from penstock.components.sources.options import Csv
+from penstock.components.sources.text.blocks import RowBlock, RowPlace
+from penstock.components.sources.text.rows import CR, LF, line_ends
+from penstock.components.sources.tokens import SPACES, to_float32, to_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Text goes through Arrow's string type, which checks that it is UTF-8.
@@ -27,7 +38,7 @@ _PARSED_TYPES = {
 
 
 class Misfit(Exception):  # noqa: N818 - a signal, not an error for users
-    """At least one row does not fit; `isolate.py` finds out which and why."""
+    """At least one row does not fit; `isolate` finds out which and why."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +147,127 @@ class RowParser:
         if self.options.non_finite == "keep":
             return array
         return pc.if_else(pa.array(np.isnan(numbers)), pa.scalar(None, pa.float32()), array)
+
+
+def isolate(block: RowBlock, place: RowPlace, parser: RowParser) -> Batch:
+    """Returns the rows of a block that is not broken, each as good, rejected or blank.
+
+    A row is reported with its first faulty column.
+    """
+    first = np.frombuffer(block.data, np.uint8)[block.starts]
+    is_blank = (block.ends - block.starts <= 2) & np.isin(first, (LF, CR))
+    rows: list[int] = np.flatnonzero(~is_blank).tolist()
+    table, faults = _convert(block, rows, parser)
+    ends = line_ends(block.data, at_cr=True, last=True)
+    rejected = []
+    for row in sorted(faults):
+        line = int(np.searchsorted(ends, block.starts[row], side="right"))
+        raw = _raw(block, row).rstrip(b"\r\n")
+        rejected.append(
+            RejectedRow(place.file, place.row + row, place.line + line, *faults[row], raw)
+        )
+    batch = Batch(table, rejected, block.rows - len(rows))
+    assert batch.rows_read == block.rows, (place, batch.rows_read, block.rows)
+    return batch
+
+
+def _raw(block: RowBlock, row: int) -> bytes:
+    return block.data[block.starts[row] : block.ends[row]]
+
+
+def _convert(
+    block: RowBlock, rows: list[int], parser: RowParser
+) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
+    """Returns the good ones of some rows of a block, and the faults of the others by row."""
+    data = b"".join(_raw(block, row) for row in rows)
+    if not data:
+        return empty_batch(parser.columns), {}
+    wrong_width: dict[int, RowFault] = {}
+
+    def reject(row: Any) -> None:
+        fields = "field" if row.actual_columns == 1 else "fields"
+        reason = f"{row.actual_columns} {fields}, expected {row.expected_columns}"
+        wrong_width[rows[row.number - 1]] = (None, reason)
+
+    raw = parser.parse_raw(data, parser.columns, quoted=block.quoted, on_invalid=reject)
+    rows = [row for row in rows if row not in wrong_width]
+
+    def convert(column: Column) -> tuple[pa.Array, Faults]:
+        values = raw.get(column.name)
+        if values is None:
+            return pa.nulls(len(rows), column.arrow_type), {}
+        if column.kind is not FeatureKind.BYTES:
+            return _numbers(values, column, parser.options)
+        texts = null_texts(values, parser.options.text_null_tokens)
+        return texts, {at: _not_utf8(block, rows[at]) for at in _bad_texts(values)}
+
+    table, faults = convert_columns(parser.columns, convert)
+    of_rows = {rows[at]: fault for at, fault in faults.items()}
+    return rows_without(faults, table), wrong_width | of_rows
+
+
+def _numbers(values: pa.Array, column: Column, options: Csv) -> tuple[pa.Array, Faults]:
+    array = _cast(values, column, options)
+    if array is not None:
+        return array, {}
+    texts, faults = [], Faults()
+    by = "the sample" if options.schema_file is None else "the schema"
+    for at, value in enumerate(values.to_pylist()):
+        text: str | None = value.decode("utf-8", "backslashreplace")
+        try:
+            text = _number_text(str(text), column, options)
+        except ValueError as error:
+            text, faults[at] = None, f"{error} ({column.kind.value} by {by})"
+        texts.append(text)
+    return pa.array(texts, pa.string()).cast(column.arrow_type), faults
+
+
+def _cast(values: pa.Array, column: Column, options: Csv) -> pa.Array | None:
+    """Converts a column of numbers by Arrow; None if values must be examined one by one."""
+    nulls = pa.array(options.null_tokens, pa.string())
+    try:
+        texts = values.cast(pa.string())
+        no_text = pa.scalar(None, pa.string())
+        texts = pc.if_else(pc.is_in(texts, value_set=nulls), no_text, texts)
+        numbers = texts.cast(column.arrow_type)
+    except pa.ArrowInvalid:
+        return None
+    if column.kind is FeatureKind.INT:
+        odd = pc.match_substring(texts, "0x", ignore_case=True)
+    else:
+        odd = pc.invert(pc.is_finite(numbers))
+    return None if pc.any(odd).as_py() else numbers
+
+
+def _number_text(text: str, column: Column, options: Csv) -> str | None:
+    """Returns `text` as Arrow reads it, None if it means no value; ValueError if it is at fault."""
+    stripped = text.strip(SPACES)
+    if text in options.null_tokens or stripped in options.null_tokens:
+        return None
+    if column.kind is FeatureKind.INT:
+        whole = to_int64(stripped, options.non_finite)
+        return None if whole is None else str(whole)
+    number = to_float32(stripped, options.non_finite)
+    return None if number is None else stripped.lstrip("+")
+
+
+def _bad_texts(values: pa.Array) -> list[int]:
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = values.to_pylist()
+        return [at for at, text in enumerate(texts) if first_bad_byte(text) is not None]
+    return []
+
+
+def _not_utf8(block: RowBlock, row: int) -> str:
+    raw = _raw(block, row)
+    bad = first_bad_byte(raw)
+    assert bad is not None, "a field that is not UTF-8 is in a row that is not"
+    return (
+        f"not UTF-8: byte 0x{raw[bad]:02x} at byte {block.offset + int(block.starts[row]) + bad} "
+        "of the file; convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
+    )
 
 
 def first_bad_byte(data: bytes) -> int | None:

@@ -12,16 +12,14 @@ from penstock.components.files.find import find
 from penstock.components.sources.base import Batch, Column
 from penstock.components.sources.batches import MAX_BATCH_ROWS
 from penstock.components.sources.csv.header import find_delimiter, read_header
-from penstock.components.sources.csv.isolate import isolate
-from penstock.components.sources.csv.parse import Misfit, RowParser
-from penstock.components.sources.csv.splitter import CsvSplitter
+from penstock.components.sources.csv.parse import Misfit, RowParser, isolate
 from penstock.components.sources.files import map_files
 from penstock.components.sources.infer import TypeSample
 from penstock.components.sources.options import Csv
 from penstock.components.sources.partitions import add_partitions, find_folders
 from penstock.components.sources.schema import SchemaColumn, check_layouts, read_schema
 from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.text.blocks import RowBlock, RowPlace
+from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
 from penstock.components.sources.text.scan import Header, sample_rows, scan_files
 from penstock.components.sources.text.source import TextSource
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -37,7 +35,7 @@ class CsvSource(TextSource):
     options: Csv
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        parser = RowParser(self.scanned[place.file].names, self.columns, self.options)
+        parser = RowParser(self.scanned[place.file].header.names, self.columns, self.options)
         try:
             table = parser.parse(block.data, block.rows, quoted=block.quoted)
         except Misfit:
@@ -60,8 +58,7 @@ def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvS
     folders = find_folders(listing.files, inputs)
     if options.delimiter is None:
         options = replace(options, delimiter=find_delimiter(listing.files[0], options.comment))
-    assert options.delimiter is not None
-    splitter = CsvSplitter(BLOCK_BYTES, options.max_row_bytes, options.delimiter)
+    splitter = Splitter(BLOCK_BYTES, options.max_row_bytes, options.delimiter)
     schema = read_schema(options.schema_file)
     known = {column.name for column in schema}
     headers = map_files(lambda path: read_header(path, splitter, options, known), listing.files)
@@ -97,7 +94,7 @@ def _schema_columns(schema: Sequence[SchemaColumn], options: Csv) -> tuple[Colum
 
 
 def _sampled_columns(
-    headers: Sequence[Header], splitter: CsvSplitter, options: Csv
+    headers: Sequence[Header], splitter: Splitter, options: Csv
 ) -> tuple[Column, ...]:
     names = headers[0].names if headers else ()
     texts = [Column(name, FeatureKind.BYTES) for name in names]

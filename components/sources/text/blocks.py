@@ -1,23 +1,22 @@
-"""Blocks of whole rows of text, and the splitters that find them in a stream of bytes.
+"""Blocks of whole rows of text, and their splitter, which finds them in a stream of bytes.
 
-A line ends at LF or CRLF, in delimited text also at a lone CR. A row is one line, or several lines
-if line ends are inside quotes (`csv/splitter.py`).
+A row is one line, or several lines if line ends are inside quotes (`rows.py`).
 """
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import RejectedRow
+from penstock.components.sources.text.rows import count_line_ends, delimited_rows, line_ends
 from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
 
-LF, CR, QUOTE = b'\n\r"'
 # Number of bytes of an overlong line that quarantine keeps.
 KEPT_BYTES = 4096
 _SKIPPED_BYTES = MIB
@@ -53,7 +52,7 @@ class RowBlock:
     def rows(self) -> int:
         return len(self.ends)
 
-    @property
+    @cached_property
     def starts(self) -> np.ndarray:
         """int64 [rows], the start of each row in `data`."""
         return np.concatenate([[0], self.ends[:-1]])
@@ -103,38 +102,30 @@ class _Rest:
 
 
 @dataclass(frozen=True)
-class Splitter(ABC):
+class Splitter:
     """Finds the rows of a stream of bytes; picklable.
 
     Attributes:
         block_bytes: Usual size of a block; it is larger if one row is.
         max_row_bytes: Maximum length of a row; bounds the memory.
+        delimiter: Delimiter of the fields of delimited text; None if each line is a row.
     """
-
-    # Bytes that a blank row consists of; None for white space.
-    blank: ClassVar[bytes | None] = None
-    # Whether rows are delimited text: a lone CR ends a line, and line ends may be inside quotes.
-    is_delimited: ClassVar[bool] = False
 
     block_bytes: int
     max_row_bytes: int
+    delimiter: str | None = None
 
     @property
-    def most(self) -> int:
+    def _most(self) -> int:
         """Size, with its line end, at which a row is too long."""
-        return self.max_row_bytes
-
-    @abstractmethod
-    def find_rows(self, buffer: bytes, *, last: bool) -> tuple[np.ndarray, dict[int, int]]:
-        """Finds the whole rows at the beginning of a buffer; all rows if it is the `last` one.
-
-        Returns their ends, int64 [rows], and the index of the quote that breaks a row, by row.
-        """
+        return self.max_row_bytes + (2 if self.delimiter is None else 0)
 
     def blocks(self, buffer: bytes, offset: int, *, last: bool) -> list[RowBlock]:
         """Returns blocks without gaps, each of good rows or of one broken row."""
-        ends, broken = self.find_rows(buffer, last=last)
-        quoted = self.is_delimited and b'"' in buffer
+        ends, broken = line_ends(buffer, at_cr=False, last=last), dict[int, int]()
+        if self.delimiter is not None:
+            ends, broken = delimited_rows(buffer, self.delimiter, last=last)
+        quoted = self.delimiter is not None and b'"' in buffer
         whole = RowBlock(offset, buffer, ends, quoted)
         blocks, first = [], 0
         for row in (*broken, len(ends)):
@@ -153,19 +144,19 @@ class Splitter(ABC):
         that is too long is a block, cut short.
         """
         rest = _Rest(stream, start, end, path)
-        usual = min(self.block_bytes, self.most)
+        usual = min(self.block_bytes, self._most)
         offset, buffer, window = start, b"", usual
         while buffer or not rest.is_read:
             buffer += rest.read(window - len(buffer))
             blocks = self.blocks(buffer, offset, last=rest.is_read)
-            if not blocks and len(buffer) < self.most:
-                window = min(2 * window, self.most)
-                continue
-            if not blocks and self._may_end_in_crlf(buffer, rest):
-                window = len(buffer) + 1
-                continue
             if blocks:
                 buffer = buffer[blocks[-1].end - offset :]
+            elif len(buffer) < self._most:
+                window = min(2 * window, self._most)
+                continue
+            elif self._may_end_in_crlf(buffer, rest):
+                window = len(buffer) + 1
+                continue
             else:
                 block, buffer = self._long_row(buffer, offset, rest)
                 blocks = [block]
@@ -173,14 +164,14 @@ class Splitter(ABC):
             offset, window = blocks[-1].end, usual
 
     def _may_end_in_crlf(self, buffer: bytes, rest: _Rest) -> bool:
-        return self.is_delimited and buffer.endswith(b"\r") and not rest.is_read
+        return self.delimiter is not None and buffer.endswith(b"\r") and not rest.is_read
 
     def _long_row(self, buffer: bytes, offset: int, rest: _Rest) -> tuple[RowBlock, bytes]:
         """Returns the first row of a full buffer without a whole row, and the bytes after it."""
         first = self.blocks(buffer, offset, last=True)[0]
         if first.broken_at is not None and len(first.data) < len(buffer):
             return first, buffer[len(first.data) :]
-        line_end = re.compile(rb"\r\n?|\n" if self.is_delimited else rb"\n")
+        line_end = re.compile(rb"\r\n?|\n" if self.delimiter is not None else rb"\n")
         following = b""
         while not rest.is_read:
             part = rest.read(_SKIPPED_BYTES)
@@ -203,41 +194,7 @@ class Splitter(ABC):
         return RejectedRow(place.file, place.row, line, None, _BROKEN_QUOTE, raw)
 
 
-class LineSplitter(Splitter):
-    """Splits text whose rows are lines: a line ends at LF, or at CR and LF."""
-
-    @property
-    def most(self) -> int:
-        return self.max_row_bytes + 2
-
-    def find_rows(self, buffer: bytes, *, last: bool) -> tuple[np.ndarray, dict[int, int]]:
-        return line_ends(buffer, at_cr=False, last=last), {}
-
-
 def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:
     """Returns the rejected row of an overlong line, with the line's first bytes."""
     reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"
     return RejectedRow(place.file, place.row, place.line, None, reason, data[:KEPT_BYTES])
-
-
-def count_line_ends(data: bytes) -> int:
-    """Returns the number of line ends in `data`, which must not end within a CRLF."""
-    ends = int(np.count_nonzero(np.frombuffer(data, np.uint8) == LF))  # Half the time of `count`.
-    return ends + (data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else 0)
-
-
-def line_ends(data: bytes, *, at_cr: bool, last: bool) -> np.ndarray:
-    """Returns int64, ascending: the index after each line of `data`; all lines if it is the `last`.
-
-    Lines end at LF and CRLF, with `at_cr` also at a lone CR.
-    """
-    values = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(values == LF) + 1
-    if at_cr and b"\r" in data:
-        returns = np.flatnonzero(values == CR) + 1
-        following = values[np.minimum(returns, len(values) - 1)]  # For a CR at the end: itself.
-        ends = np.sort(np.concatenate([ends, returns[following != LF]]))
-        if not last and data.endswith(b"\r"):
-            return ends[:-1]  # May be the first half of CRLF.
-    covered = len(ends) and ends[-1] == len(data)
-    return np.append(ends, len(data)) if last and data and not covered else ends

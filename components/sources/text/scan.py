@@ -5,7 +5,6 @@ The result has 24 bytes per cell of the file: byte, row and line of a row start.
 
 import codecs
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from penstock.components.files.content import (
     scanned_content,
 )
 from penstock.components.sources.base import RejectedRow
-from penstock.components.sources.files import ScannedFile
+from penstock.components.sources.files import ScannedFile, map_files
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
 from penstock.components.sources.text.codec import TextStream, read_head
@@ -36,7 +35,7 @@ MAX_SCAN_REJECTED = 100
 _MIN_SAMPLED_ROWS = 64
 _SAMPLE_BYTES = 256 << 10
 _SNIFFED_BYTES = 512
-_THREADS, _FILES_AT_ONCE = 8, 256
+_FILES_AT_ONCE = 256
 
 
 class Header(NamedTuple):
@@ -48,22 +47,20 @@ class Header(NamedTuple):
     first_line: int
     size: int
     state: int
-    is_compressed: bool = False
+    is_compressed: bool
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextFile(ScannedFile):
-    names: tuple[str, ...]  # Column names in the file's order, if it has any.
-    data_start: int  # First byte of the text after the header.
+    header: Header
     data_end: int
-    is_compressed: bool
     has_data: bool  # Whether any row is not blank.
     # int64 [cells + 1, 3]: byte, row and line of row starts, ascending; the last is the end.
     checkpoints: np.ndarray
 
     @property
     def units(self) -> int:
-        return self.data_end - self.data_start
+        return self.data_end - self.header.data_start
 
     def for_reading(self, start: int, end: int) -> "TextFile":
         return replace(self, checkpoints=self.checkpoints[:0])
@@ -91,11 +88,9 @@ def sample_rows(
         splitter=replace(splitter, block_bytes=_SAMPLE_BYTES),
         wanted=max(_MIN_SAMPLED_ROWS, rows // max(1, len(headers))),
     )
-    # Threads wait together for remote files.
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for at in range(0, len(headers), _FILES_AT_ONCE):
-            for blocks in pool.map(some, headers[at : at + _FILES_AT_ONCE]):
-                yield from blocks
+    for at in range(0, len(headers), _FILES_AT_ONCE):
+        for blocks in map_files(some, headers[at : at + _FILES_AT_ONCE]):
+            yield from blocks
 
 
 def _first_rows(header: Header, splitter: Splitter, wanted: int) -> list[tuple[Header, RowBlock]]:
@@ -121,7 +116,7 @@ def scan_files(
     found = spread(scan, headers, sum(header.size for header in headers))
     for file, _ in found:
         if not (file.has_data or allow_empty):
-            what = "has a header and no rows" if file.names else "holds only blank lines"
+            what = "has a header and no rows" if file.header.names else "holds only blank lines"
             what = what if file.content.size else "is empty (0 bytes)"
             raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
     rejected = [row for _, rows in found for row in rows]
@@ -138,6 +133,7 @@ def _split(stream: Readable, header: Header, splitter: Splitter) -> Iterator[Row
 
 def _scan_file(header: Header, splitter: Splitter) -> tuple[TextFile, list[RejectedRow]]:
     path, byte, has_data = header.path, header.data_start, False
+    blank = None if splitter.delimiter is None else b"\r\n"  # None: any white space.
     place = RowPlace(path, 1, header.first_line)
     checkpoints, rejected = [(byte, place.row, place.line)], list[RejectedRow]()
     with open_data(path) as file:
@@ -145,7 +141,7 @@ def _scan_file(header: Header, splitter: Splitter) -> tuple[TextFile, list[Rejec
         for block in _split(hashed, header, splitter):
             if block.broken_at is not None and len(rejected) < MAX_SCAN_REJECTED:
                 rejected.append(splitter.rejected(block, place))
-            has_data = has_data or bool(block.data.strip(splitter.blank))
+            has_data = has_data or bool(block.data.strip(blank))
             starts = block.offset + block.starts
             last_cell = checkpoints[-1][0] // CELL_BYTES
             for at in np.flatnonzero(np.diff(starts // CELL_BYTES, prepend=last_cell)):
@@ -156,10 +152,8 @@ def _scan_file(header: Header, splitter: Splitter) -> tuple[TextFile, list[Rejec
     checkpoints.append((byte, place.row, place.line))
     scanned = TextFile(
         path=path,
-        names=header.names,
-        data_start=header.data_start,
+        header=header,
         data_end=byte,
-        is_compressed=header.is_compressed,
         rows=place.row - 1,
         has_data=has_data,
         content=scanned_content(path, (header.size, header.state), digest),

@@ -28,7 +28,7 @@ class TextSource(FileSource[TextFile]):
     @property
     def most_parts(self) -> int:
         files = self.scanned.values()
-        return len(files) if all(file.is_compressed for file in files) else self.rows
+        return len(files) if all(file.header.is_compressed for file in files) else self.rows
 
     @abstractmethod
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
@@ -40,9 +40,9 @@ class TextSource(FileSource[TextFile]):
         If a checkpoint is close enough, returns it instead, without reading. Otherwise searches
         from the checkpoint before `at`, or from `before`. A compressed file is not cut.
         """
-        if file.is_compressed:
+        if file.header.is_compressed:
             return RowStart(*map(int, file.checkpoints[-1 if at else 0]))
-        byte, checkpoints = file.data_start + at, file.checkpoints
+        byte, checkpoints = file.header.data_start + at, file.checkpoints
         after = int(np.searchsorted(checkpoints[:, 0], byte, side="right"))
         near = [RowStart(*map(int, one)) for one in checkpoints[after - 1 : after + 1]]
         nearest = min(near, key=lambda one: abs(one.position - byte))
@@ -71,7 +71,7 @@ class TextSource(FileSource[TextFile]):
         splitter, place = self.splitter, RowPlace(file.path, piece.first_row, piece.first_line)
         with open_unchanged(file.path, file.content) as opened:
             stream: Readable = opened
-            if file.is_compressed:
+            if file.header.is_compressed:
                 stream = TextStream(opened, file.path)
                 stream.read(piece.start)
             else:
