@@ -27,8 +27,7 @@ from penstock.components.sources.text.blocks import (
     Splitter,
     too_long,
 )
-from penstock.components.sources.text.scan import line_header, sample_rows, scan_files
-from penstock.components.sources.text.source import TextSource
+from penstock.components.sources.text.source import TextSource, line_header, sample_rows, scan_files
 from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
 

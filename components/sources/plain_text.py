@@ -24,8 +24,7 @@ from penstock.components.sources.text.blocks import (
     Splitter,
     too_long,
 )
-from penstock.components.sources.text.scan import line_header, scan_files
-from penstock.components.sources.text.source import TextSource
+from penstock.components.sources.text.source import TextSource, line_header, scan_files
 from penstock.components.sources.whole_files import (
     FILENAME,
     UnfitFileError,

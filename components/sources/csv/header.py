@@ -16,7 +16,7 @@ from penstock.components.sources.schema import shown
 from penstock.components.sources.text.blocks import Splitter
 from penstock.components.sources.text.codec import read_head
 from penstock.components.sources.text.rows import count_line_ends
-from penstock.components.sources.text.scan import Header
+from penstock.components.sources.text.source import Header
 from penstock.components.sources.tokens import is_plain_number
 
 # Headers are much shorter; a quote that is never closed is noticed after so many bytes.

@@ -20,8 +20,7 @@ from penstock.components.sources.partitions import add_partitions, find_folders
 from penstock.components.sources.schema import SchemaColumn, check_layouts, read_schema
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
-from penstock.components.sources.text.scan import Header, sample_rows, scan_files
-from penstock.components.sources.text.source import TextSource
+from penstock.components.sources.text.source import Header, TextSource, sample_rows, scan_files
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 

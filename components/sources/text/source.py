@@ -1,22 +1,81 @@
-"""Files of rows of text as a `Source`: byte ranges that begin at row starts."""
+"""Files of rows of text as a `Source`: byte ranges that begin at row starts.
 
+One task scans each file once: it counts rows, digests, and finds places to cut. The result has 24
+bytes per cell of the file: byte, row and line of a row start.
+"""
+
+import codecs
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.components.files.content import open_data, open_unchanged
-from penstock.components.sources.base import Batch, Piece
+from penstock.components.errors import DataError
+from penstock.components.files.content import (
+    EMPTY_ADVICE,
+    HashingStream,
+    look,
+    open_data,
+    open_unchanged,
+    scanned_content,
+)
+from penstock.components.sources.base import Batch, Piece, RejectedRow
 from penstock.components.sources.batches import empty_batch
-from penstock.components.sources.files import SNAP_SHARE, FileSource, RowStart
+from penstock.components.sources.files import (
+    SNAP_SHARE,
+    FileSource,
+    RowStart,
+    ScannedFile,
+    map_files,
+)
+from penstock.components.sources.spread import Spread
 from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
-from penstock.components.sources.text.codec import TextStream
-from penstock.components.sources.text.scan import TextFile
+from penstock.components.sources.text.codec import TextStream, read_head
 from penstock.components.tfrecord.compression import Readable
+from penstock.components.tfrecord.sharding import MIB
 
+# A file may be cut at the first row that begins in each stretch of this length.
+CELL_BYTES = 8 * MIB
 # Bytes read beyond a cut, to find the end of its row; a longer row takes further reads.
 _ROW_BYTES = 16 << 10
+# Maximum number of rejected rows that a scan keeps: enough to show.
+MAX_SCAN_REJECTED = 100
+# Minimum number of rows sampled from the beginning of each file, and the size of its first block.
+_MIN_SAMPLED_ROWS = 64
+_SAMPLE_BYTES = 256 << 10
+_SNIFFED_BYTES = 512
+_FILES_AT_ONCE = 256
+
+
+class Header(NamedTuple):
+    """Beginning of a file: column names, if it has any, and byte and line (from 1) of its data."""
+
+    path: str
+    names: tuple[str, ...]
+    data_start: int
+    first_line: int
+    size: int
+    state: int
+    is_compressed: bool
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextFile(ScannedFile):
+    header: Header
+    data_end: int
+    has_data: bool  # Whether any row is not blank.
+    # int64 [cells + 1, 3]: byte, row and line of row starts, ascending; the last is the end.
+    checkpoints: np.ndarray
+
+    @property
+    def units(self) -> int:
+        return self.data_end - self.header.data_start
+
+    def for_reading(self, start: int, end: int) -> "TextFile":
+        return replace(self, checkpoints=self.checkpoints[:0])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,3 +142,99 @@ class TextSource(FileSource[TextFile]):
                     rejected = splitter.rejected(block, place)
                     yield Batch(empty_batch(self.columns), (rejected,))
                 place = place.after(block)
+
+
+def line_header(path: str, check_head: Callable[[bytes], str | None]) -> Header:
+    """Returns a header that says where the lines of a file begin: after a byte order mark.
+
+    `check_head` returns the fault in the file's first bytes, if any, for a DataError.
+    """
+    size, state = look(path)
+    head, is_compressed = read_head(path, _SNIFFED_BYTES)
+    if problem := check_head(head):
+        raise DataError(f"{path}: {problem}")
+    start = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+    return Header(path, (), start, 1, size, state, is_compressed)
+
+
+def sample_rows(
+    headers: Sequence[Header], splitter: Splitter, rows: int
+) -> Iterator[tuple[Header, RowBlock]]:
+    """Yields the first rows of the files, about `rows` of all together, without broken ones."""
+    some = partial(
+        _first_rows,
+        splitter=replace(splitter, block_bytes=_SAMPLE_BYTES),
+        wanted=max(_MIN_SAMPLED_ROWS, rows // max(1, len(headers))),
+    )
+    for at in range(0, len(headers), _FILES_AT_ONCE):
+        for blocks in map_files(some, headers[at : at + _FILES_AT_ONCE]):
+            yield from blocks
+
+
+def _first_rows(header: Header, splitter: Splitter, wanted: int) -> list[tuple[Header, RowBlock]]:
+    found = []
+    with open_data(header.path) as file:
+        for block in _split(file, header, splitter):
+            if block.broken_at is None:
+                found.append((header, block.slice(0, min(wanted, block.rows))))
+                wanted -= block.rows
+            if wanted <= 0:
+                break
+    return found
+
+
+def scan_files(
+    headers: Sequence[Header], splitter: Splitter, spread: Spread, *, allow_empty: bool
+) -> tuple[list[TextFile], tuple[RejectedRow, ...]]:
+    """Scans files; returns them and their first broken rows.
+
+    DataError if a file has only blank rows or none, unless `allow_empty`.
+    """
+    scan = partial(_scan_file, splitter=splitter)
+    found = spread(scan, headers, sum(header.size for header in headers))
+    for file, _ in found:
+        if not (file.has_data or allow_empty):
+            what = "has a header and no rows" if file.header.names else "holds only blank lines"
+            what = what if file.content.size else "is empty (0 bytes)"
+            raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
+    rejected = [row for _, rows in found for row in rows]
+    return [file for file, _ in found], tuple(rejected[:MAX_SCAN_REJECTED])
+
+
+def _split(stream: Readable, header: Header, splitter: Splitter) -> Iterator[RowBlock]:
+    end: int | None = header.size
+    if header.is_compressed:
+        stream, end = TextStream(stream, header.path), None
+    stream.read(header.data_start)
+    return splitter.split(stream, header.data_start, end, header.path)
+
+
+def _scan_file(header: Header, splitter: Splitter) -> tuple[TextFile, list[RejectedRow]]:
+    path, byte, has_data = header.path, header.data_start, False
+    blank = None if splitter.delimiter is None else b"\r\n"  # None: any white space.
+    place = RowPlace(path, 1, header.first_line)
+    checkpoints, rejected = [(byte, place.row, place.line)], list[RejectedRow]()
+    with open_data(path) as file:
+        hashed = HashingStream(file)
+        for block in _split(hashed, header, splitter):
+            if block.broken_at is not None and len(rejected) < MAX_SCAN_REJECTED:
+                rejected.append(splitter.rejected(block, place))
+            has_data = has_data or bool(block.data.strip(blank))
+            starts = block.offset + block.starts
+            last_cell = checkpoints[-1][0] // CELL_BYTES
+            for at in np.flatnonzero(np.diff(starts // CELL_BYTES, prepend=last_cell)):
+                _, row, line = place.after(block.slice(0, at))
+                checkpoints.append((int(starts[at]), row, line))
+            place, byte = place.after(block), block.end
+        digest = hashed.read_out().digest
+    checkpoints.append((byte, place.row, place.line))
+    scanned = TextFile(
+        path=path,
+        header=header,
+        data_end=byte,
+        rows=place.row - 1,
+        has_data=has_data,
+        content=scanned_content(path, (header.size, header.state), digest),
+        checkpoints=np.unique(np.array(checkpoints, np.int64), axis=0),
+    )
+    return scanned, rejected

@@ -28,7 +28,7 @@ from penstock.components.sources.options import Csv, Parquet, Table
 from penstock.components.sources.orc import Orc
 from penstock.components.sources.plain_text import Text
 from penstock.components.sources.sql.options import Sql
-from penstock.components.sources.text import scan as text_scan
+from penstock.components.sources.text import source as text_scan
 from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.writer import frame_records

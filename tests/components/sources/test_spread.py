@@ -20,7 +20,7 @@ from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
 from penstock.components.sources.plain_text import Text
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.text import scan as text_scan
+from penstock.components.sources.text import source as text_scan
 from penstock.components.tfrecord.sharding import ShardOptions
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.components.sources.csv import source as penstock_csv
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
-from penstock.components.sources.text import scan as text_scan
+from penstock.components.sources.text import source as text_scan
 
 _MANY = settings(
     max_examples=150,

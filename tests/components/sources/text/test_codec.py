@@ -13,7 +13,7 @@ from penstock.components.example_gen.ingest import IngestInput, IngestOptions, i
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Csv, Table
 from penstock.components.sources.plain_text import Text
-from penstock.components.sources.text import scan as text_scan
+from penstock.components.sources.text import source as text_scan
 from penstock.components.tfrecord.sharding import ShardOptions
 
 

@@ -1,7 +1,7 @@
 """The places at which scanned text may be cut."""
 
 from penstock.components.sources.open import open_source
-from penstock.components.sources.text import scan as text_scan
+from penstock.components.sources.text import source as text_scan
 
 
 def test_the_first_row_of_each_cell_is_a_place_to_cut(monkeypatch, tmp_path, read_out):
