@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from penstock.components.errors import UsageError
 from penstock.components.sources.options import RowFileOptions
 
 REQUEST_ID = "request_id"
@@ -21,8 +20,3 @@ class Requests(RowFileOptions):
     kind: str = "requests"
     labels_file: str | None = None
     key: str = REQUEST_ID
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.key:
-            raise UsageError("`key` must name a column, got ''")

@@ -1,96 +1,105 @@
 """Logs of a served model as a `Source`: joins requests, responses and later labels to rows.
 
-The joined rows are staged as JSON lines in the workspace, which workers then read in any parts.
+The joined rows are staged as Parquet in the workspace, which workers then read in any parts.
 Memory grows with the requests that wait for their response, and with the labels.
 """
 
-import json
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from itertools import chain, islice
 from typing import Any
+
+import pyarrow as pa
 
 from penstock.components.errors import DataError, counted
 from penstock.components.files.content import fingerprint, hash_file
 from penstock.components.files.find import find
-from penstock.components.sources.base import Batch
-from penstock.components.sources.jsonl import JsonLines, JsonLinesSource, open_json_lines
-from penstock.components.sources.kinds import as_options_of
+from penstock.components.sources.base import Column
 from penstock.components.sources.open import good_tables, open_source
 from penstock.components.sources.options import Table
+from penstock.components.sources.python_values import RowConverter, ValueSample, row_json
+from penstock.components.sources.schema import read_schema
 from penstock.components.sources.served.events import Event, read_events
 from penstock.components.sources.served.options import REQUEST_ID, Requests
-from penstock.components.sources.served.payloads import Row, answers, asked_rows, text_of
+from penstock.components.sources.served.payloads import Row, answers, asked_rows
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.text.blocks import RowBlock, RowPlace
+from penstock.components.sources.staging import StagedSource, batches_of, stage, with_faults
 
-TIME, VERSION = "request_time", "model_version"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RequestsSource(JsonLinesSource):
-    place: str  # What the joined rows were read from, for messages.
-
-    def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        return super().batches(block, place._replace(file=self.place))
+_SAMPLED_ROWS = 10_000
 
 
-def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> JsonLinesSource:
+def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> StagedSource:
     """Opens log files; a folder is read to any depth, since KServe keeps one object per event."""
     listing = find(inputs, "requests")
-    contents = list(listing.files)
-    labels: dict[str, Row] = {}
+    left_out, labelled = Counter[tuple[str, str]](), Counter[bool]()
+    rows = _labelled(_rows(listing.files, left_out), options, labelled)
+    sampled = list(islice(rows, _SAMPLED_ROWS))
+    columns = _columns(listing.files[0], sampled, options)
+    converter = RowConverter(columns, options)
+
+    def convert(some: Sequence[Row]) -> pa.RecordBatch:
+        return with_faults(*converter.convert(some), lambda at: row_json(some[at]))
+
+    place = f"{listing.files[0]}, joined rows"
+    staged = stage(batches_of(chain(sampled, rows), convert), place, spread.workspace())
+    parts = [f"{counted(n, one)} without a {other}" for (one, other), n in left_out.items()]
+    notes = [f"left out: {', '.join(parts)}"] if parts else []
+    if staged is None:
+        error = f"{listing.files[0]}: the logs have no request with a row"
+        raise DataError("; ".join([error, *notes]))
     if options.labels_file:
-        contents.append(options.labels_file)
-        labels = _read_labels(options.labels_file, options.key)
-    counts: Counter[str] = Counter()
-    name, workspace = f"requests-{uuid.uuid4().hex}.jsonl", spread.workspace()
-    with workspace.new_try() as folder:
-        with open(folder / name, "w", encoding="utf-8") as out:
-            for row in _rows(listing.files, counts):
-                key = row.get(options.key)
-                found = {} if key is None else labels.get(_text(key), {})
-                if taken := row.keys() & found.keys():
-                    raise DataError(
-                        f"{options.labels_file}: column {min(taken)!r} is one of the requests "
-                        "too; rename it"
-                    )
-                out.write(json.dumps({**row, **found}) + "\n")
-                counts.update(rows=1, labelled=bool(found))
-        workspace.take(folder)
-    if not counts["rows"]:
-        raise DataError(
-            f"{contents[0]}: the logs have no request with a row; {', '.join(_left_out(counts))}"
-        )
-    json_options: Any = as_options_of("jsonl", options)
-    assert isinstance(json_options, JsonLines)
-    source = open_json_lines([workspace.place(name)], json_options, spread)
-    notes = _left_out(counts)
-    if options.labels_file:
-        rows, labelled = counts["rows"], counts["labelled"]
         notes.append(
-            f"labels of {options.labels_file}: {labelled:,} of {counted(rows, 'row')} have one, "
-            f"{rows - labelled:,} none"
+            f"labels of {options.labels_file}: {labelled[True]:,} of {counted(staged.rows, 'row')} "
+            f"have one, {labelled[False]:,} none"
         )
+    contents = [*listing.files, *filter(None, [options.labels_file])]
     digests = [(file, hash_file(file).digest) for file in contents]
-    staged = {one.name: getattr(source, one.name) for one in fields(source)}
-    of_logs = {
-        "kind": "requests",
-        "files": tuple(listing.files),
-        "ignored": tuple(listing.ignored),
-        "fingerprint": fingerprint(f"requests {options.key}", digests),
-        "notes": tuple(notes),
-    }
-    return RequestsSource(**{**staged, **of_logs}, place=f"{contents[0]}, joined rows")
+    return StagedSource(
+        kind="requests",
+        columns=columns,
+        fingerprint=fingerprint(f"requests {options.key}", digests),
+        rows=staged.rows,
+        files=tuple(listing.files),
+        input_bytes=staged.content.size,
+        ignored=tuple(listing.ignored),
+        notes=tuple(notes),
+        options=options,
+        scanned={staged.path: staged},
+    )
 
 
-def _rows(files: Sequence[str], counts: Counter[str]) -> Iterator[Row]:
+def _columns(place: str, sampled: Sequence[Row], options: Requests) -> tuple[Column, ...]:
+    if options.schema_file:
+        found = read_schema(options.schema_file)
+        return tuple(Column(c.name, c.kind, bool(c.is_list)) for c in found)
+    sample = ValueSample()
+    for row in sampled:
+        sample.add(row, place)
+    return sample.columns(options.nested)
+
+
+def _labelled(rows: Iterator[Row], options: Requests, labelled: Counter[bool]) -> Iterator[Row]:
+    """Yields rows with the columns of the label that has their key; counts whether one has it."""
+    labels = _read_labels(options.labels_file, options.key) if options.labels_file else {}
+    for row in rows:
+        key = row.get(options.key)
+        found = {} if key is None else labels.get(_text(key), {})
+        if taken := row.keys() & found.keys():
+            raise DataError(
+                f"{options.labels_file}: column {min(taken)!r} is one of the requests too; "
+                "rename it"
+            )
+        labelled[bool(found)] += 1
+        yield {**row, **found}
+
+
+def _rows(files: Sequence[str], left_out: Counter[tuple[str, str]]) -> Iterator[Row]:
     """Yields the rows of all calls; counts requests without a response, and the contrary.
 
     If there are no responses at all, only requests were logged: all of them become rows.
     """
     waiting: dict[str, Event] = {}
+    has_calls = False
     for file in files:
         for event in read_events(file):
             if event.call is None:
@@ -104,13 +113,14 @@ def _rows(files: Sequence[str], counts: Counter[str]) -> Iterator[Row]:
             else:
                 request, response = (other, event) if event.request is None else (event, other)
                 yield from _joined(request, response)
-            counts["calls"] += 1
-    counts["responses"] = sum(1 for event in waiting.values() if event.request is None)
-    requests = [event for event in waiting.values() if event.request is not None]
-    if counts["calls"] or counts["responses"]:
-        counts["requests"] = len(requests)
-    else:
-        for event in requests:
+            has_calls = True
+    has_responses = any(event.request is None for event in waiting.values())
+    for event in waiting.values():
+        if event.request is None:
+            left_out["response", "request"] += 1
+        elif has_calls or has_responses:
+            left_out["request", "response"] += 1
+        else:
             yield from _joined(event, None)
 
 
@@ -122,24 +132,14 @@ def _joined(request: Event, response: Event | None) -> Iterator[Row]:
         raise DataError(f"{request.place}: cannot be read as rows: {error}") from error
     told = {
         REQUEST_ID: request.call,
-        TIME: request.time_us,
-        VERSION: (response.version if response else None) or request.version,
+        "request_time": request.time_us,
+        "model_version": (response.version if response else None) or request.version,
     }
     own = {name: value for name, value in told.items() if value is not None}
     for row, answer in zip(rows, found, strict=True):
         if taken := row.keys() & {*answer, *own}:
             raise DataError(f"{request.place}: a column has the reserved name {min(taken)!r}")
         yield {**row, **answer, **own}
-
-
-def _left_out(counts: Counter[str]) -> list[str]:
-    """Returns a note of what has no counterpart, if any."""
-    parts = [
-        counted(counts[name], f"{name[:-1]} without a {other}")
-        for name, other in (("requests", "response"), ("responses", "request"))
-        if counts[name]
-    ]
-    return [f"left out: {', '.join(parts)}"] if parts else []
 
 
 def _read_labels(path: str, key: str) -> dict[str, Row]:
@@ -157,14 +157,8 @@ def _read_labels(path: str, key: str) -> dict[str, Row]:
             raise DataError(f"{path}: a row has no {key}; remove it, or give it a key")
         if _text(value) in labels:
             raise DataError(f"{path}: {key} {_text(value)!r} has two labels; leave one")
-        labels[_text(value)] = {name: _decoded(one) for name, one in row.items()}
+        labels[_text(value)] = row
     return labels
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decoded(item) for item in value]
-    return text_of(value) if isinstance(value, bytes) else value
 
 
 def _text(key: Any) -> str:

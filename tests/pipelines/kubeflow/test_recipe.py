@@ -114,7 +114,7 @@ def test_a_run_of_a_span_reads_it_and_the_window_that_ends_with_it(tmp_path):
     """As `penstock submit --spans` starts one a span, with the weights of the blessed model."""
     changes = {"data": f"{tmp_path}/{{SPAN}}/*.csv", "last_spans": 3, "start_from": "blessed"}
     changes["parameters"] = ["span"]
-    ir, _ = build_ir(find_pipeline("taxi", changes), {})
+    ir = build_ir(find_pipeline("taxi", changes), {})
     built, changed = Recipe("taxi", changes, graph_of(ir)).build(["span=5.0"])
     assert changed == {"span": 5}
     assert irs.find_node(built, "BaseModel").upstream_nodes
