@@ -41,10 +41,11 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> S
         return with_faults(*converter.convert(some), lambda at: row_json(some[at]))
 
     place = f"{listing.files[0]}, joined rows"
-    staged = stage(batches_of(chain(sampled, rows), convert), place, spread.workspace())
+    batches = batches_of(chain(sampled, rows), convert)
+    staged = stage(batches, columns, place, spread.workspace())
     parts = [f"{counted(n, one)} without a {other}" for (one, other), n in left_out.items()]
     notes = [f"left out: {', '.join(parts)}"] if parts else []
-    if staged is None:
+    if not staged.rows:
         error = f"{listing.files[0]}: the logs have no request with a row"
         raise DataError("; ".join([error, *notes]))
     if options.labels_file:
