@@ -13,15 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from google.protobuf.message import DecodeError
 
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import open_data
 from penstock.components.magic import PARQUET_MAGIC
+from penstock.components.tfrecord.prediction_log import parse_prediction
 from penstock.components.tfrecord.records import RecordReader
 
 _REQUEST, _RESPONSE = ".request", ".response"
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException, DecodeError)
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def read_events(path: str) -> Iterator[Event]:
             if event := _of_call(place, record) if read is _tfrecord else _of_record(place, record):
                 yield event
             number += 1
-    except _UNREADABLE as error:
+    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
         raise DataError(
             f"{path}: record {number} cannot be read ({short_error(error)}); expected "
             "PredictionLogs of TensorFlow Serving, or CloudEvents or records of KServe's logger"
@@ -95,22 +94,19 @@ def _tfrecord(path: str) -> Iterator[Any]:
 
 def _of_call(place: str, payload: bytes) -> Event | None:
     """Returns the call of Predict in a PredictionLog; None for another kind of call."""
-    # Takes seconds to import.
-    from tensorflow import make_ndarray
-    from tensorflow_serving.apis import prediction_log_pb2
-
-    log = prediction_log_pb2.PredictionLog.FromString(payload)
-    if not log.HasField("predict_log"):
+    found = parse_prediction(payload)
+    if found is None:
         return None
-    request, response = log.predict_log.request, log.predict_log.response
-    version = log.log_metadata.model_spec.version.value or response.model_spec.version.value
+    log, inputs, outputs = found
+    answered_by = log.log_metadata.model_spec, log.predict_log.response.model_spec
+    version = answered_by[0].version.value or answered_by[1].version.value
     return Event(
         place,
         None,
         log.log_metadata.timestamp_secs * 1_000_000 or None,
         str(version) if version else None,
-        {"inputs": {name: make_ndarray(one) for name, one in request.inputs.items()}},
-        {"outputs": {name: make_ndarray(one) for name, one in response.outputs.items()}},
+        {"inputs": inputs},
+        {"outputs": outputs},
     )
 
 
