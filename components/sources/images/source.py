@@ -19,8 +19,13 @@ from penstock.components.files.content import hash_file
 from penstock.components.files.find import Found, FoundFile, find
 from penstock.components.sources.base import Column, RejectedRow
 from penstock.components.sources.batches import batch_of, take_rows
-from penstock.components.sources.images.labelling import Labels, label_by_file, label_by_folder
-from penstock.components.sources.images.labels import read_class_names, read_labels
+from penstock.components.sources.images.labels import (
+    Labels,
+    label_by_file,
+    label_by_folder,
+    read_class_names,
+    read_labels,
+)
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.pixels import require_pillow, store
 from penstock.components.sources.schema import shown
@@ -130,7 +135,7 @@ def _missing(labels: Labels, file: str) -> list[RejectedRow]:
 
 
 def _notes(listing: Listing, labels: pa.RecordBatch) -> tuple[str, ...]:
-    """Counts images by class, and those with equal content, bad images included."""
+    """Counts images by class, bad ones included."""
     lines = []
     numbers: list[int | None] = [None] * len(listing.files)
     if labels.num_columns:
@@ -141,16 +146,6 @@ def _notes(listing: Listing, labels: pa.RecordBatch) -> tuple[str, ...]:
         lines.append(f"classes: {len(counts):,}, of {each}")
     if unlabelled := numbers.count(None):
         lines.append(f"{counted(unlabelled, 'image')} without label")
-    groups: dict[bytes, list[int]] = {}
-    for at, content in enumerate(listing.contents):
-        groups.setdefault(content.digest, []).append(at)
-    equal = [group for group in groups.values() if len(group) > 1]
-    mixed = [group for group in equal if len({numbers[at] for at in group}) > 1]
-    for found, what in ((equal, "that several images have"), (mixed, "of several classes")):
-        if found:
-            largest = max(found, key=len)
-            shown_names = shown(sorted(listing.files[at].name for at in largest), 3)
-            lines.append(f"{counted(len(found), 'content')} {what}, as {shown_names}")
     return tuple(lines)
 
 

@@ -4,15 +4,18 @@ An address travels in pipelines, logs and messages, so it must not hold a passwo
 password are read from the environment or a file, in the process that connects.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from penstock.components.errors import DataError, TriesFailedError, UsageError
 from penstock.components.files.address import check_no_secret, masked
+from penstock.components.files.content import hash_file, look
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 try:
@@ -171,6 +174,41 @@ class Database:
         line = next(iter(str(own).strip().splitlines()), type(own).__name__)
         password = self._login().password
         return (line.replace(password, "***") if password else line)[:300]
+
+
+class SqliteDatabase(Database):
+    """SQLite: a database file, opened read-only."""
+
+    def __init__(self, url: URL, credentials_file: str | None) -> None:
+        if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+            raise UsageError(
+                f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
+            )
+        self.path = url.database
+        look(self.path)  # Its error is clearer than sqlite's, which may create the file.
+        options = {**url.query, "mode": "ro", "uri": "true"}
+        name = "file:" + quote(os.path.abspath(self.path))
+        super().__init__(url.set(database=name, query=options), credentials_file)
+        self.shown = self.path
+
+    def _login(self) -> Login:
+        return Login()
+
+    def _begin(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    def stream(self, statement: Executable, connection: Connection, rows: int) -> CursorResult:
+        # Text as bytes: to decode and encode it again takes 1.5 us per row of eight texts.
+        driver: Any = connection.connection.driver_connection
+        driver.text_factory = bytes
+        return super().stream(statement, connection, rows)
+
+    def state(self) -> str:
+        """Returns a digest of the file, with all its tables, and of its write-ahead log."""
+        digest = hashlib.sha256()
+        for path in filter(os.path.exists, (self.path, self.path + "-wal")):
+            digest.update(hash_file(path).digest)
+        return digest.hexdigest()
 
 
 def bound_query(query: str, params: Mapping[str, str]) -> TextClause:

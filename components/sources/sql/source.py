@@ -25,6 +25,7 @@ from penstock.components.sources.spread import Spread
 from penstock.components.sources.sql.database import (
     Database,
     Feature,
+    SqliteDatabase,
     bound_query,
     parse_address,
     whole_table,
@@ -57,16 +58,13 @@ def open_sql(inputs: Sequence[str], options: Sql, spread: Spread) -> StagedSourc
 
 def open_database(address: str, credentials_file: str | None) -> Database:
     url = parse_address(address)
-    name = url.get_backend_name()
-    if name == "sqlite":
-        from penstock.components.sources.sql.sqlite import SqliteDatabase
-
+    if url.get_backend_name() == "sqlite":
         return SqliteDatabase(url, credentials_file)
     if url.drivername == "postgresql+psycopg":
         from penstock.components.sources.sql.postgresql import PostgresDatabase
 
         return PostgresDatabase(url, credentials_file)
-    if name == "bigquery":
+    if url.get_backend_name() == "bigquery":
         from penstock.components.sources.sql.bigquery import BigQueryDatabase
 
         return BigQueryDatabase(url, credentials_file)
