@@ -31,15 +31,15 @@ class Event:
         place: File and record, for messages.
         call: Id that request and response share; None for a whole call.
         time_us: Time in microseconds since 1970, UTC; None if unknown.
-        version: Version of the model; None if unknown.
-        request: Body of the request, see `payloads`; None if there is none.
-        response: Body of the response; None if there is none.
+        version: Version of the model; none if the response may tell it.
+        request: Body, see `payloads`, or its JSON; anything if the server refused it.
+        response: The same of the response.
     """
 
     place: str
     call: str | None
     time_us: int | None
-    version: str | None
+    version: int | None
     request: Any = None
     response: Any = None
 
@@ -64,7 +64,8 @@ def read_events(path: str) -> Iterator[Event]:
             if event := _of_call(place, record) if read is _tfrecord else _of_record(place, record):
                 yield event
             number += 1
-    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    # An OSError of Arrow: version 10 cannot decode the Parquet of KServe's logger.
+    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path}: record {number} cannot be read ({short_error(error)}); expected "
             "PredictionLogs of TensorFlow Serving, or CloudEvents or records of KServe's logger"
@@ -98,37 +99,32 @@ def _of_call(place: str, payload: bytes) -> Event | None:
     if found is None:
         return None
     log, inputs, outputs = found
-    answered_by = log.log_metadata.model_spec, log.predict_log.response.model_spec
-    version = answered_by[0].version.value or answered_by[1].version.value
+    versions = [log.log_metadata.model_spec.version, log.predict_log.response.model_spec.version]
     return Event(
         place,
         None,
         log.log_metadata.timestamp_secs * 1_000_000 or None,
-        str(version) if version else None,
+        versions[0].value or versions[1].value,
         {"inputs": inputs},
         {"outputs": outputs},
     )
 
 
-def _of_record(place: str, record: Mapping[str, Any]) -> Event:
-    """Returns a CloudEvent or a record of KServe's logger."""
+def _of_record(place: str, record: Mapping[str, Any]) -> Event | None:
+    """Returns a CloudEvent or a record of KServe's logger; None for a body that is empty.
+
+    The logger keeps all calls, also those for the server's health, which ask nothing.
+    """
     kind = record.get("type") or record.get("reqType")
     time = record.get("time") or record.get("occurrenceTime")
     if not isinstance(kind, str) or not kind.endswith((_REQUEST, _RESPONSE)):
         raise ValueError(f"its type is {kind!r}, expected ...{_REQUEST} or ...{_RESPONSE}")
-    body = _body(record)
-    call, time_us = str(record["id"]), _microseconds(time) if time else None
-    if kind.endswith(_REQUEST):
-        return Event(place, call, time_us, None, request=body)
-    version = body.get("model_version") if isinstance(body, dict) else None
-    return Event(place, call, time_us, str(version) if version else None, response=body)
-
-
-def _body(record: Mapping[str, Any]) -> Any:
-    if "data" in record:
-        data = record["data"]
-        return json.loads(data) if isinstance(data, str) else data
-    return json.loads(base64.b64decode(record.get("data_base64") or record["bytes"]))
+    coded = record.get("data_base64") or record.get("bytes")
+    body = base64.b64decode(coded) if coded else record.get("data")
+    if body in (None, ""):
+        return None
+    sides = {"request": body} if kind.endswith(_REQUEST) else {"response": body}
+    return Event(place, str(record["id"]), _microseconds(time) if time else None, None, **sides)
 
 
 def _microseconds(text: str) -> int:

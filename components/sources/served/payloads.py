@@ -6,6 +6,7 @@ protocol (V2), or has tensors by name, as NumPy arrays, where V1 has columns. A 
 """
 
 import base64
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,11 @@ from penstock.components.tfrecord.example_proto import parse_example
 _MISSING_INT = -(2**63)
 PREDICTION, PROBABILITY = "prediction", "probability"
 Row = dict[str, Any]
+
+
+def parsed(body: Any) -> Any:
+    """Returns a body from its JSON, as text or bytes; a body as it is."""
+    return json.loads(body) if isinstance(body, str | bytes) else body
 
 
 def asked_rows(body: Any) -> list[Row]:

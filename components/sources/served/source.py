@@ -21,7 +21,7 @@ from penstock.components.sources.python_values import RowConverter, ValueSample,
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.served.events import Event, read_events
 from penstock.components.sources.served.options import REQUEST_ID, Requests
-from penstock.components.sources.served.payloads import Row, answers, asked_rows
+from penstock.components.sources.served.payloads import Row, answers, asked_rows, parsed
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.staging import StagedSource, batches_of, stage, with_faults
 
@@ -31,23 +31,22 @@ _SAMPLED_ROWS = 10_000
 def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> StagedSource:
     """Opens log files; a folder is read to any depth, since KServe keeps one object per event."""
     listing = find(inputs, "requests")
+    first = listing.files[0]
     left_out, labelled = Counter[tuple[str, str]](), Counter[bool]()
     rows = _labelled(_rows(listing.files, left_out), options, labelled)
     sampled = list(islice(rows, _SAMPLED_ROWS))
-    columns = _columns(listing.files[0], sampled, options)
+    columns = _columns(first, sampled, options)
     converter = RowConverter(columns, options)
 
     def convert(some: Sequence[Row]) -> pa.RecordBatch:
         return with_faults(*converter.convert(some), lambda at: row_json(some[at]))
 
-    place = f"{listing.files[0]}, joined rows"
     batches = batches_of(chain(sampled, rows), convert)
-    staged = stage(batches, columns, place, spread.workspace())
+    staged = stage(batches, columns, f"{first}, joined rows", spread.workspace())
     parts = [f"{counted(n, one)} without a {other}" for (one, other), n in left_out.items()]
     notes = [f"left out: {', '.join(parts)}"] if parts else []
     if not staged.rows:
-        error = f"{listing.files[0]}: the logs have no request with a row"
-        raise DataError("; ".join([error, *notes]))
+        raise DataError("; ".join([f"{first}: the logs have no request with a row", *notes]))
     if options.labels_file:
         notes.append(
             f"labels of {options.labels_file}: {labelled[True]:,} of {counted(staged.rows, 'row')} "
@@ -127,20 +126,22 @@ def _rows(files: Sequence[str], left_out: Counter[tuple[str, str]]) -> Iterator[
 
 def _joined(request: Event, response: Event | None) -> Iterator[Row]:
     try:
-        rows = asked_rows(request.request)
-        found = answers(response.response, len(rows)) if response else [{}] * len(rows)
+        rows = asked_rows(parsed(request.request))
+        answer = parsed(response.response) if response else None
+        found = answers(answer, len(rows)) if response else [{}] * len(rows)
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{request.place}: cannot be read as rows: {error}") from error
+    version = request.version or (isinstance(answer, dict) and answer.get("model_version"))
     told = {
         REQUEST_ID: request.call,
         "request_time": request.time_us,
-        "model_version": (response.version if response else None) or request.version,
+        "model_version": str(version) if version else None,
     }
     own = {name: value for name, value in told.items() if value is not None}
-    for row, answer in zip(rows, found, strict=True):
-        if taken := row.keys() & {*answer, *own}:
+    for row, predicted in zip(rows, found, strict=True):
+        if taken := row.keys() & {*predicted, *own}:
             raise DataError(f"{request.place}: a column has the reserved name {min(taken)!r}")
-        yield {**row, **answer, **own}
+        yield {**row, **predicted, **own}
 
 
 def _read_labels(path: str, key: str) -> dict[str, Row]:

@@ -137,8 +137,9 @@ def test_records_of_the_logger_in_json_and_parquet_in_folders(tmp_path):
 def test_failed_requests_are_left_out_and_counted(tmp_path):
     asked = {"instances": [{"fare": 2.5}]}
     done = call("a", asked, {"predictions": [1.5]})
-    failed = [event(ASKED, "b", "{}"), event(ASKED, "d", "{}")]
-    write_lines(tmp_path / "log", [*failed, *done, event(ANSWERED, "c", {})])
+    failed = [event(ASKED, "b", "{}"), event(ASKED, "d", "no JSON")]
+    health = call("c", None, {"ready": True})
+    write_lines(tmp_path / "log", [*failed, *done, *health])
     rows, notes = rows_in(tmp_path / "log")
     assert [row["request_id"] for row in rows] == [b"a"]
     assert notes == ("left out: 2 requests without a response, 1 response without a request",)
@@ -185,7 +186,7 @@ def test_later_labels_join_by_a_key_and_rows_without_one_are_counted(tmp_path):
         (call("a", {"instances": [{"prediction": 1}]}, {"predictions": [1]}), "reserved name"),
         ([event("other", "a", {})], "record 1 cannot be read (its type is 'other'"),
         ([event(ASKED, "a", {})] * 2, "two requests of id 'a'"),
-        ([{"type": ASKED, "id": "a"}], "record 1 cannot be read ('bytes')"),
+        ([{"type": ASKED, "data": {}}], "record 1 cannot be read ('id')"),
         ([event(ASKED, "a", {}), 123], "record 2 cannot be read"),
         ([event(ASKED, "a", {}), [1, "a"]], "record 2 cannot be read"),
     ],
