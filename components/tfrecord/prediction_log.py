@@ -22,5 +22,8 @@ def parse_prediction(payload: bytes) -> tuple[Any, dict[str, Any], dict[str, Any
     if not log.HasField("predict_log"):
         return None
     call = log.predict_log
-    inputs = {name: make_ndarray(tensor) for name, tensor in call.request.inputs.items()}
-    return log, inputs, {n: make_ndarray(tensor) for n, tensor in call.response.outputs.items()}
+    inputs, outputs = (
+        {name: make_ndarray(tensor) for name, tensor in sorted(tensors.items())}
+        for tensors in (call.request.inputs, call.response.outputs)
+    )
+    return log, inputs, outputs
