@@ -162,7 +162,7 @@ def instance(row):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["events", "parquet"])
+@pytest.mark.parametrize("form", ["events", "json", "parquet"])
 def test_rows_and_predictions_are_those_that_were_sent(
     form, server, agent, sink, taxi_run, taxi_csv, tmp_path
 ):
@@ -175,18 +175,17 @@ def test_rows_and_predictions_are_those_that_were_sent(
 
     port, other = free_port(), free_port()
     address = f"http://127.0.0.1:{sink.server_port}"
-    logs = {
-        "events": ["--log-url", address],
-        "parquet": [
+    logs = ["--log-url", address]
+    if form != "events":
+        logs = [
             *("--log-url", "s3://logs", "--log-store-path", "taxi", "--log-store-format", form),
             *("--log-marshaller-port", str(other)),
             *("--log-marshaller-url", f"http://127.0.0.1:{other}/marshal"),
-        ],
-    }
+        ]
     probe = json.dumps({"tcpSocket": {"host": "127.0.0.1", "port": server}})
     store = {"AWS_ENDPOINT_URL": address, "AWS_DEFAULT_REGION": "x", "AWS_ACCESS_KEY_ID": "a"}
     store |= {"AWS_SECRET_ACCESS_KEY": "a", "S3_USER_VIRTUAL_BUCKET": "false"}
-    options = ["--port", str(port), "--component-port", str(server), *logs[form]]
+    options = ["--port", str(port), "--component-port", str(server), *logs]
     with serving(
         [agent, *options], port, tmp_path / "agent.log", SERVING_READINESS_PROBE=probe, **store
     ):
