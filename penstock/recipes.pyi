@@ -7,6 +7,7 @@ from .pipelines.blocks.config import (
     ImageModelOptions,
     TableConfig,
     TableModelOptions,
+    TuneOptions,
 )
 from .pipelines.blocks.evaluation import eval_config
 from .pipelines.blocks.facts import ModelFacts
@@ -22,6 +23,7 @@ from .pipelines.blocks.run_images import train_images
 from .pipelines.blocks.run_tables import train_tables
 from .pipelines.blocks.target import Target
 from .pipelines.blocks.training_options import training_options
+from .pipelines.blocks.tuning import tuner_fn
 from .pipelines.config.code_digest import code_digest
 from .pipelines.reporting.model_card import ModelCard
 from .schemas import schema_file
@@ -35,6 +37,7 @@ __all__ = [
     "TableConfig",
     "TableModelOptions",
     "Target",
+    "TuneOptions",
     "code_digest",
     "eval_config",
     "gate_options",
@@ -51,4 +54,5 @@ __all__ = [
     "train_tables",
     "training_options",
     "training_pipeline",
+    "tuner_fn",
 ]

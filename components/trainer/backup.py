@@ -28,6 +28,10 @@ from penstock.components.trainer.utilisation.speed import CALL_SECONDS, Meter
 from penstock.components.trainer.workers import Workers
 
 
+class DivergedError(DataError):
+    """The loss is not finite."""
+
+
 class Backup(keras.callbacks.Callback):
     """The state of a training; `step` and `epochs` include those before a resumption.
 
@@ -275,7 +279,7 @@ class Backup(keras.callbacks.Callback):
         kept = ""
         if self._checkpoints and (saved := self._checkpoints.newest()):
             kept = f"; the state of step {saved.start.step} is kept in {saved.path}"
-        raise DataError(
+        raise DivergedError(
             f"{what}; nothing is exported{kept}. Look for NaN, inf or wrong scales in the features "
             "(penstock inspect, the statistics), lower the learning rate or clip gradients"
         )

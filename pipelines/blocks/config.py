@@ -20,13 +20,13 @@ from penstock.components.gates.options import (
     RetrainOptions,
     ServingOptions,
 )
-from penstock.components.limits import check_numbers
+from penstock.components.limits import check_choices, check_numbers
 from penstock.components.packing.options import PackOptions
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.options import Table
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
-from penstock.components.trainer.options import TrainOptions
+from penstock.components.trainer.options import MODES, TrainOptions
 from penstock.pipelines.reporting.model_card import ModelCard
 
 
@@ -116,6 +116,25 @@ class EvaluationOptions:
 
 
 @dataclass(frozen=True)
+class TuneOptions:
+    """The search for better options, before the training, in the `search_space` of the package.
+
+    Attributes:
+        trials: Number of trainings with drawn options; 0 trains with the options as they are.
+        objective: Metric by which the best trial is chosen, of the epoch that would be exported.
+        mode: `min` if lower is better, `max` if higher is.
+    """
+
+    trials: int = 0
+    objective: str = "val_loss"
+    mode: str = "min"
+
+    def __post_init__(self) -> None:
+        check_choices(self, mode=MODES)
+        check_numbers(self, trials=0)
+
+
+@dataclass(frozen=True)
 class PipelineConfig:
     """Options of any training pipeline.
 
@@ -130,6 +149,7 @@ class PipelineConfig:
             by default every run trains. The targets are added to its labels.
         engine: Beam runner of all nodes.
         train: Length of the training.
+        tune: Trials before the training, which then takes the best options; none by default.
         callbacks: Dotted path of a function without arguments that returns further Keras callbacks,
             such as an experiment tracker's; None has TensorBoard only.
         last_spans: Number of newest spans to train on; the older ones of these were ingested by
@@ -154,6 +174,7 @@ class PipelineConfig:
     retrain: RetrainOptions = field(default_factory=RetrainOptions)
     engine: EngineOptions = field(default_factory=EngineOptions)
     train: TrainOptions = field(default_factory=lambda: TrainOptions(max_steps=1000))
+    tune: TuneOptions = field(default_factory=TuneOptions)
     callbacks: str | None = None
     last_spans: int = 1
     start_from: str | None = None

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from tensorflow_model_analysis.proto import config_pb2
-from tfx.components import ExampleValidator, SchemaGen, Trainer
+from tfx.components import ExampleValidator, SchemaGen, Trainer, Tuner
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.dsl.experimental.conditionals.conditional import Cond
 from tfx.orchestration.metadata import sqlite_metadata_connection_config
@@ -138,16 +138,25 @@ def training_pipeline(
         # Model that gives the initial weights
         base = [base_model(training_examples)] if config.start_from == BLESSED else []
 
+        inputs = {
+            "examples": training_examples,
+            "base_model": base[0].outputs["model"] if base else None,
+            "transform_graph": transform.outputs["transform_graph"],
+            "schema": schema,
+            "custom_config": training_options(config, run_fn, packed=packing is not None),
+        }
+        # HyperParameters of the best trial; TunerResults of all
+        tuner = []
+        if config.tune.trials:
+            tuner = [Tuner(tuner_fn="penstock.recipes.tuner_fn", **inputs)]
+
         # Model; ModelRun with training.json, rivals.json and TensorBoard logs
         trainer = Trainer(
             run_fn=run_fn,
-            examples=training_examples,
-            base_model=base[0].outputs["model"] if base else None,
-            transform_graph=transform.outputs["transform_graph"],
-            schema=schema,
+            hyperparameters=tuner[0].outputs["best_hyperparameters"] if tuner else None,
             train_args=trainer_pb2.TrainArgs(),
             eval_args=trainer_pb2.EvalArgs(),
-            custom_config=training_options(config, run_fn, packed=packing is not None),
+            **inputs,
         )
         model = trainer.outputs["model"]
 
@@ -192,6 +201,7 @@ def training_pipeline(
         transform,
         *pack,
         *base,
+        *tuner,
         trainer,
         blessed_before,
         evaluator,
@@ -253,6 +263,7 @@ def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) ->
         ),
         (config.retrain.is_set, "retrain", "RetrainGate", "nodes.RetrainGate"),
         (getattr(config, "pack", False), "pack", "Pack", "nodes.Pack"),
+        (config.tune.trials > 0, "tune.trials", "Tuner", "recipes.tuner_fn"),
     )
     for is_set, option, node, source in needed:
         if is_set and node not in ids:

@@ -55,7 +55,7 @@ def train_images(
         UsageError: An error of `train` or `export_model`.
     """
     join_workers()
-    options = read_options(fn_args.custom_config)
+    options = read_options(fn_args.custom_config, fn_args.hyperparameters)
     images: ImageInputOptions = options.input
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     texts = class_texts(transform)

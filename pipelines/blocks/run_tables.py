@@ -100,7 +100,7 @@ def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildM
         UsageError: An error of `train` or `export_model`.
     """
     join_workers()
-    options = read_options(fn_args.custom_config)
+    options = read_options(fn_args.custom_config, fn_args.hyperparameters)
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     spec = feature_spec(transform.transformed_metadata.schema)
     data = TableData(spec, tuple(targets), options)

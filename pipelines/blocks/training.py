@@ -58,7 +58,8 @@ def train_and_compare(
 
     These are a constant, and models fitted on the rows of `fitting_input`, if it is given.
 
-    Returns None on a worker that is not the chief.
+    Returns None on a worker that is not the chief, and in a trial of the Tuner, which is for its
+    record only.
     """
     config = fn_args.custom_config
     if options.input.seed is not None:
@@ -78,11 +79,15 @@ def train_and_compare(
         options=options.train,
         model_run_dir=fn_args.model_run_dir,
         resume_dir=resume_dir(
-            fn_args.model_run_dir, [fn_args.train_files, fn_args.base_model, training]
+            fn_args.model_run_dir,
+            [fn_args.train_files, fn_args.base_model, training, fn_args.hyperparameters],
         ),
         callbacks=callbacks_of(options.callbacks),
     )
     if not trained.is_chief:
+        return None
+    if fn_args.serving_model_dir is None:
+        trained.discard_checkpoints()
         return None
     release_memory()
     compared = compare_with_rivals(

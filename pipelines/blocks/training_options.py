@@ -1,11 +1,12 @@
 """The options of a `run_fn`: from a config through the Trainer's `custom_config`, typed."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
-from penstock.components.plain import from_plain
+from penstock.components.errors import UsageError
+from penstock.components.plain import from_plain, override
 from penstock.components.trainer.base_model import weights_digest
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.options import TrainOptions
@@ -44,6 +45,10 @@ def training_options(
     """
     groups = {name: getattr(config, name) for name in _GROUPS if hasattr(config, name)}
     base = None if config.start_from == BLESSED else config.start_from
+    tune = {}
+    if config.tune.trials:
+        search_space(run_fn)
+        tune = {"tune": asdict(config.tune), "run_fn": run_fn}
     return {
         **{name: asdict(options) for name, options in groups.items()},
         _TYPES: {name: _type_name(type(options)) for name, options in groups.items()},
@@ -54,13 +59,48 @@ def training_options(
         "start_from_weights": weights_digest(base) if base else "",
         "pack": packed,
         "code": code_digest(run_fn) + (code_digest(config.callbacks) if config.callbacks else ""),
+        **tune,
     }
 
 
-def read_options(custom_config: Mapping[str, Any]) -> TrainingOptions:
-    """Returns the options in a `custom_config` of `training_options`, with the config's types."""
+def search_space(run_fn: str) -> Callable[[Any], Mapping[str, Any]]:
+    """Returns the function `search_space` beside a `run_fn`; UsageError without one."""
+    module = run_fn.rpartition(".")[0]
+    found: Any = getattr(importlib.import_module(module), "search_space", None)
+    if found is None:
+        raise UsageError(
+            f"tune.trials: {module} has no function search_space(hp), which returns the values of "
+            "a trial's options; write it (docs/training.md), or leave the option out"
+        )
+    return found
+
+
+def read_options(
+    custom_config: Mapping[str, Any], hyperparameters: Mapping[str, Any] | None = None
+) -> TrainingOptions:
+    """Returns the options in a `custom_config` of `training_options`, with the config's types.
+
+    Args:
+        custom_config: Options of the Trainer or Tuner.
+        hyperparameters: `fn_args.hyperparameters`: what the Tuner drew from `search_space`; its
+            options replace those of the config.
+    """
     types = custom_config[_TYPES]
     groups = {name: from_plain(_type(types[name]), custom_config[name]) for name in types}
+    if hyperparameters and "run_fn" in custom_config:
+        from keras_tuner import HyperParameters
+
+        drawn = HyperParameters.from_config(hyperparameters)
+        for option, value in search_space(custom_config["run_fn"])(drawn).items():
+            group, *parts = option.split(".")
+            if group not in groups or not parts:
+                raise UsageError(
+                    f"search_space: no option {option!r}; write GROUP.OPTION, with one of "
+                    f"{', '.join(groups)} as the group"
+                )
+            for part in reversed(parts):
+                value = {part: value}
+            groups[group] = override(groups[group], value, where=group)
     return TrainingOptions(
         train=groups["train"],
         input=groups.get("input", InputOptions(batch_size=256)),

@@ -49,7 +49,7 @@ class Placement:
         mysql_secret: Kubernetes secret with the login to that server.
         resources: Resources of each node.
         nodes: Changes to `resources` by node id.
-        gpu: Accelerators of the Trainer; None trains on CPUs.
+        gpu: Accelerators of the Trainer and the Tuner; None trains on CPUs.
         workers: Number of pods, of a JobSet, that train together, each with the Trainer's
             resources; with 1 the Trainer trains by itself.
         queue: Kueue's LocalQueue that admits the workers; None starts them at once.
@@ -119,6 +119,8 @@ class Placement:
 
     def has_workers(self, node_id: str, component: str) -> bool:
         """Returns whether several worker pods run a node."""
+        if component.split(".")[-1] == "Tuner":  # its trials run one after another, in one pod
+            return False
         return self.workers > 1 and (self.gpu or Gpu()).is_for(node_id, component)
 
     def alone(self) -> tuple[str, ...]:

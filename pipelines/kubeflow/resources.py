@@ -158,7 +158,7 @@ class Gpu:
         node_selector: Labels of the Kubernetes nodes with accelerators.
         tolerations: Tolerations of the taints of those Kubernetes nodes.
         nodes: Ids of the pipeline's nodes that train; by default those whose component is called
-            `Trainer`.
+            `Trainer` or `Tuner`.
     """
 
     resource: str = "nvidia.com/gpu"
@@ -173,7 +173,8 @@ class Gpu:
 
     def is_for(self, node_id: str, component: str) -> bool:
         """Returns whether a node trains, by its id or its component's class."""
-        return node_id in self.nodes if self.nodes else component.split(".")[-1] == "Trainer"
+        trains = component.split(".")[-1] in ("Trainer", "Tuner")
+        return node_id in self.nodes if self.nodes else trains
 
 
 @dataclass(frozen=True)

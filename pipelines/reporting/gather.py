@@ -24,6 +24,7 @@ from penstock.pipelines.reporting.run_facts import (
     judge,
 )
 from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema
+from penstock.pipelines.reporting.trials import Trials, gather_trials
 from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
 from penstock.pipelines.runs.rivals import Beaten, read_rivals
 from penstock.pipelines.runs.run_note import read_note
@@ -49,6 +50,7 @@ class Report:
     schema: Sequence[SchemaRow] | None
     anomalies: Sequence[Anomaly] | None
     images: ImageFacts | None
+    trials: Trials | None
     training: TrainingRecord | None
     rivals: Sequence[Beaten]
     evaluation: EvaluationFacts | None
@@ -94,6 +96,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
             "ExampleAnomalies", "anomalies", lambda uri: [*list_anomalies(read_anomalies(uri))]
         ),
         images=reader.read("Examples", "images", gather_images) if data else None,
+        trials=reader.read("TunerResults", "the trials", lambda uri: gather_trials(run, uri)),
         training=reader.read("ModelRun", "the training", read_training_record),
         rivals=rivals,
         evaluation=evaluation,

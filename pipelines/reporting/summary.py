@@ -13,6 +13,7 @@ from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, MISSING, 
 from penstock.components.tfrecord.manifest import Manifest
 from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import Report
+from penstock.pipelines.reporting.trials import Trials
 from penstock.pipelines.runs.ledger import LedgerEntry, ledger_lines, ledger_of
 from penstock.pipelines.runs.rivals import Beaten
 from penstock.pipelines.runs.run_record import (
@@ -61,6 +62,7 @@ class RunSummary:
     ledger: tuple[LedgerEntry, ...] = ()
     leakage: tuple[str, ...] = ()
     retraining: Retraining | None = None  # None without a RetrainGate
+    trials: Trials | None = None  # None without a Tuner
     missing: tuple[str, ...] = ()  # artifacts that cannot be read, and why
 
     def to_json(self) -> str:
@@ -99,6 +101,7 @@ def summarize(facts: Report, report: str | None = None) -> RunSummary:
         ledger=ledger_of(run),
         leakage=tuple(facts.leakage),
         retraining=facts.retraining,
+        trials=facts.trials,
         missing=tuple(facts.missing),
     )
 
@@ -113,6 +116,8 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
         _say(out, "retrain", f"{word}: {summary.retraining.reason}")
     for line in summary.leakage:
         _say(out, "leakage", line)
+    if summary.trials:
+        _say(out, "trials", str(summary.trials))
     if summary.training:
         _print_training(out, summary.training, summary.bottleneck or "")
     for beaten in summary.rivals:

@@ -3,6 +3,8 @@
 `run_fn` is what the Trainer runs: transformed trips in, a SavedModel that takes raw ones out.
 """
 
+from typing import Any
+
 import keras
 from tfx.components.trainer.fn_args_utils import FnArgs
 
@@ -17,6 +19,16 @@ def build_model(facts: ModelFacts, options: TableModelOptions) -> keras.Model:
     Output: float32 [batch, 1], the probability that the passenger tips well.
     """
     return table_model(facts, options, categories=list(features.category_sizes().values()))
+
+
+def search_space(hp: Any) -> dict[str, Any]:
+    """Return the options of a trial of `tune.trials`, drawn by KerasTuner's HyperParameters."""
+    units = hp.Choice("units", [32, 64, 128])
+    return {
+        "model.learning_rate": hp.Float("learning_rate", 0.001, 0.03, sampling="log"),
+        "model.hidden_units": [units, units // 2],
+        "model.dropout": hp.Float("dropout", 0.0, 0.4, step=0.1),
+    }
 
 
 def run_fn(fn_args: FnArgs) -> None:

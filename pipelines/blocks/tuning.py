@@ -1,0 +1,100 @@
+"""The `tuner_fn` of TFX's Tuner: trains with options that `search_space` draws, and keeps the best.
+
+A trial is the package's own `run_fn`, up to the end of its training. What is drawn depends on the
+seed only, and a trial's folder on its data and options. So a search that was killed draws the same
+again, reads the records of the trials that ended, and resumes the one that did not.
+"""
+
+import posixpath
+from typing import Any
+
+import attr
+import keras
+from keras_tuner import HyperParameters, Objective
+from keras_tuner.engine.base_tuner import BaseTuner
+from keras_tuner.engine.trial import Trial
+from keras_tuner.errors import FailedTrialError, FatalError
+from keras_tuner.oracles import RandomSearchOracle
+from tfx.components.trainer.fn_args_utils import FnArgs
+from tfx.components.tuner.component import TunerFnResult
+from tfx.utils.import_utils import import_func_from_module
+
+from penstock.components import activity
+from penstock.components.errors import DataError, UsageError, nearest
+from penstock.components.memory import release_memory
+from penstock.components.trainer.backup import DivergedError
+from penstock.components.trainer.checkpoints import resume_dir
+from penstock.components.trainer.record import TrainingRecord, read_training_record
+from penstock.pipelines.blocks.config import TuneOptions
+from penstock.pipelines.blocks.training_options import read_options, search_space
+from penstock.pipelines.reporting.trials import values_text
+
+
+def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
+    """Returns the search; `custom_config` holds `training_options` of a config with `tune`."""
+    return TunerFnResult(tuner=_Search(fn_args), fit_kwargs={})
+
+
+class _Search(BaseTuner):
+    def __init__(self, fn_args: FnArgs) -> None:
+        config = fn_args.custom_config
+        self._fn_args, self._tune = fn_args, TuneOptions(**config["tune"])
+        self._failure = ""
+        oracle = RandomSearchOracle(
+            Objective(self._tune.objective, self._tune.mode),
+            self._tune.trials,
+            seed=read_options(config).input.seed or 0,
+            max_consecutive_failed_trials=self._tune.trials + 1,
+        )
+        # What KerasTuner notes is made again from the trials' folders, which outlive this one.
+        super().__init__(
+            oracle, search_space(config["run_fn"]), directory=fn_args.working_dir, overwrite=True
+        )
+
+    def search(self, *_: Any, **__: Any) -> None:
+        """Runs all trials; DataError if none ends."""
+        try:
+            super().search(verbose=0)
+        except FatalError as error:
+            raise (error.__cause__ or error) from None
+        if all(trial.score is None for trial in self.oracle.trials.values()):
+            raise DataError(f"no trial ended; the last one: {self._failure}")
+
+    def run_trial(self, trial: Trial, **_: Any) -> dict[str, float]:
+        """Returns the objective in the epoch whose weights a Trainer would export."""
+        title = f"trial {trial.trial_id}, {values_text(trial.hyperparameters.values)}"
+        objective = self._tune.objective
+        try:
+            record = self._record(trial.hyperparameters)
+            [epoch] = [one for one in record.epochs if one.epoch == record.exported_epoch]
+            if objective not in epoch.metrics:
+                raise UsageError(
+                    f"tune.objective: no metric {objective!r}; {nearest(objective, epoch.metrics)}"
+                )
+        except DivergedError as error:
+            self._failure = str(error)
+            activity.tell(f"{title}: {error}", is_milestone=True)
+            raise FailedTrialError(self._failure) from error
+        except Exception as error:  # at any other one, KerasTuner would go on with the next trial
+            raise FatalError(str(error)) from error
+        score = epoch.metrics[objective]
+        activity.tell(f"{title}: {objective} {score:.4f}", is_milestone=True)
+        return {objective: score}
+
+    def _record(self, drawn: HyperParameters) -> TrainingRecord:
+        """Trains a trial, unless it has ended before."""
+        args = self._fn_args
+        options = {k: v for k, v in args.custom_config.items() if k not in ("callbacks", "tune")}
+        node = args.working_dir.partition("/.system/")[0]
+        key = [args.train_files, args.eval_files, args.base_model, options, drawn.values]
+        folder = posixpath.join(resume_dir(f"{node}/trials/any", key), "model_run")
+        try:
+            return read_training_record(folder)
+        except DataError:
+            pass
+        keras.utils.clear_session()
+        release_memory()
+        module, _, name = args.custom_config["run_fn"].rpartition(".")
+        run_fn = import_func_from_module(module, name)
+        run_fn(attr.evolve(args, hyperparameters=drawn.get_config(), model_run_dir=folder))
+        return read_training_record(folder)
