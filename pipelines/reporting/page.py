@@ -122,7 +122,8 @@ def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.
 def _trial_plot(found: Trials) -> Markup:
     """Plots the objective of each trial in their order."""
     trials = sorted(found.trials, key=lambda trial: trial.name.zfill(9))
-    line = plots.Line(found.objective, range(1, len(trials) + 1), [one.score for one in trials])
+    numbers = [int(one.name) if one.name.isdecimal() else i for i, one in enumerate(trials)]
+    line = plots.Line(found.objective, numbers, [one.score for one in trials])
     return plots.line_plot("trials", found.objective, [line], x_label="trial")
 
 

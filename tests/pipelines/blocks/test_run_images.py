@@ -97,6 +97,7 @@ def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
         model_run_dir=str(tmp_path / "run"),
         serving_model_dir=str(tmp_path / "model"),
         base_model=None,
+        hyperparameters=None,
     )
     train_images(fn_args, image_model, **named)
 

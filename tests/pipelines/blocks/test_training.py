@@ -50,7 +50,7 @@ def test_callbacks_of_the_config_see_the_training(tmp_path):
     )
     fn_args = SimpleNamespace(
         custom_config=custom, base_model=None, transform_graph_path=None, train_files=["x"],
-        model_run_dir=str(tmp_path / "run/1"),
+        model_run_dir=str(tmp_path / "run/1"), serving_model_dir="", hyperparameters=None,
     )  # fmt: skip
     rows = data(np.array([[0], [0], [0], [1]]))
     rows_in = SimpleNamespace(train=lambda start: rows.repeat(), eval=lambda: rows)

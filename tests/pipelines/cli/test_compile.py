@@ -56,6 +56,15 @@ def taxi(file):
     return compiled(file)
 
 
+def test_the_tuner_is_one_task_between_transform_and_trainer(tmp_path):
+    trials = {"tune": {"trials": 3}}
+    plan = penstock.compile("taxi", tmp_path / "taxi.yaml", image=IMAGE, options=trials)
+    tasks = {task.name: task for task in plan.tasks}
+    assert tasks["tuner"].node_ids == ("Tuner",)
+    assert "transform" in tasks["tuner"].upstream
+    assert "tuner" in tasks["trainer"].upstream
+
+
 def test_no_path_of_the_compiling_machine_is_in_the_file(taxi, file):
     assert len(taxi) == 11
     for place in (str(ROOT), sysconfig.get_path("purelib"), "/tmp"):

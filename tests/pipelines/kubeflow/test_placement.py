@@ -52,6 +52,8 @@ def test_placement_is_read_from_yaml(tmp_path):
 def test_the_gpu_is_for_trainers_or_for_the_nodes_named():
     assert Gpu().is_for("Train", "tfx.components.trainer.component.Trainer")
     assert not Gpu().is_for("Trainer", "tfx.components.transform.component.Transform")
+    assert Gpu().is_for("Search", "tfx.components.tuner.component.Tuner")
+    assert not Placement(workers=2).has_workers("Search", "tfx.components.tuner.component.Tuner")
     assert Gpu(nodes=("Fit",)).is_for("Fit", "mine.Fit")
     assert not Gpu(nodes=("Fit",)).is_for("Train", "tfx.components.trainer.component.Trainer")
 
