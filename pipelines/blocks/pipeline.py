@@ -146,9 +146,9 @@ def training_pipeline(
             "custom_config": training_options(config, run_fn, packed=packing is not None),
         }
         # HyperParameters of the best trial; TunerResults of all
-        tuner = []
-        if config.tune.trials:
-            tuner = [Tuner(tuner_fn="penstock.recipes.tuner_fn", **inputs)]
+        tuner = (
+            [Tuner(tuner_fn="penstock.recipes.tuner_fn", **inputs)] if config.tune.trials else []
+        )
 
         # Model; ModelRun with training.json, rivals.json and TensorBoard logs
         trainer = Trainer(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import UsageError, nearest
 from penstock.components.plain import from_plain, override
 from penstock.components.trainer.base_model import weights_digest
 from penstock.components.trainer.input.options import InputOptions
@@ -69,8 +69,8 @@ def search_space(run_fn: str) -> Callable[[Any], Mapping[str, Any]]:
     found: Any = getattr(importlib.import_module(module), "search_space", None)
     if found is None:
         raise UsageError(
-            f"tune.trials: {module} has no function search_space(hp), which returns the values of "
-            "a trial's options; write it (docs/training.md), or leave the option out"
+            f"tune.trials: {module} has no function search_space(hp); write it as in "
+            "docs/training.md, or leave the option out"
         )
     return found
 
@@ -80,10 +80,7 @@ def read_options(
 ) -> TrainingOptions:
     """Returns the options in a `custom_config` of `training_options`, with the config's types.
 
-    Args:
-        custom_config: Options of the Trainer or Tuner.
-        hyperparameters: `fn_args.hyperparameters`: what the Tuner drew from `search_space`; its
-            options replace those of the config.
+    What `search_space` makes of the Tuner's `hyperparameters` replaces options of the config.
     """
     types = custom_config[_TYPES]
     groups = {name: from_plain(_type(types[name]), custom_config[name]) for name in types}
@@ -91,16 +88,10 @@ def read_options(
         from keras_tuner import HyperParameters
 
         drawn = HyperParameters.from_config(hyperparameters)
-        for option, value in search_space(custom_config["run_fn"])(drawn).items():
-            group, *parts = option.split(".")
-            if group not in groups or not parts:
-                raise UsageError(
-                    f"search_space: no option {option!r}; write GROUP.OPTION, with one of "
-                    f"{', '.join(groups)} as the group"
-                )
-            for part in reversed(parts):
-                value = {part: value}
-            groups[group] = override(groups[group], value, where=group)
+        for group, values in search_space(custom_config["run_fn"])(drawn).items():
+            if group not in groups:
+                raise UsageError(f"search_space: no group {group!r}; {nearest(group, groups)}")
+            groups[group] = override(groups[group], values, where=group)
     return TrainingOptions(
         train=groups["train"],
         input=groups.get("input", InputOptions(batch_size=256)),

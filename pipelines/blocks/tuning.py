@@ -6,6 +6,7 @@ again, reads the records of the trials that ended, and resumes the one that did 
 """
 
 import posixpath
+from contextlib import suppress
 from typing import Any
 
 import attr
@@ -25,8 +26,7 @@ from penstock.components.memory import release_memory
 from penstock.components.trainer.backup import DivergedError
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.record import TrainingRecord, read_training_record
-from penstock.pipelines.blocks.config import TuneOptions
-from penstock.pipelines.blocks.training_options import read_options, search_space
+from penstock.pipelines.blocks.training_options import search_space
 from penstock.pipelines.reporting.trials import values_text
 
 
@@ -38,18 +38,15 @@ def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
 class _Search(BaseTuner):
     def __init__(self, fn_args: FnArgs) -> None:
         config = fn_args.custom_config
-        self._fn_args, self._tune = fn_args, TuneOptions(**config["tune"])
-        self._failure = ""
+        tune, seed = config["tune"], config.get("input", {}).get("seed") or 0
+        self._fn_args, self._objective, self._failure = fn_args, tune["objective"], ""
+        objective, trials = Objective(tune["objective"], tune["mode"]), tune["trials"]
         oracle = RandomSearchOracle(
-            Objective(self._tune.objective, self._tune.mode),
-            self._tune.trials,
-            seed=read_options(config).input.seed or 0,
-            max_consecutive_failed_trials=self._tune.trials + 1,
+            objective, trials, seed=seed, max_consecutive_failed_trials=trials + 1
         )
         # What KerasTuner notes is made again from the trials' folders, which outlive this one.
-        super().__init__(
-            oracle, search_space(config["run_fn"]), directory=fn_args.working_dir, overwrite=True
-        )
+        where = {"directory": fn_args.working_dir, "overwrite": True}
+        super().__init__(oracle, search_space(config["run_fn"]), **where)
 
     def search(self, *_: Any, **__: Any) -> None:
         """Runs all trials; DataError if none ends."""
@@ -63,23 +60,23 @@ class _Search(BaseTuner):
     def run_trial(self, trial: Trial, **_: Any) -> dict[str, float]:
         """Returns the objective in the epoch whose weights a Trainer would export."""
         title = f"trial {trial.trial_id}, {values_text(trial.hyperparameters.values)}"
-        objective = self._tune.objective
         try:
-            record = self._record(trial.hyperparameters)
-            [epoch] = [one for one in record.epochs if one.epoch == record.exported_epoch]
-            if objective not in epoch.metrics:
-                raise UsageError(
-                    f"tune.objective: no metric {objective!r}; {nearest(objective, epoch.metrics)}"
-                )
+            score = self._score(self._record(trial.hyperparameters))
         except DivergedError as error:
             self._failure = str(error)
             activity.tell(f"{title}: {error}", is_milestone=True)
             raise FailedTrialError(self._failure) from error
         except Exception as error:  # at any other one, KerasTuner would go on with the next trial
             raise FatalError(str(error)) from error
-        score = epoch.metrics[objective]
-        activity.tell(f"{title}: {objective} {score:.4f}", is_milestone=True)
-        return {objective: score}
+        activity.tell(f"{title}: {self._objective} {score:.4f}", is_milestone=True)
+        return {self._objective: score}
+
+    def _score(self, record: TrainingRecord) -> float:
+        [metrics] = [one.metrics for one in record.epochs if one.epoch == record.exported_epoch]
+        if self._objective not in metrics:
+            known = nearest(self._objective, metrics)
+            raise UsageError(f"tune.objective: no metric {self._objective!r}; {known}")
+        return metrics[self._objective]
 
     def _record(self, drawn: HyperParameters) -> TrainingRecord:
         """Trains a trial, unless it has ended before."""
@@ -88,13 +85,11 @@ class _Search(BaseTuner):
         node = args.working_dir.partition("/.system/")[0]
         key = [args.train_files, args.eval_files, args.base_model, options, drawn.values]
         folder = posixpath.join(resume_dir(f"{node}/trials/any", key), "model_run")
-        try:
+        with suppress(DataError):
             return read_training_record(folder)
-        except DataError:
-            pass
         keras.utils.clear_session()
         release_memory()
         module, _, name = args.custom_config["run_fn"].rpartition(".")
-        run_fn = import_func_from_module(module, name)
-        run_fn(attr.evolve(args, hyperparameters=drawn.get_config(), model_run_dir=folder))
+        trial = attr.evolve(args, hyperparameters=drawn.get_config(), model_run_dir=folder)
+        import_func_from_module(module, name)(trial)
         return read_training_record(folder)

@@ -3,8 +3,6 @@
 `run_fn` is what the Trainer runs: shards of images in, a SavedModel of encoded images out.
 """
 
-from typing import Any
-
 import keras
 from tfx.components.trainer.fn_args_utils import FnArgs
 
@@ -14,14 +12,6 @@ from penstock.recipes import ImageModelOptions, ModelFacts, image_model, train_i
 def build_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
     """Build and compile the model that `config.Config.model` names."""
     return image_model(facts, options)
-
-
-def search_space(hp: Any) -> dict[str, Any]:
-    """Return the options of a trial of `tune.trials`, drawn by KerasTuner's HyperParameters."""
-    return {
-        "model.learning_rate": hp.Float("learning_rate", 0.0003, 0.01, sampling="log"),
-        "model.dropout": hp.Float("dropout", 0.0, 0.5, step=0.1),
-    }
 
 
 def run_fn(fn_args: FnArgs) -> None:

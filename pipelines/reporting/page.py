@@ -18,7 +18,6 @@ from penstock.pipelines.reporting import graph, numbers, plots
 from penstock.pipelines.reporting.compare import Comparison
 from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, EvaluationFacts
 from penstock.pipelines.reporting.gather import Report
-from penstock.pipelines.reporting.trials import Trials
 from penstock.pipelines.runs.rivals import loss_text
 from penstock.pipelines.terminal.tables import human_bytes
 
@@ -82,7 +81,6 @@ def _environment() -> jinja2.Environment:
         DECIDES_AT=DECIDES_AT,
         plots=plots,
         curves=_curves,
-        trial_plot=_trial_plot,
         curves_of_two=_curves_of_two,
         slice_plot=_slice_plot,
         decision_plots=_decision_plots,
@@ -117,14 +115,6 @@ def _curves(training: TrainingRecord) -> list[tuple[str, Markup]]:
 def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.Line]:
     points = [(e.step, e.metrics[metric]) for e in epochs if metric in e.metrics]
     return [plots.Line(label, *zip(*points, strict=True))] if points else []
-
-
-def _trial_plot(found: Trials) -> Markup:
-    """Plots the objective of each trial in their order."""
-    trials = sorted(found.trials, key=lambda trial: trial.name.zfill(9))
-    numbers = [int(one.name) if one.name.isdecimal() else i for i, one in enumerate(trials)]
-    line = plots.Line(found.objective, numbers, [one.score for one in trials])
-    return plots.line_plot("trials", found.objective, [line], x_label="trial")
 
 
 def _curves_of_two(comparison: Comparison) -> list[tuple[str, Markup]]:

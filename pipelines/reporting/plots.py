@@ -70,18 +70,13 @@ class Line:
 
 
 def line_plot(
-    key: str,
-    title: str,
-    lines: Sequence[Line],
-    *,
-    x_label: str = "step",
-    resumed: int | None = None,
+    key: str, title: str, lines: Sequence[Line], *, x: str = "step", resumed: int | None = None
 ) -> Markup:
     """Plots at most two lines over steps, and the step at which a training resumed.
 
     `key` is unique in the page.
     """
-    with _axes(x_label) as (figure, axes):
+    with _axes(x) as (figure, axes):
         highest = max((line.y[-1] for line in lines), default=0)
         for line, colour in zip(lines, _COLOURS, strict=False):
             axes.plot(line.x, line.y, color=colour, linewidth=1.8, marker="o", markersize=3)

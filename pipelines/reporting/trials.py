@@ -6,50 +6,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.errors import counted
+from penstock.components.errors import DataError, counted
 from penstock.pipelines.reporting.artifact_files import read_bytes
 from penstock.pipelines.runs.run_record import RunRecord
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A trial that ended, its objective and what was drawn for it."""
-
-    name: str
-    score: float
-    values: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Trials:
-    """Trials, the best first; `objective` is `score` if a `tuner_fn` of a user chose it."""
+    """The trials that ended."""
 
-    objective: str
-    trials: Sequence[Trial]
+    objective: str  # `score` if a `tuner_fn` of a user chose it
+    rows: Sequence[Mapping[str, Any]]  # `trial_id`, `score` and drawn values, the best first
+
+    @property
+    def drawn(self) -> list[str]:
+        """Names of the drawn values."""
+        return [name for name in self.rows[0] if name not in ("trial_id", "score")]
 
     def __str__(self) -> str:
-        best = self.trials[0]
-        return (
-            f"{counted(len(self.trials), 'trial')}, best {self.objective} {best.score:.4f} in "
-            f"trial {best.name}: {values_text(best.values)}"
-        )
+        best = self.rows[0]
+        values = values_text({name: best[name] for name in self.drawn})
+        score = f"best {self.objective} {best['score']:.4f} in trial {best['trial_id']}"
+        return f"{counted(len(self.rows), 'trial')}, {score}: {values}"
 
 
 def gather_trials(run: RunRecord, uri: str) -> Trials:
     """Returns the trials of an artifact of type TunerResults."""
-    options = (n.options["custom_config"] for n in run.nodes if n.options.get("tuner_fn"))
-    tune = (json.loads(next(options, "null")) or {}).get("tune", {})
-    found = json.loads(read_bytes(posixpath.join(uri, "tuner_results.json")))
-    return Trials(
-        tune.get("objective", "score"),
-        [Trial(row.pop("trial_id"), row.pop("score"), row) for row in found],
-    )
+    config = next((n.options["custom_config"] for n in run.nodes if n.options.get("tuner_fn")), "")
+    tune = (json.loads(config or "null") or {}).get("tune", {})
+    rows = json.loads(read_bytes(posixpath.join(uri, "tuner_results.json")))
+    if not rows:
+        raise DataError(f"{uri}: no trial ended")
+    return Trials(tune.get("objective", "score"), rows)
 
 
 def values_text(values: Mapping[str, Any]) -> str:
     """Returns drawn values as `learning_rate 0.003, units 64`."""
-    return ", ".join(f"{name} {_short(value)}" for name, value in values.items())
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    short = (f"{value:.4g}" if isinstance(value, float) else value for value in values.values())
+    return ", ".join(f"{name} {value}" for name, value in zip(values, short, strict=True))

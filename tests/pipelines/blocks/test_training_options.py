@@ -37,23 +37,27 @@ def test_options_reach_run_fn_with_their_types(config):
 def test_what_the_tuner_drew_replaces_options():
     custom_config = json.loads(json.dumps(training_options(TUNED, RUN_FN)))
     drawn = HyperParameters()
-    drawn.values = {"units": 32, "learning_rate": 0.02, "dropout": 0.3}
+    drawn.values = {"units": 32, "learning_rate": 0.02}
     found = read_options(custom_config, drawn.get_config())
-    assert found.model == replace(
-        TUNED.model, hidden_units=(32, 16), learning_rate=0.02, dropout=0.3
-    )
+    assert found.model == replace(TUNED.model, hidden_units=(32, 16), learning_rate=0.02)
     assert (found.train, found.input) == (TUNED.train, TUNED.input)
 
 
 def search_space(hp):
-    """A mistake: an option without its group."""
-    return {"learning_rate": hp.Float("learning_rate", 0.1, 0.2)}
+    """Two mistakes: a group that is not there, and an option."""
+    return hp.values
 
 
 def test_wrong_searches_are_refused():
-    with pytest.raises(UsageError, match=r"^tune\.trials: json has no function search_space\(hp\)"):
+    with pytest.raises(
+        UsageError, match=r"^tune\.trials: json has no function search_space\(hp\); "
+    ):
         training_options(TUNED, "json.run_fn")
     custom_config = training_options(TUNED, f"{__name__}.run_fn")
-    expected = "^search_space: no option 'learning_rate'; write GROUP.OPTION, with one of train, in"
-    with pytest.raises(UsageError, match=expected):
-        read_options(custom_config, HyperParameters().get_config())
+    drawn = HyperParameters()
+    for drawn.values, expected in (
+        ({"model": {"rate": 1}}, "^model.rate: no such option; "),
+        ({"models": {}}, "^search_space: no group 'models'; did you mean 'model'?"),
+    ):
+        with pytest.raises(UsageError, match=expected):
+            read_options(custom_config, drawn.get_config())

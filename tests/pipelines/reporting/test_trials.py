@@ -28,10 +28,7 @@ def test_trials_are_in_summary_and_page(runs, capsys, custom_config, objective):
     show_summary(summary)
     line = f"2 trials, best {objective} 0.2500 in trial 1: units 64, rate 0.01235"
     assert f"trials      {line}" in capsys.readouterr().out.splitlines()
-    assert json.loads(summary.to_json())["trials"]["trials"][1]["values"] == {
-        "units": 32,
-        "rate": 0.1,
-    }
+    assert json.loads(summary.to_json())["trials"]["rows"] == RESULTS
     page = words(render_report(facts))
     assert f"{line}." in page
     assert f"Trial {objective} units rate 1 best 0.2500 64 0.0123 0 0.5000 32 0.1000" in page
