@@ -7,7 +7,6 @@ from .pipelines.blocks.config import (
     ImageModelOptions,
     TableConfig,
     TableModelOptions,
-    TuneOptions,
 )
 from .pipelines.blocks.evaluation import eval_config
 from .pipelines.blocks.facts import ModelFacts
@@ -23,7 +22,6 @@ from .pipelines.blocks.run_images import train_images
 from .pipelines.blocks.run_tables import train_tables
 from .pipelines.blocks.target import Target
 from .pipelines.blocks.training_options import training_options
-from .pipelines.blocks.tuning import tuner_fn
 from .pipelines.config.code_digest import code_digest
 from .pipelines.reporting.model_card import ModelCard
 from .schemas import schema_file
@@ -37,7 +35,6 @@ __all__ = [
     "TableConfig",
     "TableModelOptions",
     "Target",
-    "TuneOptions",
     "code_digest",
     "eval_config",
     "gate_options",
@@ -54,5 +51,4 @@ __all__ = [
     "train_tables",
     "training_options",
     "training_pipeline",
-    "tuner_fn",
 ]

@@ -19,6 +19,8 @@ from .components.trainer.loop import train
 from .components.trainer.options import EarlyStop, TrainOptions
 from .components.trainer.serving import Served, serve_columns
 from .components.trainer.workers import join_workers
+from .pipelines.blocks.config import TuneOptions
+from .pipelines.blocks.tuning import tuner_fn
 
 __all__ = [
     "IMAGE",
@@ -36,6 +38,7 @@ __all__ = [
     "TrainOptions",
     "TrainingInterruptedError",
     "TransformGraph",
+    "TuneOptions",
     "WorkerLostError",
     "check_application",
     "decode_features",
@@ -47,5 +50,6 @@ __all__ = [
     "serve_columns",
     "serve_images",
     "train",
+    "tuner_fn",
     "warm_started",
 ]

@@ -147,7 +147,7 @@ def training_pipeline(
         }
         # HyperParameters of the best trial; TunerResults of all
         tuner = (
-            [Tuner(tuner_fn="penstock.recipes.tuner_fn", **inputs)] if config.tune.trials else []
+            [Tuner(tuner_fn="penstock.training.tuner_fn", **inputs)] if config.tune.trials else []
         )
 
         # Model; ModelRun with training.json, rivals.json and TensorBoard logs
@@ -263,7 +263,7 @@ def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) ->
         ),
         (config.retrain.is_set, "retrain", "RetrainGate", "nodes.RetrainGate"),
         (getattr(config, "pack", False), "pack", "Pack", "nodes.Pack"),
-        (config.tune.trials > 0, "tune.trials", "Tuner", "recipes.tuner_fn"),
+        (config.tune.trials > 0, "tune.trials", "Tuner", "training.tuner_fn"),
     )
     for is_set, option, node, source in needed:
         if is_set and node not in ids:
