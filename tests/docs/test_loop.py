@@ -1,14 +1,17 @@
 """The tutorial of the loop, word for word: from serving to the second push."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs/tutorials/loop.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, OPTIONS = ((DOCS / name).read_text() for name in ("tutorials/loop.md", "loop.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -42,3 +45,31 @@ def test_ten_commands_lead_to_the_second_push(tmp_path):
         assert re.sub(r"\d", "0", start) in re.sub(r"\d", "0", told)
     assert len(list((folder / "runs/taxi/serving_model").iterdir())) == 2
     assert told.count("  Pushed\n") == 2
+
+
+@pytest.mark.slow
+def test_the_gate_in_a_package_of_init_skips_a_training_that_would_not_pay(tmp_path, penstock):
+    def run(*arguments, cwd):
+        done = penstock(*arguments, cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("sample", "try", cwd=tmp_path)
+    place = tmp_path / "try"
+    run("init", "churn", "--data", "customers.csv", "--target", "churned", cwd=place)
+    [code] = [body for kind, body in BLOCK.findall(OPTIONS) if kind == "python"]
+    imports, gate = code.removesuffix("        ...  # Transform to Pusher\n").split("\n    before")
+    file = place / "churn/churn/pipeline.py"
+    head, rest = file.read_text().split("    # TransformGraph;")
+    under, nodes = rest.split("    nodes = [\n")
+    under = textwrap.indent(f"    # TransformGraph;{under}", "    ")
+    nodes = f"    nodes = [\n        before,\n        retrain,\n{nodes}"
+    file.write_text(f"{imports}\n{head}    before{gate}{under}{nodes}")
+    customers = (place / "customers.csv").read_text().splitlines(keepends=True)
+    (place / "fewer.csv").write_text("".join(customers[:1200]))
+    outcomes = []
+    for data in ("customers", "fewer"):
+        sets = ("--set", f"data=../{data}.csv", "--set", "retrain.drift=0.3", "--json")
+        outcomes.append(json.loads(run("run", *sets, cwd=place / "churn")))
+    assert [one["retraining"]["is_done"] for one in outcomes] == [True, False]
+    assert [bool(one["pushed"]) for one in outcomes] == [True, False]
