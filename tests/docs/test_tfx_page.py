@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
     """A working directory with the page's code, its trainings cut short, and penguins."""
     folder = tmp_path_factory.mktemp("tfx")
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (folder / "examples.py").write_text(code.replace("steps=100", "steps=20"))
+    (folder / "examples.py").write_text(code.replace("num_steps=100", "num_steps=20"))
     (folder / "penguin_data").mkdir()
     draw = random.Random(1)
     means = ((0.2, 0.6, 0.3, 0.3), (0.6, 0.6, 0.4, 0.3), (0.5, 0.2, 0.7, 0.7))  # a species each
@@ -87,3 +87,15 @@ def test_each_node_of_the_page_gives_what_the_page_says(folder, stderr, name, ro
     assert counts["BatchStatisticsGen"] == counts["BatchTransform"] == counts["ShardedExampleGen"]
     assert summary["blessed"] is True
     assert Path(folder / summary["pushed"], "saved_model.pb").exists()
+
+
+@pytest.mark.slow
+def test_the_tuner_fn_of_the_penguins_runs_with_our_nodes(folder, penstock):
+    code = (folder / "examples.py").read_text().replace("tuned: bool = False", "tuned: bool = True")
+    (folder / "tuned.py").write_text(code.replace("runs/penguin", "runs/tuned"))
+    done = penstock("run", "tuned:penguin", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    trials = json.loads(done.stdout)["trials"]
+    scores = [row["score"] for row in trials["rows"]]
+    assert (trials["objective"], len(scores)) == ("score", 6)
+    assert scores == sorted(scores, reverse=True)  # of its accuracy, the best first
