@@ -23,6 +23,17 @@ class User:
         self._type(self.folder, "init", name, *arguments)
         return json.loads(self._type(self.folder / name, "run", "--json"))
 
+    def trials_of(self, name):
+        """The trials of a starter's run with the space that it has as a comment."""
+        model = self.folder / name / name / "model.py"
+        text = model.read_text()
+        begin, end = text.index("# def search_space"), text.index("def run_fn")
+        space = text[begin:end].replace("# ", "", 1).replace("\n# ", "\n").replace("\n#", "\n")
+        model.write_text(text[:begin] + space + text[end:])
+        run = ("run", "--json", "--set", "tune.trials=2", "--set", "train.max_steps=20")
+        summary = json.loads(self._type(self.folder / name, *run, "--set", "must_beat=null"))
+        return summary["trials"]["rows"]
+
     def predictions(self, name, data):
         """What the model of that starter says of a file."""
         out = self.folder / name / "predictions.parquet"
@@ -81,6 +92,7 @@ def test_init_to_predictions_two_targets(user):
     error = np.array(found["price/prediction"]) - np.array(found["price"])
     assert np.abs(error).mean() < 20_000
     assert set(found["dear/prediction"].to_pylist()) == {"yes", "no"}
+    assert len(user.trials_of("houses")) == 2
 
 
 @pytest.mark.slow
@@ -97,3 +109,4 @@ def test_init_to_predictions_folder_of_images(user):
     right = [row["file"].startswith(row["prediction"]) for row in found]
     assert len(right) == 80
     assert sum(right) > 70
+    assert len(user.trials_of("colours")) == 2
