@@ -12,6 +12,7 @@ from tfx.types.standard_artifacts import Examples
 from penstock.components.errors import UsageError
 from penstock.components.example_gen.spans import LatestSpansStrategy
 from penstock.components.gates.options import GateOptions, KServeOptions
+from penstock.pipelines.blocks.config import TuneOptions
 from penstock.pipelines.blocks.pipeline import pipeline_of
 from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.plan import plan_ir
@@ -103,6 +104,7 @@ def test_kserve_without_storage_is_refused(tmp_path):
             "kserve.name: pipeline 'mine' has no node KServePush",
         ),
         ({"pack": True}, "pack: pipeline 'mine' has no node Pack"),
+        ({"tune": TuneOptions(trials=2)}, "tune.trials: pipeline 'mine' has no node Tuner; add"),
     ],
 )
 def test_option_without_its_node_is_refused(changes, message):
