@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from penstock.components.files.content import open_data
 from penstock.components.magic import ARROW_MAGIC, ARROW_STREAM_MAGIC
-from penstock.components.sources.base import Source
 from penstock.components.sources.columnar import (
     BatchSize,
     ColumnarFile,
@@ -18,7 +17,6 @@ from penstock.components.sources.columnar import (
     open_columnar,
     opening,
     read_content,
-    slices,
 )
 from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.spread import Spread
@@ -31,20 +29,17 @@ class Arrow(ColumnOptions):
     kind: str = "arrow"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ArrowSource(ColumnarSource[ColumnarFile]):
-    """Arrow files, opened, checked and typed; a group of rows is a record batch."""
-
-    def read_groups(
-        self, file: ColumnarFile, groups: Sequence[int], names: Sequence[str], size: BatchSize
-    ) -> Iterator[pa.RecordBatch]:
-        with open_data(file.path) as stream:
-            for batch in _batches(stream, groups, names):
-                yield from slices(batch, size)
+def open_arrow(inputs: Sequence[str], options: Arrow, spread: Spread) -> ColumnarSource:
+    return open_columnar("arrow", _inspect, _read, inputs, options, spread)
 
 
-def open_arrow(inputs: Sequence[str], options: Arrow, spread: Spread) -> Source:
-    return open_columnar(ArrowSource, "arrow", _inspect, inputs, options, spread)
+def _read(
+    path: str, groups: Sequence[int], names: Sequence[str], size: BatchSize
+) -> Iterator[pa.RecordBatch]:
+    """Yields the columns `names` of some record batches, which are the groups of rows."""
+    del size
+    with open_data(path) as stream:
+        yield from _batches(stream, groups, names)
 
 
 def _inspect(path: str) -> ColumnarFile:

@@ -6,7 +6,6 @@ the files themselves. Nested columns other than lists of plain values are reject
 
 import logging
 import re
-from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow_hotfix  # noqa: F401 - CVE-2023-47248: Arrow 10 runs pickled code of a file's schema
@@ -112,29 +111,26 @@ class ColumnarFile(ScannedFile):
             )
 
 
-FileT = TypeVar("FileT", bound=ColumnarFile)
-SourceT = TypeVar("SourceT", bound="ColumnarSource[Any]")
-
-
 @dataclass
 class BatchSize:
-    """Number of rows to read in the next batch, set by the consumer of `read_groups`."""
+    """Number of rows to read in the next batch, set by the consumer."""
 
     rows: int
 
 
+ReadGroups = Callable[[str, Sequence[int], Sequence[str], BatchSize], Iterator[pa.RecordBatch]]
+"""Yields at least the named columns of some groups of a file, best in batches of that size."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ColumnarSource(FileSource[FileT]):
+class ColumnarSource(FileSource[ColumnarFile]):
     options: ColumnOptions
+    read_groups: ReadGroups
     also_read: ClassVar[tuple[str, ...]] = ()  # Stored columns that are none of the source's.
 
-    @abstractmethod
-    def read_groups(
-        self, file: FileT, groups: Sequence[int], names: Sequence[str], size: BatchSize
-    ) -> Iterator[pa.RecordBatch]:
-        """Yields at least the columns `names` of some groups, at most `size.rows` rows a batch."""
-
-    def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
+    def row_start(
+        self, file: ColumnarFile, at: int, before: RowStart | None, parts: int
+    ) -> RowStart:
         """Returns the start of a row group if one is close to row `at`, otherwise row `at`."""
         begins = (0, *file.group_ends)
         place = bisect_left(begins, at)
@@ -142,7 +138,7 @@ class ColumnarSource(FileSource[FileT]):
         row = nearest if abs(nearest - at) <= SNAP_SHARE * self.rows / parts else at
         return RowStart(row, row + 1)
 
-    def read_piece(self, file: FileT, piece: Piece) -> Iterator[Batch]:
+    def read_piece(self, file: ColumnarFile, piece: Piece) -> Iterator[Batch]:
         ends = file.group_ends
         groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
         row = ends[groups[0] - 1] if groups[0] else 0
@@ -156,7 +152,7 @@ class ColumnarSource(FileSource[FileT]):
         in_file = [file.stored.get(name, name) for name in names]
         damaged = f"within rows {piece.start + 1} to {piece.end}"
         with open_unchanged(piece.file, file.content), opening(piece.file, damaged):
-            for batch in self.read_groups(file, groups, in_file, size):
+            for batch in _slices(self.read_groups(file.path, groups, in_file, size), size):
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))
                 if part.num_rows:
@@ -172,7 +168,7 @@ class ColumnarSource(FileSource[FileT]):
                 f"{piece.file}: rows end at {row}, the footer says {piece.end}; copy it again"
             )
 
-    def _convert(self, rows: pa.RecordBatch, file: FileT, first: int) -> Batch:
+    def _convert(self, rows: pa.RecordBatch, file: ColumnarFile, first: int) -> Batch:
         """Converts rows of the file, the first with index `first`."""
         columns = [*rows.columns, *_constants(file, rows.num_rows)]
         rows = pa.RecordBatch.from_arrays(columns, [*rows.schema.names, *file.constants])
@@ -274,30 +270,32 @@ def described(
     )
 
 
-def slices(batch: pa.RecordBatch, size: BatchSize) -> Iterator[pa.RecordBatch]:
-    at = 0
-    while at < batch.num_rows:
-        some = batch.slice(at, size.rows)
-        yield some
-        at += some.num_rows
+def _slices(batches: Iterable[pa.RecordBatch], size: BatchSize) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        at = 0
+        while at < batch.num_rows:
+            some = batch.slice(at, size.rows)
+            yield some
+            at += some.num_rows
 
 
 def open_columnar(
-    source_type: type[SourceT],
     kind: str,
-    inspect: Callable[[str], Any],
+    inspect: Callable[[str], ColumnarFile],
+    read_groups: ReadGroups,
     inputs: Sequence[str],
     options: ColumnOptions,
     spread: Spread,
-) -> SourceT:
+) -> ColumnarSource:
     listing = find(inputs, kind)
     folders = find_folders(listing.files, inputs)
     files = inspect_files(inspect, listing.files, spread)
     columns = type_columns(files, options, folders)
     require_rows(files, allow_empty=options.allow_empty)
-    return add_partitions(
-        source_type.of(kind, files, listing, columns=columns, options=options), folders
+    source = ColumnarSource.of(
+        kind, files, listing, columns=columns, options=options, read_groups=read_groups
     )
+    return add_partitions(source, folders)
 
 
 def type_columns(

@@ -10,14 +10,14 @@ from urllib.parse import unquote
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.remote import is_remote, normal_address
 from penstock.components.sources import lake
-from penstock.components.sources.parquet import ParquetSource
+from penstock.components.sources.columnar import ColumnarSource
 from penstock.components.sources.spread import Spread
 
 _PARTITION = "partition."
 _ADVICE = "name the folder that holds _delta_log, and a version that the log still has"
 
 
-def open_delta(inputs: Sequence[str], options: lake.Delta, spread: Spread) -> ParquetSource:
+def open_delta(inputs: Sequence[str], options: lake.Delta, spread: Spread) -> ColumnarSource:
     del spread  # only footers are read
     place = lake.table_place(inputs, "delta")
     place = normal_address(place) if is_remote(place) else os.path.realpath(place)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -100,7 +100,11 @@ class FileSource(Source, Generic[FileT]):
         )
 
     def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
-        """Returns a place near unit `at` of a file where a row begins; see `cut_files`."""
+        """Returns the start of a row near unit `at` of a file, of a cut into so many parts.
+
+        That is the first row for 0, the end of the file for `file.units`, and ascends in between.
+        `before` is the result before in the same file, from which a search may continue.
+        """
         del file, before, parts
         return RowStart(at, at + 1)
 
@@ -109,11 +113,25 @@ class FileSource(Source, Generic[FileT]):
         """Yields the rows of a piece of `file`."""
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        return cut_files(
-            list(self.scanned.values()),
-            parts,
-            lambda file, at, before: self.row_start(file, at, before, parts),
-        )
+        files = self.scanned.values()
+        total = sum(file.units for file in files)
+        bounds = [part * total // parts for part in range(parts + 1)]
+        runs: list[list[Piece]] = [[] for _ in range(parts)]
+        before = 0
+        for file in files:
+            after = before + file.units
+            part = bisect_right(bounds, before) - 1
+            inner = bounds[part + 1 : bisect_left(bounds, after)]
+            starts: list[RowStart] = []
+            for place in (before, *inner, after):
+                last = starts[-1] if starts else None
+                starts.append(self.row_start(file, place - before, last, parts))
+            for at, (start, end) in enumerate(pairwise(starts)):
+                if start.position < end.position:
+                    piece = Piece(file.path, start.position, end.position, start.row, start.line)
+                    runs[part + at].append(piece)
+            before = after
+        return [tuple(run) for run in runs]
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple[Source, tuple[Piece, ...]]:
         source, pieces = super().part(pieces)
@@ -150,47 +168,6 @@ class FileSource(Source, Generic[FileT]):
                     )
             arrays[at] = pa.repeat(scalar, len(arrays[at]))
         return replace(batch, table=batch_of(self.columns, arrays))
-
-
-class _Cuttable(Protocol):
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def units(self) -> int: ...
-
-
-CutT = TypeVar("CutT", bound=_Cuttable)
-
-
-def cut_files(
-    files: Sequence[CutT],
-    parts: int,
-    row_start: Callable[[CutT, int, RowStart | None], RowStart],
-) -> list[tuple[Piece, ...]]:
-    """Cuts files, in order, into contiguous runs of pieces of about equal size.
-
-    `row_start(file, at, before)` returns the start of a row near unit `at`: the first row for 0,
-    the end of the file for `file.units`, ascending in between. `before` is its previous result in
-    the same file, from which a search may continue.
-    """
-    total = sum(file.units for file in files)
-    bounds = [part * total // parts for part in range(parts + 1)]
-    runs: list[list[Piece]] = [[] for _ in range(parts)]
-    before = 0
-    for file in files:
-        after = before + file.units
-        part = bisect_right(bounds, before) - 1
-        inner = bounds[part + 1 : bisect_left(bounds, after)]
-        starts: list[RowStart] = []
-        for place in (before, *inner, after):
-            starts.append(row_start(file, place - before, starts[-1] if starts else None))
-        for at, (start, end) in enumerate(pairwise(starts)):
-            if start.position < end.position:
-                piece = Piece(file.path, start.position, end.position, start.row, start.line)
-                runs[part + at].append(piece)
-        before = after
-    return [tuple(run) for run in runs]
 
 
 def map_files(scan: Callable[[Item], T], items: Sequence[Item]) -> list[T]:

@@ -8,7 +8,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import look, open_data
 from penstock.components.files.remote import is_remote
 from penstock.components.sources import lake
-from penstock.components.sources.parquet import ParquetSource
+from penstock.components.sources.columnar import ColumnarSource
 from penstock.components.sources.spread import Spread
 
 try:
@@ -27,7 +27,7 @@ _HOW_TO_NAME = (
 _MERGE = "merge them into the data files, in Spark by CALL system.rewrite_data_files(...)"
 
 
-def open_iceberg(inputs: Sequence[str], options: lake.Iceberg, spread: Spread) -> ParquetSource:
+def open_iceberg(inputs: Sequence[str], options: lake.Iceberg, spread: Spread) -> ColumnarSource:
     del spread  # only footers are read
     place = lake.table_place(inputs, "iceberg")
     with lake.errors_named(place, f"{_HOW_TO_NAME}; if it has deletes, {_MERGE}"):

@@ -13,10 +13,10 @@ import pyarrow as pa
 from penstock.components.errors import DataError, PenstockError, UsageError, short_error
 from penstock.components.files.find import Found, FoundFile
 from penstock.components.files.remote import is_remote, remote_file
-from penstock.components.sources.columnar import ColumnarFile, type_columns
+from penstock.components.sources.columnar import ColumnarFile, ColumnarSource, type_columns
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import ColumnOptions
-from penstock.components.sources.parquet import ParquetSource, inspect_parquet
+from penstock.components.sources.parquet import inspect_parquet, read_parquet
 
 # Names of types in the tables' schemas (Delta, Iceberg) that differ from Arrow's own.
 _ARROW_TYPES = {
@@ -93,7 +93,9 @@ def errors_named(place: str, advice: str) -> Iterator[None]:
         raise DataError(f"{place}: cannot be read ({short_error(error)}); {advice}") from error
 
 
-def open_snapshot(kind: str, table: str, snapshot: Snapshot, options: LakeOptions) -> ParquetSource:
+def open_snapshot(
+    kind: str, table: str, snapshot: Snapshot, options: LakeOptions
+) -> ColumnarSource:
     """Returns the source of a version, which is its fingerprint: data files are not hashed."""
     paths = map_files(located, [one.path for one in snapshot.files])
     found = map_files(inspect_parquet, paths)
@@ -101,12 +103,13 @@ def open_snapshot(kind: str, table: str, snapshot: Snapshot, options: LakeOption
     if not any(file.rows for file in files) and not (files and options.allow_empty):
         advice = "; set `allow_empty` to go on" if files else ", and no data files"
         raise DataError(f"{table}: has no rows (version {snapshot.version}){advice}")
-    source = ParquetSource.of(
+    source = ColumnarSource.of(
         kind,
         files,
         Found([FoundFile(path, path) for path in paths]),
         columns=type_columns(files, options),
         options=options,
+        read_groups=read_parquet,
         snapshot=str(snapshot.version),
         notes=(f"version {snapshot.version} of the table",),
     )

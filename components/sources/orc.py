@@ -7,7 +7,6 @@ import pyarrow as pa
 from pyarrow import orc
 
 from penstock.components.files.content import open_data
-from penstock.components.sources.base import Source
 from penstock.components.sources.columnar import (
     BatchSize,
     ColumnarFile,
@@ -16,7 +15,6 @@ from penstock.components.sources.columnar import (
     open_columnar,
     opening,
     read_content,
-    slices,
 )
 from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.spread import Spread
@@ -29,22 +27,19 @@ class Orc(ColumnOptions):
     kind: str = "orc"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class OrcSource(ColumnarSource[ColumnarFile]):
-    """ORC files, opened, checked and typed; a group of rows is a stripe."""
-
-    def read_groups(
-        self, file: ColumnarFile, groups: Sequence[int], names: Sequence[str], size: BatchSize
-    ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of some stripes; each stripe is decoded whole."""
-        with open_data(file.path) as stream:
-            reader = orc.ORCFile(stream)
-            for group in groups:
-                yield from slices(reader.read_stripe(group, columns=list(names)), size)
+def open_orc(inputs: Sequence[str], options: Orc, spread: Spread) -> ColumnarSource:
+    return open_columnar("orc", _inspect, _read, inputs, options, spread)
 
 
-def open_orc(inputs: Sequence[str], options: Orc, spread: Spread) -> Source:
-    return open_columnar(OrcSource, "orc", _inspect, inputs, options, spread)
+def _read(
+    path: str, groups: Sequence[int], names: Sequence[str], size: BatchSize
+) -> Iterator[pa.RecordBatch]:
+    """Yields the columns `names` of some stripes, each decoded whole."""
+    del size
+    with open_data(path) as stream:
+        reader = orc.ORCFile(stream)
+        for group in groups:
+            yield reader.read_stripe(group, columns=list(names))
 
 
 def _inspect(path: str) -> ColumnarFile:

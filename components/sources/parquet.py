@@ -8,7 +8,6 @@ such columns of files that Arrow wrote are refused.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,17 +32,6 @@ _ARROW = "parquet-cpp"
 _ENCRYPTED_MAGIC = b"PARE"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ParquetSource(ColumnarSource[ColumnarFile]):
-    def read_groups(
-        self, file: ColumnarFile, groups: Sequence[int], names: Sequence[str], size: BatchSize
-    ) -> Iterator[pa.RecordBatch]:
-        with open_reader(file.path) as reader:
-            for batch in reader.iter_batches(size.rows, groups, names, use_threads=False):
-                yield batch
-                reader.reader.set_batch_size(size.rows)
-
-
 @contextmanager
 def open_reader(path: str) -> Iterator[pq.ParquetFile]:
     """Yields a reader of a file, which has parsed the footer."""
@@ -53,8 +41,17 @@ def open_reader(path: str) -> Iterator[pq.ParquetFile]:
         yield reader
 
 
-def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread) -> ParquetSource:
-    source = open_columnar(ParquetSource, "parquet", inspect_parquet, inputs, options, spread)
+def read_parquet(
+    path: str, groups: Sequence[int], names: Sequence[str], size: BatchSize
+) -> Iterator[pa.RecordBatch]:
+    with open_reader(path) as reader:
+        for batch in reader.iter_batches(size.rows, groups, names, use_threads=False):
+            yield batch
+            reader.reader.set_batch_size(size.rows)
+
+
+def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread) -> ColumnarSource:
+    source = open_columnar("parquet", inspect_parquet, read_parquet, inputs, options, spread)
     require_finished(inputs, source.files)
     return source
 

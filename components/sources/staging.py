@@ -26,9 +26,9 @@ from penstock.components.sources.batches import (
     next_batch_rows,
     rows_without,
 )
-from penstock.components.sources.columnar import ColumnarFile
+from penstock.components.sources.columnar import ColumnarFile, ColumnarSource, ReadGroups
 from penstock.components.sources.files import RowStart
-from penstock.components.sources.parquet import ParquetSource, inspect_parquet
+from penstock.components.sources.parquet import inspect_parquet, read_parquet
 from penstock.components.tfrecord.sharding import MIB
 
 # A name that no column has: neither kind allows a blank one.
@@ -52,10 +52,11 @@ class StagedFile(ColumnarFile):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StagedSource(ParquetSource):
+class StagedSource(ColumnarSource):
     """Rows of staged files; a part begins at a multiple of `step` rows."""
 
     step: int = 1
+    read_groups: ReadGroups = read_parquet
     also_read = (_FAULT,)
 
     def row_start(
