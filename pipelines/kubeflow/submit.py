@@ -6,6 +6,7 @@ node on stderr, what its pod waits for, and why it failed.
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -222,7 +223,10 @@ def _messages(
 
 
 def _task_of(pod: Mapping[str, Any], tasks: Mapping[str, str]) -> str:
-    """Returns KFP's task of a pod: Argo's names are paths, `RUN.root.trainer.executor(0)`."""
-    parts = str(pod.get("name", "")).split(".")
-    known = [part for part in parts if part.removesuffix("-driver") in tasks]
-    return known[-1].removesuffix("-driver") if known else str(pod.get("displayName", parts[-1]))
+    """Returns KFP's task of a pod by Argo's name, a path: `RUN.root.trainer.executor(0)`.
+
+    Where a task may be tried again, each part ends in its attempt: `RUN(0).root(0).trainer(1)...`.
+    """
+    parts = re.sub(r"\(\d+\)", "", pod["name"]).split(".")
+    owners = [part.removesuffix("-driver") for part in parts]
+    return next((owner for owner in reversed(owners) if owner in tasks), parts[-1])

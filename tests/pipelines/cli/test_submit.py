@@ -222,7 +222,9 @@ def _pod(name, phase, message):
 
 def test_wait_says_what_pods_wait_for(server, file, cluster, capsys):
     """Argo's `getPendingReason` copies the pods' reasons; a refused pod has the API's message."""
-    cluster["1"] = _pod("trainer.executor(0)", "Pending", "ErrImagePull: manifest unknown")
+    image = "ErrImagePull: manifest unknown"
+    # As a cluster names the pods of a task that may be tried again.
+    cluster["1"] = _pod("root(0).trainer(0).executor(0)", "Pending", image)
     cluster["2"] = _pod("make-numbers-driver", "Pending", "PodInitializing")
     cluster["3"] = {**_pod("trainer", "Pending", "a DAG has no pod"), "type": "DAG"}
     server.runs = [_run("RUNNING", trainer="RUNNING")] * 4 + [_run("SUCCEEDED")]
