@@ -77,7 +77,7 @@ for _one in (
     *(doctor, node),
 ):
     app.command(_one.__name__.rpartition(".")[2], cls=getattr(_one, "Command", None))(_one.command)
-app.add_typer(runs.app, name="runs", help="List runs, remove what old runs left.")
+app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old runs left.")
 if importlib.util.find_spec("penstock.benchmarks"):  # in a checkout alone
     app.add_typer(
         importlib.import_module("penstock.benchmarks.command").app,
