@@ -79,19 +79,3 @@ def test_failure_line_is_the_termination_message_of_a_pod(penstock, tmp_path):
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"penstock: {log.read_text()}"
     assert "no/such" in log.read_text()
-
-
-def test_idle_threads_of_openblas_do_not_spin(penstock):
-    done = penstock.run_code(
-        """
-        import os, sys
-        from penstock.pipelines.cli.main import main
-
-        sys.argv = ["penstock", "--version"]
-        try:
-            main()
-        finally:
-            print(os.environ["OPENBLAS_THREAD_TIMEOUT"])
-        """
-    )
-    assert done.stdout.splitlines()[1:] == ["16"]

@@ -353,7 +353,7 @@ def test_login_and_certificates_of_mysql_come_from_secrets(small_plan, tmp_path)
 
 
 def test_timeout_wraps_the_command_of_a_node(small_plan, tmp_path):
-    """By the image: KFP's `active_deadline_seconds` of a task is read by none of its servers."""
+    """By the image: only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds` of a task."""
     placement = Placement(nodes={"Trainer": {"timeout_seconds": 3600}})
     spec, _ = _compiled(small_plan, tmp_path, placement)
 
