@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 # More groups than these of about 1,000 rows would have means of fewer than 100 rows.
 _GROUPS = 8
@@ -67,21 +68,10 @@ def correlations(columns: Mapping[str, Sequence[Value]]) -> dict[str, dict[str, 
     A column of texts, and one whose numbers are all equal, has none.
     """
     numbers = {
-        name: np.array([np.nan if v is None else v for v in values], np.float64)
+        name: [np.nan if value is None else value for value in values]
         for name, values in columns.items()
         if not any(isinstance(value, str) for value in values)
     }
-    return {
-        name: {
-            other: r for other, their in numbers.items() if (r := _pearson(own, their)) is not None
-        }
-        for name, own in numbers.items()
-        if _pearson(own, own) is not None
-    }
-
-
-def _pearson(x: np.ndarray, y: np.ndarray) -> float | None:
-    both = np.isfinite(x) & np.isfinite(y)
-    if both.sum() < 2 or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
-        return None
-    return float(np.corrcoef(x[both], y[both])[0, 1])
+    found = pd.DataFrame(numbers, dtype=np.float64).corr(min_periods=2)
+    by_name = {name: row.dropna().to_dict() for name, row in found.iterrows()}
+    return {name: row for name, row in by_name.items() if name in row}

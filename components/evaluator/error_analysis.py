@@ -26,6 +26,7 @@ from penstock.components.evaluator.associations import Value, correlations, grou
 from penstock.components.evaluator.inputs import Extracts, Inputs
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.tallies import KeyedSums
+from penstock.components.tfrecord.example_proto import values_of
 
 logger = logging.getLogger(__name__)
 
@@ -223,15 +224,11 @@ def _against_target(
 
 def _value(row: Mapping[str, tf.train.Feature], name: str) -> Value:
     """Returns the first value of a row's feature; None if it has none that is finite."""
-    if name not in row:
-        return None
-    kind = row[name].WhichOneof("kind")
-    values = getattr(row[name], kind).value if kind else ()
-    if not values:
-        return None
-    if kind == "bytes_list":
-        return values[0].decode("utf-8", "replace")
-    return float(values[0]) if math.isfinite(values[0]) else None
+    for value in values_of(row, name)[:1]:
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        return float(value) if math.isfinite(value) else None
+    return None
 
 
 def _difference(after: np.ndarray, before: np.ndarray) -> np.ndarray:

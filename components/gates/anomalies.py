@@ -18,8 +18,6 @@ class Anomaly:
     split: str
     # Name of the feature; `DATA_SET` if the anomaly is about the whole data set.
     feature: str
-    # Names of TFDV's anomaly types, such as `ENUM_TYPE_UNEXPECTED_STRING_VALUES`.
-    kinds: tuple[str, ...]
     # Whether the gate stops a run for this anomaly; otherwise it only warns.
     is_error: bool
     title: str
@@ -55,11 +53,9 @@ def list_anomalies(by_split: Mapping[str, anomalies_pb2.Anomalies]) -> list[Anom
 
 
 def _anomaly(split: str, feature: str, info: anomalies_pb2.AnomalyInfo) -> Anomaly:
-    kind = anomalies_pb2.AnomalyInfo.Type.Name
     return Anomaly(
         split,
         feature,
-        tuple(kind(reason.type) for reason in info.reason),
         info.severity == anomalies_pb2.AnomalyInfo.ERROR,
         info.short_description,
         " ".join((info.description or info.short_description).split()),

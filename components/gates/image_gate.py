@@ -28,7 +28,7 @@ from penstock.components.gates.checks import raise_unfit
 from penstock.components.gates.node import Verdict, options_component
 from penstock.components.gates.options import ImageRules
 from penstock.components.plain import from_json
-from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.example_proto import parse_example, values_of
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import split_dir
 
@@ -105,34 +105,25 @@ def _read(uri: str, split: str, images: Counter[Kind]) -> Iterator[tuple[int, in
     for file in sorted(glob.glob(os.path.join(glob.escape(uri), split_dir(split), "*"))):
         for record in read_records(file):
             example = parse_example(record.payload)
-            feature: Any = example.context.feature if example else {}
-            encoded = feature[names.ENCODED].bytes_list.value if names.ENCODED in feature else []
+            features: Any = example.context.feature if example else {}
+            encoded = [v for v in values_of(features, names.ENCODED) if isinstance(v, bytes)]
             if len(encoded) != 1:
                 raise DataError(
                     f"{file}: record {record.number} has no {names.ENCODED!r}: not an image; "
                     "write it with `penstock ingest --kind images`"
                 )
-            label = _whole(feature, names.LABEL, _NO_LABEL)
-            kind = Kind(
-                _whole(feature, names.HEIGHT),
-                _whole(feature, names.WIDTH),
-                _whole(feature, names.CHANNELS),
-                label,
-                _text(feature, names.TEXT) if label != _NO_LABEL else "",
-            )
+            label = _first(features, names.LABEL, _NO_LABEL)
+            text = _first(features, names.TEXT, b"") if label != _NO_LABEL else b""
+            sizes = [_first(features, name) for name in (names.HEIGHT, names.WIDTH, names.CHANNELS)]
+            kind = Kind(*sizes, label, text.decode("utf-8", "replace"))
             images[kind] += 1
             digest = hashlib.blake2b(encoded[0], digest_size=_DIGEST_BYTES).digest()
             yield int.from_bytes(digest, "little"), label
 
 
-def _whole(feature: Any, name: str, missing: int = 0) -> int:
-    values = feature[name].int64_list.value if name in feature else ()
-    return int(values[0]) if values else missing
-
-
-def _text(feature: Any, name: str) -> str:
-    values = feature[name].bytes_list.value if name in feature else ()
-    return values[0].decode("utf-8", "replace") if values else ""
+def _first(features: Any, name: str, missing: Any = 0) -> Any:
+    found = next(iter(values_of(features, name)), missing)
+    return found if isinstance(found, type(missing)) else missing
 
 
 def _by(images: Counter[Kind], key: Callable[[Kind], Any]) -> Counter[Any]:

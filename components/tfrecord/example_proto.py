@@ -84,6 +84,12 @@ def parse_example(payload: bytes) -> Message | None:
     return message if known else None
 
 
+def values_of(features: Any, name: str) -> list[Any]:
+    """Returns the values of one of a row's `features` by name; none if the row lacks it."""
+    kind = features[name].WhichOneof("kind") if name in features else None
+    return list(getattr(features[name], kind).value) if kind else []
+
+
 def is_example(payload: bytes) -> bool:
     """Returns whether a payload is an Example or a SequenceExample, from its outermost layer.
 

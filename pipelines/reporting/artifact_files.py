@@ -49,11 +49,6 @@ def rows_in(folder: str, *, of_each: int | None = None) -> Iterator[tuple[str, i
                 yield name, record.number, message.context.feature
 
 
-def values_of(features: Features, name: str) -> Sequence[Any]:
-    kind = features[name].WhichOneof("kind") if name in features else None
-    return list(getattr(features[name], kind).value) if kind else ()
-
-
 def as_text(values: Sequence[Any], most: int = 300) -> str:
     return ", ".join(_text(value, most) for value in values[:_MOST_VALUES]) + (
         ", ..." if len(values) > _MOST_VALUES else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.components.files.remote import is_remote
+from penstock.components.tfrecord.example_proto import values_of
 from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Manifest
 from penstock.pipelines.reporting.artifact_files import (
     as_text,
@@ -17,7 +18,6 @@ from penstock.pipelines.reporting.artifact_files import (
     rows_in,
     split_folder,
     splits_in,
-    values_of,
 )
 
 # Most rejected rows that are read to count their reasons; takes 0.1 s.

@@ -15,8 +15,8 @@ from penstock.components.evaluator.evaluation import Curves, Evaluation
 from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
 from penstock.components.files.spool import local_folder
 from penstock.components.image_features import ENCODED
-from penstock.components.tfrecord.example_proto import parse_example
-from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes, values_of
+from penstock.components.tfrecord.example_proto import parse_example, values_of
+from penstock.pipelines.reporting.artifact_files import as_text, names_in, read_bytes
 from penstock.pipelines.reporting.histograms import Bar
 from penstock.pipelines.reporting.image_facts import image_label, image_source
 from penstock.pipelines.reporting.numbers import compact, percent, signed

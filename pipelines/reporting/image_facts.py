@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from penstock.components import image_features
 from penstock.components.files.remote import is_remote
+from penstock.components.tfrecord.example_proto import values_of
 from penstock.components.tfrecord.image_header import image_header
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.pipelines.reporting.artifact_files import (
@@ -20,7 +21,6 @@ from penstock.pipelines.reporting.artifact_files import (
     rows_in,
     split_folder,
     splits_in,
-    values_of,
 )
 from penstock.pipelines.reporting.histograms import Bar
 

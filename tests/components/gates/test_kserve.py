@@ -14,7 +14,7 @@ import pytest
 from kubernetes import client, config
 from tfx.types.standard_artifacts import PushedModel
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.gates import kserve
 from penstock.components.gates.options import KServeOptions
 from penstock.components.plain import to_json
@@ -134,10 +134,3 @@ def test_kserve_push_has_a_folder_with_one_version(tmp_path, capfd):
 def test_kserve_ignores_a_model_that_was_not_pushed(tmp_path, api):
     assert push(tmp_path, pushed=0) == {}
     assert api.asked == []
-
-
-def test_options_outside_their_range_are_refused():
-    with pytest.raises(UsageError, match=r"^kserve.name must be a name in Kubernetes, got 'A b'$"):
-        KServeOptions(name="A b")
-    with pytest.raises(UsageError, match=r"^`canary_percent` must be within 1..100, got 0$"):
-        KServeOptions(canary_percent=0)

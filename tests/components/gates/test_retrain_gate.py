@@ -1,7 +1,6 @@
 import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from penstock.components.errors import UsageError
 from penstock.components.gates.options import RetrainOptions
 from penstock.components.gates.retrain_gate import decide
 
@@ -57,8 +56,6 @@ def test_answer_and_reason(options, answer):
     assert decide(NOW, BEFORE, RetrainOptions(**options), age_days=2.5) == answer
 
 
-def test_options_are_checked_and_set_by_any_limit():
+def test_options_are_set_by_any_limit():
     limits = ({}, {"drift": 0.5}, {"new_rows": 1}, {"age_days": 0.5})
     assert [RetrainOptions(**limit).is_set for limit in limits] == [False, True, True, True]
-    with pytest.raises(UsageError, match=r"`drift` must be within 0..1, got 2"):
-        RetrainOptions(drift=2.0)

@@ -1,12 +1,16 @@
-"""Real SavedModels, loaded and asked."""
+"""Real SavedModels, loaded and asked, and the blessing that TFX's Pusher reads."""
+
+import json
 
 import pytest
 import tensorflow as tf
-from row_files import example
+from row_files import example, write_shards
+from tfx.types.standard_artifacts import Examples, InfraBlessing, Model
 
 from penstock.components.errors import UsageError
 from penstock.components.gates.options import ServingOptions
-from penstock.components.gates.serving_check import check_serving
+from penstock.components.gates.serving_check import ServingCheck, check_serving
+from penstock.components.plain import to_json
 
 SPEC = {"x": tf.io.FixedLenFeature([1], tf.float32)}
 
@@ -29,14 +33,6 @@ def saved(folder, function, signature="serving_default", of=(None, tf.string)):
 
 def double(module, examples):
     return {"outputs": tf.io.parse_example(examples, SPEC)["x"] * module.weight}
-
-
-def test_serving_good_model_has_no_problems(tmp_path):
-    report = check_serving(saved(tmp_path, double), ROWS, ServingOptions(requests=10))
-
-    assert report.problems == ()
-    assert report.requests == 10
-    assert 0 < report.p50_ms <= report.p99_ms
 
 
 def inverse(module, examples):
@@ -84,15 +80,42 @@ def test_serving_incomplete_model_is_a_problem(tmp_path):
     assert problem.startswith("does not load: ")
 
 
-def test_serving_model_above_the_latency_limit_is_a_problem(tmp_path):
-    report = check_serving(saved(tmp_path, double), ROWS, ServingOptions(max_p99_ms=1e-6))
-    (problem,) = report.problems
+def check(root, **options):
+    """The blessing of a good model, and the report in it."""
+    saved(root / "model/Format-Serving", double)
+    write_shards(root / "examples", ROWS, split="eval")
+    model, examples, blessing = Model(), Examples(), InfraBlessing()
+    for artifact, name in ((model, "model"), (examples, "examples"), (blessing, "blessing")):
+        artifact.uri = f"{root}/{name}"
+    examples.split_names = '["eval"]'
+    (root / "blessing").mkdir()
+    ServingCheck.test_call(
+        model=model,
+        examples=examples,
+        blessing=blessing,
+        options=to_json(ServingOptions(**options)),
+    )
+    return blessing, json.loads((root / "blessing/serving_check.json").read_text())
+
+
+def test_serving_check_blesses_a_model_that_answers(tmp_path, capfd):
+    blessing, report = check(tmp_path, requests=10)
+    assert blessing.get_int_custom_property("blessed") == 1
+    assert (tmp_path / "blessing/INFRA_BLESSED").exists()
+    assert report["problems"] == []
+    assert report["requests"] == 10
+    assert 0 < report["p50_ms"] <= report["p99_ms"]
+    assert "serving check: loads in" in capfd.readouterr().out
+
+
+def test_serving_check_keeps_a_slow_model_from_the_push(tmp_path):
+    blessing, report = check(tmp_path, max_p99_ms=1e-6)
+    assert blessing.get_int_custom_property("blessed") == 0
+    assert (tmp_path / "blessing/INFRA_NOT_BLESSED").exists()
+    [problem] = report["problems"]
     assert problem.endswith("ms; expected at most 1e-06")
-    assert report.requests > 0
 
 
-def test_serving_options_outside_their_range_are_refused():
-    with pytest.raises(UsageError, match="`requests` must be at least 1, got 0"):
-        ServingOptions(requests=0)
-    with pytest.raises(UsageError, match="`max_p99_ms` must be at least 0, got -1"):
-        ServingOptions(max_p99_ms=-1)
+def test_serving_check_missing_split_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"the Examples have no split 'test'; choices: eval"):
+        check(tmp_path, split="test")
