@@ -114,8 +114,9 @@ def _read(uri: str, split: str, images: Counter[Kind]) -> Iterator[tuple[int, in
                 )
             label = _first(features, names.LABEL, _NO_LABEL)
             text = _first(features, names.TEXT, b"") if label != _NO_LABEL else b""
-            sizes = [_first(features, name) for name in (names.HEIGHT, names.WIDTH, names.CHANNELS)]
-            kind = Kind(*sizes, label, text.decode("utf-8", "replace"))
+            height, width = _first(features, names.HEIGHT), _first(features, names.WIDTH)
+            channels = _first(features, names.CHANNELS)
+            kind = Kind(height, width, channels, label, text.decode("utf-8", "replace"))
             images[kind] += 1
             digest = hashlib.blake2b(encoded[0], digest_size=_DIGEST_BYTES).digest()
             yield int.from_bytes(digest, "little"), label
