@@ -8,7 +8,7 @@ PyTorch's readers.
 from dataclasses import dataclass
 
 from penstock.benchmarks import claims, messages, peers, photos, table, torch_peers
-from penstock.benchmarks.harness import Check, Group, at_least, bound
+from penstock.benchmarks.harness import Check, Group, at_least, bound, require_packages
 from penstock.components.errors import UsageError
 
 
@@ -44,7 +44,7 @@ class FormatsOptions:
 def prepare(options: FormatsOptions) -> None:
     """Writes users, table and images in all formats, unless they exist."""
     if options.torch_python:
-        torch_peers.require_packages(options.torch_python)
+        require_packages("torch_python", options.torch_python, torch_peers.PACKAGES)
     if options.users:
         messages.prepare(options.users)
     if options.rows:

@@ -41,6 +41,7 @@ BENCHMARKS = {
     "images": "ImagesOptions",
     "ingest": "CsvIngestOptions",
     "ladder": "LadderOptions",
+    "remote": "RemoteOptions",
     "tabular": "TabularOptions",
 }
 # Further columns of a contender: numbers, of which the median is shown, and words.
@@ -214,6 +215,18 @@ def run_script(
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise DataError(f"{what} failed: {said[-1]}")
     return done.stdout
+
+
+def require_packages(option: str, python: str, packages: Sequence[str]) -> None:
+    """Raises UsageError if an option's value is no Python, or lacks a package."""
+    code = "from importlib.metadata import version as v; import sys; [*map(v, sys.argv[1:])]"
+    try:
+        command = [python, "-c", code, *packages]
+        subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
+        wanted = " ".join(packages)
+        raise UsageError(f"{option}={python}: {said}; it needs: pip install {wanted}") from error
 
 
 def median(runs: Sequence[Measured]) -> Measured:

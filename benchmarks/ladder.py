@@ -128,7 +128,7 @@ STEPS: dict[str, Callable[[Input], Any]] = {
 }
 
 
-def table_input(root: Path) -> Input:
+def table_input(root: Path | str) -> Input:
     """The generated table."""
     import tensorflow as tf
 

@@ -71,7 +71,7 @@ def prepare(rows: int) -> Path:
     from penstock.components.packing.pack import pack
 
     def make(part: Path) -> None:
-        _write_rows(part / "rows" / "Split-train", rows)
+        _write_rows(part / "rows", rows)
         pack(str(part / "rows"), part / "packed", PackOptions())
         (part / "sums.json").write_text(json.dumps(_sums(rows)))
 
@@ -82,11 +82,13 @@ def _write_rows(folder: Path, rows: int) -> None:
     import pyarrow as pa
 
     from penstock.components.tfrecord.encoder import encode_examples
+    from penstock.components.tfrecord.manifest import Manifest, RowAccount, write_manifest
     from penstock.components.tfrecord.sharding import shard_name
     from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
-    folder.mkdir(parents=True)
-    writers = [ShardWriter(folder, shard_name(i, SHARDS)) for i in range(SHARDS)]
+    (folder / "Split-train").mkdir(parents=True)
+    names = [f"Split-train/{shard_name(i, SHARDS)}" for i in range(SHARDS)]
+    writers = [ShardWriter(folder, name) for name in names]
     for batch in record_batches(rows):
         binary = [c.cast(pa.binary()) if pa.types.is_string(c.type) else c for c in batch]
         whole = pa.RecordBatch.from_arrays(binary, batch.schema.names)
@@ -94,8 +96,9 @@ def _write_rows(folder: Path, rows: int) -> None:
         for i, writer in enumerate(writers):
             if i * part < len(whole):
                 writer.write(frame_records(encode_examples(whole.slice(i * part, part))))
-    for writer in writers:
-        writer.finish()
+    shards = {"train": tuple(writer.finish() for writer in writers)}
+    account = RowAccount(rows, {"train": rows})
+    write_manifest(folder, Manifest(shards, (), "", "benchmark", "", 1, account))
 
 
 def _sums(rows: int) -> dict[str, int]:
@@ -108,9 +111,11 @@ def _sums(rows: int) -> dict[str, int]:
     return sums
 
 
-def row_files(root: Path) -> list[str]:
-    """Returns the shards of row Examples that `prepare` wrote."""
-    return sorted(str(path) for path in (root / "rows" / "Split-train").iterdir())
+def row_files(root: Path | str) -> list[str]:
+    """Returns the shards of row Examples that `prepare` wrote to a folder, or to an address."""
+    import tensorflow as tf
+
+    return sorted(tf.io.gfile.glob(f"{root}/rows/Split-train/*"))
 
 
 def specs(columns: Sequence[str] = COLUMNS) -> dict[str, Any]:
@@ -147,22 +152,22 @@ def stock(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
     return source.TensorFlowDataset(tfxio.TensorFlowDatasetOptions(batch_size=BATCH))
 
 
-def row_examples(root: Path, columns: Sequence[str] = COLUMNS, **options: Any) -> Any:
+def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS, **options: Any) -> Any:
     """`Input.rows` as it comes."""
     from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
 
     how = InputOptions(batch_size=BATCH, **options)
-    return Input.rows(row_files(root), specs(columns), options=how).train()
+    return Input.rows([f"{root}/rows/Split-train/*"], specs(columns), options=how).train()
 
 
-def packed(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
+def packed(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
     """`Input.packed` as it comes."""
     from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
 
     how = InputOptions(batch_size=BATCH, shuffle_window_rows=SHUFFLED_ROWS)
-    return Input.packed(str(root / "packed"), options=how, columns=columns).train()
+    return Input.packed(f"{root}/packed", options=how, columns=columns).train()
 
 
 def check(batches: Iterator[Any], rows: int, root: Path) -> None:

@@ -10,7 +10,6 @@ They run in a Python of their own, as their packages and TFX's want other versio
 """
 
 import pickle
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from penstock.benchmarks import peers, table
 from penstock.benchmarks.harness import Measured, make_once, measure
 from penstock.benchmarks.peers import Row
 from penstock.benchmarks.training import read_in_python
-from penstock.components.errors import UsageError
 
 # The last five are for Penstock's own reader.
 PACKAGES = (
@@ -151,17 +149,3 @@ def read(way: Callable[[Path], Iterator[Row]], name: str, rows: int, seconds: fl
     peer = peers.Peer(way, files.get(name, "packed/Split-train/*"))
     found = measure(lambda: read_in_python(batches, seconds))
     return replace(found, extra={"bytes": peer.size(root, rows)})
-
-
-def require_packages(python: str) -> None:
-    """Raises UsageError if it is no Python, or lacks a package of the readers."""
-    code = "from importlib.metadata import version as v; import sys; [*map(v, sys.argv[1:])]"
-    try:
-        command = [python, "-c", code, *PACKAGES]
-        subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
-        wanted = " ".join(PACKAGES)
-        raise UsageError(
-            f"torch_python={python}: {said}; it needs: pip install {wanted}"
-        ) from error

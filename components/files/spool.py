@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,7 @@ _PREFIX = "penstock-spool-"
 _LOCK = "lock"
 _ONE_AT_A_TIME = threading.Lock()
 _STREAM_BYTES = MIB
+_FILES_AT_A_TIME = 8  # each takes a block of memory
 
 
 def local_path(path: str) -> str:
@@ -78,11 +80,13 @@ def local_folder(path: str) -> str:
     folder = _spool() / hashlib.sha256(state.encode("utf-8", "surrogateescape")).hexdigest()
     folder /= os.path.basename(address)
     _LOG.warning("%s: read from a copy, %s", path, folder)
-    for file in files:
-        place = folder / file[len(address) + 1 :]
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.link(local_path(file), place)
+    # A store answers late, so several files are on their way at a time.
+    with ThreadPoolExecutor(_FILES_AT_A_TIME) as pool:
+        for file, copy in zip(files, pool.map(local_path, files), strict=True):
+            place = folder / file[len(address) + 1 :]
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.link(copy, place)
     return str(folder)
 
 

@@ -15,9 +15,10 @@ TINY = {
     "formats": ["--users", 2000, "--rows", 16384, "--images", 32, "--seconds", 0.1],
     "images": ["--images", 64, "--size", 32, "--seconds", 0.1],
     "ladder": ["--rows", 2048, "--images", 32, "--seconds", 0.1],
+    "remote": ["--rows", 2048],
     "tabular": ["--rows", 2048, "--seconds", 0.1],
 }
-VERDICTS = {"ingest": 3, "formats": 6, "gpu": 4, "images": 6, "ladder": 13, "tabular": 5}
+VERDICTS = {"ingest": 3, "formats": 6, "gpu": 4, "images": 6, "ladder": 13, "remote": 3, "tabular": 5}
 
 
 def run(*arguments):
