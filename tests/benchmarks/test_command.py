@@ -18,7 +18,15 @@ TINY = {
     "remote": ["--rows", 2048],
     "tabular": ["--rows", 2048, "--seconds", 0.1],
 }
-VERDICTS = {"ingest": 3, "formats": 6, "gpu": 4, "images": 6, "ladder": 13, "remote": 3, "tabular": 5}
+VERDICTS = {
+    "ingest": 3,
+    "formats": 6,
+    "gpu": 4,
+    "images": 6,
+    "ladder": 13,
+    "remote": 3,
+    "tabular": 5,
+}
 
 
 def run(*arguments):
