@@ -21,6 +21,7 @@ from penstock.components.batches.shards import ShardTask, shard_tasks
 from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import DataError
 from penstock.components.evaluator.evaluate import evaluate, require_in_batches
+from penstock.components.evaluator.evaluation import HELD_OUT
 from penstock.components.evaluator.summarize import write_evaluation
 from penstock.components.tfrecord.checked import no_rows
 
@@ -51,6 +52,7 @@ class Executor(InBatches, _Stock):
             eval_config=config,
             models=models,
             engine=node_engine(self._make_beam_pipeline),
+            held_out=_held_out(input_dict, exec_properties),
         )
         if metric_specs.metric_thresholds_from_metrics_specs(
             config.metrics_specs, eval_config=config
@@ -63,7 +65,8 @@ class BatchEvaluator(component.Evaluator):
 
     The result equals TFMA's except for rounding, in TFMA's file formats, and `evaluation.json` has
     it as plain facts (`Evaluation`): metrics and intervals by slice, thresholds with their
-    verdicts, confusion matrices and curves.
+    verdicts, confusion matrices and curves. If there is a split `test` that is not among
+    `example_splits`, its metrics are there too, without thresholds: nothing is chosen by it.
 
     TFMA's own pipeline runs instead, and the log says why, if there are TFMA's BinaryCrossEntropy,
     metrics of single classes or aggregated ones, a model that takes no batches, rows without a
@@ -98,10 +101,22 @@ def _eval_config(input_dict: Artifacts, exec_properties: dict[str, Any]) -> conf
     return config
 
 
-def _tasks(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[ShardTask]:
-    splits = json_utils.loads(exec_properties.get(keys.EXAMPLE_SPLITS_KEY) or "null") or ["eval"]
+def _splits(exec_properties: dict[str, Any]) -> list[str]:
+    return json_utils.loads(exec_properties.get(keys.EXAMPLE_SPLITS_KEY) or "null") or ["eval"]
+
+
+def _held_out(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[ShardTask]:
     found = []
-    for split in splits:
+    for examples in input_dict[keys.EXAMPLES_KEY]:
+        names = artifact_utils.decode_split_names(examples.split_names)
+        if HELD_OUT in names and HELD_OUT not in _splits(exec_properties):
+            found += [task for task in shard_tasks(examples.uri, HELD_OUT) if task.shard.rows]
+    return found
+
+
+def _tasks(input_dict: Artifacts, exec_properties: dict[str, Any]) -> list[ShardTask]:
+    found = []
+    for split in _splits(exec_properties):
         for examples in input_dict[keys.EXAMPLES_KEY]:
             tasks = [task for task in shard_tasks(examples.uri, split) if task.shard.rows]
             if not tasks:

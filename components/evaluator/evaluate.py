@@ -19,7 +19,7 @@ from penstock.components.batches.fallback import refuse
 from penstock.components.batches.shards import ShardTask
 from penstock.components.engine.tasks import Engine
 from penstock.components.evaluator.error_analysis import Predict
-from penstock.components.evaluator.evaluation import Evaluation
+from penstock.components.evaluator.evaluation import HELD_OUT, Evaluation
 from penstock.components.evaluator.inputs import Batch
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.summarize import write_evaluation
@@ -60,11 +60,13 @@ def evaluate(
     eval_config: config_pb2.EvalConfig,
     models: Sequence[EvalSharedModel],
     engine: Engine = 1,
+    held_out: Sequence[ShardTask] = (),
 ) -> Evaluation:
     """Evaluates as TFMA does; writes TFMA's files, `evaluation.json` and an error analysis.
 
     Metrics differ from TFMA's by rounding, since rows are summed in another order; they are the
-    same on any engine. If a metric or the rows raise NotInBatchesError, nothing is written.
+    same on any engine. If a metric or the rows raise NotInBatchesError, nothing is written. Of the
+    rows of `held_out` only metrics over all of them are kept, in a folder of their own.
     """
     models = model_util.verify_and_update_eval_shared_models(list(models)) or []
     work = EvaluateShard(
@@ -74,7 +76,18 @@ def evaluate(
     )
     _ = work.tallies  # raises before any work if a metric is not known
     sums = sum_shards(work, tasks, engine=engine, output=output)
-    return _written(work, sums, output, models, lambda rows: work.predictor.batch(rows).extracts)
+    apart = None
+    if held_out:
+        of_these = sum_shards(work, held_out, engine=engine, output=output)
+        apart = _written(work, of_these.overall(), os.path.join(output, HELD_OUT), models)
+    return _written(
+        work,
+        sums,
+        output,
+        models,
+        predict=lambda rows: work.predictor.batch(rows).extracts,
+        held_out=apart,
+    )
 
 
 def evaluate_predictions(
@@ -83,7 +96,7 @@ def evaluate_predictions(
     """Evaluates predictions that exist already, and writes the files that `evaluate` writes."""
     config = config_util.update_eval_config_with_defaults(eval_config, has_baseline=False)
     work = EvaluateShard(config.SerializeToString(deterministic=True), (), shards=1)
-    return _written(work, work.summed(batches), output, [], None)
+    return _written(work, work.summed(batches), output, [])
 
 
 def _written(
@@ -91,7 +104,9 @@ def _written(
     sums: Sums,
     output: str,
     models: Sequence[EvalSharedModel],
-    predict: Predict | None,
+    *,
+    predict: Predict | None = None,
+    held_out: Evaluation | None = None,
 ) -> Evaluation:
     eval_config, tallies = work.eval_config, work.tallies
     for tally, summed in zip(tallies, sums.tallies, strict=True):
@@ -100,7 +115,7 @@ def _written(
     results = _derived(outputs, work.computations, eval_config)
     _write_results(results, output, eval_config=eval_config, models=models)
     sums.analysis.write(output, sums.keys, predict)
-    return write_evaluation(output, sums.rows)
+    return write_evaluation(output, sums.rows, held_out)
 
 
 def _outputs(tallies: Sequence[Tally], number: int) -> dict[Any, Any]:

@@ -26,6 +26,9 @@ MIN_SLICE_EXAMPLES = 30  # with fewer rows, a slice's metric is mostly chance
 # A share of 1/2 observed in 100 rows has a 95 % interval of +-0.1.
 _FEW_ROWS = 100
 
+HELD_OUT = "test"
+"""Name of the split by which nothing is chosen: no epoch, no threshold, no blessing."""
+
 ByMetric = Mapping[str, float]
 
 
@@ -127,6 +130,15 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """Metrics over all rows of the split `test`, with 95 % intervals as `Evaluation` has them."""
+
+    rows: int
+    metrics: ByMetric
+    intervals: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """An evaluation of a model.
 
@@ -142,6 +154,7 @@ class Evaluation:
         intervals: 95 % intervals of `metrics`, where they follow from the counts.
         confusions: By output; the name is empty if there is only one.
         curves: By output.
+        held_out: What the model reaches on rows by which nothing was chosen; None without them.
     """
 
     metrics: Mapping[str, ByMetric]
@@ -156,6 +169,7 @@ class Evaluation:
     thresholds: tuple[Threshold, ...] = ()
     confusions: Mapping[str, Confusion] = field(default_factory=dict)
     curves: Mapping[str, Curves] = field(default_factory=dict)
+    held_out: HeldOut | None = None
 
     @staticmethod
     def read(uri: str) -> "Evaluation":

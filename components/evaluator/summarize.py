@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -23,6 +24,7 @@ from penstock.components.evaluator.evaluation import (
     Curves,
     Decision,
     Evaluation,
+    HeldOut,
     Threshold,
 )
 from penstock.components.evaluator.intervals import Interval, binary_counts, intervals
@@ -41,12 +43,23 @@ _MOST_CLASSES = 40
 _MOST_POINTS = 500  # of a curve: 50 KB, closer than the pixels of a plot
 
 
-def write_evaluation(folder: str, rows: int | None = None) -> Evaluation:
+def write_evaluation(
+    folder: str, rows: int | None = None, held_out: Evaluation | None = None
+) -> Evaluation:
     """Reads TFMA's files in a folder, and writes and returns their facts.
 
     `rows` is the number of evaluated rows; without it, TFMA's unweighted count.
     """
     found = summarized(folder, rows)
+    if held_out is not None:
+        found = replace(
+            found,
+            held_out=HeldOut(
+                held_out.rows or 0,
+                held_out.metrics.get(OVERALL, {}),
+                held_out.intervals.get(OVERALL, {}),
+            ),
+        )
     with tf.io.gfile.GFile(os.path.join(folder, EVALUATION_NAME), "w") as file:
         file.write(found.to_json())
     return found

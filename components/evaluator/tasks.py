@@ -48,6 +48,10 @@ class Sums:
             tally.merge(more, theirs)
         self.analysis.merge(other.analysis, theirs)
 
+    def overall(self) -> "Sums":
+        """Returns the sums over all rows alone, without slices."""
+        return Sums(self.rows, [()], self.tallies, self.analysis)
+
 
 @dataclass(frozen=True)
 class EvaluateShard:

@@ -1,14 +1,15 @@
 """Nodes that read tables and images."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tfx.proto import example_gen_pb2
 
 from penstock.components import image_features
 from penstock.components.errors import UsageError
+from penstock.components.evaluator.evaluation import HELD_OUT
 from penstock.components.example_gen.component import ShardedExampleGen
-from penstock.components.example_gen.options import SplitOptions
 from penstock.components.example_gen.spans import has_span, split_span_address
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 from penstock.pipelines.blocks.resolvers import span_range
@@ -31,7 +32,7 @@ def table_examples(config: TableConfig) -> ShardedExampleGen:
     return ShardedExampleGen(
         folder or ".",
         input_config=example_gen_pb2.Input(splits=[split]),
-        output_config=_splits(by) if (by := config.group or config.time) else None,
+        output_config=_two_splits(config.time) if config.time else _splits(config.group),
         range_config=span_range(config.span, config.span) if config.span >= 0 else None,
         source=replace(config.source, schema_file=config.schema),
         ingest=config.ingest,
@@ -49,11 +50,23 @@ def image_examples(
     return node(config.data, output_config=splits, source=config.source, ingest=config.ingest)
 
 
-def _splits(feature: str) -> example_gen_pb2.Output:
-    """Returns splits train and eval, 2 to 1; rows with equal `feature` go to the same split."""
+def _splits(feature: str | None) -> example_gen_pb2.Output:
+    """Returns splits train, eval and test, 4 to 1 to 1; by a feature's values, or by whole rows.
+
+    The Evaluator judges by eval; test tells what the model reaches on rows that chose nothing.
+    """
+    return _output({"train": 4, "eval": 1, HELD_OUT: 1}, feature)
+
+
+def _two_splits(time: str) -> example_gen_pb2.Output:
+    """Returns train and eval, the rows from `ingest.split_at` on."""
+    return _output({"train": 2, "eval": 1}, time)
+
+
+def _output(buckets: Mapping[str, int], feature: str | None) -> example_gen_pb2.Output:
     splits = [
-        example_gen_pb2.SplitConfig.Split(name=split.name, hash_buckets=split.hash_buckets)
-        for split in SplitOptions.splits
+        example_gen_pb2.SplitConfig.Split(name=name, hash_buckets=count)
+        for name, count in buckets.items()
     ]
     return example_gen_pb2.Output(
         split_config=example_gen_pb2.SplitConfig(splits=splits, partition_feature_name=feature)

@@ -205,8 +205,12 @@ def _print_evaluation(out: Console, evaluation: Evaluation) -> None:
         for name in dict.fromkeys((OVERALL, *worst, *missing))
         if name in evaluation.metrics
     ]
+    if (apart := evaluation.held_out) and rows:
+        rows.insert(1, ["split test", *(_cell(name, apart.metrics.get(name)) for name in names)])
     worst_by = f"evaluation  worst slices by {evaluation.deciding_metric}"
     print_table(out, worst_by, ["", *names], rows)
+    if apart:
+        _say(out, "", f"split test: {counted(apart.rows, 'row')} by which nothing was chosen")
     if evaluation.caution:
         _say(out, "", evaluation.caution)
     if few := evaluation.small_slices():
