@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from tfx.dsl.io import fileio
 
 from penstock.components.errors import DataError
-from penstock.components.evaluator.evaluation import Evaluation
+from penstock.components.evaluator.evaluation import HELD_OUT, Evaluation
 from penstock.components.files.content import HashingStream, open_data
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import (
@@ -42,6 +42,7 @@ from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
 # node wrote other rows than it read.
 REASON_NAME = "rows_differ"
 
+_UNNAMED = ""  # split of a count that names none, as that of an evaluation
 _STATISTICS_NAME = "FeatureStats.pb"
 
 ByName = Mapping[str, int]
@@ -83,6 +84,7 @@ def hold_rows(info: Any, output: Any) -> None:
                 _give_manifest(artifact)
         written = _added(count.rows(artifact.uri) for artifact in artifacts)
         expected = count.expected(read, info.exec_properties) if given else {}
+        expected |= {split: rows for split, rows in read.items() if split in written}
         if written or (types_of[key] == _GRAPH and len(counted) > 1):
             rows = _compared(expected, written, info.exec_properties, artifacts)
         else:
@@ -103,8 +105,9 @@ def _compared(
 ) -> NodeRows:
     if not read or not written:
         return NodeRows(read, written)
-    if len(read) == len(written) == 1:  # the count of an evaluation names no split
-        written = dict(zip(read, written.values(), strict=True))
+    if _UNNAMED in written:
+        [split] = read.keys() - written
+        written = {split: written[_UNNAMED], **{n: r for n, r in written.items() if n}}
     different = [split for split, rows in read.items() if written.get(split, 0) != rows]
     reasons = {split: _reason(split, options, artifacts) for split in different}
     if unexplained := [split for split, reason in reasons.items() if not reason]:
@@ -164,10 +167,10 @@ class _Count(NamedTuple):
     option: str = ""
     split: str = ""
 
-    def expected(self, read: ByName, options: Mapping[str, Any]) -> ByName:
+    def expected(self, read: ByName, options: Mapping[str, Any]) -> dict[str, int]:
         """Returns the rows that the output should have."""
         if not self.option:
-            return read
+            return dict(read)
         named = _json(options, self.option) or [self.split]
         splits = named.get("splits", [self.split]) if isinstance(named, dict) else named
         return {"+".join(splits): sum(read.get(split, 0) for split in splits)}
@@ -198,15 +201,16 @@ def _pass_rows(uri: str) -> dict[str, int]:
     if not fileio.exists(posixpath.join(uri, RECORD_NAME)):
         return {}
     rows = read_training_record(uri).input_rows
-    return {"": rows} if rows is not None else {}
+    return {_UNNAMED: rows} if rows is not None else {}
 
 
 def _evaluated_rows(uri: str) -> dict[str, int]:
     try:
-        rows = Evaluation.read(uri).rows
+        found = Evaluation.read(uri)
     except DataError:  # of another writer than TFMA
         return {}
-    return {} if rows is None else {"": rows}
+    apart = {HELD_OUT: found.held_out.rows} if found.held_out else {}
+    return {} if found.rows is None else {_UNNAMED: found.rows, **apart}
 
 
 _EXAMPLES, _GRAPH = "Examples", "TransformGraph"
