@@ -131,11 +131,17 @@ class Curves:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Metrics over all rows of the split `test`, with 95 % intervals as `Evaluation` has them."""
+    """Metrics, intervals and curves over all rows of the split `test`, as `Evaluation` has them."""
 
     rows: int
     metrics: ByMetric
     intervals: Mapping[str, tuple[float, float]]
+    curves: Mapping[str, Curves]
+
+    def decision(self, label: str, threshold: float) -> Decision | None:
+        """Returns the result of a threshold of the target with this label, if curves show it."""
+        curves = self.curves.get("") or self.curves.get(label.removesuffix("_xf")) or Curves()
+        return curves.decision_at(threshold) if curves.decisions else None
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ def write_evaluation(
                 held_out.rows or 0,
                 held_out.metrics.get(OVERALL, {}),
                 held_out.intervals.get(OVERALL, {}),
+                held_out.curves,
             ),
         )
     with tf.io.gfile.GFile(os.path.join(folder, EVALUATION_NAME), "w") as file:

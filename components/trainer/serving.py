@@ -35,10 +35,13 @@ class Served:
     Attributes:
         name: Prefix of the served names, as in `price/value`; empty if there is only one output.
         classes: Names of the classes, in the order of their numbers; empty for a regression.
+        threshold: Probability from which on the second of two classes is the answer; None answers
+            with the most probable class.
     """
 
     name: str = ""
     classes: tuple[str, ...] = ()
+    threshold: float | None = None
 
 
 def serve_columns(
@@ -137,8 +140,10 @@ def _answer(output: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
 
 
 def named(probabilities: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
-    """Returns `probabilities` [N, classes], and `label` and `text` [N] of the most probable."""
+    """Returns `probabilities` [N, classes], and `label` and `text` [N] of the answer."""
     label = tf.argmax(probabilities, axis=-1)
+    if served.threshold is not None:
+        label = tf.cast(probabilities[:, 1] >= served.threshold, tf.int64)
     names = tf.constant(list(served.classes), tf.string, name=class_names_node(served.name))
     text = tf.gather(names, label)
     return {"probabilities": probabilities, "label": label, "text": text}

@@ -99,6 +99,33 @@ def _check_dropout(dropout: float) -> None:
 
 
 @dataclass(frozen=True)
+class DecideOptions:
+    """When a model of two classes says the second one; by default from a probability of 0.5 on.
+
+    The threshold is chosen on the evaluation rows, and stored with the model.
+
+    Attributes:
+        recall: Share of the second class's rows that must be found, with the fewest false alarms.
+        miss_cost: Cost of a row of the second class that is missed; a false alarm costs 1.
+    """
+
+    recall: float | None = None
+    miss_cost: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.recall is not None and self.miss_cost is not None:
+            raise UsageError("evaluation.decide: set recall or miss_cost, not both")
+        if self.recall is not None and not 0 < self.recall <= 1:
+            raise UsageError(f"evaluation.decide.recall must be above 0, at most 1: {self.recall}")
+        if self.miss_cost is not None and not self.miss_cost > 0:
+            raise UsageError(f"evaluation.decide.miss_cost must be above 0, got {self.miss_cost}")
+
+    @property
+    def is_set(self) -> bool:
+        return self != DecideOptions()
+
+
+@dataclass(frozen=True)
 class EvaluationOptions:
     """Conditions for pushing a model; metrics are named as in `blocks.evaluation.METRICS`.
 
@@ -107,12 +134,14 @@ class EvaluationOptions:
         max_worsening: Largest worsening of each metric against the last blessed model.
         slice_thresholds: Threshold of each metric in every slice.
         slices: Raw features whose values define slices.
+        decide: Recall or cost by which a model of two classes decides.
     """
 
     thresholds: dict[str, float] = field(default_factory=dict)
     max_worsening: dict[str, float] = field(default_factory=dict)
     slice_thresholds: dict[str, float] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
+    decide: DecideOptions = field(default_factory=DecideOptions)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def train_images(
         return {target.label: label_facts(_labels(fn_args, to_label, label), target)}
 
     facts = ModelFacts((target,), inputs, images.seed, labels)
-    trained = train_and_compare(
+    result = train_and_compare(
         fn_args,
         [target],
         options,
@@ -77,8 +77,9 @@ def train_images(
         train_data,
         open_input(fn_args.eval_files),
     )
-    if trained is None:
+    if result is None:
         return
+    trained, _ = result
     export_model(
         trained.model,
         fn_args.serving_model_dir,

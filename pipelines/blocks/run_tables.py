@@ -104,7 +104,7 @@ def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildM
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     spec = feature_spec(transform.transformed_metadata.schema)
     data = TableData(spec, tuple(targets), options)
-    trained = train_and_compare(
+    result = train_and_compare(
         fn_args,
         targets,
         options,
@@ -113,8 +113,10 @@ def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildM
         data.eval_input(fn_args.eval_files),
         data.eval_input(fn_args.train_files),
     )
-    if trained is None:
+    if result is None:
         return
+    trained, compared = result
+    thresholds = {one.label: one.threshold for one in compared}
     raw = transform.raw_feature_spec()
     graph = transform_graph(transform)
     used = graph.needed_for(data.features) - {target.name for target in targets}
@@ -123,7 +125,9 @@ def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildM
         graph,
         {name: raw[name] for name in raw if name in used},
         {
-            target.label: Served(target.name if len(targets) > 1 else "", target.classes)
+            target.label: Served(
+                target.name if len(targets) > 1 else "", target.classes, thresholds[target.label]
+            )
             for target in targets
         },
     )

@@ -24,6 +24,8 @@ from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.loop import Trained, train
+from penstock.pipelines.blocks.config import DecideOptions
+from penstock.pipelines.blocks.decide import decision_threshold, require_two_classes
 from penstock.pipelines.blocks.facts import label_facts
 from penstock.pipelines.blocks.rivals import MAX_ROWS, predict_rivals
 from penstock.pipelines.blocks.target import Target
@@ -53,7 +55,7 @@ def train_and_compare(
     train_input: Input,
     eval_input: Input,
     fitting_input: Input | None = None,
-) -> Trained | None:
+) -> tuple[Trained, list[Beaten]] | None:
     """Trains a model and compares it with simpler models.
 
     These are a constant, and models fitted on the rows of `fitting_input`, if it is given.
@@ -61,6 +63,7 @@ def train_and_compare(
     Returns None on a worker that is not the chief, and in a trial of the Tuner, which is for its
     record only.
     """
+    require_two_classes(options.decide, targets)
     config = fn_args.custom_config
     if options.input.seed is not None:
         keras.utils.set_random_seed(options.input.seed)
@@ -91,7 +94,11 @@ def train_and_compare(
         return None
     release_memory()
     compared = compare_with_rivals(
-        trained.model, eval_rows, targets, fitting_input.eval() if fitting_input else None
+        trained.model,
+        eval_rows,
+        targets,
+        fitting_input.eval() if fitting_input else None,
+        options.decide,
     )
     write_rivals(fn_args.model_run_dir, compared)
     for one in compared:
@@ -101,7 +108,7 @@ def train_and_compare(
             activity.tell(f"{one.target}: {one.missed}", is_milestone=True)
     if options.must_beat:
         require_beaten(compared, options.must_beat)
-    return trained
+    return trained, compared
 
 
 def callbacks_of(path: str | None) -> Sequence[keras.callbacks.Callback]:
@@ -124,10 +131,12 @@ def compare_with_rivals(
     eval_data: tf.data.Dataset,
     targets: Sequence[Target],
     train_data: tf.data.Dataset | None = None,
+    decide: DecideOptions | None = None,
 ) -> list[Beaten]:
     """Compares a model with each target's best constant in one pass over `(features, label)`.
 
-    With `train_data`, also fits a linear model and boosted trees on it and compares with them.
+    With `train_data`, also fits a linear model and boosted trees on it and compares with them. With
+    `decide`, the threshold of each target is chosen on the same rows.
     """
 
     def judge(features: Any, label: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
@@ -136,7 +145,7 @@ def compare_with_rivals(
         # In the graph of the model, Keras takes the logits behind a sigmoid or softmax, as in
         # training: probabilities in 32 bits would end the loss of a row at about 16.
         losses = {t.label: _row_losses(t, _of(label, t, targets), p) for t, p in each}
-        return losses, {t.label: _classes(p) for t, p in each if t.classes}
+        return losses, {t.label: _says(t, p) for t, p in each if t.classes}
 
     traced = tf.function(
         judge,
@@ -149,7 +158,7 @@ def compare_with_rivals(
     if train_data is not None and names:
         most = max(1, min(MAX_ROWS, _MAX_VALUES // sum(names.values())))
         fitted = _gather(train_data, targets, names, most)
-    return [_compared(target, tested, fitted) for target in targets]
+    return [_compared(target, tested, fitted, decide or DecideOptions()) for target in targets]
 
 
 def _comparable(features: Mapping[str, Any]) -> dict[str, int]:
@@ -169,7 +178,7 @@ class _Rows(NamedTuple):
     features: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
     losses: dict[str, np.ndarray]
-    predicted: dict[str, np.ndarray]  # numbers of classes
+    predicted: dict[str, np.ndarray]  # numbers of classes; of two, the second's probability
     # Number of rows, if the split has more.
     part: int | None
 
@@ -194,7 +203,7 @@ def _gather(
     return _Rows(x, y, losses, p, part)
 
 
-def _compared(target: Target, tested: _Rows, fitted: _Rows | None) -> Beaten:
+def _compared(target: Target, tested: _Rows, fitted: _Rows | None, decide: DecideOptions) -> Beaten:
     y, losses = tested.labels[target.label], tested.losses[target.label].astype(np.float64)
     facts = label_facts([y], target)
     if target.task == "regression":
@@ -212,6 +221,10 @@ def _compared(target: Target, tested: _Rows, fitted: _Rows | None) -> Beaten:
             own = _losses(target, y, values)
             error = float((own - losses).std() / math.sqrt(len(y)))
             rivals.append(Rival(name, float(own.mean()), error, fitted.part))
+    threshold, said = None, tested.predicted.get(target.label)
+    if said is not None and target.task == "binary":
+        threshold = decision_threshold(y, said, decide)
+        said = said > 0.5 if threshold is None else said >= threshold
     return Beaten(
         target.name,
         metric,
@@ -223,7 +236,8 @@ def _compared(target: Target, tested: _Rows, fitted: _Rows | None) -> Beaten:
         target.classes,
         tuple(rivals),
         facts.class_counts,
-        _found(y, tested.predicted[target.label], target) if target.classes else (),
+        () if said is None else _found(y, said, target),
+        threshold,
     )
 
 
@@ -253,9 +267,9 @@ def _of(values: Any, target: Target, targets: Sequence[Target]) -> tf.Tensor:
     return values[target.label] if isinstance(values, Mapping) and len(targets) > 1 else values
 
 
-def _classes(p: tf.Tensor) -> tf.Tensor:
-    """Returns the number of each row's class, int64 [rows]; `p`: the output, [rows, outputs]."""
-    return tf.cast(p[:, 0] > 0.5, tf.int64) if p.shape[1] == 1 else tf.argmax(p, axis=1)
+def _says(target: Target, p: tf.Tensor) -> tf.Tensor:
+    """Returns each row's class, or its probability of the second of two; `p`: the output."""
+    return p[:, 0] if target.task == "binary" else tf.argmax(p, axis=1)
 
 
 def _row_losses(target: Target, y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
 from penstock.components.errors import UsageError, nearest
@@ -10,12 +10,13 @@ from penstock.components.plain import from_plain, override
 from penstock.components.trainer.base_model import weights_digest
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.options import TrainOptions
-from penstock.pipelines.blocks.config import PipelineConfig
+from penstock.pipelines.blocks.config import DecideOptions, PipelineConfig
 from penstock.pipelines.config.code_digest import code_digest
 
 BLESSED = "blessed"
 
 _GROUPS = ("train", "input", "model")
+_DECIDE = "decide"
 _TYPES = "types"
 
 
@@ -30,6 +31,7 @@ class TrainingOptions:
     must_beat: str | None
     start_from: str | None
     pack: bool
+    decide: DecideOptions = field(default_factory=DecideOptions)
 
 
 def training_options(
@@ -49,6 +51,7 @@ def training_options(
     if config.tune.trials:
         search_space(run_fn)
         tune = {"tune": asdict(config.tune), "run_fn": run_fn}
+    decide = getattr(getattr(config, "evaluation", None), _DECIDE, DecideOptions())
     return {
         **{name: asdict(options) for name, options in groups.items()},
         _TYPES: {name: _type_name(type(options)) for name, options in groups.items()},
@@ -58,6 +61,7 @@ def training_options(
         # With the digest, new weights at the same path are another training: no resume, no cache.
         "start_from_weights": weights_digest(base) if base else "",
         "pack": packed,
+        **({_DECIDE: asdict(decide)} if decide.is_set else {}),
         "code": code_digest(run_fn) + (code_digest(config.callbacks) if config.callbacks else ""),
         **tune,
     }
@@ -100,6 +104,7 @@ def read_options(
         must_beat=custom_config["must_beat"],
         start_from=custom_config["start_from"],
         pack=custom_config["pack"],
+        decide=from_plain(DecideOptions, custom_config.get(_DECIDE, {})),
     )
 
 

@@ -34,6 +34,9 @@ def command(
     out: Annotated[Path, typer.Option(help="File to make: .parquet, or .csv.")] = Path(
         "predictions.parquet"
     ),
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Add the columns that moved each prediction.")
+    ] = False,
     overwrite: Overwrite = False,
     source: SourceOptions = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the number of rows.")] = False,
@@ -42,7 +45,9 @@ def command(
 
     Rows are checked as in an ingest: a missing column of the model, or a value of the wrong type,
     stops the command with one line. The file has each row with its `prediction`; if that is a
-    class, also its `probability` and the `probabilities` of all classes by name.
+    class, also its `probability` and the `probabilities` of all classes by name. With --explain,
+    `because` names the three columns that moved it most, each by what its value adds compared with
+    a typical one: the median, or the most frequent text, of the first 4,096 rows.
 
     Example: penstock predict runs customers.csv --out predictions.parquet
     """
@@ -59,7 +64,13 @@ def command(
 
     started = time.perf_counter()
     with errors_in_flags(source_flags(Table)), work_progress("{:,} rows".format) as on_rows:
-        rows = predict(model, data, out, source=table, overwrite=overwrite, on_rows=on_rows)
+        rows = predict(
+            *(model, data, out),
+            source=table,
+            explain=explain,
+            overwrite=overwrite,
+            on_rows=on_rows,
+        )
     if as_json:
         typer.echo(json.dumps({"rows": rows, "file": str(out)}))
         return

@@ -48,14 +48,19 @@ class PushedModel:
     def is_of_images(self) -> bool:
         return self.signature == SERVE_IMAGES
 
+    def outputs(self, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Returns what the signature gives for a batch, by name."""
+        return {name: value.numpy() for name, value in self._function(**columns).items()}
+
     def predict(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:
         """Returns the predictions for a batch of tensors [rows], or [rows, longest] for lists.
 
-        For classes: `prediction`, the name of the most probable class, its `probability`, and
-        `probabilities`, a struct by class name. For a regression: `prediction`. With several
-        targets, names begin with the target: `price/prediction`.
+        For classes: `prediction`, the name of the most probable class, or by the threshold that was
+        chosen for two; its `probability`, and `probabilities`, a struct by class name. For a
+        regression: `prediction`. With several targets, names begin with the target:
+        `price/prediction`.
         """
-        outputs = {name: value.numpy() for name, value in self._function(**columns).items()}
+        outputs = self.outputs(columns)
         found: dict[str, pa.Array] = {}
         for name, value in outputs.items():
             prefix, part = re.fullmatch(r"(.*/)?(\w+)", name).groups("")  # type: ignore[union-attr]
@@ -65,7 +70,8 @@ class PushedModel:
                 texts = [text.decode(errors="replace") for text in value]
                 found[f"{prefix}prediction"] = pa.array(texts, pa.string())
             elif part == "probabilities":
-                found[f"{prefix}probability"] = pa.array(value.max(axis=1))
+                said = outputs[f"{prefix}label"].reshape(-1, 1)
+                found[f"{prefix}probability"] = pa.array(np.take_along_axis(value, said, 1)[:, 0])
                 names = self._class_names.get(class_names_node(prefix.removesuffix("/")), ())
                 found[f"{prefix}probabilities"] = _by_class(value, names)
         return dict(sorted(found.items()))

@@ -31,6 +31,7 @@ from penstock.components.trainer.served_columns import (
     column_name,
     features_by_column_name,
 )
+from penstock.pipelines.prediction.explain import Explainer
 from penstock.pipelines.prediction.model import PushedModel, open_model
 
 _MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), FeatureKind.BYTES: b""}
@@ -45,6 +46,7 @@ def predict(
     output: str | os.PathLike[str],
     *,
     source: Table | None = None,
+    explain: bool = False,
     overwrite: bool = False,
     on_rows: Callable[[int, int | None], None] | None = None,
 ) -> int:
@@ -55,6 +57,9 @@ def predict(
         data: A table, as a file, a glob or a folder; or a folder of images.
         output: File to write, `.parquet` or `.csv`; appears complete, by rename.
         source: Options of the table; by default NaN counts as missing.
+        explain: Add the column `because`: the three columns of a table that moved the prediction
+            most, each with the difference to a typical value of it, the median or most frequent
+            text of the first 4,096 rows. Costs a call of the model for each of its columns.
         overwrite: Replace a file at `output`, even one that appears while this runs.
         on_rows: Called with the number of predicted rows and the total, or None if unknown.
 
@@ -72,7 +77,9 @@ def predict(
         raise UsageError(f"{target}: name a file that ends in {' or '.join(_WRITERS)}")
     opened = open_model(model)
     if not opened.is_of_images:
-        tables, rows = _table(opened, data, source or Table(non_finite="null"))
+        tables, rows = _table(opened, data, source or Table(non_finite="null"), explain)
+    elif explain:
+        raise UsageError("--explain goes with models of tables; this one takes images")
     elif source:
         raise UsageError("the model takes images; the options of a table do not fit them")
     else:
@@ -108,7 +115,9 @@ def _flat(table: pa.Table) -> pa.Table:
     return table
 
 
-def _table(model: PushedModel, data: str, options: Table) -> tuple[Iterator[pa.Table], int]:
+def _table(
+    model: PushedModel, data: str, options: Table, explain: bool
+) -> tuple[Iterator[pa.Table], int]:
     # The model's columns are read with the model's types; all other columns keep their types and
     # are written too.
     found = open_source(data, options)
@@ -123,12 +132,17 @@ def _table(model: PushedModel, data: str, options: Table) -> tuple[Iterator[pa.T
             raise DataError(text.removesuffix(", or change the schema")) from error
 
     def predictions() -> Iterator[pa.Table]:
+        explainer = None
         for rows in _slices(source, _BATCH_ROWS):
             columns = {
                 served: _tensor(rows[names[served]], kind, is_list=served in model.lists)
                 for served, kind in model.columns.items()
             }
-            yield _joined(_texts(rows), model.predict(columns))
+            found = model.predict(columns)
+            if explain:
+                explainer = explainer or Explainer(model, columns)
+                found |= explainer.because(columns)
+            yield _joined(_texts(rows), found)
 
     return predictions(), source.rows
 

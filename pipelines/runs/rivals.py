@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import dataclass
 
+from penstock.components.errors import counted
 from penstock.components.files.spool import local_folder
 from penstock.components.plain import from_record
 
@@ -52,6 +53,8 @@ class Beaten:
     # Number of rows by class, and of those for which the model predicts this class.
     class_rows: tuple[int, ...] = ()
     found_rows: tuple[int, ...] = ()
+    # Probability from which on the second of two classes is said, if it was chosen on these rows.
+    threshold: float | None = None
 
     def beats(self, name: str) -> bool:
         """Returns whether the model's loss is below that of a rival; True without it."""
@@ -83,7 +86,18 @@ class Beaten:
         share, name, found, rows = min(counted)
         return (
             f"the model finds {share:.1%} of {name!r} ({found:,} of {rows:,} rows); go by its "
-            "probabilities, or train with model.class_weights=true"
+            "probabilities, set evaluation.decide.recall, or train with model.class_weights=true"
+        )
+
+    @property
+    def decision(self) -> str:
+        """A sentence about the chosen threshold and its result; empty without one."""
+        if self.threshold is None:
+            return ""
+        hits, alarms = self.found_rows[1], self.class_rows[0] - self.found_rows[0]
+        return (
+            f"{self.target}: {self.classes[1]!r} from a probability of {self.threshold:.4g} on; "
+            f"finds {hits:,} of {self.class_rows[1]:,} with {counted(alarms, 'false alarm')}"
         )
 
     def __str__(self) -> str:

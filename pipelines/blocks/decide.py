@@ -1,0 +1,49 @@
+"""The threshold from which a model of two classes says the second one, from evaluated rows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.components.errors import UsageError
+from penstock.pipelines.blocks.config import DecideOptions
+from penstock.pipelines.blocks.target import Target
+
+
+def require_two_classes(options: DecideOptions, targets: Sequence[Target]) -> None:
+    """Raises UsageError if a threshold is asked for that a target cannot have."""
+    for target in targets if options.is_set else ():
+        if target.task != "binary":
+            raise UsageError(
+                f"evaluation.decide chooses between two classes; target {target.name!r} is of the "
+                f"task {target.task!r}: leave it out"
+            )
+
+
+def decision_threshold(
+    labels: np.ndarray, probabilities: np.ndarray, options: DecideOptions
+) -> float | None:
+    """Returns the probability from which on the second class is said; None without options.
+
+    Of all thresholds that the rows can tell apart, it is the highest that finds enough, or that of
+    the least cost. Sorts the rows once.
+
+    Args:
+        labels: Classes 0 and 1, [rows].
+        probabilities: Of class 1, [rows].
+        options: The recall, or the cost of a miss.
+    """
+    positives = int(np.sum(labels == 1))
+    if not options.is_set or not positives:
+        return None
+    order = np.argsort(-probabilities, kind="stable")
+    falling = probabilities[order]
+    hits = np.cumsum(labels[order] == 1)
+    # Rows of equal probability are decided alike: only the last of them can be a threshold.
+    places = np.flatnonzero(np.append(falling[1:] < falling[:-1], True))
+    if options.recall is not None:
+        place = places[np.argmax(hits[places] >= options.recall * positives)]
+    else:
+        alarms = places + 1 - hits[places]
+        missed = positives - hits[places]
+        place = places[np.argmin(alarms + float(options.miss_cost or 0) * missed)]
+    return float(falling[place])
