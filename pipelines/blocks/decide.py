@@ -46,4 +46,5 @@ def decision_threshold(
         alarms = places + 1 - hits[places]
         missed = positives - hits[places]
         place = places[np.argmin(alarms + float(options.miss_cost or 0) * missed)]
-    return float(falling[place])
+    # Half-way to the next row: served, a probability may differ in its last digit.
+    return float(falling[place : place + 2].sum()) / 2

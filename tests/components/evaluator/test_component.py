@@ -1,5 +1,6 @@
 """The node: what TFX's Evaluator takes and leaves."""
 
+import json
 import logging
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tfx.utils import proto_utils
 from penstock.components.engine.options import local_beam_args
 from penstock.components.evaluator import component
 from penstock.components.evaluator.component import Executor
+from penstock.components.evaluator.evaluation import Evaluation
 
 CONFIG = """
 model_specs {{signature_name: "yes" label_key: "label"}}
@@ -46,10 +48,10 @@ def do(tmp_path, model, write_examples):
     rows = [{"x": x, "label": y} for x, y in ((0.9, 1), (0.2, 0), (0.8, 0))]
     write_examples(tmp_path / "examples" / "Split-eval", rows)
     examples = artifact(Examples, tmp_path / "examples")
-    examples.split_names = '["eval"]'
     examples_utils.set_payload_format(examples, example_gen_pb2.FORMAT_TF_EXAMPLE)
 
-    def run(threshold="", beam_args=(), **inputs):
+    def run(threshold="", beam_args=(), splits=("eval",), **inputs):
+        examples.split_names = json.dumps(splits)
         config = text_format.Parse(CONFIG.format(threshold=threshold), config_pb2.EvalConfig())
         blessing = artifact(ModelBlessing, tmp_path / "blessing")
         context = BaseBeamExecutor.Context(beam_pipeline_args=[*local_beam_args(), *beam_args])
@@ -73,6 +75,17 @@ def test_blessing_with_a_threshold_follows_it(least, file, value, do, model, tmp
     [(key, metrics)] = tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
     assert key == ()
     assert metrics[""][""]["binary_accuracy"]["doubleValue"] == pytest.approx(2 / 3)
+
+
+def test_split_test_is_measured_and_decides_nothing(do, write_examples, tmp_path):
+    rows = [{"x": 0.9, "label": 0}] * 3 + [{"x": 0.9, "label": 1}]
+    write_examples(tmp_path / "examples" / "Split-test", rows)
+    blessing = do(AT_LEAST.format(0.6), splits=["eval", "test"])
+    assert blessing.get_int_custom_property("blessed") == 1
+    found = Evaluation.read(str(tmp_path / "out"))
+    assert (found.rows, found.held_out.rows) == (3, 4)
+    assert found.metrics["overall"]["binary_accuracy"] == pytest.approx(2 / 3)
+    assert found.held_out.metrics["binary_accuracy"] == 0.25
 
 
 def test_blessing_with_a_baseline_names_it(do, model, tmp_path):

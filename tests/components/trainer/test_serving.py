@@ -60,6 +60,17 @@ def test_classes_have_probabilities_a_number_and_words(saved):
     assert answer["text"].numpy().tolist() == [b"no", b"yes"]
 
 
+def test_class_of_two_follows_a_threshold(tmp_path):
+    model = model_of(lambda x: keras.layers.Lambda(lambda x: x[:, :1] / 100)(x))
+    served = {"left_xf": Served(classes=("no", "yes"), threshold=0.199)}
+    answer = save(tmp_path, model, served).signatures["serve_columns"](
+        age=tf.constant([19, 20], tf.int64),
+        monthly_fee=tf.constant([1.0, 2.0]),
+        plan=tf.constant(["pro", "basic"]),
+    )
+    assert answer["text"].numpy().tolist() == [b"no", b"yes"]
+
+
 def serve(folder, request):
     """What TensorFlow Serving does with a PredictRequest: feeds, by the signature, what is given.
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.blocks import training
-from penstock.pipelines.blocks.config import TableConfig
+from penstock.pipelines.blocks.config import DecideOptions, TableConfig
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import (
     callbacks_of,
@@ -99,10 +99,17 @@ def test_class_that_the_model_hardly_finds_is_told():
     [compared] = compare_with_rivals(model_of(lambda x: 0.1 + 0.3 * x), rows, [LEFT])
     assert (compared.class_rows, compared.found_rows) == ((300, 100), (300, 0))
     assert compared.missed == (
-        "the model finds 0.0% of 'yes' (0 of 100 rows); go by its probabilities, or train with "
-        "model.class_weights=true"
+        "the model finds 0.0% of 'yes' (0 of 100 rows); go by its probabilities, set "
+        "evaluation.decide.recall, or train with model.class_weights=true"
     )
     assert replace(compared, found_rows=(290, 90)).missed == ""
+    [decided] = compare_with_rivals(
+        model_of(lambda x: 0.1 + 0.3 * x), rows, [LEFT], decide=DecideOptions(recall=0.8)
+    )
+    assert (decided.found_rows, decided.missed) == ((300, 100), "")
+    assert decided.decision == (
+        "left: 'yes' from a probability of 0.25 on; finds 100 of 100 with no false alarms"
+    )
 
 
 def test_rivals_fitted_on_a_part_of_the_rows_say_so(monkeypatch):

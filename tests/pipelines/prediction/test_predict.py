@@ -63,6 +63,18 @@ def test_the_rows_come_back_with_predictions(tmp_path, runs):
     assert [path.name for path in out.parent.iterdir()] == ["predictions.parquet"]
 
 
+def test_explanation_names_the_columns_that_moved_a_prediction(tmp_path, runs):
+    out = tmp_path / "predictions.parquet"
+    data = rows_of(tmp_path, "a1,20,1.5,pro", "b2,,,", "c3,70,2,basic", "d4,30,2,pro")
+    predict(str(runs), data, out, explain=True)
+    # Against the median age of 30, which says no with 0.7; the model looks at nothing else.
+    assert pq.read_table(out)["because"].to_pylist() == [
+        "age=20 (+0.1)", "age=nothing (+0.7)", "age=70 (+0.4)", "",
+    ]  # fmt: skip
+    with pytest.raises(DataError, match=r"--explain .*: give at least two rows"):
+        predict(str(runs), rows_of(tmp_path, "a1,20,1.5,pro"), out, explain=True, overwrite=True)
+
+
 def test_predictions_as_csv_have_a_column_for_each_class(tmp_path, runs):
     out = tmp_path / "predictions.csv"
     assert predict(str(runs), rows_of(tmp_path, "a1,20,1.5,pro"), out) == 1
