@@ -8,6 +8,7 @@ class Config(TableConfig):
 
 import os
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Literal
 
 from penstock.components.engine.options import EngineOptions
@@ -164,6 +165,35 @@ class TuneOptions:
 
 
 @dataclass(frozen=True)
+class LineageOptions:
+    """Where a run on this machine sends OpenLineage events; by default nowhere.
+
+    Attributes:
+        url: Address of an OpenLineage server; the variable OPENLINEAGE_API_KEY has its key.
+        file: File to which events are appended, one JSON object a line.
+    """
+
+    url: str = ""
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        if self.url and self.file:
+            raise UsageError("lineage: set url or file, not both")
+        if self.variables and find_spec("openlineage") is None:
+            raise UsageError("lineage needs a package: pip install 'penstock-tfx[lineage]'")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables by which OpenLineage's client is told."""
+        if self.url:
+            return {"OPENLINEAGE_URL": self.url}
+        if not self.file:
+            return {}
+        parts = {"TYPE": "file", "LOG_FILE_PATH": in_full(self.file), "APPEND": "true"}
+        return {f"OPENLINEAGE__TRANSPORT__{name}": value for name, value in parts.items()}
+
+
+@dataclass(frozen=True)
 class PipelineConfig:
     """Options of any training pipeline.
 
@@ -190,6 +220,7 @@ class PipelineConfig:
         kserve: KServe service that gets a pushed model as its next revision.
         must_beat: Model that the model must beat on the evaluation rows, or the run stops: the
             best constant, a linear model or boosted trees; None only reports the comparison.
+        lineage: Where OpenLineage events go.
         model_card: Statements about the model that only its authors can make, for the report.
         parameters: Dotted names of options that a run on Kubeflow may change; by default the data,
             the training's steps, batch size and learning rate, and the evaluation's thresholds.
@@ -210,6 +241,7 @@ class PipelineConfig:
     serving: ServingOptions = field(default_factory=ServingOptions)
     kserve: KServeOptions = field(default_factory=KServeOptions)
     must_beat: Literal["constant", "linear", "trees"] | None = "constant"
+    lineage: LineageOptions = field(default_factory=LineageOptions)
     model_card: ModelCard = field(default_factory=ModelCard)
     parameters: tuple[str, ...] = ()
 

@@ -1,5 +1,6 @@
 """The DAG of all pipelines, from raw data to a pushed model; what differs is an argument."""
 
+import os
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -271,6 +272,7 @@ def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) ->
                 f"{option}: pipeline {name!r} has no node {node}; add penstock.{source} in "
                 "create_pipeline, or leave the option out"
             )
+    os.environ.update(config.lineage.variables)
     return Pipeline(
         pipeline_name=name,
         pipeline_root=in_full(config.pipeline_root or f"{config.folder}/pipeline"),

@@ -31,6 +31,7 @@ from penstock.components.gates.served_model import check_served
 from penstock.components.tfrecord.checked import check_folder
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 from penstock.pipelines.runs.attempts import note_failure
+from penstock.pipelines.runs.lineage import with_events
 from penstock.pipelines.runs.row_check import run_and_hold_rows
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def launch(
     deployment = runner_utils.extract_local_deployment_config(ir)
     node_id = node.node_info.id
     executor = runner_utils.extract_executor_spec(deployment, node_id)
-    return launcher.Launcher(
+    launched = launcher.Launcher(
         pipeline_node=node,
         mlmd_connection=connection,
         pipeline_info=ir.pipeline_info,
@@ -70,7 +71,8 @@ def launch(
                 _HeldExecutor, prepare, beam_executor_operator.BeamExecutorOperator
             ),
         },
-    ).launch()
+    )
+    return with_events(ir, node, launched.launch)
 
 
 class _CheckedDriver(base_driver_operator.BaseDriverOperator):

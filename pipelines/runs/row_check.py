@@ -177,7 +177,7 @@ class _Count(NamedTuple):
 
 
 def _example_rows(uri: str) -> dict[str, int]:
-    manifest = _listed(uri) or _counted(uri)
+    manifest = listed_manifest(uri) or _counted(uri)
     if manifest is None:
         return {}
     return {split: sum(s.rows for s in shards) for split, shards in manifest.splits.items()}
@@ -234,7 +234,7 @@ _COUNTS = {
 
 
 def _give_manifest(artifact: Any) -> None:
-    if _listed(artifact.uri) is not None:
+    if listed_manifest(artifact.uri) is not None:
         return
     manifest = _counted(artifact.uri)
     if manifest is None or not manifest.shards:
@@ -244,7 +244,8 @@ def _give_manifest(artifact: Any) -> None:
     artifact.custom_properties[MANIFEST_PROPERTY].string_value = manifest.sha256
 
 
-def _listed(uri: str) -> Manifest | None:
+def listed_manifest(uri: str) -> Manifest | None:
+    """Returns the manifest in an artifact's folder; None without one."""
     path = posixpath.join(uri, MANIFEST_NAME)
     if not fileio.exists(path):
         return None
