@@ -18,6 +18,7 @@ from typing import Any
 
 from penstock.benchmarks import images, ingest, ladder, peers, tabular
 from penstock.benchmarks.harness import figure, table, times
+from penstock.benchmarks.remote import AGAIN, OWN
 from penstock.benchmarks.scale import CONTENDERS, REPORT, Run
 from penstock.components.errors import DataError
 
@@ -238,6 +239,20 @@ def verdicts() -> list[str]:
     return table(("`bench`", "claimed", "measured", "verdict"), lines)
 
 
+def remote() -> list[str]:
+    """Rows a second of a first pass from each place, and of ours in the next pass."""
+    places = kept("remote")["comparisons"]
+    names = [one["name"] for one in places[0]["contenders"]]
+    cells = {
+        (place["title"], one["name"]): figure(one["per_second"])
+        + (f", then {figure(one['extra'][AGAIN])}" if one["name"] in OWN else "")
+        for place in places
+        for one in place["contenders"]
+    }
+    titles = [place["title"] for place in places]
+    return table(["", *titles], [[name, *(cells[t, name] for t in titles)] for name in names])
+
+
 def machine() -> list[str]:
     """The machines on which all of it was measured."""
     lines = []
@@ -257,7 +272,7 @@ def commits() -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "speed": speed, "contenders": contenders, "verdicts": verdicts, "machine": machine,
-    "commits": commits, "memory": lambda: memory(kept("scale")),
+    "commits": commits, "remote": remote, "memory": lambda: memory(kept("scale")),
     "stages": lambda: stages(kept("scale")),
 }  # fmt: skip
 

@@ -35,7 +35,8 @@ from penstock.benchmarks.harness import (
 WAITS_MS = (0, 5, 20)
 _PACKAGES = ("tensorflow", "tensorflow-io", "lazy-loader", "psutil")
 _STEPS = (ladder.NAIVE, "prefetch", "interleave", "parallel map", "vectorised map", ladder.TUNED)
-_OWN = {ladder.ROWS: table.row_examples, ladder.PACKED: table.packed}
+OWN = {ladder.ROWS: table.row_examples, ladder.PACKED: table.packed}
+AGAIN = "next pass, rows/s"
 _STORE, _BUCKET = "s3", "bench"
 _LOGIN = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 
@@ -94,7 +95,7 @@ def _group(options: RemoteOptions, title: str, wait_ms: int | None) -> Group:
     given = {"options": options, "wait_ms": wait_ms}
     ways = {n: bound(_passes, ladder.STEPS[n], **given, own=False) for n in _STEPS}
     pythons = {} if wait_ms is None else dict.fromkeys(ways, options.tf_io_python)
-    ways |= {name: bound(_passes, read, **given, own=True) for name, read in _OWN.items()}
+    ways |= {name: bound(_passes, read, **given, own=True) for name, read in OWN.items()}
     checks = [
         Check(claims.INTERLEAVE_FASTER, "interleave", ["prefetch"], "per_second"),
         Check(claims.PARALLEL_MAP_FASTER, "parallel map", ["interleave"], "per_second"),
@@ -125,7 +126,7 @@ def _passes(
             return sum(len(next(iter(b.values()))) for b in batches(place).take(steps))
 
         found, more = measure(one_pass), measure(one_pass)
-    return replace(found, extra={"next pass, rows/s": more.rows / more.wall_seconds})
+    return replace(found, extra={AGAIN: more.rows / more.wall_seconds})
 
 
 def _open_s3(file: str) -> None:
