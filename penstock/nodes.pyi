@@ -2,8 +2,8 @@
 
 from .components.batches.statistics_gen import BatchStatisticsGen
 from .components.batches.transform import BatchTransform
-from .components.engine.options import EngineOptions
 from .components.evaluator.component import BatchEvaluator
+from .components.evaluator.register import Register
 from .components.example_gen.component import ShardedExampleGen
 from .components.gates.curated_schema import CuratedSchema
 from .components.gates.gate import ValidationGate
@@ -13,6 +13,7 @@ from .components.gates.options import (
     GateOptions,
     ImageRules,
     KServeOptions,
+    RegisterOptions,
     RetrainOptions,
     ServingOptions,
 )
@@ -20,16 +21,14 @@ from .components.gates.pusher import Pusher
 from .components.gates.retrain_gate import RetrainGate
 from .components.gates.serving_check import ServingCheck
 from .components.packing.component import Pack
-from .components.packing.options import ImageColumn, PackOptions
+from .components.packing.options import PackOptions
 
 __all__ = [
     "BatchEvaluator",
     "BatchStatisticsGen",
     "BatchTransform",
     "CuratedSchema",
-    "EngineOptions",
     "GateOptions",
-    "ImageColumn",
     "ImageGate",
     "ImageRules",
     "KServeOptions",
@@ -37,6 +36,8 @@ __all__ = [
     "Pack",
     "PackOptions",
     "Pusher",
+    "Register",
+    "RegisterOptions",
     "RetrainGate",
     "RetrainOptions",
     "ServingCheck",

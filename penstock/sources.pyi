@@ -1,5 +1,6 @@
 # The names of `penstock.sources` and the modules that define them.
 
+from .components.engine.options import EngineOptions
 from .components.example_gen.options import IngestOptions, Split, SplitOptions
 from .components.example_gen.spark_writer import write_tfrecords
 from .components.sources.arrow import Arrow
@@ -23,6 +24,7 @@ __all__ = [
     "Binary",
     "Csv",
     "Delta",
+    "EngineOptions",
     "Iceberg",
     "Images",
     "IngestOptions",

@@ -1,6 +1,7 @@
 # The names of `penstock.training` and the modules that define them.
 
 from .components import image_features
+from .components.packing.options import ImageColumn
 from .components.readers.torch_rows import TorchRows
 from .components.tfrecord.feature_spec import feature_spec
 from .components.trainer.base_model import warm_started
@@ -28,6 +29,7 @@ __all__ = [
     "AugmentOptions",
     "Augmentation",
     "EarlyStop",
+    "ImageColumn",
     "ImageInputOptions",
     "Input",
     "InputOptions",

@@ -171,3 +171,30 @@ class KServeOptions:
             if value and not _KUBERNETES_NAME.fullmatch(value):
                 raise UsageError(f"kserve.{option} must be a name in Kubernetes, got {value!r}")
         check_numbers(self, canary_percent=(1, 100))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterOptions:
+    """The model of MLflow's registry of which a pushed model becomes a version.
+
+    Attributes:
+        uri: Address of the MLflow server; empty to register nothing. Its login is in MLflow's own
+            variables, such as MLFLOW_TRACKING_TOKEN.
+        name: Name of the registered model, and of the experiment with its metrics.
+        alias: Alias that moves to the version.
+        report: Address of the run's report, a tag; by default the file below the root.
+        code: Digest of the training's code, a tag; the pipeline gives it.
+
+    Raises:
+        UsageError: Only one of `uri` and `name` is set.
+    """
+
+    uri: str = ""
+    name: str = ""
+    alias: str = "champion"
+    report: str = ""
+    code: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.uri) != bool(self.name):
+            raise UsageError("register: set uri and name, both or neither")

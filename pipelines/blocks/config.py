@@ -18,6 +18,7 @@ from penstock.components.gates.options import (
     GateOptions,
     ImageRules,
     KServeOptions,
+    RegisterOptions,
     RetrainOptions,
     ServingOptions,
 )
@@ -218,6 +219,7 @@ class PipelineConfig:
             `.keras` file, whose shapes must all be equal; None starts from random weights.
         serving: Requests that a model must answer before it is pushed.
         kserve: KServe service that gets a pushed model as its next revision.
+        register: MLflow's registered model of which a pushed model becomes a version.
         must_beat: Model that the model must beat on the evaluation rows, or the run stops: the
             best constant, a linear model or boosted trees; None only reports the comparison.
         lineage: Where OpenLineage events go.
@@ -240,6 +242,7 @@ class PipelineConfig:
     start_from: str | None = None
     serving: ServingOptions = field(default_factory=ServingOptions)
     kserve: KServeOptions = field(default_factory=KServeOptions)
+    register: RegisterOptions = field(default_factory=RegisterOptions)
     must_beat: Literal["constant", "linear", "trees"] | None = "constant"
     lineage: LineageOptions = field(default_factory=LineageOptions)
     model_card: ModelCard = field(default_factory=ModelCard)

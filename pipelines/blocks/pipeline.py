@@ -18,11 +18,12 @@ from penstock.components.batches.statistics_gen import BatchStatisticsGen
 from penstock.components.batches.transform import BatchTransform
 from penstock.components.errors import UsageError
 from penstock.components.evaluator.component import BatchEvaluator
+from penstock.components.evaluator.register import Register
 from penstock.components.example_gen.spans import has_span
 from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
 from penstock.components.gates.kserve import KServePush
-from penstock.components.gates.options import GateOptions, RetrainOptions
+from penstock.components.gates.options import GateOptions, RegisterOptions, RetrainOptions
 from penstock.components.gates.pusher import Pusher
 from penstock.components.gates.retrain_gate import DAY_SECONDS, YES, RetrainGate
 from penstock.components.gates.serving_check import ServingCheck
@@ -189,6 +190,18 @@ def training_pipeline(
         )
         # service: String; where the model is served by KServe
         kserve = [_kserve(config, pusher)] if config.kserve.name else []
+
+        # registered: String; the version in MLflow's registry
+        registered = []
+        if config.register.name:
+            registered = [
+                Register(
+                    pushed=pusher.outputs["pushed_model"],
+                    evaluation=evaluator.outputs["evaluation"],
+                    examples=examples,
+                    options=_register_options(config, run_fn),
+                )
+            ]
     nodes = [
         example_gen,
         statistics_gen,
@@ -209,6 +222,7 @@ def training_pipeline(
         serving_check,
         pusher,
         *kserve,
+        *registered,
     ]
     return pipeline_of(name, config, nodes)
 
@@ -234,6 +248,11 @@ def _retrain_options(
         by_span=has_span(getattr(config, "data", "")),
         today=int(time.time() // DAY_SECONDS) if limits.age_days else 0,
     )
+
+
+def _register_options(config: PipelineConfig, run_fn: str) -> RegisterOptions:
+    to = config.register
+    return replace(to, report=to.report or f"{config.folder}/report.html", code=code_digest(run_fn))
 
 
 def _each(*names: Iterable[str | None]) -> tuple[str, ...]:
@@ -262,6 +281,7 @@ def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) ->
             "BaselineStatistics",
             f"{recipe}.blessed_statistics",
         ),
+        (bool(config.register.name), "register.name", "Register", "nodes.Register"),
         (config.retrain.is_set, "retrain", "RetrainGate", "nodes.RetrainGate"),
         (getattr(config, "pack", False), "pack", "Pack", "nodes.Pack"),
         (config.tune.trials > 0, "tune.trials", "Tuner", "training.tuner_fn"),

@@ -10,7 +10,7 @@ from tfx.proto.orchestration import pipeline_pb2
 _LIGHT = {
     *("SchemaGen", "ImportSchemaGen", "CuratedSchema", "ExampleValidator"),
     *("ValidationGate", "ImageGate", "Importer", "Resolver"),
-    *("Evaluator", "BatchEvaluator", "ServingCheck", "Pusher", "KServePush"),
+    *("Evaluator", "BatchEvaluator", "ServingCheck", "Pusher", "KServePush", "Register"),
 }
 Node: TypeAlias = pipeline_pb2.PipelineNode
 

@@ -20,6 +20,7 @@ from penstock.pipelines.runs.run_record import (
     Retraining,
     is_set,
     plain_properties,
+    registered,
     serving_problems,
 )
 from penstock.pipelines.terminal.tables import as_html, console, print_table
@@ -55,6 +56,7 @@ class RunSummary:
     blessed: bool | None
     model: str | None
     pushed: str | None
+    registered: str = ""  # version in a registry, `models:/churn/3`
     serving_problems: tuple[str, ...] = ()
     report: str | None = None  # path of the page, or the reason why it is missing
     log: str | None = None
@@ -95,6 +97,7 @@ def summarize(facts: Report, report: str | None = None) -> RunSummary:
         blessed=is_set(blessing, "blessed") if blessing else None,
         model=run.uri("Model"),
         pushed=plain_properties(pushed).get("pushed_destination") or None if pushed else None,
+        registered=registered(run),
         serving_problems=serving_problems(run),
         report=report,
         rivals=tuple(facts.rivals),
@@ -137,7 +140,7 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
         problems = "; ".join(summary.serving_problems)
         why = f": cannot be served: {problems}" if problems else ""
         _say(out, "model", summary.model)
-        _say(out, "pushed", summary.pushed or f"no{why}")
+        _say(out, "pushed", summary.pushed or f"no{why}", *filter(None, [summary.registered]))
     nodes = (
         f"{one.node} {one.state if one.state != 'done' else f'{one.seconds:.1f} s'}"
         for one in summary.nodes

@@ -107,6 +107,14 @@ def retraining(run: RunRecord) -> Retraining | None:
     return Retraining(found["retrain"], found["reason"]) if found else None
 
 
+def registered(run: RunRecord) -> str:
+    """Returns the version in a registry that the run made, `models:/churn/3`; empty if none."""
+    for artifact in (a for node in run.nodes if node.node == "Register" for a in node.outputs):
+        with suppress(OSError, DataError):
+            return Path(local_path(artifact.uri)).read_text(encoding="utf-8")
+    return ""
+
+
 def _verdict(run: RunRecord, gate: str) -> dict[str, Any]:
     """Returns the verdict of a gate; empty if the gate did not run or it cannot be read."""
     for artifact in (a for node in run.nodes if node.node == gate for a in node.outputs):

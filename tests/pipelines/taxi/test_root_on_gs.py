@@ -34,8 +34,8 @@ def test_run_on_gs_works_in_every_node(store, tmp_path, penstock, taxi_csv):
 
     assert set(states(first).values()) == {"done"}
     assert first["data"]["account"]["read"] == 15_002
-    assert first["evaluation"]["metrics"]["overall"]["example_count"] == 5_091
-    assert first["rivals"][0]["rows"] == 5_091
+    assert first["evaluation"]["metrics"]["overall"]["example_count"] == 2_567
+    assert first["rivals"][0]["rows"] == 2_567
     assert first["blessed"] is True
     assert first["model"].startswith("gs://bucket/taxi/Trainer/model/")
     assert Path(first["pushed"]).parent == tmp_path / "here/serving_model"

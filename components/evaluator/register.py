@@ -1,0 +1,115 @@
+"""TFX node that registers a pushed model in MLflow's model registry.
+
+Input: a PushedModel, its evaluation, and the Examples that it was trained on. Output: the model's
+files, metrics and digests as a version of a registered model, which an alias names.
+"""
+
+import os
+from typing import Any, TypedDict
+
+from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
+from tfx.types.standard_artifacts import Examples, ModelEvaluation, PushedModel
+
+from penstock.components.errors import DataError, UsageError, one_line
+from penstock.components.evaluator.evaluation import Evaluation
+from penstock.components.evaluator.slice_metrics import OVERALL
+from penstock.components.files.secrets import without_secrets
+from penstock.components.files.spool import local_folder
+from penstock.components.gates.node import options_component
+from penstock.components.gates.options import RegisterOptions
+from penstock.components.gates.served_model import DIGEST_PROPERTY
+from penstock.components.plain import from_json
+from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
+
+_MODEL, _FOLDER = "penstock.model", "model"
+# MLflow's own client tries for minutes; a server that is there answers at once.
+_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "30"}
+
+
+class RegisterOutputs(TypedDict):
+    """The version as `models:/churn/3`; empty if no model was pushed."""
+
+    registered: str
+
+
+@options_component(RegisterOptions)
+def Register(  # noqa: N802 - TFX names a node after its function
+    pushed: InputArtifact[PushedModel],
+    evaluation: InputArtifact[ModelEvaluation],
+    examples: InputArtifact[Examples],
+    options: Parameter[str],
+) -> RegisterOutputs:
+    """Registers a pushed model, unless the registry has it, and moves the alias to it.
+
+    Args:
+        pushed: Output of a Pusher.
+        evaluation: Output of an Evaluator; its metrics over all rows are logged.
+        examples: Examples that the model was made from; their digest is a tag.
+        options: A `RegisterOptions` with `uri` and `name`.
+
+    Raises:
+        DataError: The registry does not answer, or refuses; gives its reason.
+        UsageError: MLflow is not installed.
+    """
+    if pushed.get_int_custom_property("pushed") != 1:
+        print("register: no model was pushed")
+        return {"registered": ""}
+    to = from_json(RegisterOptions, options)
+    tags = {
+        _MODEL: pushed.get_string_custom_property(DIGEST_PROPERTY),
+        "penstock.data": examples.get_string_custom_property(MANIFEST_PROPERTY),
+        "penstock.code": to.code,
+        "penstock.pushed": pushed.get_string_custom_property("pushed_destination"),
+        "penstock.report": to.report,
+    }
+    metrics = Evaluation.read(evaluation.uri).metrics.get(OVERALL, {})
+    version = register(to, pushed.uri, {name: text for name, text in tags.items() if text}, metrics)
+    print(f"register: models:/{to.name}/{version} is {to.alias} at {without_secrets(to.uri)}")
+    return {"registered": f"models:/{to.name}/{version}"}
+
+
+def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: Any) -> str:
+    """Returns the number of the version that has a model's digest, which may be an old one."""
+    try:
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+    except ImportError as error:
+        raise UsageError("register needs a package: pip install 'penstock-tfx[mlflow]'") from error
+    os.environ.update({name: os.environ.get(name, text) for name, text in _PATIENCE.items()})
+    client = MlflowClient(to.uri, to.uri)
+    try:
+        _make_model(client, to.name)
+        version = _known(client, to.name, tags[_MODEL]) or _made(client, to, folder, tags, metrics)
+        client.set_registered_model_alias(to.name, to.alias, version)
+    except MlflowException as error:
+        text = without_secrets(f"register.uri={to.uri}: {one_line(error)}")
+        raise DataError(f"{text}; run again when the registry answers") from error
+    return version
+
+
+def _make_model(client: Any, name: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+
+
+def _known(client: Any, name: str, digest: str) -> str | None:
+    """Returns the version of a digest; a node that was killed may have made it."""
+    found = (one for one in client.search_model_versions(f"name='{name}'"))
+    return next((str(one.version) for one in found if one.tags.get(_MODEL) == digest), None)
+
+
+def _made(client: Any, to: RegisterOptions, folder: str, tags: dict[str, str], metrics: Any) -> str:
+    known = client.get_experiment_by_name(to.name)
+    experiment = known.experiment_id if known else client.create_experiment(to.name)
+    run = client.create_run(experiment, tags=tags, run_name=to.name)
+    for name, value in metrics.items():
+        client.log_metric(run.info.run_id, name, value)
+    client.log_artifacts(run.info.run_id, local_folder(folder), _FOLDER)
+    client.set_terminated(run.info.run_id)
+    source = f"{run.info.artifact_uri}/{_FOLDER}"
+    return str(client.create_model_version(to.name, source, run.info.run_id, tags=tags).version)
