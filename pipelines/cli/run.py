@@ -66,7 +66,7 @@ def command(
 ) -> None:
     """Run a pipeline and print a summary.
 
-    Nodes that are unchanged since the last run come from the cache, if enable_cache is True.
+    Nodes that are unchanged since the last run come from the cache if enable_cache is on.
 
     Example: penstock run taxi --set train.max_steps=500
     """

@@ -57,13 +57,6 @@ class Objects(list):
             for container in (*spec.get("initContainers", ()), *spec["containers"])
         ]
 
-    def with_images(self):
-        """What kustomize finds images in: containers at any depth."""
-        flink = [one for one in self if one["kind"] == "FlinkDeployment"]
-        pods = [one["spec"]["taskManager"]["podTemplate"]["spec"] for one in flink]
-        more = (c for pod in pods for c in (*pod["initContainers"], *pod["containers"]))
-        return [*self.containers(), *(c for c in more if "image" in c)]
-
 
 @pytest.fixture(scope="session")
 def overlays():
@@ -102,7 +95,7 @@ def rendered(folder, inherited=()):
         put_into(objects, plan["namespace"])
     for image in plan.get("images", ()):
         assert image.keys() == {"name", "newName", "digest"}, f"{folder}: {image}"
-        for container in objects.with_images():
+        for container in objects.containers():
             if container["image"].partition("@")[0] == image["name"]:
                 container["image"] = f"{image['newName']}@{image['digest']}"
     names = [identity(one) for one in objects]
