@@ -306,7 +306,7 @@ def profile_leaves_others_alone(cluster: Cluster) -> str:
     cluster.kubectl(
         *("delete", "job", "penstock-volume-check", "-n", cluster.namespace, "--ignore-not-found")
     )
-    objects = cluster.overlay("profile", namespace=cluster.namespace)
+    objects = cluster.overlay("profile", namespace=cluster.namespace, mariadb=True)
     for kind in ("ResourceQuota", "LimitRange", "kind: Namespace\n"):
         need(kind not in objects, f"the overlay has a {kind}")
     # The claim of the overlay before this one is bound already, and a claim's class never changes.

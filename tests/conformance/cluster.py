@@ -65,15 +65,19 @@ class Cluster:
         if "NotFound" in self.kubectl("get", "crd", crd, check=False):
             raise NotThereError(f"no {crd}")
 
-    def overlay(self, name: str, *, namespace: str, components: tuple[str, ...] = ()) -> str:
+    def overlay(
+        self, name: str, *, namespace: str, components: tuple[str, ...] = (), mariadb: bool = False
+    ) -> str:
         """Returns the objects of an overlay with the image filled in, as a user's kustomization."""
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(REPOSITORY / "k8s", f"{folder}/k8s")
+            if mariadb:
+                Path(folder, "mariadb.yaml").write_text(_mariadb())
             Path(folder, "kustomization.yaml").write_text(
                 json.dumps(
                     {
                         "namespace": namespace,
-                        "resources": [f"k8s/overlays/{name}"],
+                        "resources": [f"k8s/overlays/{name}", *["mariadb.yaml"] * mariadb],
                         "components": [f"k8s/components/{part}" for part in components],
                         "images": [
                             _replace("registry.example/penstock", self.image),
@@ -186,6 +190,13 @@ class Cluster:
         script = (REPOSITORY / "tests/containers/print_executions.py").read_text()
         text = self.in_pod("python", "-W", "ignore", "-", store, stdin=script)
         return json.loads(text.strip().splitlines()[-1])
+
+
+def _mariadb() -> str:
+    """Returns the objects of MariaDB that the page has for users to copy."""
+    blocks = (REPOSITORY / "docs/kubeflow/cluster.md").read_text().split("```")
+    (block,) = (one for one in blocks if one.startswith("yaml\n# my-cluster/mariadb.yaml"))
+    return block.partition("\n")[2]
 
 
 def _replace(name: str, image: str) -> dict[str, str]:

@@ -4,6 +4,8 @@ Each overlay's result was compared with that of kubectl 1.32 (kustomize 5.5).
 """
 
 import copy
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -58,10 +60,39 @@ class Objects(list):
         ]
 
 
+PAGES = "\n".join(page.read_text() for page in sorted((K8S.parent / "docs/kubeflow").glob("*.md")))
+
+
+def snippet(words):
+    """The text of the only block of YAML in the pages with these words."""
+    blocks = re.findall(r"( *)```yaml\n(.*?)```", PAGES, re.DOTALL)
+    (text,) = (textwrap.dedent(indent + block) for indent, block in blocks if words in block)
+    return text
+
+
 @pytest.fixture(scope="session")
-def overlays():
-    """The objects of each overlay, by its name."""
-    return {path.name: rendered(path) for path in sorted((K8S / "overlays").iterdir())}
+def overlays(tmp_path_factory):
+    """The objects of each overlay, by its name; with MariaDB's if its placement names it."""
+
+    def users_own(overlay):
+        folder = tmp_path_factory.mktemp(overlay.name)
+        (folder / "k8s").symlink_to(K8S)
+        (folder / "mariadb.yaml").write_text(snippet("# my-cluster/mariadb.yaml"))
+        has_mysql = "metadata_mysql" in (overlay / "placement.yaml").read_text()
+        plan = {
+            "apiVersion": KINDS["Kustomization"],
+            "kind": "Kustomization",
+            "namespace": yaml.safe_load((overlay / "kustomization.yaml").read_text())["namespace"],
+            "resources": [f"k8s/overlays/{overlay.name}", *["mariadb.yaml"] * has_mysql],
+            "images": [
+                {"name": name, "newName": name, "digest": f"sha256:{'0' * 64}"}
+                for name in ("registry.example/penstock", "docker.io/library/mariadb")
+            ],
+        }
+        (folder / "kustomization.yaml").write_text(yaml.dump(plan))
+        return rendered(folder)
+
+    return {path.name: users_own(path) for path in sorted((K8S / "overlays").iterdir())}
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import textwrap
 from pathlib import Path
 
 import kubernetes_validate
@@ -17,12 +16,12 @@ from penstock.pipelines.kubeflow.placement import Placement, read_placement
 from penstock.pipelines.kubeflow.pod import RUN_LABELS
 from penstock.pipelines.kubeflow.resources import MySqlSecret, Volume
 from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER, MySqlStore
+from tests.k8s.conftest import PAGES, snippet
 
 K8S = Path(__file__).parents[2] / "k8s"
 OVERLAYS = ("gpu", "profile", "rwx", "single-node")
 # Overlays for a namespace that others use too.
 SHARED = ("profile", "single-node")
-PAGES = "\n".join(page.read_text() for page in sorted((K8S.parent / "docs/kubeflow").glob("*.md")))
 RUNS = {"pipelines.kubeflow.org/v2_component": "true"}
 
 
@@ -87,6 +86,7 @@ def test_kustomization_of_the_quickstart_sets_images_and_namespace_of_all_object
     (block,) = (one for one in blocks if "# my-cluster/kustomization.yaml" in one)
     plan = yaml.safe_load(block) | {"components": ["../penstock/k8s/components/internet"]}
     (mine / "kustomization.yaml").write_text(yaml.dump(plan))
+    (mine / "mariadb.yaml").write_text(snippet("# my-cluster/mariadb.yaml"))
     objects = render(mine)
     assert {container["image"] for container in objects.containers()} == {
         "REGISTRY/penstock@sha256:...",
@@ -99,15 +99,8 @@ def test_kustomization_of_the_quickstart_sets_images_and_namespace_of_all_object
         assert text == "|"
 
 
-def snippet(words):
-    """The objects of the only block of YAML in the pages with these words."""
-    blocks = re.findall(r"( *)```yaml\n(.*?)```", PAGES, re.DOTALL)
-    (text,) = (textwrap.dedent(indent + block) for indent, block in blocks if words in block)
-    return list(yaml.safe_load_all(text))
-
-
 def test_flink_cluster_fits_the_engine_options():
-    flink, jobs, service, policy, egress = snippet("kind: FlinkDeployment")
+    flink, jobs, service, policy, egress = yaml.safe_load_all(snippet("kind: FlinkDeployment"))
     for one in (jobs, service, policy, egress):
         kubernetes_validate.validate(one, "1.33", strict=True)
     engine, flink = EngineOptions(), flink["spec"]
@@ -146,13 +139,13 @@ def test_flink_cluster_fits_the_engine_options():
     ) in PAGES
 
 
-def test_no_secret_is_in_git(render):
+def test_no_secret_is_in_git(overlays):
     for folder in ("base", "components", "overlays"):
         for file in (K8S / folder).rglob("*.yaml"):
             for one in yaml.safe_load_all(file.read_text()):
                 assert one.get("kind") != "Secret", file
                 assert "secretGenerator" not in one, file
-    for container in render(K8S / "overlays/gpu").containers():
+    for container in overlays["gpu"].containers():
         for variable in container.get("env", ()):
             if re.search("PASSWORD|USER", variable["name"]):
                 assert variable.keys() == {"name", "valueFrom"}
@@ -229,7 +222,7 @@ def test_each_tenant_has_its_own_volume_and_database(render, tmp_path):
 
 
 def test_prune_job_runs_an_existing_command():
-    [job] = snippet("name: penstock-prune")
+    job = yaml.safe_load(snippet("name: penstock-prune"))
     for version in ("1.29", "1.36"):
         kubernetes_validate.validate(job, version, strict=True)
     template = job["spec"]["jobTemplate"]["spec"]["template"]
