@@ -197,4 +197,4 @@ class RegisterOptions:
 
     def __post_init__(self) -> None:
         if bool(self.uri) != bool(self.name):
-            raise UsageError("register: set uri and name, both or neither")
+            raise UsageError("set uri and name, both or neither")

@@ -116,11 +116,11 @@ class DecideOptions:
 
     def __post_init__(self) -> None:
         if self.recall is not None and self.miss_cost is not None:
-            raise UsageError("evaluation.decide: set recall or miss_cost, not both")
+            raise UsageError("set recall or miss_cost, not both")
         if self.recall is not None and not 0 < self.recall <= 1:
-            raise UsageError(f"evaluation.decide.recall must be above 0, at most 1: {self.recall}")
+            raise UsageError(f"recall must be above 0, at most 1: {self.recall}")
         if self.miss_cost is not None and not self.miss_cost > 0:
-            raise UsageError(f"evaluation.decide.miss_cost must be above 0, got {self.miss_cost}")
+            raise UsageError(f"miss_cost must be above 0, got {self.miss_cost}")
 
     @property
     def is_set(self) -> bool:
@@ -179,9 +179,9 @@ class LineageOptions:
 
     def __post_init__(self) -> None:
         if self.url and self.file:
-            raise UsageError("lineage: set url or file, not both")
+            raise UsageError("set url or file, not both")
         if self.variables and find_spec("openlineage") is None:
-            raise UsageError("lineage needs a package: pip install 'penstock-tfx[lineage]'")
+            raise UsageError("OpenLineage events need a package: pip install 'penstock-tfx[lineage]'")
 
     @property
     def variables(self) -> dict[str, str]:

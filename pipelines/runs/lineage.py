@@ -1,8 +1,8 @@
 """OpenLineage events of a node: START before it runs, COMPLETE or FAIL after it.
 
 In: a compiled node, and what TFX's launcher returns. Out: events by OpenLineage's own client, which
-its environment variables configure. They need no metadata store. A server that does not answer
-fails no run: one warning is logged, and the process sends no more.
+its environment variables configure. They need no metadata store. A server that does not answer, or
+a client that is not installed, fails no run: one warning is logged, and the process sends no more.
 """
 
 import logging
@@ -39,16 +39,14 @@ def with_events(
     """Returns what `launch` returns, and emits events if a variable of the client is set."""
     if not any(map(os.environ.get, _VARIABLES)):
         return launch()
-    from openlineage.client.event_v2 import RunState
-
     events = _Events(ir, node.node_info.id)
-    events.emit(RunState.START)
+    events.emit("START")
     try:
         info = launch()
     except BaseException as error:
-        events.emit(RunState.FAIL, error=" ".join(f"{type(error).__name__}: {error}".split()))
+        events.emit("FAIL", error=" ".join(f"{type(error).__name__}: {error}".split()))
         raise
-    events.emit(RunState.COMPLETE, info)
+    events.emit("COMPLETE", info)
     return info
 
 
@@ -68,7 +66,7 @@ class _Events:
         self._parent = str(uuid5(NAMESPACE_URL, "\0".join((pipeline, *key))))
         self._run = str(uuid4())
 
-    def emit(self, state: Any, info: ExecutionInfo | None = None, error: str = "") -> None:
+    def emit(self, state: str, info: ExecutionInfo | None = None, error: str = "") -> None:
         if _Events._is_silent:
             return
         try:
@@ -77,9 +75,9 @@ class _Events:
             _Events._is_silent = True
             logger.warning("no OpenLineage events are sent: %s", without_secrets(one_line(failure)))
 
-    def _emit(self, state: Any, info: ExecutionInfo | None, error: str) -> None:
+    def _emit(self, state: str, info: ExecutionInfo | None, error: str) -> None:
         from openlineage.client import OpenLineageClient, set_producer
-        from openlineage.client.event_v2 import Job, Run, RunEvent
+        from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
         from openlineage.client.facet_v2 import error_message_run, parent_run
 
         set_producer(f"urn:penstock-tfx:{version('penstock-tfx')}")
@@ -93,7 +91,7 @@ class _Events:
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(text, "PYTHON")
         event = RunEvent(
             eventTime=datetime.now(timezone.utc).isoformat(),
-            eventType=state,
+            eventType=RunState[state],
             run=Run(self._run, facets),
             job=Job(self._namespace, f"{self._pipeline}.{self._node}"),
             inputs=[*_inputs(info)] if info else [],

@@ -36,8 +36,8 @@ def test_rows_of_one_class_have_no_threshold():
     ("options", "message"),
     [
         ({"recall": 0.5, "miss_cost": 2}, "set recall or miss_cost, not both"),
-        ({"recall": 0.0}, "decide.recall must be above 0, at most 1: 0.0"),
-        ({"miss_cost": 0}, "decide.miss_cost must be above 0, got 0"),
+        ({"recall": 0.0}, "recall must be above 0, at most 1: 0.0"),
+        ({"miss_cost": 0}, "miss_cost must be above 0, got 0"),
     ],
 )
 def test_options_without_a_meaning_are_refused(options, message):

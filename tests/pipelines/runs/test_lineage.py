@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 
 import pytest
 from shared_runs import Record, small_pipeline
@@ -81,6 +82,13 @@ def test_a_server_that_does_not_answer_is_one_warning(run, caplog, monkeypatch):
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__RETRY__TOTAL", "0")
     with caplog.at_level(logging.WARNING, logger=lineage.logger.name):
         assert run(variables={"OPENLINEAGE_URL": "http://127.0.0.1:9"}) == []
+    assert len([one for one in caplog.messages if "no OpenLineage events are sent" in one]) == 1
+
+
+def test_a_client_that_is_not_installed_is_one_warning(run, caplog, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openlineage.client", None)
+    with caplog.at_level(logging.WARNING, logger=lineage.logger.name):
+        assert run() == []
     assert len([one for one in caplog.messages if "no OpenLineage events are sent" in one]) == 1
 
 

@@ -73,7 +73,7 @@ def test_request_of_the_readme_and_address_in_the_ci_file(tmp_path, csv):
         "signature_name": "serve_columns",
         "inputs": {"x": [0], "monthly_fee": [0.5], "plan": ["a"]},
     }
-    assert "Early stopping, the blessing and the report all use the split `eval`." in readme
+    assert "Nothing is chosen by\nthe split `test`" in readme
     ci = (tmp_path / "churn" / ".github" / "workflows" / "test.yml").read_text()
     assert 'pip install "penstock-tfx @ $PENSTOCK" pytest' in ci
     assert 'PENSTOCK: "${{ vars.PENSTOCK }}"' in ci
