@@ -167,7 +167,7 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class LineageOptions:
-    """Where a run on this machine sends OpenLineage events; by default nowhere.
+    """Receiver of the OpenLineage events of a run on this machine; by default there is none.
 
     Attributes:
         url: Address of an OpenLineage server; the variable OPENLINEAGE_API_KEY has its key.
@@ -185,7 +185,7 @@ class LineageOptions:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment variables by which OpenLineage's client is told."""
+        """Environment variables that configure OpenLineage's client."""
         if self.url:
             return {"OPENLINEAGE_URL": self.url}
         if not self.file:
@@ -222,7 +222,7 @@ class PipelineConfig:
         register: MLflow's registered model of which a pushed model becomes a version.
         must_beat: Model that the model must beat on the evaluation rows, or the run stops: the
             best constant, a linear model or boosted trees; None only reports the comparison.
-        lineage: Where OpenLineage events go.
+        lineage: Receiver of the OpenLineage events.
         model_card: Statements about the model that only its authors can make, for the report.
         parameters: Dotted names of options that a run on Kubeflow may change; by default the data,
             the training's steps, batch size and learning rate, and the evaluation's thresholds.

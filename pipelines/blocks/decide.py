@@ -29,7 +29,7 @@ def decision_threshold(
 
     Args:
         labels: Classes 0 and 1, [rows].
-        probabilities: Of class 1, [rows].
+        probabilities: Probabilities of class 1, [rows].
         options: The recall, or the cost of a miss.
     """
     positives = int(np.sum(labels == 1))

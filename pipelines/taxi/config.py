@@ -43,7 +43,7 @@ class Config(TableConfig):
     data: str = field(default_factory=example_data)
     schema: str | None = schema_file("taxi")
     model: TableModelOptions = TableModelOptions(learning_rate=0.01)
-    # The data has 10,000 training rows: after the first pass they come from memory.
+    # The data has 9,896 training rows: after the first pass they come from memory.
     input: InputOptions = InputOptions(batch_size=256, cache="memory", seed=1)
     # 160 steps of 256 are the 40,000 examples that the stock example sees.
     train: TrainOptions = TrainOptions(max_steps=160, steps_per_epoch=40, early_stop=EarlyStop())

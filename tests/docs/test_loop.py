@@ -57,7 +57,7 @@ def test_the_gate_in_a_package_of_init_skips_a_training_that_would_not_pay(tmp_p
     run("sample", "try", cwd=tmp_path)
     place = tmp_path / "try"
     run("init", "churn", "--data", "customers.csv", "--target", "churned", cwd=place)
-    [code] = [body for kind, body in BLOCK.findall(OPTIONS) if kind == "python"]
+    code, _ = [body for kind, body in BLOCK.findall(OPTIONS) if kind == "python"]
     imports, gate = code.removesuffix("        ...  # Transform to Pusher\n").split("\n    before")
     file = place / "churn/churn/pipeline.py"
     head, rest = file.read_text().split("    # TransformGraph;")
