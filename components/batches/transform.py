@@ -87,10 +87,10 @@ class BatchTransform(component.Transform):
     Args:
         examples: Examples to analyze and transform.
         schema: Schema of the raw features.
-        disable_statistics: As in TFX, but True by default, since statistics need TFT's own
+        disable_statistics: TFX's option, but True by default, since statistics need TFT's own
             pipeline.
-        disable_analyzer_cache: As in TFX, but True by default, since a cache needs TFT's own
-            pipeline, and to read all rows again costs less.
+        disable_analyzer_cache: TFX's option, but True by default, since a cache needs TFT's own
+            pipeline, and reading all rows again costs less.
         options: TFX's other options, such as `preprocessing_fn` and `materialize`.
     """
 

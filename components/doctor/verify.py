@@ -82,7 +82,7 @@ class _Examples:
         return None
 
     def findings(self, name: str) -> tuple[list[str], list[str]]:
-        """Returns faults and notes; Examples among SequenceExamples are none, as lists may lack."""
+        """Returns faults and notes; SequenceExamples may lack lists, so Examples among them fit."""
         faults, notes = [], []
         if self._note:
             notes.append(f"{name}: {self._note} ({self._of_all(self._foreign)})")

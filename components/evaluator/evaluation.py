@@ -152,15 +152,15 @@ class Evaluation:
         metrics: By slice and metric; metrics that are not finite are left out, and areas under
             curves of slices with one class.
         failures: Reasons not to bless the model, a line each.
-        deciding_metric: The first with a threshold, else the first.
+        deciding_metric: First metric with a threshold, or the first of all if none has one.
         rows: Number of rows, unweighted; None if TFMA did not count them.
         weighted: Whether rows have weights; there are no intervals then.
-        blessed: Whether all thresholds were reached; None if there are none.
+        blessed: Whether all thresholds were reached; None without thresholds.
         baseline: Metrics of the baseline model, as `metrics`.
         intervals: 95 % intervals of `metrics`, where they follow from the counts.
         confusions: By output; the name is empty if there is only one.
         curves: By output.
-        held_out: What the model reaches on rows by which nothing was chosen; None without them.
+        held_out: Metrics over the split by which nothing was chosen; None without that split.
     """
 
     metrics: Mapping[str, ByMetric]

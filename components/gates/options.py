@@ -28,8 +28,8 @@ class GateOptions:
         max_drift: Maximum distance, 0..1, of a feature in a split from the same split of the
             baseline; see `drift.py`; 1 sets no limit. Noise of numbers reaches 0.1: try 0.2.
         max_skew: Maximum distance, 0..1, of a feature in a split from the first split; 1: no limit.
-        leakage: What to do about signs of leakage in a sample (a feature that gives a label away,
-            rows or ids in two splits): report them, stop the run, or not look for them.
+        leakage: Treatment of signs of leakage in a sample (a feature that gives a label away, rows
+            or ids in two splits): `tell` reports them, `stop` stops the run, `off` looks for none.
         left_out: Raw features that the model does not get, so that they cannot leak.
         group: Raw feature by which the splits are grouped.
 

@@ -64,7 +64,7 @@ class PackOptions:
         seed: Seed of the shuffle; equal rows and seeds give equal bytes.
         ids: BYTES features to store as ids in a vocabulary of all their values.
         images: BYTES features to store as uint8 arrays.
-        on_missing: What to do with a row without a value in a column with a fixed number of values:
+        on_missing: Treatment of a row without a value in a column with a fixed number of values:
             `fill` stores 0, 0.0 or the empty string and counts the row; `list` stores the whole
             column as lists, some of them empty; `fail` stops.
         shards: Number of shards per split.

@@ -196,8 +196,8 @@ class RowDecoder:
         if self._kinds:
             import tensorflow as tf
 
-            # Of a row that does not fit, tfx_bsl's decoder can name the reason. The parser's
-            # message quotes a row's bytes, which need not be UTF-8.
+            # If a row does not fit, tfx_bsl's decoder below names the reason; the parser's message
+            # quotes the bytes of the row, which need not be UTF-8.
             with suppress(tf.errors.InvalidArgumentError, UnicodeDecodeError):
                 return self._parse(rows)
         try:

@@ -50,7 +50,7 @@ class ColumnOptions(KindOptions):
     Attributes:
         schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns.
             Without one, the data's own types decide; if they have none, a sample does.
-        extra_columns: What to do with columns that are not in the schema (or in the sample, if
+        extra_columns: Treatment of columns that are not in the schema (or in the sample, if
             there is no schema), and without a schema with columns of types that no feature can
             hold: `reject` stops and names one, `drop` leaves them out.
         non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or

@@ -65,7 +65,7 @@ def serve_columns(
     """
     columns = features_by_column_name(spec)
     taken = [_taken(column, name, spec[name]) for column, name in columns.items()]
-    # As an attribute, the graph's vocabularies are saved with the model.
+    # Keras saves the graph's vocabularies with the model if the graph is one of its attributes.
     model.raw_features = graph
 
     def serve(*values: tf.Tensor) -> dict[str, tf.Tensor]:

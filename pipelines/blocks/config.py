@@ -181,7 +181,9 @@ class LineageOptions:
         if self.url and self.file:
             raise UsageError("set url or file, not both")
         if self.variables and find_spec("openlineage") is None:
-            raise UsageError("OpenLineage events need a package: pip install 'penstock-tfx[lineage]'")
+            raise UsageError(
+                "OpenLineage events need a package: pip install 'penstock-tfx[lineage]'"
+            )
 
     @property
     def variables(self) -> dict[str, str]:

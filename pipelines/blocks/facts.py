@@ -1,4 +1,4 @@
-"""What a model is built from: its targets, the shapes of its inputs and the facts of its labels."""
+"""Facts that a model is built from: targets, shapes of its inputs, and statistics of its labels."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping

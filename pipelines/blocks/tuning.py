@@ -44,7 +44,7 @@ class _Search(BaseTuner):
         oracle = RandomSearchOracle(
             objective, trials, seed=seed, max_consecutive_failed_trials=trials + 1
         )
-        # What KerasTuner notes is made again from the trials' folders, which outlive this one.
+        # KerasTuner's own notes are overwritten: finished trials are read from their own folders.
         where = {"directory": fn_args.working_dir, "overwrite": True}
         super().__init__(oracle, search_space(config["run_fn"]), **where)
 

@@ -227,7 +227,7 @@ def _run(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    # Imported here, because --help needs none of it.
+    # Imported here, because --help does not need these modules.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.example_gen.ingest import ingest as write_examples
     from penstock.pipelines.terminal.tables import console

@@ -168,7 +168,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _drop_output(code: int) -> int:
-    """Sends what is left to print nowhere, as Python would fail on it again when it exits."""
+    """Redirects stdout to the null device, or Python would fail again on unwritten text at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

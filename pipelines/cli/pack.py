@@ -98,7 +98,7 @@ def pack(
         DataError: The rows cannot be read, or do not fit; nothing is left at `output`.
         UsageError: An option or `output` cannot be used.
     """
-    # Imported here, because --help needs none of it.
+    # Imported here, because --help does not need these modules.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.packing.pack import pack as write_packed
 

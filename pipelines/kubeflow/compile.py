@@ -32,11 +32,12 @@ def compile(
     """Compile a pipeline to a file for Kubeflow Pipelines v2.
 
     Args:
-        pipeline: As in `run`.
+        pipeline: Name of a pipeline, or `package.module:function`, see `run`.
         output: The `.yaml` file to make.
         image: The image that its tasks run, `NAME@sha256:...`.
         placement: Placement of the nodes and their resources.
-        options: As in `run`; without a `root` it becomes `PIPELINE_ROOT/NAME` of the placement.
+        options: Changed options of its config, see `run`; without a `root` it becomes
+            `PIPELINE_ROOT/NAME` of the placement.
         allow_mutable_tag: Take an image by tag, which may change between two runs.
         overwrite: Replace a file at `output`.
 

@@ -18,10 +18,10 @@ from penstock.pipelines.kubeflow.executor import ExecutorInput
 
 @dataclass(frozen=True)
 class Command:
-    """How a command takes the artifacts of a component.
+    """Words of a command that stand for the artifacts of a component.
 
     Attributes:
-        about: Its description in KFP.
+        about: Description of the component in KFP.
         takes: Words of the command for each input artifact; "{}" is its path.
         gives: Words of the command for each output artifact.
         arguments: Default of the parameter `arguments`.

@@ -16,7 +16,7 @@ class ModelCard:
     A text that begins with `DRAFT` is shown as unreviewed.
 
     Attributes:
-        summary: What the model predicts, from what.
+        summary: Prediction of the model, and the data that it is made from.
         intended_use: Purpose and users.
         limits: Uses to avoid and known weaknesses.
         owners: People responsible for the model.

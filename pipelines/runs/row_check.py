@@ -154,7 +154,7 @@ def _json(options: Mapping[str, Any], name: str) -> Any:
 
 
 class _Count(NamedTuple):
-    """How the rows of an artifact type are counted: `rows` by split, of the artifact at a URI.
+    """Way to count the rows of an artifact: `rows` takes its URI and returns their number by split.
 
     Attributes:
         if_none: Reason in the ledger if the rows cannot be counted.

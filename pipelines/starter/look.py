@@ -62,9 +62,9 @@ class ImagesLook:
     """Images and their classes."""
 
     rows: int
-    # None if folders are classes.
+    # Path of the label file; None if the folders are the classes.
     labels_file: str | None
-    # None if the column has one of the usual names.
+    # Column of the label file with the class; None if it has one of the usual names.
     label_column: str | None
     # Number of images by class, given by name or number.
     classes: dict[str, int]

@@ -105,7 +105,7 @@ def plan_images(look: ImagesLook, data_name: str) -> Plan:
     # Each stage halves the sides of the image, down to about 4 pixels.
     stages = max(1, round(math.log2(look.side / 4)))
     decoded = train_rows * look.side**2 * look.channels
-    # As for tables: more than a constant reaches.
+    # Just above the share of the most frequent class, which a constant reaches.
     constant = (max(look.classes.values()) + 0.5) / look.rows
     return Plan(
         summary=f"Predicts which of {len(look.classes)} classes an image of {data_name} is of.",

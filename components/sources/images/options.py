@@ -40,7 +40,7 @@ class Images(KindOptions):
         missing_images: A label without image: `reject` it as a bad row, or `drop` it.
         layout: Store files as their `bytes`, or `resized` and encoded again, or `decoded` to uint8.
         size: Side in pixels of `resized` images, and of `decoded` ones if given.
-        fit: How to reach the size: `crop` the centre, `pad` with black, `stretch`, or scale the
+        fit: Way to reach the size: `crop` the centre, `pad` with black, `stretch`, or scale the
             `shortest` side to the size and cut nothing.
         channels: 3 (RGB) or 1 (gray), of `resized` and `decoded` images.
         encoding: `jpeg` or `png`, of `resized` images.

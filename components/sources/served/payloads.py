@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.components.tfrecord.example_proto import parse_example
 
-# As `components.trainer.served_columns`: neither JSON nor integer tensors have null.
+# Same value as in `components.trainer.served_columns`; JSON and integer tensors have no null.
 _MISSING_INT = -(2**63)
 PREDICTION, PROBABILITY = "prediction", "probability"
 Row = dict[str, Any]

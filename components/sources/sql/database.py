@@ -137,9 +137,9 @@ class Database:
 
     def checked(self, query: TextClause, connection: Connection) -> Executable:
         """Returns a statement of a query's rows; an error if the query is not one SELECT."""
-        # As a subquery, a statement that changes data fails, and so do several statements.
+        # A subquery cannot change data or have several statements: the database refuses both.
         connection.execute(as_subquery(query).where(sa.literal_column("1 = 0"))).close()
-        return query  # As it is, so that its order counts.
+        return query  # unchanged, so that its ORDER BY counts
 
     def stream(self, statement: Executable, connection: Connection, rows: int) -> CursorResult:
         """Runs a statement; the client holds at most `rows` rows."""

@@ -44,7 +44,7 @@ class InputOptions:
     batch_size: int
     # Reduce it for big records: 512 rows of 100 KB are 50 MB.
     shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS
-    # As many as the shards that ShardOptions plans for, so that no file waits for another.
+    # ShardOptions plans at least as many shards, so that no file waits for another.
     interleave_files: int = READER_PARALLELISM
     seed: int | None = None
     cache: str = "none"
@@ -76,10 +76,10 @@ class ImageInputOptions(InputOptions):
         height: Height of the model's images, in pixels.
         width: Width of the model's images, in pixels.
         channels: 3 (RGB) or 1 (gray); images with another number are converted.
-        fit: How a whole image gets that height and width: `crop` first cuts it to their
+        fit: Way to give a whole image that height and width: `crop` first cuts it to their
             proportions, `stretch` resizes it as it is. If ingest resized the images, use its `fit`
             here, too, so that served images are treated alike.
-        crop: The part of an image that training uses before resizing: `none` is the whole image,
+        crop: Part of an image that training uses before resizing: `none` is the whole image,
             `random` a new part each time (only that part of a JPEG is decoded). Evaluation and
             serving always use the whole.
         min_crop_area: Minimum share of an image's area that `random` keeps, above 0 and at most 1.

@@ -43,7 +43,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Gain:
-    """How many times faster a training would be if its input cost nothing: 95 % interval."""
+    """Factor by which training would be faster if its input cost nothing, and its 95 % interval."""
 
     times: float
     least: float
