@@ -55,9 +55,9 @@ def RetrainGate(  # noqa: N802 - TFX names a node after its function
             asked,
             age_days=max(0.0, (time.time() - made) / DAY_SECONDS),
         )
-    activity.tell(f"retrain: {reason}", is_milestone=True)
-    verdict = json.dumps({"retrain": retrains, "reason": reason})
-    return {"retrain": YES if retrains else NO, "verdict": verdict}
+    answer = YES if retrains else NO
+    activity.tell(f"retrain {answer}: {reason}", is_milestone=True)
+    return {"retrain": answer, "verdict": json.dumps({"retrain": retrains, "reason": reason})}
 
 
 def decide(
