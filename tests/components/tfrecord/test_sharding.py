@@ -22,57 +22,25 @@ ROWS = 10**9
 
 
 @pytest.mark.parametrize(
-    ("mebibytes", "hosts", "plan"),
+    ("mebibytes", "hosts", "shards", "reason"),
     [
-        (0, 1, ShardPlan(1, "1 for about 0.0 MiB: less than 10 MiB are read at once")),
-        (9.9, 5, ShardPlan(2, "2 for about 9.9 MiB: less than 10 MiB are read at once")),
-        (10, 1, ShardPlan(8, "8 for about 10.0 MiB: the reader interleaves 8 files")),
-        (
-            100,
-            1,
-            ShardPlan(
-                10,
-                "10 for about 100.0 MiB: 10 for each of 1 reading host, at least 10 MiB a shard",
-            ),
-        ),
-        (
-            400,
-            16,
-            ShardPlan(
-                48,
-                "48 for about 400.0 MiB: 10 for each of 16 reading hosts, at least 10 MiB a "
-                "shard, rounded up to a multiple of 16 reading hosts",
-            ),
-        ),
-        (
-            30e9 / MIB,
-            8,
-            ShardPlan(
-                192,
-                "192 for about 28610.2 MiB: 150 MiB a shard, rounded up to a multiple of 8 "
-                "reading hosts",
-            ),
-        ),
-        (
-            10,
-            3,
-            ShardPlan(
-                9,
-                "9 for about 10.0 MiB: the reader interleaves 8 files, rounded up to a multiple "
-                "of 3 reading hosts",
-            ),
-        ),
-        (3000, 1, ShardPlan(20, "20 for about 3000.0 MiB: 150 MiB a shard")),
-        (3001, 1, ShardPlan(21, "21 for about 3001.0 MiB: 150 MiB a shard")),
+        (0, 1, 1, "for about 0.0 MiB: less than 10 MiB are read at once"),
+        (9.9, 5, 2, "for about 9.9 MiB: less than 10 MiB are read at once"),
+        (10, 1, 8, "for about 10.0 MiB: the reader interleaves 8 files"),
+        (100, 1, 10, ": 10 for each of 1 reading host, at least 10 MiB a shard"),
+        (400, 16, 48, "at least 10 MiB a shard, rounded up to a multiple of 16 reading hosts"),
+        (30e9 / MIB, 8, 192, ": 150 MiB a shard, rounded up to a multiple of 8 reading hosts"),
+        (10, 3, 9, "interleaves 8 files, rounded up to a multiple of 3 reading hosts"),
+        (3000, 1, 20, "for about 3000.0 MiB: 150 MiB a shard"),
+        (3001, 1, 21, "for about 3001.0 MiB: 150 MiB a shard"),
     ],
 )
-def test_plans_and_says_why(mebibytes, hosts, plan):
+def test_plans_and_says_why(mebibytes, hosts, shards, reason):
     size = int(mebibytes * MIB)
-    assert plan_shards(size, ShardOptions(reading_hosts=hosts), rows=ROWS) == plan
-
-
-def test_the_number_asked_for_is_taken():
-    assert plan_shards(10**12, ShardOptions(shards=3), rows=ROWS) == ShardPlan(3, "3 as asked for")
+    plan = plan_shards(size, ShardOptions(reading_hosts=hosts), rows=ROWS)
+    assert plan.shards == shards
+    assert plan.reason.startswith(f"{shards} for about ")
+    assert plan.reason.endswith(reason)
 
 
 @given(SIZES, SIZES, HOSTS)
@@ -109,7 +77,8 @@ def test_an_index_outside_is_refused(index):
         shard_name(index, 4)
 
 
-def test_no_more_shards_than_rows():
+def test_no_more_shards_than_rows_or_as_many_as_asked_for():
+    assert plan_shards(10**12, ShardOptions(shards=3), rows=ROWS) == ShardPlan(3, "3 as asked for")
     few = plan_shards(20 * MIB, ShardOptions(), rows=3)
     assert few == ShardPlan(3, "3 for about 20.0 MiB: one for each of 3 rows")
     assert plan_shards(0, ShardOptions(), rows=0).shards == 1
