@@ -126,35 +126,3 @@ def read_out():
         return out
 
     return read
-
-
-@pytest.fixture
-def run_ingest(monkeypatch):
-    """Runs `penstock ingest` with arguments, and gives its exit code."""
-    from penstock.pipelines.cli.main import main
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["penstock", "ingest", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code
-
-    return run
-
-
-@pytest.fixture
-def read_examples():
-    """Reads the Examples of a split as mappings of bytes or whole numbers, or None."""
-    import tensorflow as tf
-
-    def read(output, split="all"):
-        files = sorted(map(str, (output / f"Split-{split}").iterdir()))
-        records = tf.data.TFRecordDataset(files)
-        rows = (tf.train.Example.FromString(one.numpy()).features.feature for one in records)
-        return [{name: _value(feature) for name, feature in row.items()} for row in rows]
-
-    def _value(feature):
-        values = feature.bytes_list.value or feature.int64_list.value
-        return values[0] if values else None
-
-    return read

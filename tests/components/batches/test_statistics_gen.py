@@ -2,7 +2,6 @@
 
 import json
 import logging
-from shutil import copytree
 
 import pytest
 import tensorflow_data_validation as tfdv
@@ -19,7 +18,6 @@ from tfx.types.standard_artifacts import Examples, ExampleStatistics, Schema
 from penstock.components.batches import statistics_gen
 from penstock.components.batches.statistics_gen import Executor
 from penstock.components.engine.options import local_beam_args
-from penstock.components.errors import DataError
 
 SCHEMA = 'feature { name: "company" type: BYTES }'
 
@@ -103,21 +101,6 @@ def test_what_only_tfdv_supports_is_done_by_tfx_with_the_reason(do, monkeypatch,
     assert len(done) == 1
     assert made.get_string_custom_property("not_in_batches") == "label_feature"
     assert "not in batches but by TFDV's own pipeline: label_feature" in caplog.text
-
-
-def test_a_damaged_shard_is_named(rows, tmp_path):
-    folder = tmp_path / "damaged"
-    copytree(rows["taxi"], folder)
-    [first, *_] = sorted((folder / "Split-train").iterdir())
-    first.write_bytes(first.read_bytes()[:-9])
-    examples = artifact(Examples, folder)
-    examples.split_names = '["train"]'
-    with pytest.raises(DataError, match=first.name):
-        Executor().Do(
-            {"examples": [examples]},
-            {"statistics": [artifact(ExampleStatistics, tmp_path / "out")]},
-            {"exclude_splits": "[]"},
-        )
 
 
 def test_no_split_is_refused(do):

@@ -200,27 +200,12 @@ def test_a_sequence_of_varying_steps(tfrecord):
 SHARD = "Split-train/data_tfrecord-00001-of-00002"
 
 
-@pytest.mark.parametrize(
-    ("damage", "text"),
-    [
-        (lambda shard: shard.unlink(), "shard is missing; the manifest lists it with 10 rows"),
-        (
-            lambda shard: shard.write_bytes(shard.read_bytes()[:450]),
-            "450 bytes, the manifest says 500",
-        ),
-        (
-            lambda shard: shard.write_bytes(shard.read_bytes()[:250] * 2),
-            "the content was altered",
-        ),
-    ],
-)
-def test_what_differs_from_the_manifest_is_a_fault(artifact, damage, text):
+def test_what_differs_from_the_manifest_is_a_fault(artifact):
     assert inspect(str(artifact)).faults == ()
-    damage(artifact / SHARD)
+    (artifact / SHARD).unlink()
     faults = inspect(str(artifact)).faults
-    assert faults[-1].startswith(f"{artifact}/{SHARD}: ")
-    assert text in faults[-1]
-    assert faults == verify(str(artifact)).faults
+    said = "shard is missing; the manifest lists it with 10 rows"
+    assert faults == verify(str(artifact)).faults == (f"{artifact}/{SHARD}: {said}",)
     assert json.loads(inspect(f"{artifact}/Split-train/*").to_json())["faults"] == [*faults]
 
 

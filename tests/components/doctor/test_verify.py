@@ -44,49 +44,22 @@ def cut(path, size):
     path.write_bytes(path.read_bytes()[:size])
 
 
-def exchange(path):
-    data = path.read_bytes()
-    path.write_bytes(data[RECORD_BYTES:] + data[:RECORD_BYTES])
-
-
+# Other damage: tests/faults/test_damage.py.
 @pytest.mark.parametrize(
-    ("damage", "faults"),
+    ("damage", "text"),
     [
-        (
-            lambda path: cut(path, 9 * RECORD_BYTES),
-            ["9 records, the manifest says 10; it was cut at the", "450 bytes, the manifest says"],
-        ),
-        (lambda path: path.unlink(), ["shard is missing; the manifest lists it with 10 rows"]),
-        (
-            lambda path: cut(path, 0),
-            ["0 records, the manifest says 10; it was cut at the", "0 bytes, the manifest says"],
-        ),
-        (
-            lambda path: change(path, 3 * RECORD_BYTES + 20),
-            ["record 3 at offset 150: payload of 34 bytes has CRC 0x", "sha256 "],
-        ),
-        (
-            lambda path: change(path, RECORD_BYTES - 1),
-            ["record 0 at offset 0: payload of 34 bytes has CRC 0x", "sha256 "],
-        ),
-        (
-            lambda path: change(path, 2 * RECORD_BYTES),
-            ["record 2 at offset 100: length 35 has CRC 0x", "sha256 "],
-        ),
-        (exchange, ["sha256 "]),
-        (
-            lambda path: path.write_bytes(gzip.compress(path.read_bytes())),
-            [" bytes, the manifest says 500", "compression GZIP, the manifest says none"],
-        ),
+        (lambda path: cut(path, 9 * RECORD_BYTES), "9 records, the manifest says 10; it was cut"),
+        (lambda path: change(path, 3 * RECORD_BYTES + 20), "record 3 at offset 150: payload of 34"),
+        (lambda path: change(path, 2 * RECORD_BYTES), "record 2 at offset 100: length 35 has CRC"),
+        (lambda path: path.write_bytes(gzip.compress(path.read_bytes())), " bytes, the manifest s"),
     ],
 )
-def test_damage_of_a_listed_shard_is_named(artifact, damage, faults):
+def test_damage_of_a_listed_shard_is_named(artifact, damage, text):
     path = artifact / SHARD
     damage(path)
     found = verify(str(artifact)).faults
-    assert all(fault.startswith(f"{path}: ") for fault in found)
-    for fault, text in zip(found, faults, strict=True):
-        assert text in fault
+    assert [fault.startswith(f"{path}: ") for fault in found] == [True, True]
+    assert text in found[0]
 
 
 def test_a_shard_of_zero_bytes_is_right_where_the_manifest_says_so(artifact):
@@ -199,17 +172,6 @@ def test_without_a_manifest_a_cut_at_a_boundary_cannot_be_seen_and_it_says_so(ar
     assert report.notes == (NOTE,)
 
 
-def test_without_a_manifest_missing_members_are_named(artifact):
-    (artifact / "manifest.json").unlink()
-    (artifact / SHARD).unlink()
-    folder = artifact / "Split-train"
-    fault = f"{folder}: of the 2 shards of 'data_tfrecord', data_tfrecord-00001-of-00002 is missing"
-    assert verify(str(artifact)).faults == (fault,)
-    assert verify(str(folder)).faults == (fault,)
-    assert verify(f"{folder}/*").faults == (fault,)
-    assert verify(f"{folder}/data_tfrecord-00000-of-00002").faults == ()  # one file was asked for
-
-
 def test_members_are_named_whatever_their_endings_and_counts(tfrecord, row, tmp_path):
     tfrecord("s/mnist-train.tfrecord-00000-of-00003", [row(0)])
     tfrecord("s/images-00001-of-99999999.tfrecord", [row(0)])
@@ -222,33 +184,6 @@ def test_members_are_named_whatever_their_endings_and_counts(tfrecord, row, tmp_
     assert mnist == (
         f"{tmp_path}/s: of the 3 shards of 'mnist-train.tfrecord', "
         "mnist-train.tfrecord-00001-of-00003, mnist-train.tfrecord-00002-of-00003 are missing"
-    )
-
-
-def test_two_sets_of_shards_in_one_folder_are_named(tfrecord, row, tmp_path):
-    tfrecord("s/data-00000-of-00001", [row(0)])
-    tfrecord("s/data-00000-of-00002", [row(0)])
-    tfrecord("s/data-00001-of-00002", [row(0)])
-    assert verify(str(tmp_path / "s")).faults == (
-        f"{tmp_path}/s: 'data' has shards -of-00001 and -of-00002; one set is left from another "
-        "run",
-    )
-
-
-def test_spark_output_is_read_without_its_markers(tfrecord, row, tmp_path):
-    tfrecord("spark/part-r-00000", [row(0)])
-    for name in ("_SUCCESS", "._SUCCESS.crc", ".part-r-00000.crc"):
-        (tmp_path / "spark" / name).touch()
-    report = verify(str(tmp_path / "spark"))
-    assert report.faults == ()
-    assert [file.file for file in report.files] == [f"{tmp_path}/spark/part-r-00000"]
-    assert len(report.skipped) == 3
-
-
-def test_zero_bytes_without_a_manifest_are_a_fault(tmp_path):
-    (tmp_path / "a").touch()
-    assert verify(str(tmp_path / "a")).faults == (
-        f"{tmp_path}/a: zero bytes; an empty shard cannot be told from a lost one",
     )
 
 
@@ -342,11 +277,3 @@ def test_a_sequence_example_among_examples_is_named(tfrecord, row):
         f"{path}: record 2 at offset 100: a SequenceExample among Examples (1 of 4 records are so)",
     )
     assert verify(str(tfrecord("b", [row(0), sequence, sequence]))).faults == ()
-
-
-def test_a_pattern_over_splits_is_held_against_the_manifest(artifact):
-    pattern = f"{artifact}/Split-*/*"
-    assert verify(pattern).manifest == f"{artifact}/manifest.json"
-    (artifact / "Split-train/data_tfrecord-00001-of-00002").unlink()
-    [fault] = verify(pattern).faults
-    assert fault.endswith("shard is missing; the manifest lists it with 10 rows")

@@ -10,7 +10,7 @@ import pytest
 from free_ports import free_port
 from tfx.types.standard_artifacts import Examples, ModelEvaluation, PushedModel
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.evaluator.evaluation import EVALUATION_NAME, Evaluation
 from penstock.components.evaluator.register import Register
 from penstock.components.gates.options import RegisterOptions
@@ -106,8 +106,3 @@ def test_registry_that_does_not_answer_is_one_line(pushed, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(DataError, match=r"^register.uri=http://me:\*+@127.0.0.1:9: .*; run again"):
         pushed("http://me:secret@127.0.0.1:9")
-
-
-def test_name_without_a_server_is_refused():
-    with pytest.raises(UsageError, match="set uri and name, both or neither"):
-        RegisterOptions(name="churn")

@@ -1,3 +1,4 @@
+import base64
 import json
 import os
 import pickle
@@ -95,6 +96,7 @@ def test_strict_mode_names_the_row_and_leaves_nothing(tmp_path):
 
 def test_quarantine_keeps_the_row_and_its_reason(tmp_path):
     path = write_csv(tmp_path / "a.csv", 1000, bad=[40, 700])
+    path.write_bytes(path.read_bytes().replace(b"name 700", b"\xff"))
     manifest = run(path, tmp_path / "out", on_bad_row="quarantine")
     assert manifest.account == RowAccount(read=1000, written={"all": 998}, quarantined=2)
     kept = [
@@ -107,6 +109,7 @@ def test_quarantine_keeps_the_row_and_its_reason(tmp_path):
         (702, 701, "fare"),
     ]
     assert kept[0]["raw"].rstrip("\n") == "40,not a number,name 40"
+    assert base64.b64decode(kept[1]["raw_base64"]).rstrip(b"\n") == b"700,not a number,\xff"
 
 
 @pytest.mark.slow

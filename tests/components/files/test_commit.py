@@ -274,20 +274,6 @@ def _die_within(target):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.slow
-def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
-    process = multiprocessing.get_context("fork").Process(
-        target=_die_within, args=(tmp_path / "out",)
-    )
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    assert len(names(tmp_path)) == 2  # the folder and its lock
-    with attempt(tmp_path / "other"):
-        pass
-    assert names(tmp_path) == ["other"]
-
-
 def test_attempt_that_cannot_be_removed_is_removed_by_the_next(tmp_path, monkeypatch):
     with monkeypatch.context() as without_descriptors:
         no_removal = SimpleNamespace(rmtree=lambda *_, **__: None)
@@ -368,26 +354,3 @@ def test_overwrite_of_a_folder_without_manifest_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"file: not written by penstock ingest"):
         attempt(tmp_path / "file", overwrite=True).__enter__()
     assert names(tmp_path / "home") == ["precious"]
-
-
-@pytest.mark.slow
-def test_an_interrupted_replacement_without_exchange_brings_the_old_output_back(
-    tmp_path, monkeypatch, no_exchange
-):
-    finished(tmp_path / "out")
-    rename = Path.rename
-
-    def interrupted(path, target):
-        if Path(target).name == "out":
-            monkeypatch.setattr(Path, "rename", rename)
-            raise KeyboardInterrupt
-        return rename(path, target)
-
-    with (
-        pytest.raises(KeyboardInterrupt),
-        attempt(tmp_path / "out", overwrite=True) as folder,
-    ):
-        (folder / "new").write_text("1")
-        monkeypatch.setattr(Path, "rename", interrupted)
-    assert names(tmp_path / "out") == ["Split-train", "manifest.json"]
-    assert names(tmp_path) == ["out"]

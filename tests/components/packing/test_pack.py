@@ -267,22 +267,6 @@ def test_other_texts_are_refused(text):
         ImageColumn.parse(text)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [
-        ({"seed": -1}, "`seed` must be within 0..2^63-1, got -1"),
-        (
-            {"columns": ("a",), "ids": ("b",)},
-            "column 'b' is not among the columns to keep",
-        ),
-    ],
-)
-def test_wrong_options(wrong, text):
-    with pytest.raises(UsageError) as error:
-        PackOptions(**wrong)
-    assert str(error.value) == text
-
-
 def test_a_sequence_example_among_examples_is_refused(tmp_path, write_rows):
     steps = tf.train.FeatureLists(feature_list={"s": tf.train.FeatureList(feature=[])})
     steps.feature_list["s"].feature.add().int64_list.value.append(1)

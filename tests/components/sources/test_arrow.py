@@ -94,16 +94,6 @@ def test_columns_keep_their_names_in_files_of_another_order(tmp_path, suffix, ha
     assert [row.get("age.x") for row in rows] == ([None] * 4 if has_schema else [5, 6, 5, 6])
 
 
-def test_dictionaries_of_an_arrow_file_are_decoded(tmp_path):
-    words = pa.array(["a", "b", "a", None]).dictionary_encode()
-    feather.write_feather(pa.table({"word": words}), str(tmp_path / "a.feather"))
-    source = open_source(str(tmp_path / "a.feather"))
-    [run] = source.cut(1)
-    assert [r for b in source.read(run) for r in b.table.column(0).to_pylist()] == [
-        b"a", b"b", b"a", None
-    ]  # fmt: skip
-
-
 def test_a_large_dictionary_leaves_batches_large(tmp_path, monkeypatch):
     for module in (batches, columnar):
         monkeypatch.setattr(module, "MAX_BATCH_BYTES", 64 * 1024)
@@ -117,13 +107,3 @@ def test_a_large_dictionary_leaves_batches_large(tmp_path, monkeypatch):
         [text.encode()] for text in texts[:5000]
     ]
     assert len(read) < 10
-
-
-def test_a_value_that_does_not_fit_is_rejected_by_row(tmp_path):
-    orc.write_table(pa.table({"x": [0.5, float("nan"), 2.0]}), str(tmp_path / "a.orc"))
-    source = open_source(str(tmp_path / "a.orc"))
-    [batch] = source.read(source.cut(1)[0])
-    assert [str(row) for row in batch.rejected] == [
-        f"{tmp_path}/a.orc: row 2, column 'x': nan is not finite; `non_finite` 'null' or 'keep' "
-        "would let it in"
-    ]

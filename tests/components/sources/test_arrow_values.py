@@ -9,7 +9,6 @@ import pytest
 
 from penstock.components.sources.arrow_values import feature_type, to_feature
 from penstock.components.sources.base import Column
-from penstock.components.tfrecord.feature_kind import FeatureKind
 
 N = 60
 DAY = datetime.date(2024, 2, 29)
@@ -65,14 +64,3 @@ def test_a_slice_converts_as_the_whole_does(arrow_type, with_nulls):
         assert faults == {}
         assert part.type == column.arrow_type
         assert part.to_pylist() == whole.to_pylist()[start : start + size]
-
-
-def test_fixed_size_binary_keeps_its_bytes():
-    ids = [bytes([i]) * 16 if i % 3 else None for i in range(20)]
-    column = Column("x", FeatureKind.BYTES)
-    part, _ = to_feature(pa.array(ids, pa.binary(16)).slice(5, 9), column, "reject")
-    assert part.to_pylist() == ids[5:14]
-
-
-def test_intervals_of_months_fit_no_feature():
-    assert feature_type(pa.month_day_nano_interval()) is None

@@ -112,13 +112,6 @@ def test_nested_types_are_json_text_on_request(tmp_path):
     assert rows == [{"m": b'{"a": 2, "b": 1}'}]
 
 
-def test_files_must_agree(tmp_path):
-    write(tmp_path / "a.avro", [{"name": "x", "type": "long"}], [{"x": 1}])
-    write(tmp_path / "b.avro", [{"name": "x", "type": "string"}], [{"x": "1"}])
-    with pytest.raises(DataError, match=r"b\.avro: column 'x' has type string, expected INT"):
-        open_source(str(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("avro_type", "column"),
     [

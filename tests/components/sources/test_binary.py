@@ -1,6 +1,5 @@
 """Whole files as rows, from the folder to Examples."""
 
-import hashlib
 import os
 import pickle
 import tempfile
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.components.errors import UsageError
 from penstock.components.sources.base import Column
 from penstock.components.sources.binary import Binary
 from penstock.components.sources.open import open_source
@@ -132,24 +130,6 @@ def test_a_file_that_may_not_be_read_is_a_bad_row(as_nobody, read_out):
     out = read_out(open_binary(as_nobody), 2)
     assert names(out) == ["a"]
     assert out.errors == ["b: cannot be opened (Permission denied); grant read permission"]
-
-
-@pytest.mark.parametrize("max_mib", [0, 1025])
-def test_options_are_checked(max_mib):
-    with pytest.raises(UsageError, match=f"`max_mib` must be .*got {max_mib}"):
-        Binary(max_mib=max_mib)
-
-
-def test_the_content_decides_the_split(put, tmp_path, run_ingest, read_examples):
-    for number in range(20):
-        put(f"a/{number}", bytes([number]))
-        root = put(f"b/{number}", bytes([number]))
-    out = tmp_path / "out"
-    arguments = (root, out, "--kind", "binary", "--split", "train=2", "--split", "eval=1")
-    assert run_ingest(*arguments) == 0
-    for split, buckets in (("train", {0, 1}), ("eval", {2})):
-        digests = [hashlib.sha256(row["content"]) for row in read_examples(out, split)]
-        assert {int(digest.hexdigest(), 16) % 3 for digest in digests} == buckets
 
 
 @pytest.mark.parametrize("options", [Binary(folder_label=True), Text(), Text(unit="document")])

@@ -135,12 +135,6 @@ def test_every_line_beyond_the_limit_is_rejected_in_any_number_of_parts(write, p
     assert {row.reason.split(";")[0] for row in rejected} == {"is longer than `max_row_bytes` 100"}
 
 
-def test_only_lines_beyond_the_limit_are_refused(write):
-    path = write({"a": "x" * 500})
-    with pytest.raises(DataError, match=r"line 1 .* is longer than `max_row_bytes` 100"):
-        open_source(path, JsonLines(max_row_bytes=100))
-
-
 def test_a_byte_order_mark_is_no_text(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\n')

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from penstock.components.errors import UsageError
+from penstock.components.sources.images.options import Images
 from penstock.components.sources.kinds import (
     KINDS,
     find_kind,
@@ -13,10 +14,19 @@ from penstock.components.sources.kinds import (
 from penstock.components.sources.options import Csv, Parquet, Table
 
 
-def test_options_travel_as_json():
-    options = Csv(delimiter="tab", column_names=("a", "b"))
+@pytest.mark.parametrize(
+    "options",
+    [
+        Csv(delimiter="\t", column_names=("a", "b")),
+        Images(labels_file="cars.mat", layout="resized", size=299),
+    ],
+)
+def test_options_travel_as_json(options):
     assert options_from_json(json.loads(json.dumps(options_to_json(options)))) == options
-    assert options.delimiter == "\t"
+
+
+def test_a_delimiter_has_a_name():
+    assert Csv(delimiter="tab").delimiter == "\t"
 
 
 def test_without_a_kind_options_are_those_of_tables():

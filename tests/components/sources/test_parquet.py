@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.components.errors import DataError
-from penstock.components.sources import columnar
 from penstock.components.sources.base import Column, Piece
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Parquet, Table
@@ -167,14 +166,6 @@ def test_nested_columns_are_left_out_on_request(write, read_out, caplog):
         open_source(write({"deep": pa.array([{"b": 1}])}), options)
 
 
-def test_nested_column_that_the_schema_drops_is_no_hindrance(write, tmp_path, read_out):
-    path = write({"a": pa.array([1]), "deep": pa.array([{"b": 1}])})
-    schema = tmp_path / "schema.pbtxt"
-    schema.write_text('feature { name: "a" type: INT }')
-    options = Table(schema_file=str(schema), extra_columns="drop")
-    assert read_out(open_source(path, options)).rows == [[1]]
-
-
 class _Exploit:
     """Creates a file when it is unpickled."""
 
@@ -250,17 +241,6 @@ def test_drift_between_files_is_named(write, tmp_path, read_out):
     assert refusal(folder).startswith("3.parquet: lacks 'b' and has 'c' besides; expected")
 
 
-def test_file_of_a_type_that_the_reader_lacks_is_not_called_damaged(monkeypatch):
-    path = str(Path(__file__).parent / "corpus" / "polars-2.1.0-plain.parquet")
-
-    def lacks(*args, **options):
-        raise pa.ArrowNotImplementedError("Integers with more than 64 bits not implemented")
-
-    monkeypatch.setattr(pq, "ParquetFile", lacks)
-    with pytest.raises(DataError, match=r"cannot be read by pyarrow .* more than 64 bits"):
-        open_source(path)
-
-
 def test_a_column_that_only_a_later_file_has_is_dropped_on_request(write, tmp_path, read_out):
     write({"a": pa.array([1])}, "d/1.parquet")
     write({"b": pa.array(["x"]), "a": pa.array([2])}, "d/2.parquet")
@@ -308,15 +288,6 @@ def test_cuts_go_to_row_groups_that_begin_nearby(write):
     assert [run[0].start for run in open_source(path).cut(4)] == [0, 260, 520, 780]
     assert [run[0].start for run in open_source(path).cut(10)][:4] == [0, 100, 200, 300]
     assert open_source(path).cut(2)[1] == (Piece(path, 520, 1000, 521),)
-
-
-def test_batches_are_small_where_rows_are_large(write, monkeypatch):
-    monkeypatch.setattr(columnar, "MAX_BATCH_BYTES", 100_000)
-    rows = [os.urandom(10_000) for _ in range(40)]
-    source = pickle.loads(pickle.dumps(open_source(write({"a": pa.array(rows)}))))
-    batches = list(source.read(source.cut(1)[0]))
-    assert {batch.table.num_rows for batch in batches} <= {4, 9, 10}
-    assert [v for batch in batches for v in batch.table.column(0).to_pylist()] == rows
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Lines of text as rows."""
 
 import gzip
-import json
 import pickle
 import tracemalloc
 
@@ -184,48 +183,6 @@ def test_a_link_out_of_the_folder_stops(write, tmp_path):
     (tmp_path / "d" / "b.txt").symlink_to(write(b"secret\n", "key"))
     with pytest.raises(DataError, match=r"b\.txt: is a link to .*key, outside .*; copy the file"):
         open_text(tmp_path / "d")
-
-
-def test_the_command_stops_at_a_bad_line_or_sets_it_aside(
-    write, tmp_path, run_ingest, read_examples, capsys
-):
-    path = write(b"one\ntw\xff\nthree\n")
-    out = tmp_path / "out"
-    arguments = (path, out, "--kind", "text", "--split", "all=1", "--shards", "2")
-    assert run_ingest(*arguments) == 1
-    reason = "byte 3 of the line (byte 7 of the file) is not utf-8; set {} to the file's"
-    assert (
-        f"{path}: line 2 (row 2): {reason.format('--encoding')}, or quarantine it"
-        in capsys.readouterr().err
-    )
-    assert not out.exists()
-    aside = ("--on-bad-row", "quarantine", "--max-quarantined-share", "0.5")
-    assert run_ingest(*arguments, *aside) == 0
-    assert [row["line"] for row in read_examples(out)] == [1, 3]
-    (line,) = [line for file in (out / "quarantine").iterdir() for line in file.open()]
-    assert json.loads(line) == {
-        "file": str(path), "line": 2, "row": 2, "column": None,
-        "reason": reason.format("`encoding`"),
-        "raw_base64": "dHf/",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"unit": "word"}, "`unit` must be one of line, document"),
-        ({"encoding": "utf-99"}, "`encoding` must be one that Python knows"),
-        ({"encoding": "utf-16"}, "`encoding` must leave ASCII bytes as they are"),
-        ({"encoding": "rot13"}, "`encoding` must be one that Python knows"),
-        ({"max_row_bytes": 2**31}, "`max_row_bytes` must be within 1..1073741824"),
-        ({"folder_label": True}, "`folder_label` applies to documents"),
-        ({"unit": "document", "skip_blank": False}, "`skip_blank` applies to lines"),
-    ],
-)
-def test_options_are_checked(options, message):
-    with pytest.raises(UsageError) as error:
-        Text(**options)
-    assert str(error.value).startswith(message)
 
 
 def test_an_encodings_other_names_are_equal():

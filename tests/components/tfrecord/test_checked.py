@@ -1,9 +1,7 @@
-import io
 import json
 import os
 import re
 import time
-from pathlib import Path
 
 import pytest
 
@@ -115,27 +113,3 @@ def test_a_file_that_was_written_a_moment_ago_is_not_remembered(artifact):
 def test_damaged_digests_are_computed_anew(artifact, text):
     (artifact / DIGESTS_NAME).write_text(text)
     checked_manifest(artifact)
-
-
-def test_a_folder_on_an_object_store_is_held_by_sizes(artifact, monkeypatch):
-    import tensorflow as tf
-
-    class Store(tf.io.gfile.__class__):
-        pass
-
-    def local(path):
-        return path.replace("mem://bucket", str(artifact))
-
-    gfile = Store("gfile")
-    gfile.GFile = lambda path: io.StringIO(Path(local(path)).read_text())
-    gfile.exists = lambda path: os.path.exists(local(path))
-    gfile.stat = lambda path: tf.io.gfile.stat(local(path))
-    monkeypatch.setattr(checked, "_remote", lambda: gfile)
-    assert checked_manifest("mem://bucket").account.read == 25
-    check_folder("mem://bucket/nothing")
-    (artifact / SHARD).write_bytes(b"short")
-    with pytest.raises(DataError, match=r"^mem://bucket/Split-train/.*: shard has 5 bytes"):
-        check_folder("mem://bucket")
-    (artifact / SHARD).unlink()
-    with pytest.raises(DataError, match=r"^mem://bucket/Split-train/.*: shard is missing"):
-        check_folder("mem://bucket")

@@ -94,43 +94,6 @@ def test_without_a_seed_one_is_drawn_and_kept(make_input, tmp_path):
     assert model.seen.numpy().tolist() == [10] * 103
 
 
-# A process of its own, which kills itself or tells itself to stop before it saves a step.
-PROCESS = """
-    import json, os, signal, sys
-    from functools import partial
-    from pathlib import Path
-    from tests.components.trainer.conftest import Inputs
-    from tests.components.trainer.test_resume import run, stopper
-    folder, step, name = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    stop = stopper(step, lambda: os.kill(os.getpid(), getattr(signal, name)))
-    data = partial(Inputs(folder), "rows", seed=3, batch_size=10)
-    try:
-        run(folder, data, before_save=stop)
-    except Exception:
-        sys.excepthook(*sys.exc_info())  # as Python does with a script
-"""
-
-
-def test_kill_9_and_sigterm_of_real_processes_change_nothing(make_input, tmp_path, penstock):
-    data = partial(make_input, "rows", seed=3)
-    (tmp_path / "rows").symlink_to(make_input.root / "rows")
-    for step, name in ((28, "SIGKILL"), (56, "SIGTERM")):
-        done = penstock.run_code(PROCESS, tmp_path, step, name)
-        if name == "SIGKILL":
-            assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
-        else:
-            assert done.returncode == 143
-            assert done.stderr.splitlines()[-1].startswith(
-                "penstock: SIGTERM at step 56 of 103: saved"
-            )
-    model, record = run(tmp_path, data)
-    assert record.resumed_from == 56
-    whole, _ = run(tmp_path / "whole", data)
-    assert model.seen.numpy().tolist() == whole.seen.numpy().tolist() == [10] * 103
-    for ours, theirs in zip(model.get_weights(), whole.get_weights(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-
-
 def test_an_evaluation_that_is_given_up_leaves_the_metrics_of_training(make_input, tmp_path):
     data = partial(make_input, "rows", seed=3)
     options = TrainOptions(
@@ -172,26 +135,6 @@ def test_shorter_epochs_of_a_resumed_training_begin_where_it_resumes(make_input,
     assert [(e.epoch, e.step, e.steps) for e in record.epochs] == [
         (1, 20, 20), (2, 40, 20), (3, 50, 10), (4, 60, 10), (5, 70, 10), (6, 75, 5),
     ]  # fmt: skip
-
-
-def test_an_epoch_that_is_over_by_new_options_has_the_steps_that_it_ran(make_input, tmp_path):
-    data = partial(make_input, "rows", seed=3)
-    with pytest.raises(Killed), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoints, "save", killed_after(Checkpoints.save, 30))
-        goes_on(tmp_path, data, max_steps=50, steps_per_epoch=40, checkpoint_every_steps=15)
-    record = goes_on(tmp_path, data, max_steps=50, steps_per_epoch=10)
-    assert [(e.epoch, e.step, e.steps) for e in record.epochs] == [
-        (1, 30, 30), (2, 40, 10), (3, 50, 10),
-    ]  # fmt: skip
-
-
-def killed_after(save, step):
-    def saved(self, start, epochs, **best):
-        save(self, start, epochs, **best)
-        if start.step == step:
-            raise Killed
-
-    return saved
 
 
 def test_fewer_steps_than_the_checkpoint_has_are_refused(make_input, tmp_path):

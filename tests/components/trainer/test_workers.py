@@ -10,7 +10,6 @@ import sys
 import threading
 from functools import cache, partial
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -206,6 +205,7 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(
     assert_as_one_worker(result, trained_alone("rows"))
 
 
+@pytest.mark.slow
 def test_one_of_two_workers_goes_on_alone_after_the_other_is_killed(
     make_input, killed, trained_alone, tmp_path, penstock
 ):
@@ -236,26 +236,6 @@ def test_a_worker_ends_in_one_line_where_the_other_is_stopped(
     assert codes[1] == [0, 0]
     assert result["resumed"] >= 21
     assert_as_one_worker(result, trained_alone("rows"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["packed", "images"])
-def test_three_kills_lose_no_row_and_give_none_twice(
-    make_input, trained_alone, tmp_path, kind, penstock
-):
-    kill = [21, "SIGKILL"], [49, "SIGKILL"], [77, "SIGKILL"]
-    codes, _, result = run_rounds(
-        penstock,
-        tmp_path,
-        make_input,
-        kind,
-        [NOTHING, kill[0]],
-        [kill[1], NOTHING],
-        [NOTHING, kill[2]],
-        [NOTHING, NOTHING],
-    )
-    assert codes == [[138, -9], [-9, 138], [138, -9], [0, 0]]
-    assert_as_one_worker(result, trained_alone(kind))
 
 
 def test_a_worker_that_never_comes_is_named_within_the_timeout():
@@ -321,31 +301,6 @@ def test_a_training_that_ends_while_its_watch_notes_a_step_is_not_ended_by_it(mo
     with workers.Workers(None, ("a:1",), 0, late).watched(0.01):
         late.clears.wait()
     assert ends == []
-
-
-def test_watch_is_over_when_the_chief_writes_what_it_trained(make_input, tmp_path, monkeypatch):
-    def watches():
-        return [one.name for one in threading.enumerate() if one.name == "penstock-watch"]
-
-    seen = {}
-    write = loop.write_training_record
-    alone = workers.Workers(tf.distribute.get_strategy(), ("a:1",), 0)
-    monkeypatch.setattr(loop, "join_workers", lambda: alone)
-    monkeypatch.setattr(
-        loop,
-        "write_training_record",
-        lambda *parts: [seen.update(end=watches()), write(*parts)],
-    )
-    loop.train(
-        counting_model,
-        partial(make_input, "rows", seed=3),
-        options=TrainOptions(max_steps=2, steps_per_epoch=2),
-        model_run_dir=str(tmp_path),
-        callbacks=[
-            keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: seen.update(epoch=watches()))
-        ],
-    )
-    assert seen == {"epoch": ["penstock-watch"], "end": []}
 
 
 def test_a_port_that_is_taken_is_named():

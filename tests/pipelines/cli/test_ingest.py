@@ -101,21 +101,6 @@ def test_an_occupied_output_is_refused_before_the_input_is_read(tmp_path):
     )
 
 
-@pytest.mark.parametrize("command", ["ingest", "pack"])
-def test_overwrite_of_an_app_with_a_manifest_of_its_own_is_refused(csv, tmp_path, command):
-    (tmp_path / "web" / "src").mkdir(parents=True)
-    (tmp_path / "web" / "src" / "precious.txt").write_text("work")
-    (tmp_path / "web" / "manifest.json").write_text('{"name":"my app"}')
-    data = csv
-    if command == "pack":
-        data = tmp_path / "rows"
-        assert ingest(csv, data, "--delimiter", ";").exit_code == 0
-    result = CliRunner().invoke(app, [command, str(data), str(tmp_path / "web"), "--overwrite"])
-    assert isinstance(result.exception, UsageError)
-    assert "web: not written by penstock ingest or pack" in str(result.exception)
-    assert (tmp_path / "web" / "src" / "precious.txt").read_text() == "work"
-
-
 def test_few_file_descriptors_give_the_output_or_one_line(csv, tmp_path):
     limited = ["sh", "-c", 'ulimit -n 12; exec "$@"', "sh", PENSTOCK]
     command = [*limited, "ingest", csv, tmp_path / "out", "--delimiter", ";"]

@@ -119,25 +119,10 @@ def test_json_is_the_manifest(rows, tmp_path):
     assert [column["name"] for column in manifest["columns"]] == ["id"]
 
 
-def test_a_schema_decides(rows, tmp_path):
-    schema = tmp_path / "schema.pbtxt"
-    schema.write_text('feature { name: "id" type: INT value_count { min: 0 max: 5 } }')
-    result = run(rows, tmp_path / "packed", "--schema", schema, "--json")
-    assert [c["storage"] for c in json.loads(result.stdout)["packed"]["columns"]] == ["list"]
-
-
 def test_engines_are_chosen_as_of_an_ingest(rows, tmp_path):
     result = run(rows, tmp_path / "packed", "--runner", "flink", "--parallelism", "2")
     assert str(result.exception) == "runner 'flink' needs --flink-master, HOST:PORT"
-    result = run(
-        rows,
-        tmp_path / "packed",
-        "--runner",
-        "portable",
-        "--job-endpoint",
-        "localhost:1",
-        "--parallelism",
-        "2",
-    )
+    portable = ["--runner", "portable", "--job-endpoint", "localhost:1", "--parallelism", "2"]
+    result = run(rows, tmp_path / "packed", *portable)
     assert str(result.exception).startswith("portable: nothing answers at localhost:1 (")
     assert not (tmp_path / "packed").exists()

@@ -66,7 +66,12 @@ def every_command(group, words=""):
 
 # Each with a word of what it says, and its exit code.
 ANSWERS = {
-    "bogus": (2, "No such command 'bogus'"),
+    "bogus": (2, "penstock: No such command 'bogus'"),
+    "ingets a b": (2, "Did you mean 'ingest'"),
+    "ingest a b --shrads 3": (2, "No such option: --shrads"),
+    "predict m": (2, "Missing argument"),
+    "pack a b --seed x": (2, "'--seed'"),
+    "ingest a b --kind imagse": (2, "--kind must be one of csv, parquet, "),
     "runs list": (1, "name the folder of a run"),
     "runs list .": (0, "-"),
     "inspect shards": (0, "-"),

@@ -89,13 +89,6 @@ def test_what_cannot_be_reported_is_one_line(two, arguments, kind, text):
     assert str(done.exception) == text.format(two=two)
 
 
-def test_a_file_that_is_no_metadata(tmp_path):
-    (tmp_path / "metadata.sqlite").write_text("something else" * 100)
-    done = call("report", tmp_path)
-    assert isinstance(done.exception, DataError)
-    assert str(done.exception) == f"{tmp_path}/metadata.sqlite: is no metadata store of runs"
-
-
 def test_metadata_without_a_run(runs, tmp_path):
     assert str(call("report", tmp_path).exception) == (
         f"{tmp_path}/metadata.sqlite: there is no run in there yet"

@@ -20,14 +20,6 @@ def test_task_names_are_dashed_and_numbered_where_they_collide():
     }
 
 
-def test_task_name_with_own_number_is_kept():
-    assert task_names(["a_1", "a.1", "a-1-2"]) == {
-        "a_1": "a-1-3",
-        "a.1": "a-1",
-        "a-1-2": "a-1-2",
-    }
-
-
 def test_long_names_are_cut_and_stay_distinct():
     names = task_names(["n" * 80 + "a", "n" * 80 + "b"])
 

@@ -297,25 +297,6 @@ def test_missing_input_fails_the_node(nodes):
     assert "inputs[numbers] has min_count = 1" in failed.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("node", "more", "text"),
-    [
-        ("Nobody", (), "no node 'Nobody'; choices: import_schema.v1, last_schema, make.numbers"),
-        ("Trainer", ("--parameter", "x=1"), "no runtime parameter 'x'; choices: how-many, note"),
-        (
-            "make.numbers",
-            ("--parameter", "how-many=3.5"),
-            "parameter 'how-many': expected a whole number, got '3.5'",
-        ),
-    ],
-)
-def test_wrong_use_is_exit_code_2(nodes, node, more, text):
-    wrong = nodes.run(node, "wrong", *more)
-
-    assert wrong.returncode == 2
-    assert text in wrong.stderr.splitlines()[-1]
-
-
 def _executor_input(folder, *artifacts):
     """Returns what KFP's launcher puts into the arguments of a task with these outputs."""
     outputs = {

@@ -69,12 +69,3 @@ def test_a_database_of_other_things_is_one_line(tmp_path):
 )
 def test_what_a_report_is_called(metadata, pipeline, name):
     assert report_name(metadata, pipeline) == name
-
-
-def test_no_metadata(tmp_path):
-    with pytest.raises(DataError) as caught:
-        find_stores(str(tmp_path))
-    assert str(caught.value) == (
-        f"{tmp_path}: no metadata of runs (an MLMD store, *.sqlite or *.db); name the folder of a "
-        "run or its metadata file"
-    )

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.components.errors import UsageError
 from penstock.components.sources.options import Table
-from penstock.components.tfrecord.manifest import Manifest, read_manifest
+from penstock.components.tfrecord.manifest import read_manifest
 
 pytestmark = pytest.mark.slow
 CSV = b"id,n\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(1000))
@@ -52,19 +52,6 @@ def test_the_command_line(s3, ingest, tmp_path):
     assert len(texts) > 8
     assert not any(b"3f9c" in text for text in texts)
     assert "3f9c" not in done.stdout + done.stderr
-
-
-def test_from_a_bucket_to_a_bucket(s3, ingest, tmp_path):
-    s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV)
-    done = ingest("s3://bucket/d/a.csv", "s3://bucket/out", "--workers", "2").wait()
-    assert done.returncode == 0, done.stderr
-    assert "look closer: penstock inspect s3://bucket/out" in done.stdout
-    stored = s3.get_object(Bucket="bucket", Key="out/manifest.json")["Body"].read()
-    assert Manifest.from_json(stored.decode(), "").account.read == 1000
-    assert spools(tmp_path) == []
-    done = ingest("s3://bucket/d/a.csv", "s3://bucket/d", "--overwrite").wait()
-    assert done.returncode == 2
-    assert "s3://bucket/d: holds a.csv, which no ingest wrote; refusing" in done.stderr
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])

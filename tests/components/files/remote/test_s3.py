@@ -169,13 +169,6 @@ def test_what_is_read_is_what_was_scanned(s3, read_out):
     assert open_source("s3://bucket/a.csv").fingerprint != source.fingerprint
 
 
-def test_the_fingerprint_is_that_of_the_same_local_files(s3, tmp_path):
-    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
-    (tmp_path / "a.csv").write_bytes(CSV)
-    local = open_source(str(tmp_path / "a.csv"))
-    assert open_source("s3://bucket/a.csv").fingerprint == local.fingerprint
-
-
 @pytest.fixture
 def strict_moto(moto):
     """The server checks who asks, while the test runs."""
@@ -209,16 +202,6 @@ def test_no_credentials(s3, monkeypatch):
     )
 
 
-def test_an_object_that_is_shorter_by_now(s3, read_out):
-    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV)
-    source = open_source("s3://bucket/a.csv")
-    s3.put_object(Bucket="bucket", Key="a.csv", Body=CSV[:100])
-    message = data_error(lambda: read_out(source))
-    assert message.startswith("s3://bucket/a.csv: was changed since it was listed (")
-    s3.delete_object(Bucket="bucket", Key="a.csv")
-    assert data_error(lambda: read_out(source)) == "s3://bucket/a.csv: no such file or folder"
-
-
 def test_names_that_look_like_globs_or_paths(s3, read_out):
     s3.put_object(Bucket="bucket", Key="d/a[1].csv", Body=b"x\n1\n")
     s3.put_object(Bucket="bucket", Key="e//a b.csv", Body=b"x\n2\n")
@@ -232,14 +215,3 @@ def test_names_that_look_like_globs_or_paths(s3, read_out):
     assert named == read_out(open_source("s3://bucket/e", Binary())).rows
     message = data_error(lambda: open_source("s3://bucket/none/*.csv"))
     assert message == "s3://bucket/none/*.csv: no data file matches; expected at least one"
-
-
-def test_a_folder_that_spark_wrote(s3, read_out, tmp_path):
-    pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "x.parquet")
-    data = (tmp_path / "x.parquet").read_bytes()
-    key = "t/part-00000-0a1b2c3d-0000-4e5f-8a9b-0c1d2e3f4a5b-c000.snappy.parquet"
-    s3.put_object(Bucket="bucket", Key=key, Body=data)
-    message = data_error(lambda: open_source("s3a://bucket/t/"))
-    assert message.startswith("s3a://bucket/t/: holds part files of Spark but no _SUCCESS")
-    s3.put_object(Bucket="bucket", Key="t/_SUCCESS", Body=b"")
-    assert read_out(open_source("s3a://bucket/t")).rows == [[1], [2], [3]]

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from typer.testing import CliRunner
 
-import penstock as face
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
@@ -129,13 +128,6 @@ def test_overwrite_of_a_prefix_with_another_manifest_is_refused(s3, tmp_path):
     assert objects(s3).keys() == {"manifest.json"}
 
 
-def test_an_overwritten_output_is_gone_before_its_shards_are(s3, tmp_path):
-    run(table(tmp_path / "a.csv"))
-    manifest = run(table(tmp_path / "b.csv", rows=100), overwrite=True, shards=2)
-    assert manifest.account.read == 100
-    assert len(objects(s3)) == 5
-
-
 def test_of_two_writers_at_the_same_moment_one_wins(s3, tmp_path):
     paths = [table(tmp_path / f"{name}.csv", rows) for name, rows in (("a", 500), ("b", 700))]
     both = threading.Barrier(2)
@@ -229,10 +221,3 @@ def test_a_bucket_is_no_output(s3, tmp_path):
         UsageError, match="s3://bucket: a bucket cannot be an output; name a folder"
     ):
         run(table(tmp_path / "a.csv"), "s3://bucket/")
-
-
-def test_function_and_command_write_the_same_to_an_address(s3, tmp_path, penstock):
-    (tmp_path / "a.csv").write_text("id\n" + "".join(f"{i}\n" for i in range(100)))
-    manifest = face.ingest(str(tmp_path / "a.csv"), "s3://bucket/function")
-    done = penstock("ingest", tmp_path / "a.csv", "s3://bucket/command", "--json")
-    assert done.stdout == manifest.to_json()

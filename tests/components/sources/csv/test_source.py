@@ -1,7 +1,6 @@
 """Every kind of damaged delimited text: what comes out, and what the error says."""
 
 import logging
-import pickle
 from pathlib import Path
 
 import pytest
@@ -150,16 +149,6 @@ def test_bad_utf8_is_rejected_by_line_and_byte(write, read_out):
     ]
 
 
-def test_short_rows_that_are_not_utf8_are_rejected_beside_good_ones(write, read_out):
-    out = read_out(open_source(write(b"a,b\ncaf\xe9\nok,1\ncaf\xe9,2,3\n")))
-    assert out.rows == [[b"ok", 1]]
-    assert [row.raw for row in out.rejected] == [b"caf\xe9", b"caf\xe9,2,3"]
-    assert [row.reason for row in out.rejected] == [
-        "1 field, expected 2",
-        "3 fields, expected 2",
-    ]
-
-
 # Values
 
 
@@ -227,13 +216,6 @@ def test_nan_among_integers_is_null_or_rejected(write, read_out):
     kept = read_out(open_source(path, Table(non_finite="keep")))
     assert kept.rows == [[1], [3]]
     assert kept.rejected[0].reason == "'NaN' is not an integer (INT by the sample)"
-
-
-def test_nan_alone_is_null_or_kept_without_a_closer_look(write, read_out):
-    path = write("f\n1.5\nNaN\n")
-    assert read_out(open_source(path, Table(non_finite="null"))).rows == [[1.5], [None]]
-    kept = read_out(open_source(path, Table(non_finite="keep"))).rows
-    assert repr(kept) == "[[1.5], [nan]]"
 
 
 def test_null_tokens_of_numbers_and_of_text(write, read_out):
@@ -431,12 +413,6 @@ def test_stray_files_of_a_folder_are_ignored_and_logged(write, tmp_path, caplog)
 
 
 # The source as a whole
-
-
-def test_large_blocks_become_batches_of_bounded_rows(write):
-    source = pickle.loads(pickle.dumps(open_source(write("a\n" + "1\n" * 20_000))))
-    batches = list(source.read(source.cut(1)[0]))
-    assert [batch.table.num_rows for batch in batches] == [8192, 8192, 3616]
 
 
 def test_lines_of_text_are_no_table_unless_it_is_said(tmp_path, monkeypatch):

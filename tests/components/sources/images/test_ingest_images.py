@@ -7,7 +7,6 @@ from scipy.io import savemat
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.sources.images.options import Images
-from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli.main import main
 
@@ -81,48 +80,3 @@ def test_the_command_with_a_mat_file(zoo, tmp_path, monkeypatch, capsys):
     assert image.shape == (29, 29, 3)
     number = int(row["image/filename"].bytes_list.value[0][-6:-4])
     assert row["image/class/label"].int64_list.value[0] == number % 4 + 1
-
-
-@pytest.mark.slow
-def test_the_node_and_the_statistics_of_its_output(zoo, tmp_path):
-    import tensorflow_data_validation as tfdv
-    from tfx.components import StatisticsGen
-    from tfx.orchestration import metadata, pipeline
-    from tfx.orchestration.local.local_dag_runner import LocalDagRunner
-
-    from penstock.components.example_gen.component import ShardedExampleGen
-
-    store = metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite"))
-
-    def run_pipeline():
-        node = ShardedExampleGen(str(zoo), source=Images(layout="decoded", size=8))
-        statistics = StatisticsGen(examples=node.outputs["examples"])
-        LocalDagRunner().run(
-            pipeline.Pipeline(
-                pipeline_name="test",
-                pipeline_root=str(tmp_path / "root"),
-                components=[node, statistics],
-                enable_cache=True,
-                metadata_connection_config=store,
-            )
-        )
-        with metadata.Metadata(store) as handle:
-            return [
-                handle.store.get_artifacts_by_type(kind)
-                for kind in ("Examples", "ExampleStatistics")
-            ]
-
-    (made,), (found,) = run_pipeline()
-    assert sum(read_manifest(made.uri).account.written.values()) == 30
-    whole = tfdv.load_stats_binary(f"{found.uri}/Split-train/FeatureStats.pb")
-    features = {f.path.step[0]: f for f in whole.datasets[0].features}
-    assert features["image/height"].num_stats.mean == 8
-    assert {value.value for value in features["image/class/text"].string_stats.top_values} == {
-        "cat",
-        "dog",
-    }
-    assert len(run_pipeline()[0]) == 1  # from the cache
-    file = zoo / "cat" / "00.jpg"
-    data = file.read_bytes()
-    file.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
-    assert len(run_pipeline()[0]) == 2

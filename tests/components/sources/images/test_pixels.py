@@ -180,17 +180,6 @@ def test_resized_as_png_loses_nothing(encoded):
     assert (pixels(png) == pixels(raw)).all()
 
 
-def test_quality_is_obeyed(picture):
-    noise = np.random.RandomState(0).randint(0, 256, (64, 64, 3), np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(noise).save(buffer, "PNG")
-    small, large = (
-        store(buffer.getvalue(), "a", Images(layout="resized", size=64, jpeg_quality=q))
-        for q in (20, 95)
-    )
-    assert len(small.encoded) < len(large.encoded) / 3
-
-
 def test_gray_where_one_channel_is_asked_for(encoded):
     stored = store(encoded("PNG"), "a", Images(layout="decoded", channels=1))
     assert (stored.channels, len(stored.encoded)) == (1, 16 * 32)

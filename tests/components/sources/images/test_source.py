@@ -1,5 +1,4 @@
 import hashlib
-import os
 import struct
 import subprocess
 import sys
@@ -56,17 +55,6 @@ def test_shards_mix_the_classes_and_only_the_seed_decides(zoo):
     assert order(open_source(str(zoo), Images(shuffle_seed=1))) != first
 
 
-def test_slices_are_of_equal_length(zoo):
-    source = open_source(str(zoo), Images())
-    assert [[(p.start, p.end, p.first_row) for p in run] for run in source.cut(3)] == [
-        [(0, 13, 1)],
-        [(13, 26, 14)],
-        [(26, 40, 27)],
-    ]
-    assert (source.rows, source.kind, len(source.files)) == (40, "images", 40)
-    assert source.input_bytes == sum(os.path.getsize(path) for path in source.files)
-
-
 def test_memory_of_a_batch_is_bounded(zoo, monkeypatch):
     source = open_source(str(zoo), Images())
     sizes = [b.table.num_rows for b in source.read(source.cut(1)[0])]
@@ -75,34 +63,6 @@ def test_memory_of_a_batch_is_bounded(zoo, monkeypatch):
     batches = [b.table for b in source.read(source.cut(1)[0])]
     assert sum(table.num_rows for table in batches) == 40
     assert all(table.num_rows <= 6 for table in batches)
-
-
-def test_the_fingerprint_is_of_content_and_names(zoo, tmp_path):
-    def digest(**options):
-        return open_source(str(zoo), Images(**options)).fingerprint
-
-    first = digest()
-    file = zoo / "cat" / "00.jpg"
-    stat, data = file.stat(), file.read_bytes()
-    os.utime(file, ns=(1, 1))
-    assert digest() == first
-    file.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
-    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    changed = digest()
-    assert changed != first
-    file.rename(zoo / "dog" / "00.jpg")
-    assert digest() not in (first, changed)
-    labels = tmp_path / "labels.csv"
-    labels.write_text("file,class\n" + "".join(f"{n:02},{n}\n" for n in range(40)))
-    by_file = digest(labels_file=str(labels))
-    labels.write_text(labels.read_text().replace("39,39", "39,38"))
-    assert digest(labels_file=str(labels)) != by_file
-
-
-def test_classes_are_counted(zoo):
-    (zoo / "dog" / "again.jpg").write_bytes((zoo / "cat" / "03.jpg").read_bytes())
-    source = open_source(str(zoo), Images())
-    assert source.notes == ("classes are folders", "classes: 2, of 20 to 21 images")
 
 
 def bomb():
@@ -160,14 +120,6 @@ def test_nothing_left_is_an_error(photos, encoded):
         DataError, match="no image is left: all are without label, and `unlabelled`"
     ):
         open_images([str(root)], Images(unlabelled="drop"))
-
-
-def test_many_strays_are_counted(zoo, photos):
-    for number in range(30):
-        photos(f"cat/{number:02}.txt", b"0 0.5 0.5 1 1")
-    source = open_source(str(zoo), Images())
-    assert len(source.ignored) == 21
-    assert source.ignored[-1] == "10 more"
 
 
 def test_without_pillow_one_line_says_what_to_install(zoo):

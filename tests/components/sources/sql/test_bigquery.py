@@ -7,7 +7,6 @@ from penstock.components.errors import DataError, PenstockError
 from penstock.components.sources.open import open_source
 from penstock.components.sources.sql.options import Sql
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.components.tfrecord.manifest import read_manifest
 
 pytest.importorskip("sqlalchemy_bigquery")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -98,16 +97,3 @@ def test_no_login_is_one_line(monkeypatch):
     monkeypatch.setattr(google.auth, "default", refuse)
     with pytest.raises(DataError, match=r"no login \(Your .*GOOGLE_APPLICATION_CREDENTIALS"):
         opened(table="trips")
-
-
-def test_the_command_reads_a_query_with_a_parameter(server, run_ingest, tmp_path, capsys):
-    query = "SELECT id, city FROM trips WHERE city = :city"
-    arguments = ("--kind", "sql", "--query", query, "--param", "city=c5")
-    out = tmp_path / "out"
-    assert run_ingest(ADDRESS, out, *arguments, "--split", "all=1") == 0
-    account = read_manifest(out).account
-    assert (account.read, account.written) == (1, {"all": 1})
-    assert "1 row in 1 sql input" in capsys.readouterr().err
-    assert run_ingest(ADDRESS, tmp_path / "no", "--kind", "sql", "--table", "no") == 1
-    [message] = capsys.readouterr().err.strip().splitlines()
-    assert message.startswith(f"penstock: {ADDRESS}: ")

@@ -105,15 +105,3 @@ def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
     assert files_with(postgres.password, tmp_path) == []
     written = capfd.readouterr()
     assert postgres.password not in caplog.text + written.out + written.err + str(caught.value)
-
-
-@pytest.mark.slow
-def test_errors_on_the_command_line_are_one_line(tmp_path, sqlite_table, run_ingest, capsys):
-    address = sqlite_table("id INTEGER", [(1,)])
-    out = tmp_path / "out"
-    assert run_ingest(address, out, "--kind", "sql", "--table", "gone") == 1
-    expected = f"penstock: {tmp_path}/data.db: no such table: gone\n"
-    assert capsys.readouterr().err == expected
-    assert run_ingest("mysql://me:pw-3f9c@host/db", "out", "--kind", "sql", "--table", "t") == 2
-    done = capsys.readouterr()
-    assert "pw-3f9c" not in done.out + done.err

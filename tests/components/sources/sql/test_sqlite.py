@@ -190,18 +190,6 @@ def test_no_rows_if_that_is_allowed(sqlite_table, open_sql, read_out):
     assert read_out(source, parts=3).rows == []
 
 
-def test_the_fingerprint_is_of_the_content(sqlite_table, open_sql):
-    one = sqlite_table(TRIPS, trips(5), "one.db")
-    two = sqlite_table(TRIPS, trips(5), "two.db")
-    first = open_sql(one, table="t").fingerprint
-    assert open_sql(two, table="t").fingerprint == first
-    assert open_sql(one, query="SELECT * FROM t WHERE id < 3").fingerprint != first
-    with sqlite3.connect(one.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE t SET fare = 7 WHERE id = 2")
-    connection.close()
-    assert open_sql(one, table="t").fingerprint != first
-
-
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
 def test_rows_stay_as_they_were_read(sqlite_table, open_sql, read_out, journal):
     address = sqlite_table(TRIPS, trips(2000))

@@ -96,15 +96,6 @@ def test_text_that_begins_like_bzip2_is_text(tmp_path):
     assert rows(open_source(str(tmp_path / "a.csv"), Csv())) == [{"BZh9": 1, "b": 2}]
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("share", [0.1, 0.6, 0.999])
-def test_a_cut_file_is_named(tmp_path, codec, share):
-    whole, path = CODECS[codec](CSV), tmp_path / f"a.csv.{codec}"
-    path.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(DataError, match=r"a\.csv\.\w+: its compressed data cannot be read"):
-        open_source(str(path))
-
-
 def test_a_bad_row_is_named_by_its_line_in_the_text(tmp_path):
     text = b"a\n" + b"1\n" * 3000 + b"x\n" + b"2\n" * 3000
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import UsageError
-from penstock.components.trainer.input.common import _PythonCalls
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.start import InputStart
@@ -184,11 +183,3 @@ def test_a_process_ends_while_its_input_works_ahead():
             [sys.executable, "-c", ENDS_WHILE_IT_READS], capture_output=True, text=True, timeout=120
         )
         assert (done.returncode, done.stdout) == (0, "0.0\n"), done.stderr
-
-
-def test_calls_after_the_end_end_the_data():
-    calls = _PythonCalls()
-    assert calls.call(int, "3") == 3
-    calls._end()
-    with pytest.raises(StopIteration):
-        calls.call(int, "3")

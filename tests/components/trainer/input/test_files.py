@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
-from penstock.components.trainer.input.files import InputFiles, find_input
+from penstock.components.trainer.input.files import find_input
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 
@@ -60,14 +60,6 @@ def test_several_patterns_are_read_together(tmp_path, data):
     )
 
 
-def test_a_shard_that_differs_from_the_manifest_is_refused(tmp_path, data):
-    directory = data.write_examples(tmp_path / "examples", (3, 2))
-    shard = directory / "Split-train" / "data_tfrecord-00001-of-00002"
-    shard.write_bytes(shard.read_bytes()[:-1])
-    with pytest.raises(DataError, match=r"data_tfrecord-00001-of-00002: shard has .* it was cut"):
-        find_input([str(directory / "Split-train" / "*")], split="train")
-
-
 def test_what_cannot_be_found_is_named(tmp_path, data):
     with pytest.raises(DataError, match=r"nothing/\*: no such file, or nothing matches"):
         find_input([str(tmp_path / "nothing" / "*")], split="train")
@@ -94,14 +86,3 @@ def test_rows_are_counted_with_and_without_a_manifest(tmp_path, data, shards):
 def test_steps_of_an_epoch_cover_every_row(shards):
     assert epoch_steps(shards, 103) == 1
     assert epoch_steps(shards, 20) == 6
-
-
-def test_each_file_has_exactly_one_worker():
-    files = InputFiles(("a", "b", "c", "d", "e"), (1, 2, 3, 4, 5))
-    assert [files.shard(2, worker).files for worker in (0, 1)] == [("a", "c", "e"), ("b", "d")]
-    assert files.shard(1, 0) == files
-
-
-def test_more_workers_than_files_are_refused():
-    with pytest.raises(DataError, match="a and its like are 2 files for 3 workers: write at"):
-        InputFiles(("a", "b"), None).shard(3, 0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError
 from penstock.components.trainer.images.serving import serve_images
 from penstock.components.trainer.input import common
 from penstock.components.trainer.input.image_decode import (
@@ -317,15 +317,6 @@ def test_pixels_of_another_number_are_refused(tmp_path):
 
 
 # What is refused.
-
-
-def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(source):
-    huge = options(height=300_000, width=300_000, cache="memory")
-    with pytest.raises(UsageError) as error:
-        Input.images(source, options=huge).train()
-    text = str(error.value)
-    assert text.startswith("cache 'memory': 23 images of 300000x300000x3 take 5783.51 GiB, and ")
-    assert text.endswith(" use cache 'none', or smaller images, or pack them as pixels")
 
 
 def test_a_container_has_no_more_memory_than_its_limit(monkeypatch):

@@ -99,16 +99,6 @@ def test_several_labels_are_a_mapping_by_name(shards, data):
     assert labels["y"].numpy().ravel().tolist() == [row % 2 for row in order]
 
 
-def test_training_batches_have_a_fixed_shape(shards, data):
-    spec = (
-        Input.rows(shards, data.spec, options=InputOptions(batch_size=10), label="y")
-        .train()
-        .element_spec
-    )
-    assert spec[0]["x"] == tf.TensorSpec([10, 1], tf.float32)
-    assert spec[1] == tf.TensorSpec([10, 1], tf.int64)
-
-
 def test_sparse_features_pass_through(shards, data):
     spec = {**data.spec, "name": tf.io.VarLenFeature(tf.string)}
     features = next(iter(Input.rows(shards, spec, options=InputOptions(batch_size=9)).train()))
@@ -193,14 +183,6 @@ def test_what_does_not_fit_is_said_at_once(shards, data, options, arguments, err
         Input.rows(shards, **arguments).train()
 
 
-@pytest.mark.parametrize("method", ["train", "eval"])
-def test_an_empty_input_is_an_error(tmp_path, data, method):
-    data.write_shards(tmp_path, (0, 0))
-    source = [str(tmp_path / "Split-train" / "*")]
-    with pytest.raises(DataError, match=r"-00000-of-00002: zero bytes; an empty shard"):
-        getattr(Input.rows(source, data.spec, options=InputOptions(batch_size=4)), method)()
-
-
 @pytest.mark.parametrize("without_steps", [0, 99, 3000])
 def test_sequence_examples_are_refused(tmp_path, data, without_steps):
     message = tf.train.SequenceExample()
@@ -213,10 +195,3 @@ def test_sequence_examples_are_refused(tmp_path, data, without_steps):
     spec = {"steps": tf.io.VarLenFeature(tf.int64)}
     with pytest.raises(DataError, match=rf"a\.tfrecord: record {without_steps}: is a SequenceEx"):
         Input.rows([str(tmp_path / "a.tfrecord")], spec, options=InputOptions(batch_size=4)).train()
-
-
-def test_a_file_that_is_no_tfrecord_is_named(tmp_path, data):
-    path = tmp_path / "data.csv"
-    path.write_text("a,b\n1,2\n" * 10)
-    with pytest.raises(DataError, match=r"data\.csv: not a TFRecord file, it looks like text"):
-        Input.rows([str(path)], data.spec, options=InputOptions(batch_size=4)).train()
