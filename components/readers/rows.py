@@ -32,8 +32,7 @@ from penstock.components.readers.packed_shards import PackedShards
 from penstock.components.sources.base import Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest, require_stamp, stamp_of
-from penstock.components.tfrecord.decoder import row_decoder
-from penstock.components.tfrecord.example_proto import parse_example, unusual_examples
+from penstock.components.tfrecord.example_proto import parse_example, unusual_examples, values_of
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.framing import payload_bounds
 from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Shard
@@ -109,9 +108,6 @@ class Rows:
         self._bounds: dict[int, npt.NDArray[np.int64]] = {}
         self._read = tuple(self._features[name] for name in self.columns if self._features)
         self._decoder = RecordDecoder(self._read, tuple(self._features.values()))
-        kinds = {name: column.kind for name, column in self._features.items()}
-        has_lists = any(column.is_list for column in self._features.values())
-        self._decode_row = None if has_lists else row_decoder(kinds, self.columns)
         self._packed = None
         if self._layout is not None:
             files = [str(self._path(at)) for at in range(len(self.shards))]
@@ -119,7 +115,7 @@ class Rows:
             self._packed = PackedShards(self._layout, self.columns, files, rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        opened = ("_data", "_bounds", "_decoder", "_decode_row", "_packed")
+        opened = ("_data", "_bounds", "_decoder", "_packed")
         return {name: value for name, value in vars(self).items() if name not in opened}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -138,8 +134,6 @@ class Rows:
         if self._packed is not None:
             return self._packed.row(int(self._packed.first_numbers[at]) + row)
         payload = self._payload(at, row)
-        if self._decode_row and (values := self._decode_row(payload)):
-            return values
         message: Any = parse_example(payload)
         if message is None:
             raise DataError(f"{self._path(at)}: record {row} is no Example")
@@ -313,14 +307,11 @@ class Rows:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else io.FileIO(path)
 
 
-_LISTS = {FeatureKind.INT: "int64_list", FeatureKind.FLOAT: "float_list"}
 _DTYPES = {FeatureKind.INT: np.int64, FeatureKind.FLOAT: np.float32, FeatureKind.BYTES: object}
 
 
 def _value(features: Any, column: Column) -> Any:
-    if column.name not in features:
-        return None
-    values = getattr(features[column.name], _LISTS.get(column.kind, "bytes_list")).value
+    values = values_of(features, column.name)
     if not values:
         return None
     return np.array(values, _DTYPES[column.kind]) if column.is_list else values[0]

@@ -1,11 +1,10 @@
-"""Decodes Examples that `encoder` wrote, as Arrow columns or a row of Python values, by NumPy.
+"""Decodes batches of Examples that `encoder` wrote to Arrow columns, by NumPy.
 
 Any other layout that protobuf permits (features in another order or missing, numbers that are not
 packed) returns None, and the caller uses a general parser.
 """
 
-import struct
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -16,116 +15,19 @@ import pyarrow as pa
 from penstock.components.tfrecord.encoder import LIST_TAGS, TAG_1, TAG_2, entry_head, varint
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
-# Maximum number of cached headers per column, one per size of the value; 100 bytes each.
-_KEPT_HEADS = 1024
-_FLOAT = struct.Struct("<f")
+# Maximum number of columns whose headers are cached; 128 headers of 100 bytes each.
+_KEPT_COLUMNS = 1024
 _MAX_VARINT_BYTES = 10
-# All bytes of a varint but the last; and the sum of their highest bits, by the varint's size.
-_CONTINUED = bytes(range(128, 256))
-_CONTINUED_SUMS = [sum(128 << 7 * n for n in range(size - 1)) for size in range(11)]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
-def row_decoder(
-    kinds: Mapping[str, FeatureKind], wanted: Iterable[str]
-) -> Callable[[bytes], dict[str, Any] | None]:
-    """Returns a function that decodes one Example, whose features have one value or none.
-
-    It returns the wanted values, None for a missing one; or None if the layout is another.
-    Takes 0.4 us per feature; protobuf's objects take 1.7 us.
-    """
-    columns = [
-        (name, _Entries(name.encode(), kind), _CONVERT[kind])
-        for name, kind in sorted(kinds.items())
-    ]
-    names = [*wanted]
-    no_values = dict.fromkeys([*names, *kinds])
-
-    def decode(payload: bytes) -> dict[str, Any] | None:
-        size, at = payload[1], 2
-        if size > 127:
-            size, at = size & 127 | payload[2] << 7, 3
-        # A size of three bytes gives one too large here.
-        if payload[0] != 0x0A or at + size != len(payload) or size >= 2**14:
-            return None
-        row = no_values.copy()
-        for name, entries, convert in columns:
-            size = payload[at + 1]
-            # If the size takes more than two bytes, the header does not match.
-            head, begin, end = entries[size if size < 128 else size & 127 | payload[at + 2] << 7]
-            if not payload.startswith(head, at):
-                return None
-            if begin:
-                row[name] = convert(payload[at + begin : at + end])
-            at += end
-        if at != len(payload):
-            return None
-        return row if len(row) == len(names) else {name: row[name] for name in names}
-
-    def decode_or_none(payload: bytes) -> dict[str, Any] | None:
-        try:
-            return decode(payload)
-        except (IndexError, ValueError, struct.error):
-            return None
-
-    return decode_or_none
-
-
-class _Entries(dict[int, tuple[bytes, int, int]]):
-    """Entries of a feature by size: the bytes before the value, begin and end of the value.
-
-    Begin is 0 if the entry has no value; both count from the entry's first byte.
-    """
-
-    def __init__(self, name: bytes, kind: FeatureKind) -> None:
-        self._name, self._kind = name, kind
-
-    def __missing__(self, size: int) -> tuple[bytes, int, int]:
-        if len(self) == _KEPT_HEADS:
-            self.clear()
-        self[size] = found = self._entry(size)
-        return found
-
-    def _entry(self, size: int) -> tuple[bytes, int, int]:
-        name = self._name
-        rest = size - len(TAG_1 + varint(len(name)) + name + TAG_2 + varint(0))
-        if not rest:
-            head = entry_head(name, b"", 0)
-            return head, 0, len(head)
-        # Tags and lengths before the value take 4 bytes (one byte each) to 20 bytes.
-        is_float = self._kind is FeatureKind.FLOAT
-        for value_size in [_FLOAT.size] if is_float else range(max(0, rest - 20), rest - 3):
-            head = _head(name, self._kind, value_size)
-            if len(head) + value_size == 1 + len(varint(size)) + size:
-                return head, len(head), len(head) + value_size
-        return b"\0", 0, 0  # no entry begins with this byte
-
-
-@lru_cache(_KEPT_HEADS)
 def _head(name: bytes, kind: FeatureKind, size: int) -> bytes:
     """Returns the bytes of an entry before a value of this size."""
     value_head = TAG_1 + varint(size)
     feature_head = LIST_TAGS[ARROW_TYPES[kind]] + varint(len(value_head) + size) + value_head
     return entry_head(name, feature_head, size)
-
-
-def _int(varint: bytes) -> int:
-    if len(varint.lstrip(_CONTINUED)) != 1:
-        raise ValueError("no varint, or several")
-    number, shift = -_CONTINUED_SUMS[len(varint)], 0
-    for byte in varint:
-        number += byte << shift
-        shift += 7
-    return number if shift < 64 else (number + 2**63) % 2**64 - 2**63
-
-
-_CONVERT: dict[FeatureKind, Callable[[bytes], Any]] = {
-    FeatureKind.INT: _int,
-    FeatureKind.FLOAT: lambda value: _FLOAT.unpack(value)[0],
-    FeatureKind.BYTES: bytes,
-}
 
 
 def decode_columns(
@@ -203,7 +105,7 @@ def _are(data: Bytes, at: Numbers, wanted: Bytes) -> bool:
     return np.array_equal(found, np.tile(wanted, len(at)))
 
 
-@lru_cache(_KEPT_HEADS)
+@lru_cache(_KEPT_COLUMNS)
 def _short_heads(name: bytes, kind: FeatureKind) -> npt.NDArray[np.void]:
     """Returns the bytes before values of 0 to 127 bytes, if all lengths in them take one byte."""
     head, longer = (np.frombuffer(_head(name, kind, size), np.uint8) for size in (0, 1))
