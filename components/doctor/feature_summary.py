@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,88 +16,69 @@ _SAMPLE_CHARACTERS = 40
 _SAMPLE_VALUES = 4
 
 
-@dataclass(frozen=True)
+@dataclass
 class FeatureSummary:
     """Values of one feature in the parsed records; a field is None if it does not apply."""
 
     name: str
     place: str  # `features`; or in a SequenceExample, `context` or `feature_lists`
-    kind: str  # `int64`, `float`, `bytes`, or several joined by `|`; `""` without values
-    present: int  # number of records with a value (for feature lists: with a step)
-    records: int
-    min_values: int
-    max_values: int
-    min_steps: int | None
-    max_steps: int | None
-    minimum: float | None
-    maximum: float | None
-    mean: float | None
-    non_finite: int
-    min_bytes: int | None
-    max_bytes: int | None
-    distinct: int | None  # number of distinct values, up to `MAX_DISTINCT`
-    contents: dict[str, int]  # number of bytes values by image format and size (`PNG 8x8`)
-    samples: tuple[str, ...]  # some distinct values, abbreviated
+    kind: str = ""  # `int64`, `float`, `bytes`, or several joined by `|`; `""` without values
+    present: int = 0  # number of records with a value (for feature lists: with a step)
+    records: int = 0
+    min_values: int | None = None
+    max_values: int | None = None
+    min_steps: int | None = None
+    max_steps: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    mean: float | None = None
+    non_finite: int = 0
+    min_bytes: int | None = None
+    max_bytes: int | None = None
+    distinct: int | None = None  # number of distinct values, up to `MAX_DISTINCT`
+    # Number of bytes values by image format and size (`PNG 8x8`).
+    contents: dict[str, int] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()  # some distinct values, abbreviated
 
 
-@dataclass
 class FeatureTally:
     """Summarizes one feature, record by record, in bounded memory."""
 
-    name: str
-    place: str
-    max_samples: int
-    present: int = 0
-    finite: int = 0
-    total: float = 0.0
-    non_finite: int = 0
-    kinds: set[str] = field(default_factory=set)
-    distinct: set[Any] = field(default_factory=set)
-    contents: Counter[str] = field(default_factory=Counter)
-    samples: list[str] = field(default_factory=list)
-    _ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    def __init__(self, name: str, place: str, max_samples: int) -> None:
+        self._summary = FeatureSummary(name, place)
+        self._max_samples = max_samples
+        self._kinds, self._distinct = set[str](), set[Any]()
+        self._contents = Counter[str]()
+        self._finite, self._total = 0, 0.0
 
     def add_feature(self, feature: Any) -> None:
-        self.present += self._add(feature)
+        self._summary.present += self._add(feature)
 
     def add_steps(self, features: Any) -> None:
-        self._widen("steps", len(features), len(features))
-        self.present += len(features) > 0
+        self._widen("min_steps", "max_steps", [len(features)])
+        self._summary.present += len(features) > 0
         for feature in features:
             self._add(feature)
 
-    def summary(self, records: int) -> FeatureSummary:
-        none = (None, None)
-        min_values, max_values = self._ranges.get("values", (0, 0))
-        min_steps, max_steps = self._ranges.get("steps", none)
-        minimum, maximum = self._ranges.get("numbers", none)
-        min_bytes, max_bytes = self._ranges.get("bytes", none)
-        return FeatureSummary(
-            name=self.name,
-            place=self.place,
-            kind="|".join(sorted(self.kinds)),
-            present=self.present,
+    def summary(self, records: int, place: str | None = None) -> FeatureSummary:
+        """Returns the summary over so many records; `place` is another name of the place."""
+        is_counted = self._kinds & {"bytes", "int64"}
+        return replace(
+            self._summary,
+            place=place or self._summary.place,
+            kind="|".join(sorted(self._kinds)),
             records=records,
-            min_values=min_values,
-            max_values=max_values,
-            min_steps=min_steps,
-            max_steps=max_steps,
-            minimum=minimum,
-            maximum=maximum,
-            mean=self.total / self.finite if self.finite else None,
-            non_finite=self.non_finite,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
-            distinct=(
-                min(len(self.distinct), MAX_DISTINCT) if self.kinds & {"bytes", "int64"} else None
-            ),
-            contents=dict(self.contents.most_common(10)),
-            samples=tuple(self.samples),
+            min_values=self._summary.min_values or 0,
+            max_values=self._summary.max_values or 0,
+            mean=self._total / self._finite if self._finite else None,
+            distinct=min(len(self._distinct), MAX_DISTINCT) if is_counted else None,
+            contents=dict(self._contents.most_common(10)),
         )
 
-    def _widen(self, what: str, low: float, high: float) -> None:
-        lowest, highest = self._ranges.get(what, (low, high))
-        self._ranges[what] = min(low, lowest), max(high, highest)
+    def _widen(self, low: str, high: str, values: Sequence[float]) -> None:
+        for name, pick in ((low, min), (high, max)):
+            known = getattr(self._summary, name)
+            setattr(self._summary, name, pick(values if known is None else (known, *values)))
 
     def _add(self, feature: Any) -> bool:
         which = feature.WhichOneof("kind")
@@ -105,35 +86,34 @@ class FeatureTally:
         if not values:
             return False
         kind = which.removesuffix("_list")
-        self.kinds.add(kind)
-        self._widen("values", len(values), len(values))
+        self._kinds.add(kind)
+        self._widen("min_values", "max_values", [len(values)])
         if kind == "bytes":
             self._add_bytes(values)
         else:
             self._add_numbers(kind, values)
-        if len(self.samples) < self.max_samples:
-            sample = _sample(values)
-            if sample not in self.samples:
-                self.samples.append(sample)
+        if len(self._summary.samples) < self._max_samples:
+            known = self._summary.samples
+            self._summary.samples = tuple(dict.fromkeys((*known, _sample(values))))
         return True
 
     def _add_bytes(self, values: Iterable[bytes]) -> None:
+        self._widen("min_bytes", "max_bytes", [len(value) for value in values])
         for value in values:
-            self._widen("bytes", len(value), len(value))
-            if len(self.distinct) < MAX_DISTINCT:
-                self.distinct.add(hash(value))
+            if len(self._distinct) < MAX_DISTINCT:
+                self._distinct.add(hash(value))
             if image := image_header(value):
-                self.contents[str(image)] += 1
+                self._contents[str(image)] += 1
 
     def _add_numbers(self, kind: str, values: Sequence[float]) -> None:
         finite = [value for value in values if math.isfinite(value)]
-        self.non_finite += len(values) - len(finite)
+        self._summary.non_finite += len(values) - len(finite)
         if finite:
-            self._widen("numbers", min(finite), max(finite))
-            self.finite += len(finite)
-            self.total += sum(finite)
-        if kind == "int64" and len(self.distinct) < MAX_DISTINCT:
-            self.distinct.update(values)
+            self._widen("minimum", "maximum", finite)
+            self._finite += len(finite)
+            self._total += sum(finite)
+        if kind == "int64" and len(self._distinct) < MAX_DISTINCT:
+            self._distinct.update(values)
 
 
 def _sample(values: Any) -> str:

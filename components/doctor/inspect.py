@@ -84,11 +84,9 @@ class _Survey:
 
     def summaries(self) -> tuple[FeatureSummary, ...]:
         records = self.payloads.total() - self.payloads["other"] - self.payloads["packed"]
-        tallies = [self._tallies[key] for key in sorted(self._tallies)]
-        if not self.payloads["SequenceExample"]:
-            for tally in tallies:
-                tally.place = "features"  # what an Example calls its context
-        return tuple(tally.summary(records) for tally in tallies)
+        # What an Example calls its context.
+        place = None if self.payloads["SequenceExample"] else "features"
+        return tuple(self._tallies[key].summary(records, place) for key in sorted(self._tallies))
 
     def _tally(self, place: str, name: str) -> FeatureTally:
         key = (place, name)

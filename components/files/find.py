@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import islice
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from penstock.components.errors import DataError, UsageError, counted, one_line
 from penstock.components.files import remote
@@ -23,8 +23,6 @@ from penstock.components.tfrecord.manifest import DIGESTS_NAME, MANIFEST_NAME
 from penstock.components.tfrecord.recovery import recover
 
 _LOG = logging.getLogger(__name__)
-
-PathT = TypeVar("PathT", bound=str)
 
 # Suffixes by which kinds of tables are recognised; other kinds must be named.
 EXTENSIONS = {
@@ -42,9 +40,11 @@ COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 SHARDS = "shards"
 # Kinds whose files may lie in folders `column=value`, which add columns; None if not known yet.
 _PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)
-_DELTA_LOG = "_delta_log"
-# Maximum number of files to name, and of folders to search for advice: there may be millions.
+# What a Delta or an Iceberg table has in its folder.
+_TABLE_FILES = ("_delta_log", "metadata/*.metadata.json")
+# Maximum number of files to name, and to search for advice: there may be millions.
 _MAX_NAMED = 20
+_MAX_SEARCHED = 1000
 
 # Not data for any kind: hidden files, markers, checksums, leftovers of editors and systems. A
 # leading `_` is no sign of these: cameras write _DSC0001.JPG.
@@ -162,14 +162,15 @@ def _find_one(one: str, kind: str | None, rules: _Rules) -> Found:
         files, is_one = remote.find_files(one)
         if is_one:
             return Found([FoundFile(files[0], os.path.basename(files[0]))])
-        _add(_below_address(one, files, kind, rules), found, rules)
+        _add(one, _below_address(one, files, kind, rules), found, rules)
     elif os.path.isfile(one):
         return Found([FoundFile(one, os.path.basename(one))])
     elif os.path.isdir(one) or glob.has_magic(one):
-        if rules.deep:
-            _add_tree(one, found, rules)
-        else:
-            _add(_tables(one, kind), found, rules)
+        try:
+            paths = retry_local(one, lambda: list(_below_path(one, kind, rules, found)))
+        except OSError as error:
+            raise DataError(f"cannot be listed: {one_line(error)}") from error
+        _add(one, paths, found, rules)
     elif os.path.exists(one):
         raise DataError(f"{one}: not a regular file; save the output of a pipe or a device in one")
     else:
@@ -186,60 +187,102 @@ def _find_one(one: str, kind: str | None, rules: _Rules) -> Found:
         raise DataError(
             f"{one}: no {rules.what} matches{beside}; {left_out or 'expected at least one'}"
         )
-    for file in () if rules.deep else found.entries:
-        if not isinstance(file.path, RemoteFile) and not os.path.isfile(file.path):
-            raise DataError(f"{file.path}: a broken link, a pipe or a device; mend or remove it")
+    for path in () if rules.deep or is_remote(one) else found.files:
+        if not os.path.isfile(path):
+            raise DataError(f"{path}: a broken link, a pipe or a device; mend or remove it")
     return found
 
 
-def _add(files: Iterable[FoundFile], found: Found, rules: _Rules) -> None:
-    for file in files:
-        *folders, name = file.name.split("/") if rules.deep else [os.path.basename(file.path)]
-        if any(map(rules.is_stray, [*(f"{folder}/" for folder in folders), name])):
-            found.ignored.append(file.path)
+def _add(one: str, paths: Iterable[str], found: Found, rules: _Rules) -> None:
+    """Adds the paths or addresses found for an input, each as data, as stray, or as refused."""
+    root = _root(one)
+    refusal = _refusal(root) if not (rules.links or is_remote(one)) else None
+    for path in paths:
+        name = _below(root, path)
+        *folders, last = name.split("/")
+        # Stray folders on a path have no files here: they are not searched.
+        above = [f"{folder}/" for folder in folders] if rules.deep and is_remote(one) else []
+        if any(map(rules.is_stray, (*above, last))):
+            found.ignored.append(path)
+        elif refusal and (reason := refusal(path)):
+            found.refused[path] = reason
+        elif rules.deep and os.path.isdir(path):
+            found.ignored.append(path)  # a link to a folder
         else:
-            found.entries.append(file)
+            found.entries.append(FoundFile(path, name))
 
 
 def _below_address(
     one: str, files: Sequence[RemoteFile], kind: str | None, rules: _Rules
-) -> Iterator[FoundFile]:
-    """Yields the files of a folder or a glob at an address; `files` are those found right there."""
-    root = _fixed_part(one) if has_glob(one) else one.rstrip("/")
+) -> Sequence[RemoteFile]:
+    """Returns the files of a folder or a glob; `files` are those found right at the address."""
     if rules.deep:
-        files = remote.find_matches(one) if has_glob(one) else remote.find_below(root)
-    elif not has_glob(one) and kind in _PARTITIONED:
-        _, folders = remote.list_folder(one)
-        _check_no_table(one, folders)
-        if not files or any("=" in name for name in folders):
-            tree = remote.find_below(root)
-            _check_no_table(one, [file.removeprefix(f"{root}/") for file in tree])
-            files = [*files, *_partitioned(root, tree, kind)]
-    for file in files:
-        yield FoundFile(file, _below(root, file))
+        return remote.find_matches(one) if has_glob(one) else remote.find_below(one)
+    if has_glob(one) or kind not in _PARTITIONED:
+        return files
+    _, folders = remote.list_folder(one)
+    _check_no_table(one, folders)
+    if files and not any("=" in name for name in folders):
+        return files
+    root = _root(one)
+    tree = remote.find_below(one)
+    _check_no_table(one, [_below(root, file) for file in tree])
+    return [file for file in tree if _is_of_table(os.path.dirname(_below(root, file)))]
 
 
-def _tables(one: str, kind: str | None) -> Iterator[FoundFile]:
-    """Yields the files of a local folder and its folders `column=value`, or those of a glob."""
-    if not os.path.isdir(one):
-        paths = [path for path in glob.iglob(one, recursive=True) if not os.path.isdir(path)]
-    else:
-        names = retry_local(one, lambda: os.listdir(one))
-        metadata = glob.iglob(os.path.join(glob.escape(one), "metadata", "*.metadata.json"))
-        _check_no_table(one, [*names, *("metadata/*.metadata.json" for _ in islice(metadata, 1))])
-        paths = [path for name in names if not os.path.isdir(path := os.path.join(one, name))]
-        if kind in _PARTITIONED and any("=" in name for name in names):
-            below = glob.iglob(os.path.join(glob.escape(one), "*=*", "**"), recursive=True)
-            paths += _partitioned(one, [path for path in below if not os.path.isdir(path)], kind)
-    for path in paths:
-        yield FoundFile(path, os.path.basename(path))
+def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iterator[str]:
+    """Yields the files of a local folder or a glob; for deep kinds, links to folders, too."""
+    if os.path.isdir(one):
+        if not rules.deep:
+            _check_no_table(one, (n for p in _TABLE_FILES for n in glob.iglob(p, root_dir=one)))
+        yield from _walked(one, kind, rules, found)
+        return
+    walked: set[str] = set()
+    for match in sorted(glob.iglob(one, recursive=True)):
+        path = match.rstrip("/")
+        is_folder = os.path.isdir(path)
+        if not rules.deep:
+            yield from () if is_folder else (path,)
+        elif os.path.dirname(path) in walked:  # `**` also matches what is in a folder it matches
+            walked.add(path)
+        elif path == _root(one).rstrip("/") or (is_folder and _is_searched(path, rules)):
+            walked.add(path)
+            yield from _walked(path or "/", kind, rules, found)
+        else:
+            yield path
+
+
+def _walked(folder: str, kind: str | None, rules: _Rules, found: Found) -> Iterator[str]:
+    """Yields the files of a tree, or of a folder of a table and its folders `column=value`."""
+
+    def failed(error: OSError) -> NoReturn:
+        raise error
+
+    for at, folders, names in os.walk(folder, onerror=failed, followlinks=not rules.deep):
+        paths = {name: os.path.join(at, name) for name in folders}
+        if not rules.deep:
+            folders[:] = [name for name in folders if kind in _PARTITIONED and _is_of_table(name)]
+        else:
+            folders[:] = [name for name, path in paths.items() if _is_searched(path, rules)]
+            links = [path for path in paths.values() if os.path.islink(path)]
+            found.ignored += {*paths.values()} - {*links, *(paths[name] for name in folders)}
+            yield from links
+        yield from (os.path.join(at, name) for name in names)
+
+
+def _is_searched(folder: str, rules: _Rules) -> bool:
+    return not os.path.islink(folder) and not rules.is_stray(f"{os.path.basename(folder)}/")
+
+
+def _is_of_table(folders: str) -> bool:
+    """Returns whether all folders of a path are `column=value`; so for no folder."""
+    return all("=" in one[1:] and one[0] not in "._" for one in folders.split("/") if one)
 
 
 def _choose(one: str, found: Found, kind: str | None) -> None:
     """Sorts the files of tables; of a folder, leaves only those of the kind if there are any."""
     found.entries.sort(key=lambda file: file.path)
-    is_folder = not is_remote(one) and os.path.isdir(one)
-    if is_folder or not has_glob(one):
+    if os.path.isdir(one) or not has_glob(one):
         chosen = [file for file in found.entries if _is_data(file.path, kind)]
         if chosen:
             found.ignored += {file.path for file in found.entries} - {file.path for file in chosen}
@@ -252,30 +295,13 @@ def _choose(one: str, found: Found, kind: str | None) -> None:
 def _check_no_table(folder: str, names: Iterable[str]) -> None:
     """Raises DataError for the folder of a table whose log or metadata list its files."""
     for name in names:
-        if name.split("/")[0] == _DELTA_LOG:
+        if name.split("/")[0] == _TABLE_FILES[0]:
             kind, table = "delta", "a Delta table, whose log decides"
-        elif fnmatch.fnmatchcase(name, "metadata/*.metadata.json"):
+        elif fnmatch.fnmatchcase(name, _TABLE_FILES[1]):
             kind, table = "iceberg", "an Iceberg table, whose metadata decide"
         else:
             continue
         raise DataError(f"{folder}: is {table} which of its files count; say --kind {kind}")
-
-
-def _partitioned(root: str, paths: Sequence[PathT], kind: str | None) -> list[PathT]:
-    """Returns the files for which all folders below the root are `column=value`."""
-    found, left_out = [], []
-    for path in paths:
-        folders = os.path.dirname(_below(root, path)).split("/")
-        if all("=" in folder[1:] and folder[0] not in "._" for folder in folders):
-            found.append(path)
-        elif "=" in folders[0] and not any(one.startswith((".", "_")) for one in folders):
-            left_out += [path] if _is_data(path, None) else []
-    if kind and left_out:
-        _LOG.warning(
-            "%s: left out %s in folders that are not column=value, such as %s",
-            root, counted(len(left_out), "data file"), left_out[0],
-        )  # fmt: skip
-    return found
 
 
 def _is_data(path: str, kind: str | None) -> bool:
@@ -288,17 +314,13 @@ def _left_out(one: str) -> str | None:
     """Returns advice if folders in a local folder hold data files, as these are not searched."""
     if is_remote(one) or not os.path.isdir(one):
         return None
-    for at, folders, names in os.walk(one):
-        folders[:] = [name for name in folders[:_MAX_NAMED] if name[0] not in "._"]
-        if at == one:
-            folders[:] = [name for name in folders if "=" not in name]
-            continue
-        for name in names:
-            if _is_data(name, None):
-                return (
-                    f"does not include data files in its folders, such as {at}/{name}; to read "
-                    f"them too, name a glob as '{one}/**/*{os.path.splitext(name)[1]}'"
-                )
+    for name in islice(glob.iglob("*/**/*.*", root_dir=one, recursive=True), _MAX_SEARCHED):
+        folders = os.path.dirname(name)
+        if _is_data(name, None) and not folders.startswith("_") and not _is_of_table(folders):
+            return (
+                f"does not include data files in its folders, such as {one}/{name}; to read "
+                f"them too, name a glob as '{one}/**/*{os.path.splitext(name)[1]}'"
+            )
     return None
 
 
@@ -311,15 +333,19 @@ def _below(root: str, path: str) -> str:
     return path[len(root) :].lstrip("/")
 
 
-def _fixed_part(pattern: str) -> str:
-    parts = pattern.split("/")
+def _root(one: str) -> str:
+    """Returns the folder that names are relative to: of a glob, the part before a wildcard."""
+    if os.path.isdir(one):
+        return one
+    if is_remote(one) and not has_glob(one):
+        return one.rstrip("/")
+    parts = one.split("/")
     first = next(at for at, part in enumerate(parts) if glob.has_magic(part))
     return "/".join(parts[:first]) or ("/" if first else "")
 
 
-def _add_tree(one: str, found: Found, rules: _Rules) -> None:
-    """Adds the files of a local folder or a glob, and of all folders below it."""
-    root = one if os.path.isdir(one) else _fixed_part(one)
+def _refusal(root: str) -> Callable[[str], str | None]:
+    """Returns a function that says why a path below the root is no file, or leaves the root."""
     real_root = os.path.realpath(root)
 
     @cache
@@ -329,66 +355,20 @@ def _add_tree(one: str, found: Found, rules: _Rules) -> None:
         is_same = real == os.path.normpath(os.path.join(real_root, _below(root, folder)))
         return is_same and _is_inside(real, real_root)
 
-    try:
-        paths = retry_local(one, lambda: list(_tree(one, root, found, rules)))
-    except OSError as error:
-        raise DataError(f"cannot be listed: {one_line(error)}") from error
-    for path in paths:
-        reason = None
-        if not rules.links:
-            reason = _refusal(path, root or ".", real_root, is_direct(os.path.dirname(path)))
-        if rules.is_stray(os.path.basename(path)) or (rules.links and os.path.isdir(path)):
-            found.ignored.append(path)
-        elif reason:
-            found.refused[path] = reason
-        else:
-            found.entries.append(FoundFile(path, _below(root, path)))
+    def refusal(path: str) -> str | None:
+        if not is_direct(os.path.dirname(path)):
+            return f"is not below {root or '.'}, or only through a link"
+        if os.path.islink(path):
+            target = os.path.realpath(path)
+            if not os.path.exists(target):
+                return f"is a link to {target}, which is not there"
+            if os.path.isdir(target):
+                return f"is a link to the folder {target}; links to folders are not followed"
+            if not _is_inside(target, real_root):
+                return f"is a link to {target}, outside {root or '.'}; copy the file"
+        return None if os.path.isfile(path) else "is neither a file nor a folder"
 
-
-def _tree(one: str, root: str, found: Found, rules: _Rules) -> Iterator[str]:
-    """Yields all files, and links to folders, in a folder or in what matches a glob."""
-    walked: set[str] = set()
-    for match in [one] if one == root else sorted(glob.iglob(one, recursive=True)):
-        path = match.rstrip("/")
-        if os.path.dirname(path) in walked:  # `**` also matches what is in a folder it matches
-            walked.add(path)
-        elif path == root.rstrip("/") or _is_searched(path, rules):
-            walked.add(path)
-            yield from _walked(path or "/", found, rules)
-        else:
-            yield path
-
-
-def _is_searched(path: str, rules: _Rules) -> bool:
-    is_folder = os.path.isdir(path) and not os.path.islink(path)
-    return is_folder and not rules.is_stray(f"{os.path.basename(path)}/")
-
-
-def _walked(folder: str, found: Found, rules: _Rules) -> Iterator[str]:
-    def failed(error: OSError) -> NoReturn:
-        raise error
-
-    for at, folders, names in os.walk(folder, onerror=failed):
-        paths = [os.path.join(at, name) for name in folders]
-        links = [path for path in paths if os.path.islink(path)]
-        stray = [p for p in paths if p not in links and not _is_searched(p, rules)]
-        found.ignored += stray
-        folders[:] = [n for n, p in zip(folders, paths, strict=True) if p not in {*links, *stray}]
-        yield from (*links, *(os.path.join(at, name) for name in names))
-
-
-def _refusal(path: str, root: str, real_root: str, is_direct: bool) -> str | None:
-    if not is_direct:
-        return f"is not below {root}, or only through a link"
-    if os.path.islink(path):
-        target = os.path.realpath(path)
-        if not os.path.exists(target):
-            return f"is a link to {target}, which is not there"
-        if os.path.isdir(target):
-            return f"is a link to the folder {target}; links to folders are not followed"
-        if not _is_inside(target, real_root):
-            return f"is a link to {target}, outside {root}; copy the file"
-    return None if os.path.isfile(path) else "is neither a file nor a folder"
+    return refusal
 
 
 def _is_inside(real: str, real_root: str) -> bool:

@@ -18,6 +18,8 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError, Message
 
+from penstock.components.tfrecord.feature_kind import FeatureKind
+
 # tensorflow/core/example/{example,feature}.proto, as protoc describes them.
 _PROTO = """
 name: "penstock/tfrecord/example.proto" package: "penstock.tfrecord" syntax: "proto3"
@@ -53,6 +55,11 @@ _SHORT = {
     "@": ".penstock.tfrecord.",
 }
 
+KIND_OF_LIST = {
+    "int64_list": FeatureKind.INT,
+    "float_list": FeatureKind.FLOAT,
+    "bytes_list": FeatureKind.BYTES,
+}
 _CONTEXT_TAG = 0x0A  # field 1, length delimited
 _LISTS_TAG = 0x12  # field 2, length delimited
 # Bytes of the tag and the length of a submessage of up to 4 GiB.
@@ -88,6 +95,13 @@ def values_of(features: Any, name: str) -> list[Any]:
     """Returns the values of one of a row's `features` by name; none if the row lacks it."""
     kind = features[name].WhichOneof("kind") if name in features else None
     return list(getattr(features[name], kind).value) if kind else []
+
+
+def step_kinds(message: Any) -> Iterator[tuple[str, list[FeatureKind]]]:
+    """Yields the kinds of the steps that have values, by feature list."""
+    for name, steps in message.feature_lists.feature_list.items():
+        kinds = (step.WhichOneof("kind") for step in steps.feature)
+        yield name, [KIND_OF_LIST[kind] for kind in kinds if kind is not None]
 
 
 def is_example(payload: bytes) -> bool:

@@ -158,7 +158,7 @@ def _feature(feature: FeatureSummary) -> tuple[str, ...]:
 
 
 def _values(feature: FeatureSummary) -> str:
-    values = _span(feature.min_values, feature.max_values)
+    values = _span(feature.min_values or 0, feature.max_values or 0)
     if feature.min_steps is None or feature.max_steps is None:
         return values
     return f"{values} x {_span(feature.min_steps, feature.max_steps)} steps"

@@ -1,7 +1,7 @@
 """Decodes serialized Examples to Arrow columns; other writers' by tfx_bsl's C++ decoder."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,9 @@ from penstock.components.errors import DataError
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import RowFault, batch_of
 from penstock.components.tfrecord.decoder import decode_columns
-from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.example_proto import KIND_OF_LIST, parse_example, step_kinds
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
-_KIND_OF_LIST = {
-    "int64_list": FeatureKind.INT,
-    "float_list": FeatureKind.FLOAT,
-    "bytes_list": FeatureKind.BYTES,
-}
 _TFMD_TYPE = {FeatureKind.BYTES: 1, FeatureKind.INT: 2, FeatureKind.FLOAT: 3}
 
 
@@ -47,9 +42,9 @@ class FeatureSample:
                 continue
             values = len(getattr(feature, which).value)
             if values:  # CsvExampleGen writes a missing value as an empty list of floats.
-                kinds[_KIND_OF_LIST[which]] += 1
+                kinds[KIND_OF_LIST[which]] += 1
             self._most_values[name] = max(self._most_values.get(name, 0), values)
-        for name, kinds_of_steps in _step_kinds(message):
+        for name, kinds_of_steps in step_kinds(message):
             self._steps.setdefault(name, Counter()).update(kinds_of_steps)
 
     def merge(self, other: "FeatureSample") -> None:
@@ -72,16 +67,9 @@ class FeatureSample:
         return Column(name, kind, is_list=self._most_values.get(name, 0) > 1)
 
 
-def _step_kinds(message: Any) -> Iterator[tuple[str, list[FeatureKind]]]:
-    """Yields the kinds of the steps that have values, by feature list."""
-    for name, steps in message.feature_lists.feature_list.items():
-        kinds = (step.WhichOneof("kind") for step in steps.feature)
-        yield name, [_KIND_OF_LIST[kind] for kind in kinds if kind is not None]
-
-
 def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[str, str] | None:
     """Returns the feature list and reason of the first step of an unexpected kind, or None."""
-    for name, kinds in _step_kinds(parse_example(payload)):
+    for name, kinds in step_kinds(parse_example(payload)):
         for kind in kinds:
             if kind is not expected.get(name, kind):
                 return name, f"has a step of {kind.value}, expected {expected[name].value}"
@@ -143,8 +131,8 @@ class RecordDecoder:
         for column in self._columns:
             feature = message.context.feature.get(column.name)
             which = feature.WhichOneof("kind") if feature is not None else None
-            if which and _KIND_OF_LIST[which] is not column.kind:
-                found = _KIND_OF_LIST[which].value
+            if which and KIND_OF_LIST[which] is not column.kind:
+                found = KIND_OF_LIST[which].value
                 return column.name, f"is {found}, expected {column.kind.value}"
         return None
 

@@ -256,15 +256,15 @@ def test_a_step_of_another_kind_is_named(tfrecord):
     path = tfrecord("a", [good, good, sequence_of([1], [b"x"]), good])
     offset = 2 * (len(good) + 16)
     assert verify(str(path)).faults == (
-        f"{path}: record 2 at offset {offset}: feature list 'tokens', step 1 is BYTES, expected "
-        "INT as in earlier steps; write the record again (1 of 4 records are so)",
+        f"{path}: record 2 at offset {offset}: feature list 'tokens' has a step of BYTES, "
+        "expected INT as in earlier steps; write the record again (1 of 4 records are so)",
     )
     path.unlink()
     tfrecord("a", [good])
     other = tfrecord("b", [sequence_of([0.5])])
     [fault] = verify(str(path.parent)).faults
     assert fault.startswith(
-        f"{other}: record 0 at offset 0: feature list 'tokens', step 0 is FLOAT"
+        f"{other}: record 0 at offset 0: feature list 'tokens' has a step of FLOAT"
     )
 
 

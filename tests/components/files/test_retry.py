@@ -97,14 +97,14 @@ def test_what_is_no_fault_of_the_moment_is_not_tried_again(tmp_path, waited):
 
 def test_a_folder_that_cannot_be_listed_for_a_moment(tmp_path, monkeypatch, waited):
     (tmp_path / "a.csv").write_text("x")
-    listdir, errors = os.listdir, [OSError(errno.ESTALE, "Stale file handle")]
+    scandir, errors = os.scandir, [OSError(errno.ESTALE, "Stale file handle")]
 
     def stale(path):
         if errors and str(path) == str(tmp_path):
             raise errors.pop()
-        return listdir(path)
+        return scandir(path)
 
-    monkeypatch.setattr(os, "listdir", stale)
+    monkeypatch.setattr(os, "scandir", stale)
     assert len(find(str(tmp_path), "csv").files) == 1
     assert waited == [0.5]
 
