@@ -9,7 +9,7 @@ import io
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from penstock.components.errors import DataError, PenstockError, TriesFailedError
@@ -42,38 +42,21 @@ class NotThereError(DataError):
     """A server has no file or folder of that name."""
 
 
-def is_transient(error: BaseException) -> bool:
-    return isinstance(error, OSError) and error.errno in _TRANSIENT
-
-
-def waits() -> Iterator[float]:
-    return iter(WAIT_SECONDS)
-
-
-def wait_or_give_up(path: str, error: OSError, left: Iterator[float]) -> None:
-    """Sleeps for the next wait in `left`; raises a TriesFailedError if no wait is left.
-
-    An error that is not transient is raised again at once.
-    """
-    if not is_transient(error):
-        raise error
-    wait = next(left, None)
-    if wait is None:
-        raise TriesFailedError(
-            f"{path}: cannot be read, {len(WAIT_SECONDS) + 1} tries failed ({error.strerror}); "
-            "check the disk or the mount, then start again"
-        ) from error
-    _log_retry(path, str(error.strerror), wait)
-
-
 def retry_local(path: str, call: Callable[[], T]) -> T:
-    """Returns the result of a local read; retries as `wait_or_give_up` allows."""
-    left = waits()
-    while True:
+    """Returns the result of a local read; retries transient errors after each of `WAIT_SECONDS`."""
+    for wait in (*WAIT_SECONDS, None):
         try:
             return call()
         except OSError as error:
-            wait_or_give_up(path, error, left)
+            if error.errno not in _TRANSIENT:
+                raise
+            if wait is None:
+                raise TriesFailedError(
+                    f"{path}: cannot be read, {len(WAIT_SECONDS) + 1} tries failed "
+                    f"({error.strerror}); check the disk or the mount, then start again"
+                ) from error
+            _log_retry(path, str(error.strerror), wait)
+    raise AssertionError("the last try returns or raises")
 
 
 class RetryingFile(io.FileIO):

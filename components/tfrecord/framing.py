@@ -12,7 +12,6 @@ another without padding; the file has neither header nor footer nor index.
 """
 
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import google_crc32c
@@ -30,12 +29,6 @@ def masked_crc(data: bytes) -> int:
     """Returns the masked crc32c of `data`, within 0..2^32-1."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
-
-
-def masked_crcs(several: Sequence[bytes]) -> npt.NDArray[np.uint32]:
-    """Returns the masked crc32c of each item, uint32."""
-    crcs = np.fromiter(map(google_crc32c.value, several), np.uint32, len(several))
-    return (crcs >> np.uint32(15) | crcs << np.uint32(17)) + np.uint32(MASK_DELTA)
 
 
 def payload_bounds(data: Any) -> tuple[npt.NDArray[np.int64], bool]:
