@@ -315,8 +315,8 @@ def _left_out(one: str) -> str | None:
     if is_remote(one) or not os.path.isdir(one):
         return None
     for name in islice(glob.iglob("*/**/*.*", root_dir=one, recursive=True), _MAX_SEARCHED):
-        folders = os.path.dirname(name)
-        if _is_data(name, None) and not folders.startswith("_") and not _is_of_table(folders):
+        is_stray_or_read = "/_" in f"/{name}" or _is_of_table(os.path.dirname(name))
+        if _is_data(name, None) and not is_stray_or_read:
             return (
                 f"does not include data files in its folders, such as {one}/{name}; to read "
                 f"them too, name a glob as '{one}/**/*{os.path.splitext(name)[1]}'"

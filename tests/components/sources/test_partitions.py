@@ -225,5 +225,5 @@ def test_data_files_deeper_than_partitions_are_named_once(tmp_path, caplog):
         write_table(tmp_path / "year=2024" / name)
     assert open_source(str(tmp_path)).rows == 1
     [message] = caplog.messages
-    assert "data files in its folders, such as " in message
+    assert f"data files in its folders, such as {tmp_path}/year=2024/more/" in message
     assert message.startswith(f"{tmp_path}: ")
