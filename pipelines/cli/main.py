@@ -135,12 +135,8 @@ def main() -> None:
             sys.exit(_complain(text, 2) if text else 2)  # without text, the help is printed
         if isinstance(error, BrokenPipeError):  # as in `penstock runs list | head`
             sys.exit(_drop_output(1))
-        # Typer turns the EOFError of truncated data into an Abort.
-        seen = error.__cause__ if isinstance(error.__cause__, EOFError) else error
-        if isinstance(seen, ImportError) and "failed to map segment" in str(seen):
-            seen = MemoryError()
-        if isinstance(seen, OSError | EOFError | MemoryError):
-            sys.exit(_drop_output(_complain(one_line(seen) or "unexpected end of a file", 1)))
+        if text := _line_of_system(error):
+            sys.exit(_drop_output(_complain(text, 1)))
         raise
 
 
@@ -156,6 +152,21 @@ def spare_imports(command: str = "") -> None:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     # Garbage collection among a million objects of libraries takes 1.2 s of a run's imports.
     gc.set_threshold(100_000, 20, 20)
+
+
+def _line_of_system(error: BaseException) -> str:
+    """Returns what the operating system says about a file or memory, "" of any other error.
+
+    Not in `main`: a variable there would be in a cycle with the error's own frames, and so would be
+    the files that a user's module has open, until nothing completes them.
+    """
+    # Typer turns the EOFError of truncated data into an Abort.
+    seen = error.__cause__ if isinstance(error.__cause__, EOFError) else error
+    if isinstance(seen, ImportError) and "failed to map segment" in str(seen):
+        seen = MemoryError()
+    if isinstance(seen, OSError | EOFError | MemoryError):
+        return one_line(seen) or "unexpected end of a file"
+    return ""
 
 
 def _complain(text: str, code: int) -> int:

@@ -5,6 +5,7 @@ import importlib
 import logging
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -220,10 +221,18 @@ def _find(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
 
 @functools.cache
 def _import_libraries() -> None:
-    """Imports what a run uses; once, as later there are objects of the user's modules."""
-    with imports_that_stay():
+    """Imports what a run uses; once, as later there are objects of the user's modules.
+
+    In a thread, whose first frame is here: libraries keep errors of imports that failed, and with
+    them all frames below, whose objects would stay as long.
+    """
+
+    def load() -> None:
         for module in ("local.runner", "reporting.write", "reporting.summary"):
             importlib.import_module(f"penstock.pipelines.{module}")
+
+    with imports_that_stay(), ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(load).result()
 
 
 def _make(name: str, factory: PipelineFactory) -> "Pipeline":

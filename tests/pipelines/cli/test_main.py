@@ -51,7 +51,8 @@ def test_files_that_a_module_never_closes_are_as_plain_python_leaves_them(
     open_files.write_module(tmp_path)
     expected = open_files.left_by_plain_python(tmp_path)
     log = "__import__('leaves_open').log()"
-    (tmp_path / "own.py").write_text(f"def create():\n    {log}\n    1 / 0")
+    own = "from leaves_open import *\n\ndef create():\n    log()\n    1 / 0"
+    (tmp_path / "own.py").write_text(own)
     script = (
         f"import sys; sys.path.append({str(tmp_path)!r}); {log if code == 0 else ''}; "
         "from penstock.pipelines.cli.main import main; "
