@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import images, ingest, ladder, peers, tabular
+from penstock.benchmarks import images, ingest, ladder, peers, tables, tabular
 from penstock.benchmarks.harness import figure, table, times
 from penstock.benchmarks.remote import AGAIN, OWN
 from penstock.benchmarks.scale import CONTENDERS, REPORT, Run
 from penstock.components.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "docs/results.md")
+DOCUMENTS = ("README.md", "docs/results.md", "docs/real_tables.md")
 SUM, SAME = "sum", "sum of what stock has too"
 # TFX's names for the stages, by Penstock's.
 _STAGE = {
@@ -273,7 +273,7 @@ def commits() -> list[str]:
 TABLES: dict[str, Callable[[], list[str]]] = {
     "speed": speed, "contenders": contenders, "verdicts": verdicts, "machine": machine,
     "commits": commits, "remote": remote, "memory": lambda: memory(kept("scale")),
-    "stages": lambda: stages(kept("scale")),
+    "stages": lambda: stages(kept("scale")), "tables": lambda: tables.page(kept("tables")),
 }  # fmt: skip
 
 

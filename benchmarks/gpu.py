@@ -1,13 +1,11 @@
-"""The share of time that the device waits: inputs, networks and options, against a batch on it.
+"""The share of time that the device waits: inputs and networks, against a batch on it.
 
 The first day on a GPU in one command, some ten minutes. Without a GPU the networks are small and
 share the cores with their input. Idle is the time beyond the same steps on one batch that is there.
 """
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from penstock.benchmarks import claims, photos, table, training
@@ -60,8 +58,8 @@ def _images(read: Callable[..., Any], options: GpuOptions) -> Any:
     return read(photos.root_of(options.images), image_size()).map(training.image_and_label)
 
 
-def _table(read: Callable[..., Any], options: GpuOptions, **more: Any) -> Any:
-    return training.table_batches(read, table.root_of(options.rows), **more)
+def _table(read: Callable[..., Any], options: GpuOptions) -> Any:
+    return training.table_batches(read, table.root_of(options.rows))
 
 
 @dataclass(frozen=True)
@@ -91,22 +89,12 @@ NETWORKS = {
                          ), _IMAGES, _images),
 }  # fmt: skip
 
-INPUT_OPTIONS: Sequence[Mapping[str, Any]] = (
-    {},
-    {"private_threads": 1},
-    {"private_threads": len(os.sched_getaffinity(0))},
-    {"ram_budget_mib": 64},
-    {"prefetch_batches": 2},
-    {"prefetch_batches": 32},
-)
-
 
 def train(
     read: Callable[..., Any],
     *,
     network: str,
     options: GpuOptions,
-    reading: Mapping[str, Any] | None = None,
     is_limit: bool = False,
 ) -> Measured:
     """Trains a network, then goes on with one batch that is already there, and compares the steps.
@@ -115,7 +103,6 @@ def train(
         read: Reader of row Examples or packed records.
         network: Name in `NETWORKS`.
         options: Data and seconds.
-        reading: Options of `Input.rows`.
         is_limit: Whether all steps have the same batch.
     """
     import tensorflow as tf
@@ -123,7 +110,7 @@ def train(
     chosen = NETWORKS[network]
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, enable=True)
-    batches = chosen.batches(read, options, **reading or {})
+    batches = chosen.batches(read, options)
     batches = first_batch(batches) if is_limit else batches
     model = chosen.make()
     model.jit_compile = False
@@ -167,7 +154,7 @@ def prepare(options: GpuOptions) -> None:
 
 
 def groups(options: GpuOptions) -> list[Group]:
-    """Inputs of each network, and options of the input."""
+    """Inputs of each network."""
     return [group for group in _groups(options) if options.only in group.title]
 
 
@@ -179,13 +166,4 @@ def _groups(options: GpuOptions) -> list[Group]:
         ways[LIMIT] = bound(train, network.inputs[PACKED], is_limit=True, **given)
         check = Check(claims.DEVICE_NEVER_WAITS, PACKED, [LIMIT], "per_second")
         found.append(Group(f"Inputs: {name}", network.unit, ways, [check]))
-    ways = {
-        _named(one): partial(train, table.row_examples, network=SHORT_TABLE, options=options,
-                             reading=one)
-        for one in INPUT_OPTIONS
-    }  # fmt: skip
-    return [*found, Group(f"Options of the input: {SHORT_TABLE}", "rows", ways)]
-
-
-def _named(options: Mapping[str, Any]) -> str:
-    return ",".join(f"{key}={value}" for key, value in options.items()) or "as it comes"
+    return found

@@ -152,12 +152,12 @@ def stock(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
     return source.TensorFlowDataset(tfxio.TensorFlowDatasetOptions(batch_size=BATCH))
 
 
-def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS, **options: Any) -> Any:
+def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
     """`Input.rows` as it comes."""
     from penstock.components.trainer.input.input import Input
     from penstock.components.trainer.input.options import InputOptions
 
-    how = InputOptions(batch_size=BATCH, **options)
+    how = InputOptions(batch_size=BATCH)
     return Input.rows([f"{root}/rows/Split-train/*"], specs(columns), options=how).train()
 
 

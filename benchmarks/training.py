@@ -106,11 +106,11 @@ def image_and_label(batch: dict[str, Any]) -> tuple[Any, Any]:
     return batch["image"], tf.reshape(batch["label"], [-1])
 
 
-def table_batches(read: Callable[..., Any], *given: Any, **more: Any) -> Any:
+def table_batches(read: Callable[..., Any], *given: Any) -> Any:
     """Returns the batches of a reader of the table, for a network."""
     import tensorflow as tf
 
-    batches = read(*given, **more)
+    batches = read(*given)
     return batches.map(numbers_and_label, num_parallel_calls=tf.data.AUTOTUNE).prefetch(8)
 
 

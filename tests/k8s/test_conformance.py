@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from penstock.pipelines.cli.main import app
@@ -174,6 +175,11 @@ def test_failing_node_passes_only_if_line_and_column_are_shown(conformance, clus
     server.answers["pods"] = [pod("exit status 1")]
     with pytest.raises(AssertionError, match="line 8"):
         conformance[1].failing_node_says_why(cluster)
+
+
+def test_mariadb_is_that_of_the_page(conformance):
+    kinds = [one["kind"] for one in yaml.safe_load_all(conformance[0]._mariadb())]
+    assert kinds == ["Service", "StatefulSet", "CronJob", "NetworkPolicy", "NetworkPolicy"]
 
 
 @pytest.mark.parametrize("check", ["jobset_trains", "kserve_gets_the_model"])
