@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.components.sources.tokens import (
     ANY_FLOAT,
@@ -23,21 +22,48 @@ from penstock.components.sources.tokens import (
 )
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Tried in this order; a text belongs to the first class that it matches. Integers of up to 18
-# digits are within int64; longer ones are compared one by one.
-_CLASSES = (
-    ("integers", r"-?(?:0|[1-9][0-9]{0,17})"),
-    ("long_integers", PLAIN_INTEGER),
-    ("floats", PLAIN_FLOAT),
-    ("padded", ANY_FLOAT),
-    ("non_finite", NON_FINITE),
-)
+# Tried in this order; a text belongs to the first class that it matches.
+_CLASSES = {
+    "integers": PLAIN_INTEGER,
+    "floats": PLAIN_FLOAT,
+    "padded": ANY_FLOAT,
+    "non_finite": NON_FINITE,
+}
 # If a larger share of the numbers is padded, the column holds codes; otherwise quantities, a few of
 # them badly written. In a numeric column "007" is read as 7, as Arrow reads it: to find such values
 # would add half the cost of parsing.
 _MAX_PADDED_SHARE = 0.01
-# Values of a column counted in one call, as a call costs a few hundred microseconds.
-_COUNT_ROWS = 4096
+
+
+class TypeSample:
+    """Counts of the classes of texts by column; `null_tokens` mean no value, spaces ignored."""
+
+    def __init__(self, null_tokens: Sequence[str]) -> None:
+        forms = {"nulls": "|".join(map(re.escape, null_tokens)), **_CLASSES}
+        either = "|".join(f"(?P<{name}>{form})" for name, form in forms.items())
+        self._form = re.compile(f"[{SPACES}]*(?:{either})[{SPACES}]*".encode())
+        self._tallies: dict[str, Counter[str]] = {}
+
+    def add(self, name: str, values: pa.Array) -> None:
+        """Counts unconverted values of one column, binary [rows]."""
+        tally = self._tallies.setdefault(name, Counter())
+        tally.update(map(self._class_of, values.to_pylist()))
+
+    def kind(self, name: str) -> FeatureKind:
+        """Returns the kind of a column; BYTES if it has no sampled values."""
+        return _kind(self._tallies.get(name, Counter()))
+
+    def _class_of(self, text: bytes) -> str:
+        found = self._form.fullmatch(text)
+        name = str(found.lastgroup) if found else "texts"
+        # int() refuses thousands of digits.
+        if name == "integers" and not (
+            len(text.strip()) <= 20 and INT64_MIN <= int(text) <= INT64_MAX
+        ):
+            return "long_integers"
+        if name == "floats" and abs(float(text)) >= FLOAT32_LIMIT:
+            return "long_floats"
+        return name
 
 
 def _kind(tally: Counter[str]) -> FeatureKind:
@@ -61,57 +87,3 @@ def _kind(tally: Counter[str]) -> FeatureKind:
     if tally["floats"] or not finite:
         return FeatureKind.FLOAT
     return FeatureKind.BYTES if too_long > tally["integers"] else FeatureKind.INT
-
-
-def _fit_int64(texts: pa.Array) -> pa.Array:
-    """Returns which integers are within int64; int() would refuse thousands of digits."""
-    within = (len(t.strip()) <= 20 and INT64_MIN <= int(t) <= INT64_MAX for t in texts.to_pylist())
-    return pa.array(within, pa.bool_())
-
-
-def _beyond_float32(texts: pa.Array) -> pa.Array:
-    numbers = pc.utf8_trim(texts.cast(pa.string()), SPACES).cast(pa.float64())
-    return pc.greater_equal(pc.abs(numbers), FLOAT32_LIMIT)
-
-
-def _sum(counts: pa.Array) -> int:
-    return pc.sum(counts).as_py() or 0
-
-
-class TypeSample:
-    """Tallies of all columns of a sample; `null_tokens` stand for no value, spaces ignored."""
-
-    def __init__(self, null_tokens: Sequence[str]) -> None:
-        self._nulls = "|".join(re.escape(token) for token in null_tokens)
-        self._tallies: dict[str, Counter[str]] = {}
-        self._waiting: dict[str, list[pa.Array]] = {}
-
-    def add(self, name: str, values: pa.Array) -> None:
-        """Counts unconverted values of one column, binary [rows]."""
-        waiting = self._waiting.setdefault(name, [])
-        waiting.append(values)
-        if sum(map(len, waiting)) >= _COUNT_ROWS:
-            self._count(name)
-
-    def kind(self, name: str) -> FeatureKind:
-        """Returns the kind of a column; BYTES if it has no sampled values."""
-        self._count(name)
-        return _kind(self._tallies[name])
-
-    def _count(self, name: str) -> None:
-        tally = self._tallies.setdefault(name, Counter())
-        found = pc.value_counts(pa.chunked_array(self._waiting.pop(name, []), pa.binary()))
-        texts, counts = found.field("values"), found.field("counts")
-        for label, pattern in (("nulls", self._nulls), *_CLASSES):
-            if not len(texts):
-                return
-            hit = pc.match_substring_regex(texts, f"^[{SPACES}]*(?:{pattern})[{SPACES}]*$")
-            hits, numbers = texts.filter(hit), counts.filter(hit)
-            other = {"long_integers": "integers", "floats": "long_floats"}.get(label)
-            if other:
-                is_other = _fit_int64(hits) if other == "integers" else _beyond_float32(hits)
-                tally[other] += _sum(numbers.filter(is_other))
-                numbers = numbers.filter(pc.invert(is_other))
-            tally[label] += _sum(numbers)
-            texts, counts = texts.filter(pc.invert(hit)), counts.filter(pc.invert(hit))
-        tally["texts"] += _sum(counts)

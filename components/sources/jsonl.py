@@ -13,7 +13,7 @@ from penstock.components.errors import DataError
 from penstock.components.files.find import find
 from penstock.components.files.sniff import not_text
 from penstock.components.sources.base import Batch, Column, RejectedRow
-from penstock.components.sources.batches import MAX_BATCH_ROWS, rows_without
+from penstock.components.sources.batches import rows_without
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import RowFileOptions
 from penstock.components.sources.partitions import add_partitions, find_folders
@@ -25,6 +25,7 @@ from penstock.components.sources.text.blocks import (
     RowBlock,
     RowPlace,
     Splitter,
+    lines_of,
     too_long,
 )
 from penstock.components.sources.text.source import TextSource, line_header, sample_rows, scan_files
@@ -56,46 +57,29 @@ class JsonLinesSource(TextSource):
     options: JsonLines
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        converter = RowConverter(self.columns, self.options)
-        lines = block.data.removesuffix(b"\n").split(b"\n")
-        for at in range(0, len(lines), MAX_BATCH_ROWS):
-            some = lines[at : at + MAX_BATCH_ROWS]
-            first = RowPlace(place.file, place.line + at, place.line + at)
-            yield _batch(some, first, converter, self.options.max_row_bytes)
-
-
-def _batch(
-    lines: Sequence[bytes], place: RowPlace, converter: RowConverter, max_row_bytes: int
-) -> Batch:
-    path = place.file
-    rows: list[Row] = []
-    numbers: list[int] = []
-    unread: list[RejectedRow] = []
-    for number, line in enumerate(lines, place.line):
-        # The splitter may let a long line pass, depending on where its blocks start; this is exact.
-        if len(line) > max_row_bytes and len(raw := line.removesuffix(b"\r")) > max_row_bytes:
-            unread.append(too_long(RowPlace(path, number, number), raw, max_row_bytes))
-            continue
-        if not line.strip():
-            continue
-        try:
-            rows.append(parse_line(line))
-            numbers.append(number)
-        except ValueError as error:
-            column = _infinite_column(line) if _LARGE.search(line) else None
-            unread.append(_rejected(path, number, column, str(error), line))
-    table, faults = converter.convert(rows)
-    rejected = unread + [
-        _rejected(path, numbers[at], *fault, lines[numbers[at] - place.line])
-        for at, fault in faults.items()
-    ]
-    rejected.sort(key=lambda row: row.line)
-    blank = len(lines) - len(rows) - len(unread)
-    return Batch(rows_without(faults, table), rejected, blank)
-
-
-def _rejected(path: str, line: int, column: str | None, reason: str, raw: bytes) -> RejectedRow:
-    return RejectedRow(path, line, line, column, reason, raw.rstrip(b"\r\n"))
+        """Yields one batch: a block is small."""
+        rows: list[Row] = []
+        lines: list[tuple[int, bytes]] = []
+        rejected: list[RejectedRow] = []
+        for number, line in lines_of(block, place):
+            if len(line) > self.options.max_row_bytes:
+                at = RowPlace(place.file, number, number)
+                rejected.append(too_long(at, line, self.options.max_row_bytes))
+            elif line.strip():
+                try:
+                    rows.append(parse_line(line))
+                    lines.append((number, line))
+                except ValueError as error:
+                    column = _infinite_column(line) if _LARGE.search(line) else None
+                    reason = str(error)
+                    rejected.append(RejectedRow(place.file, number, number, column, reason, line))
+        blank = block.rows - len(rows) - len(rejected)
+        table, faults = RowConverter(self.columns, self.options).convert(rows)
+        for at, fault in faults.items():
+            number, line = lines[at]
+            rejected.append(RejectedRow(place.file, number, number, *fault, line))
+        rejected.sort(key=lambda row: row.line)
+        yield Batch(rows_without(faults, table), rejected, blank)
 
 
 def open_json_lines(

@@ -13,7 +13,7 @@ from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.find import find
 from penstock.components.files.sniff import not_plain_text
 from penstock.components.sources.base import Batch, Column, RejectedRow, Source
-from penstock.components.sources.batches import MAX_BATCH_ROWS, batch_of
+from penstock.components.sources.batches import batch_of
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import check_fields
 from penstock.components.sources.spread import Spread, here
@@ -22,6 +22,7 @@ from penstock.components.sources.text.blocks import (
     RowBlock,
     RowPlace,
     Splitter,
+    lines_of,
     too_long,
 )
 from penstock.components.sources.text.source import TextSource, line_header, scan_files
@@ -102,43 +103,31 @@ class LineSource(TextSource):
     names: Mapping[str, str]
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        lines, offset = block.data.removesuffix(b"\n").split(b"\n"), block.offset
+        """Yields one batch: a block is small."""
+        options = self.options
         # One check of all bytes accepts almost every block.
-        is_good = fault_in(block.data, self.options.encoding, what="block") is None
-        for at in range(0, len(lines), MAX_BATCH_ROWS):
-            some = lines[at : at + MAX_BATCH_ROWS]
-            first = RowPlace(place.file, place.line + at, place.line + at)
-            yield self._batch(some, first, None if is_good else offset)
-            offset += sum(map(len, some)) + len(some)
-
-    def _batch(self, lines: Sequence[bytes], place: RowPlace, offset: int | None) -> Batch:
-        """Returns lines as rows; `offset` is their first byte in the file if one may be bad."""
-        options, texts, numbers = self.options, list[bytes](), list[int]()
+        is_good = fault_in(block.data, options.encoding, what="block") is None
+        texts, numbers = list[bytes](), list[int]()
         rejected: list[RejectedRow] = []
-        for number, line in enumerate(lines, place.line):
-            raw = line.removesuffix(b"\r")
-            if len(raw) > options.max_row_bytes:
+        for number, line in lines_of(block, place):
+            at = block.offset + int(block.starts[number - place.line])
+            fault = None if is_good else fault_in(line, options.encoding, what="line", offset=at)
+            if len(line) > options.max_row_bytes:
                 long = RowPlace(place.file, number, number)
-                rejected.append(too_long(long, raw, options.max_row_bytes))
-            elif offset is not None and (
-                fault := fault_in(raw, options.encoding, what="line", offset=offset)
-            ):
-                rejected.append(RejectedRow(place.file, number, number, None, fault, raw))
-            elif raw.strip() or not options.skip_blank:
-                texts.append(
-                    raw if options.encoding == "utf-8" else _to_utf8(raw, options.encoding)
-                )
+                rejected.append(too_long(long, line, options.max_row_bytes))
+            elif fault:
+                rejected.append(RejectedRow(place.file, number, number, None, fault, line))
+            elif line.strip() or not options.skip_blank:
+                texts.append(_to_utf8(line, options.encoding))
                 numbers.append(number)
-            if offset is not None:
-                offset += len(line) + 1
         name = pa.scalar(os.fsencode(self.names[place.file]), pa.binary())
         arrays = [
             pa.array(texts, pa.binary()),
             pa.repeat(name, len(texts)),
             pa.array(numbers, pa.int64()),
         ]
-        blank = len(lines) - len(texts) - len(rejected)
-        return Batch(batch_of(self.columns, arrays), rejected, blank)
+        blank = block.rows - len(texts) - len(rejected)
+        yield Batch(batch_of(self.columns, arrays), rejected, blank)
 
 
 def open_text(inputs: Sequence[str], options: Text, spread: Spread = here) -> Source:

@@ -91,7 +91,7 @@ class TextSource(FileSource[TextFile]):
 
     @abstractmethod
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        """Yields the rows of an unbroken block, at most `MAX_BATCH_ROWS` good ones per batch."""
+        """Yields the rows of an unbroken block."""
 
     def row_start(self, file: TextFile, at: int, before: RowStart | None, parts: int) -> RowStart:
         """Returns the start of the first row at byte `at` of the data or after it, or the end.
