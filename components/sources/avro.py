@@ -28,15 +28,9 @@ from penstock.components.sources.columnar import ColumnarFile, described, read_c
 from penstock.components.sources.files import map_files, require_rows, spread_files
 from penstock.components.sources.options import RowFileOptions
 from penstock.components.sources.partitions import add_partitions, find_folders
-from penstock.components.sources.python_values import Row, RowConverter, row_json
+from penstock.components.sources.python_values import Row, RowConverter
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.staging import (
-    StagedFile,
-    StagedSource,
-    batches_of,
-    stage,
-    with_faults,
-)
+from penstock.components.sources.staging import StagedFile, StagedSource, stage
 
 _SYNC_BYTES = 16
 _END_BYTES = 4 + _SYNC_BYTES  # of a block: the checksum of the codec snappy, and the mark
@@ -114,15 +108,10 @@ class _Stage:
     workspace: Output
 
     def __call__(self, path: str) -> StagedFile:
-        converter = RowConverter(self.columns, self.options)
-
-        def convert(rows: Sequence[Row]) -> pa.RecordBatch:
-            return with_faults(*converter.convert(rows), lambda at: row_json(rows[at]))
-
+        converter = RowConverter(self.columns, self.options, self.options.nested)
         with open_data(path) as file:
             stream = _Stream(file)
-            batches = batches_of(_rows(stream, path), convert)
-            staged = stage(batches, self.columns, path, self.workspace)
+            staged = stage(_rows(stream, path), converter, path, self.workspace)
         digest, *seen = stream.content()
         content = scanned_content(path, (seen[0], seen[1]), digest)
         return replace(staged, read_content=content)

@@ -63,8 +63,8 @@ class JsonLinesSource(TextSource):
         rejected: list[RejectedRow] = []
         for number, line in lines_of(block, place):
             if len(line) > self.options.max_row_bytes:
-                at = RowPlace(place.file, number, number)
-                rejected.append(too_long(at, line, self.options.max_row_bytes))
+                long = RowPlace(place.file, number, number)
+                rejected.append(too_long(long, line, self.options.max_row_bytes))
             elif line.strip():
                 try:
                     rows.append(parse_line(line))
@@ -74,7 +74,7 @@ class JsonLinesSource(TextSource):
                     reason = str(error)
                     rejected.append(RejectedRow(place.file, number, number, column, reason, line))
         blank = block.rows - len(rows) - len(rejected)
-        table, faults = RowConverter(self.columns, self.options).convert(rows)
+        table, faults = RowConverter(self.columns, self.options, self.options.nested).convert(rows)
         for at, fault in faults.items():
             number, line = lines[at]
             rejected.append(RejectedRow(place.file, number, number, *fault, line))

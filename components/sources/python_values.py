@@ -17,7 +17,7 @@ from penstock.components.errors import DataError
 from penstock.components.sources.arrow_values import fits, to_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import Faults, RowFault, convert_columns
-from penstock.components.sources.options import RowFileOptions
+from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.tokens import FLOAT32_LIMIT, beyond_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -32,17 +32,19 @@ _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueErro
 class RowConverter:
     """Converts rows to batches of the columns, by the options' policies."""
 
-    def __init__(self, columns: Sequence[Column], options: RowFileOptions) -> None:
+    def __init__(
+        self, columns: Sequence[Column], options: ColumnOptions, nested: str = "reject"
+    ) -> None:
         self._columns = columns
         self._names = {column.name for column in columns}
-        self._options = options
+        self._options, self._nested = options, nested
 
     def convert(self, rows: Sequence[Row]) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
         """Returns all rows as a batch, with null for a misfit, and the faults by row."""
 
         def convert(column: Column) -> tuple[pa.Array, Faults]:
             values = [row.get(column.name) for row in rows]
-            if self._options.nested == "json":
+            if self._nested == "json":
                 values = [nested_as_json(value) for value in values]
             return to_column(values, column, self._options.non_finite)
 

@@ -6,37 +6,35 @@ file is JSON of (column, reason, raw row) for a row that is rejected, and null f
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.components.files.content import Content, hash_file, look
 from penstock.components.files.output import Output
-from penstock.components.sources.base import Batch, Column, RejectedRow
+from penstock.components.sources.base import Batch, RejectedRow
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
-    MAX_BATCH_ROWS,
-    RowFault,
     batch_of,
-    empty_batch,
     next_batch_rows,
     rows_without,
 )
 from penstock.components.sources.columnar import ColumnarFile, ColumnarSource, ReadGroups
 from penstock.components.sources.files import RowStart
 from penstock.components.sources.parquet import inspect_parquet, read_parquet
+from penstock.components.sources.python_values import Row, RowConverter, row_json
 from penstock.components.tfrecord.sharding import MIB
 
 # A name that no column has: neither kind allows a blank one.
 _FAULT = " "
 # Bounds the memory of a reader: it decodes a group of rows at once.
 _GROUP_BYTES = 16 * MIB
-
-Row = TypeVar("Row")
+# A thousand rows of Python values still fit the processor's cache when Arrow converts them: with 40
+# columns, 6.0 us per row, against 7.5 us with 256 or 8192 rows.
+ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,42 +80,17 @@ def _rejected(place: str, row: int, text: str) -> RejectedRow:
     return RejectedRow(place, row, 0, column, reason, raw.encode("utf-8", "surrogateescape"))
 
 
-def batches_of(
-    rows: Iterator[Row],
-    convert: Callable[[Sequence[Row]], pa.RecordBatch],
-    most: int = MAX_BATCH_ROWS,
-) -> Iterator[pa.RecordBatch]:
-    """Yields rows in batches of bounded size, of at most `most` rows."""
-    wanted = FIRST_BATCH_ROWS
-    while some := list(islice(rows, wanted)):
-        batch = convert(some)
-        yield batch
-        wanted = next_batch_rows(wanted, batch.nbytes // len(some), most)
-
-
-def with_faults(
-    table: pa.RecordBatch, faults: Mapping[int, RowFault], raw: Callable[[int], bytes]
-) -> pa.RecordBatch:
-    """Returns rows to stage; `raw` returns the bytes of a faulty row."""
-    texts: list[str | None] = [None] * table.num_rows
-    for at, (column, reason) in faults.items():
-        texts[at] = json.dumps([column, reason, raw(at).decode("utf-8", "surrogateescape")])
-    return pa.RecordBatch.from_arrays(
-        [*table.columns, pa.array(texts, pa.string())], [*table.schema.names, _FAULT]
-    )
-
-
 def stage(
-    batches: Iterable[pa.RecordBatch], columns: Sequence[Column], place: str, workspace: Output
+    rows: Iterator[Row], converter: RowConverter, place: str, workspace: Output
 ) -> StagedFile:
-    """Writes rows of `with_faults`, which have these columns, to a new file."""
-    schema = with_faults(empty_batch(columns), {}, lambda at: b"").schema
+    """Converts rows and writes them to a new file."""
+    none = _staged([], converter)
     name = f"rows-{uuid.uuid4().hex}.parquet"
     with workspace.new_try() as folder:
         path = str(folder / name)
         # Python's file: its error of a full disk names the cause.
-        with open(path, "wb") as file, pq.ParquetWriter(file, schema) as writer:
-            for group in _groups(batches):
+        with open(path, "wb") as file, pq.ParquetWriter(file, none.schema) as writer:
+            for group in _groups(rows, converter):
                 writer.write_table(group, group.num_rows)
         described, digest = inspect_parquet(path), hash_file(path).digest
         workspace.take(folder)
@@ -127,9 +100,11 @@ def stage(
     return StagedFile(**fields, read_from=place, read_content=content)
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    waiting, size = list[pa.RecordBatch](), 0
-    for batch in batches:
+def _groups(rows: Iterator[Row], converter: RowConverter) -> Iterator[pa.Table]:
+    waiting, size, wanted = list[pa.RecordBatch](), 0, FIRST_BATCH_ROWS
+    while some := list(islice(rows, wanted)):
+        batch = _staged(some, converter)
+        wanted = next_batch_rows(wanted, batch.nbytes // len(some), ROWS_AT_ONCE)
         waiting.append(batch)
         size += batch.nbytes
         if size >= _GROUP_BYTES:
@@ -137,3 +112,15 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             waiting, size = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+def _staged(rows: Sequence[Row], converter: RowConverter) -> pa.RecordBatch:
+    """Returns rows as they are stored, with a column of faults."""
+    table, faults = converter.convert(rows)
+    texts: list[str | None] = [None] * len(rows)
+    for at, (column, reason) in faults.items():
+        raw = row_json(rows[at]).decode("utf-8", "surrogateescape")
+        texts[at] = json.dumps([column, reason, raw])
+    return pa.RecordBatch.from_arrays(
+        [*table.columns, pa.array(texts, pa.string())], [*table.schema.names, _FAULT]
+    )

@@ -9,21 +9,19 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-import pyarrow as pa
-
 from penstock.components.errors import DataError, counted
 from penstock.components.files.content import fingerprint, hash_file
 from penstock.components.files.find import find
 from penstock.components.sources.base import Column
 from penstock.components.sources.open import good_tables, open_source
 from penstock.components.sources.options import Table
-from penstock.components.sources.python_values import RowConverter, ValueSample, row_json
+from penstock.components.sources.python_values import RowConverter, ValueSample
 from penstock.components.sources.schema import read_schema
 from penstock.components.sources.served.events import Event, read_events
 from penstock.components.sources.served.options import REQUEST_ID, Requests
 from penstock.components.sources.served.payloads import Row, answers, asked_rows, parsed
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.staging import StagedSource, batches_of, stage, with_faults
+from penstock.components.sources.staging import StagedSource, stage
 
 _SAMPLED_ROWS = 10_000
 
@@ -36,13 +34,8 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> S
     rows = _labelled(_rows(listing.files, left_out), options, labelled)
     sampled = list(islice(rows, _SAMPLED_ROWS))
     columns = _columns(first, sampled, options)
-    converter = RowConverter(columns, options)
-
-    def convert(some: Sequence[Row]) -> pa.RecordBatch:
-        return with_faults(*converter.convert(some), lambda at: row_json(some[at]))
-
-    batches = batches_of(chain(sampled, rows), convert)
-    staged = stage(batches, columns, f"{first}, joined rows", spread.workspace())
+    converter = RowConverter(columns, options, options.nested)
+    staged = stage(chain(sampled, rows), converter, f"{first}, joined rows", spread.workspace())
     parts = [f"{counted(n, one)} without a {other}" for (one, other), n in left_out.items()]
     notes = [f"left out: {', '.join(parts)}"] if parts else []
     if not staged.rows:
