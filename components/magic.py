@@ -19,45 +19,29 @@ class _Format(NamedTuple):
     kind: str | None = None
 
 
+def _table(magic: bytes, name: str, kind: str) -> _Format:
+    return _Format(magic, name, f"name it .{kind}, or say `kind='{kind}'`", kind)
+
+
 _FORMATS = (
     _Format(b"\x1f\x8b", "gzip", "decompress it first (gunzip)"),
     _Format(b"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it, or export it as CSV"),
     _Format(b"BZh91AY&SY", "bzip2", "decompress it first (bunzip2)"),
     _Format(b"\xfd7zXZ\x00", "xz", "decompress it first (unxz)"),
     _Format(b"\x28\xb5\x2f\xfd", "zstd", "decompress it first (unzstd)"),
-    _Format(PARQUET_MAGIC, "Parquet", "name it .parquet, or say `kind='parquet'`", "parquet"),
-    _Format(
-        ARROW_MAGIC + b"\0\0",
-        "Arrow IPC or Feather",
-        "name it .arrow, or say `kind='arrow'`",
-        "arrow",
-    ),
-    _Format(
-        ARROW_STREAM_MAGIC, "an Arrow stream", "name it .arrow, or say `kind='arrow'`", "arrow"
-    ),
-    _Format(
-        b"FEA1", "Feather version 1", "write it again by pyarrow.feather, which writes version 2"
-    ),
-    _Format(b"ORC", "ORC", "name it .orc, or say `kind='orc'`", "orc"),
-    _Format(
-        b"SQLite format 3\0",
-        "an SQLite database",
-        "read it as sqlite:///PATH with --kind sql --table NAME",
-    ),
+    _table(PARQUET_MAGIC, "Parquet", "parquet"),
+    _table(ARROW_MAGIC + b"\0\0", "Arrow IPC or Feather", "arrow"),
+    _table(ARROW_STREAM_MAGIC, "an Arrow stream", "arrow"),
+    _Format(b"FEA1", "Feather version 1", "write it again by pyarrow.feather, as version 2"),
+    _table(b"ORC", "ORC", "orc"),
+    _Format(b"SQLite format 3\0", "an SQLite database", "read it as sqlite:///PATH, --kind sql"),
     _Format(b"\x89PNG\r\n\x1a\n", "a PNG image", "read it with --kind images"),
     _Format(b"\xff\xd8\xff", "a JPEG image", "read it with --kind images"),
-    _Format(AVRO_MAGIC, "Avro", "name it .avro, or say `kind='avro'`", "avro"),
+    _table(AVRO_MAGIC, "Avro", "avro"),
     _Format(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook", "export it as CSV"),
     _Format(b"\x89HDF\r\n\x1a\n", "HDF5", "export it as Parquet, by pandas.read_hdf or h5py"),
     _Format(b"\x93NUMPY", "a NumPy array", "export it as Parquet, by numpy.load and pyarrow"),
-    *(
-        _Format(
-            bytes([0x80, version]),
-            "a Python pickle",
-            "reading it may run code: write Parquet instead",
-        )
-        for version in (2, 3, 4, 5)
-    ),
+    *(_Format(bytes([0x80, v]), "a Python pickle", "write Parquet instead") for v in (2, 3, 4, 5)),
     _Format(b"version https://git-lfs", "a Git LFS pointer", "fetch the file: git lfs pull"),
     _Format(b"<stata_dta>", "Stata", "export it as Parquet, by pandas.read_stata"),
     _Format(b"%PDF-", "a PDF", "export the table as CSV"),

@@ -15,8 +15,7 @@ class QuarantineWriter:
     """Writes rejected rows to one file, created only if there are any; a context manager.
 
     Each line is an object with `file`, `line`, `row`, `column`, `reason`, and the row's bytes in
-    the
-    file: as `raw`, or as `raw_base64` if they are not UTF-8.
+    the file: as `raw`, or as `raw_base64` if they are not UTF-8.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,13 +43,7 @@ class QuarantineWriter:
 
 
 def _as_json(row: RejectedRow) -> dict[str, object]:
-    entry: dict[str, object] = {
-        "file": row.file,
-        "line": row.line,
-        "row": row.row,
-        "column": row.column,
-        "reason": row.reason,
-    }
+    entry = {name: getattr(row, name) for name in ("file", "line", "row", "column", "reason")}
     try:
         entry["raw"] = row.raw.decode()
     except UnicodeDecodeError:

@@ -26,7 +26,7 @@ from penstock.components.example_gen.shard_task import TaskResult
 from penstock.components.example_gen.spark_task import SparkRows, Written, partition_writer
 from penstock.components.example_gen.splits import check_partition
 from penstock.components.files.output import Output, open_output
-from penstock.components.sources.arrow_values import feature_type, holds_text
+from penstock.components.sources.arrow_values import feature_type
 from penstock.components.sources.base import Column
 from penstock.components.sources.options import NON_FINITE
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, Manifest
@@ -117,7 +117,7 @@ def _rows_of(df: "DataFrame", non_finite: str) -> SparkRows:
             raise UsageError(
                 f"column {name!r} has Spark's type {type_name}, which no feature can hold; {advice}"
             )
-        columns.append(Column(name, kind, is_list, holds_text(field.type)))
+        columns.append(Column(name, kind, is_list))
     return SparkRows(
         kind="spark",
         columns=tuple(columns),

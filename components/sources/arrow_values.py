@@ -69,12 +69,6 @@ def number_unit(arrow_type: pa.DataType) -> str | None:
     return "number" if is_number or any(h(value_type) for h in _HOLDS[FeatureKind.FLOAT]) else None
 
 
-def holds_text(arrow_type: pa.DataType) -> bool:
-    """Returns whether the values of a type, or of lists of it, are UTF-8 text."""
-    value_type = _value_type(arrow_type)
-    return types.is_string(value_type) or types.is_large_string(value_type)
-
-
 _UNITS: dict[str, Callable[[pa.DataType], bool]] = {
     "date": types.is_date,
     "time": types.is_time,

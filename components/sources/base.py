@@ -26,7 +26,6 @@ class Column:
     name: str
     kind: FeatureKind
     is_list: bool = False  # A row holds a list of values (Arrow `list<kind>`).
-    is_text: bool = field(default=False, compare=False)  # Whether all values are known to be UTF-8.
 
     @property
     def arrow_type(self) -> pa.DataType:

@@ -31,7 +31,6 @@ from penstock.components.files.sniff import not_text
 from penstock.components.sources.arrow_values import (
     feature_type,
     fits,
-    holds_text,
     number_unit,
     to_feature,
 )
@@ -97,9 +96,6 @@ class ColumnarFile(ScannedFile):
                 "`extra_columns='drop'`, which leaves it out if no schema names it"
             )
         return feature
-
-    def is_text(self, name: str) -> bool:
-        return holds_text(self.type_of(name)) or pa.types.is_null(self.type_of(name))
 
     def check_fits(self, column: Column, expected_by: str) -> None:
         self.feature(column.name)
@@ -303,8 +299,7 @@ def type_columns(
 ) -> tuple[Column, ...]:
     """Returns the columns of the schema; without one, of the first file. All files must have them.
 
-    If the first file has only nulls in a column, the first file with values decides its kind. A
-    column is text only if it is text in all files.
+    If the first file has only nulls in a column, the first file with values decides its kind.
     """
     schema = read_schema(options.schema_file)
     check_layouts(files, schema, options, folders)
@@ -318,8 +313,7 @@ def type_columns(
         if name in wanted:
             kind, expected_by = wanted[name].kind, f"the schema {options.schema_file}"
             is_list = is_list if wanted[name].is_list is None else bool(wanted[name].is_list)
-        is_text = all(file.is_text(name) for file in having)
-        column = Column(name, kind or FeatureKind.BYTES, is_list, is_text)
+        column = Column(name, kind or FeatureKind.BYTES, is_list)
         for file in having:
             file.check_fits(column, expected_by)
         _check_units(name, having)

@@ -91,7 +91,7 @@ def open_json_lines(
     scanned, rejected = scan_files(headers, splitter, spread, allow_empty=options.allow_empty)
     if options.schema_file:
         schema = read_schema(options.schema_file)
-        columns = tuple(Column(c.name, c.kind, bool(c.is_list), is_text=True) for c in schema)
+        columns = tuple(Column(c.name, c.kind, bool(c.is_list)) for c in schema)
     else:
         sample = ValueSample()
         for header, block in sample_rows(headers, splitter, options.sample_rows):

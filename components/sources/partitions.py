@@ -91,8 +91,7 @@ def add_partitions(source: SourceT, folders: Folders) -> SourceT:
         kind = FeatureKind.INT if all(map(_is_int64, texts)) else FeatureKind.BYTES
         if not options.schema_file:
             _check_in_all(name, folders)
-            column = Column(name, kind, is_text=kind is FeatureKind.BYTES)
-            columns.setdefault(name, column)
+            columns.setdefault(name, Column(name, kind))
         elif name not in columns and options.extra_columns == "reject":
             raise DataError(
                 f"{source.files[0]}: folders have {name!r}, which the schema does not name; "

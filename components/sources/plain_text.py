@@ -30,13 +30,12 @@ from penstock.components.sources.whole_files import (
     FILENAME,
     UnfitFileError,
     WholeFileOptions,
-    name_columns,
     open_whole_files,
 )
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-TEXT = Column("text", FeatureKind.BYTES, is_text=True)
+TEXT = Column("text", FeatureKind.BYTES)
 LINE = Column("line", FeatureKind.INT)
 UNITS = ("line", "document")
 _SNIFFED_BYTES = 512
@@ -158,7 +157,7 @@ def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSou
         "text",
         scanned,
         tree,
-        columns=name_columns((TEXT, FILENAME, LINE), [file.name for file in tree.entries]),
+        columns=(TEXT, FILENAME, LINE),
         options=options,
         splitter=splitter,
         names={file.path: file.name for file in tree.entries},

@@ -196,7 +196,7 @@ class ValueSample:
                 "no feature can hold; set `nested='json'` to keep them as JSON text, or leave the "
                 "column out of a schema and set `extra_columns='drop'`"
             )
-        return Column(name, kind or FeatureKind.BYTES, is_list, is_text=True)
+        return Column(name, kind or FeatureKind.BYTES, is_list)
 
     def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
         """Returns (kind, is_list); the kind is None without values, BYTES for nested values."""

@@ -36,9 +36,9 @@ from penstock.components.sources.spread import Spread
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-FILENAME = Column("filename", FeatureKind.BYTES, is_text=True)
+FILENAME = Column("filename", FeatureKind.BYTES)
 SIZE = Column("size", FeatureKind.INT)
-LABEL = Column("label", FeatureKind.BYTES, is_text=True)
+LABEL = Column("label", FeatureKind.BYTES)
 # A worker holds two batches. A batch costs a millisecond: 20 us for each image of 75 KB; with
 # batches of 8 MiB, it would be 8 us less.
 _BATCH_BYTES = 4 * MIB
@@ -265,9 +265,7 @@ def open_whole_files(
     found = find(inputs, kind)
     listing = list_files(found.entries, options.shuffle_seed, max_bytes, spread)
     listing.rejected[:0] = refused_files(found)
-    columns = name_columns(
-        (*columns, *([LABEL] if options.folder_label else [])), [one.name for one in listing.files]
-    )
+    columns = (*columns, *([LABEL] if options.folder_label else []))
     folders = [one.folder for one in listing.files]
     values = {
         FILENAME.name: [os.fsencode(one.name) for one in listing.files],
@@ -284,18 +282,6 @@ def open_whole_files(
         max_bytes=max_bytes,
         convert=convert,
     )
-
-
-def name_columns(columns: Sequence[Column], names: Sequence[str]) -> tuple[Column, ...]:
-    """Types columns of file names as bytes instead of text if a name is not UTF-8."""
-    try:
-        "".join(names).encode()
-    except UnicodeEncodeError:  # On Linux a name may be any bytes.
-        return tuple(
-            replace(column, is_text=False) if column in (FILENAME, LABEL) else column
-            for column in columns
-        )
-    return tuple(columns)
 
 
 def shuffled(names: Sequence[bytes], seed: int) -> list[int]:

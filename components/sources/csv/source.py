@@ -89,7 +89,7 @@ def _schema_columns(schema: Sequence[SchemaColumn], options: Csv) -> tuple[Colum
                 f"{options.schema_file}: feature {column.name!r} holds lists, and a CSV "
                 "field one value; give it a shape of one value, or bring the data as Parquet"
             )
-    return tuple(Column(column.name, column.kind, is_text=True) for column in schema)
+    return tuple(Column(column.name, column.kind) for column in schema)
 
 
 def _sampled_columns(
@@ -103,4 +103,4 @@ def _sampled_columns(
         if block.data.strip(b"\r\n"):
             for name, values in parser.parse_raw(block.data, texts, quoted=block.quoted).items():
                 sample.add(name, values)
-    return tuple(Column(name, sample.kind(name), is_text=True) for name in names)
+    return tuple(Column(name, sample.kind(name)) for name in names)
