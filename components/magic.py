@@ -23,6 +23,7 @@ def _table(magic: bytes, name: str, kind: str) -> _Format:
     return _Format(magic, name, f"name it .{kind}, or say `kind='{kind}'`", kind)
 
 
+_PICKLE = "reading it may run code: write Parquet instead"
 _FORMATS = (
     _Format(b"\x1f\x8b", "gzip", "decompress it first (gunzip)"),
     _Format(b"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it, or export it as CSV"),
@@ -41,7 +42,7 @@ _FORMATS = (
     _Format(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook", "export it as CSV"),
     _Format(b"\x89HDF\r\n\x1a\n", "HDF5", "export it as Parquet, by pandas.read_hdf or h5py"),
     _Format(b"\x93NUMPY", "a NumPy array", "export it as Parquet, by numpy.load and pyarrow"),
-    *(_Format(bytes([0x80, v]), "a Python pickle", "write Parquet instead") for v in (2, 3, 4, 5)),
+    *(_Format(bytes([0x80, version]), "a Python pickle", _PICKLE) for version in (2, 3, 4, 5)),
     _Format(b"version https://git-lfs", "a Git LFS pointer", "fetch the file: git lfs pull"),
     _Format(b"<stata_dta>", "Stata", "export it as Parquet, by pandas.read_stata"),
     _Format(b"%PDF-", "a PDF", "export the table as CSV"),
