@@ -80,28 +80,15 @@ def ingest(
     options = options or IngestOptions()
     check_output(output, overwrite=overwrite)
     with Spread(engine, output) as spread:
-        planned = plan_inputs(inputs, output, options, engine, spread, on_planned)
+        planned = []
+        for one in inputs:
+            data = one.data if isinstance(engine, int) else _absolute(one.data)
+            planned.append(plan_input(open_source(data, one.source, spread), one.splits, options))
+            on_planned(planned[-1])
+        _require_same_columns(planned)
+        _require_distinct_splits(planned)
+        require_elsewhere((file for one in planned for file in one.source.files), output)
         return write_inputs(planned, output, options, engine=engine, overwrite=overwrite)
-
-
-def plan_inputs(
-    inputs: Sequence[IngestInput],
-    output: str | PathLike[str],
-    options: IngestOptions,
-    engine: Engine,
-    spread: Spread,
-    on_planned: OnPlanned,
-) -> list[PlannedInput]:
-    """Opens and scans the inputs, and plans the number of shards; see `ingest`."""
-    planned = []
-    for one in inputs:
-        data = one.data if isinstance(engine, int) else _absolute(one.data)
-        planned.append(plan_input(open_source(data, one.source, spread), one.splits, options))
-        on_planned(planned[-1])
-    _require_same_columns(planned)
-    _require_distinct_splits(planned)
-    require_elsewhere((file for one in planned for file in one.source.files), output)
-    return planned
 
 
 def plan_input(source: Source, splits: SplitOptions, options: IngestOptions) -> PlannedInput:

@@ -13,7 +13,7 @@ from penstock.components import activity
 from penstock.components.errors import DataError
 from penstock.components.example_gen.options import IngestOptions, SplitOptions
 from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
-from penstock.components.example_gen.splits import assign_by_digest, assign_splits
+from penstock.components.example_gen.splits import assign_splits, row_digests
 from penstock.components.files.output import Output
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Piece, RejectedRow, Source
 from penstock.components.tfrecord.encoder import encode_examples
@@ -109,10 +109,8 @@ def _without_missing(batch: Batch, columns: Sequence[str]) -> Batch:
 def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> None:
     """Appends the rows of a batch to the shards of their splits."""
     records = encode_examples(batch.table) if batch.records is None else batch.records
-    if batch.digests is None:
-        splits = assign_splits(batch.table, records, options)
-    else:
-        splits = assign_by_digest(batch.table, batch.digests.to_pylist(), options)
+    digests = row_digests(records) if batch.digests is None else batch.digests.to_pylist()
+    splits = assign_splits(batch.table, digests, options)
     framed = frame_records(records)
     if len(writers) == 1:
         writers[0].write(framed)

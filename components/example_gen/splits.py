@@ -47,13 +47,6 @@ def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
 
 
 def assign_splits(
-    table: pa.RecordBatch, records: pa.BinaryArray, options: SplitOptions
-) -> npt.NDArray[np.int64]:
-    """Returns each row's index into `options.splits`, from its Example or one of its features."""
-    return assign_by_digest(table, row_digests(records), options)
-
-
-def assign_by_digest(
     table: pa.RecordBatch, digests: Iterable[bytes], options: SplitOptions
 ) -> npt.NDArray[np.int64]:
     """Returns each row's index into `options.splits`, from its sha256 or one of its features.
@@ -68,7 +61,7 @@ def assign_by_digest(
     if options.partition_feature is None:
         buckets = _buckets(digests, int(bounds[-1]))
     else:
-        keys = _partition_keys(table, options.partition_feature)
+        keys = encode_features(_complete_column(table, options.partition_feature))
         distinct = keys.dictionary_encode()
         by_value = _buckets(row_digests(distinct.dictionary), int(bounds[-1]))
         buckets = by_value[distinct.indices.to_numpy()]
@@ -119,10 +112,6 @@ def _complete_column(table: pa.RecordBatch, name: str) -> pa.Array:
             "fill it in or split by another feature"
         )
     return column
-
-
-def _partition_keys(table: pa.RecordBatch, name: str) -> pa.BinaryArray:
-    return encode_features(_complete_column(table, name))
 
 
 def row_digests(keys: pa.BinaryArray) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from tfx.proto import example_gen_pb2
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.options import Split, SplitOptions
-from penstock.components.example_gen.splits import assign_by_digest, assign_splits, check_partition
+from penstock.components.example_gen.splits import assign_splits, check_partition, row_digests
 from penstock.components.sources.base import Column
 from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -40,23 +40,23 @@ def test_every_row_is_in_the_split_that_tfx_gives_it(rows):
     )
     for feature in (None, "id", "name"):
         options = SplitOptions(THREE, partition_feature=feature)
-        splits = assign_splits(table, encode_examples(table), options)
+        splits = assign_splits(table, row_digests(encode_examples(table)), options)
         assert splits.tolist() == by_tfx(table, options)
 
 
 def test_digests_decide_unless_a_feature_does():
     table = pa.record_batch([pa.array([1, 1, 1], pa.int64())], ["id"])
     digests = [bytes(31) + bytes([last]) for last in (6, 8, 9)]
-    assert assign_by_digest(table, digests, SplitOptions(THREE)).tolist() == [0, 1, 2]
+    assert assign_splits(table, digests, SplitOptions(THREE)).tolist() == [0, 1, 2]
     by_feature = SplitOptions(THREE, partition_feature="id")
-    assert len(set(assign_by_digest(table, digests, by_feature).tolist())) == 1
+    assert len(set(assign_splits(table, digests, by_feature).tolist())) == 1
 
 
 def test_a_missing_partition_value_is_named():
     table = pa.record_batch([pa.array([1, None], pa.int64())], ["user"])
     options = SplitOptions(partition_feature="user")
     with pytest.raises(DataError, match=r"partition feature 'user' has no value in 1 row"):
-        assign_splits(table, encode_examples(table), options)
+        assign_splits(table, row_digests(encode_examples(table)), options)
 
 
 @pytest.mark.parametrize("feature", ["fare", "nobody"])
@@ -94,7 +94,7 @@ def test_a_splits_name_is_one_of_a_folder():
 def test_rows_from_the_threshold_on_are_the_last_split(values, at):
     batch = pa.RecordBatch.from_arrays([values], ["time"])
     options = SplitOptions(partition_feature="time", split_at=at)
-    assert assign_by_digest(batch, (), options).tolist() == [0, 1, 0, 1]
+    assert assign_splits(batch, (), options).tolist() == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(
