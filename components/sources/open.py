@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 
 import pyarrow as pa
 
@@ -31,9 +30,9 @@ def open_source(
     """
     if spread is not None:
         return _open(pattern, options, spread)
-    with ExitStack() as stack:
-        source = _open(pattern, options, stack.enter_context(Spread()))
-        weakref.finalize(source, stack.pop_all().close)
+    with Spread() as own:
+        source = _open(pattern, options, own)
+        weakref.finalize(source, own.pop_all().close)
         return source
 
 

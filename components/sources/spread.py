@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from penstock.components.engine.processes import run_in_processes
 from penstock.components.engine.tasks import Engine, run_tasks
@@ -20,16 +20,16 @@ _WORTH_PROCESSES_BYTES = 256 * MIB
 _WORTH_ENGINE_BYTES = 2048 * MIB
 
 
-class Spread:
+class Spread(ExitStack):
     """Runs tasks in this process, in several, or on an engine, if there is enough to read.
 
     A context manager; its workspace, which all workers can reach, is removed at the end.
     """
 
     def __init__(self, engine: Engine = 1, output: str | os.PathLike[str] | None = None) -> None:
+        super().__init__()
         self._engine = engine
         self._output = output
-        self._stack = ExitStack()
         self._workspace: Output | None = None
 
     def __call__(
@@ -48,24 +48,15 @@ class Spread:
     def workspace(self) -> Output:
         """Returns a folder for files that are read as long as the spread is open."""
         if self._workspace is None:
-            self._workspace = self._stack.enter_context(open_workspace(self._place()))
+            self._workspace = self.enter_context(open_workspace(self._place()))
         return self._workspace
 
     def _place(self) -> str | os.PathLike[str]:
         """Returns the output, or a private folder if no worker is on another machine."""
         if self._output is None or (isinstance(self._engine, int) and store_address(self._output)):
             folder = tempfile.TemporaryDirectory(prefix="penstock-rows-")
-            return os.path.join(self._stack.enter_context(folder), "rows")
+            return os.path.join(self.enter_context(folder), "rows")
         return self._output
-
-    def close(self) -> None:
-        self._stack.close()
-
-    def __enter__(self) -> "Spread":
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
 
 
 # For scans of files that can be read at any place.
