@@ -3,7 +3,7 @@
 Input: Examples of images. Output: a verdict with the number of images, for which later nodes wait
 (`transform.add_upstream_node(gate)`). It reads every image once, without decoding: statistics
 of single features cannot show that an image is in two splits, or that equal images have different
-classes. Memory is 16 bytes per image.
+classes. Memory is about 100 bytes per image.
 """
 
 import glob
@@ -11,13 +11,11 @@ import hashlib
 import itertools
 import json
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
 from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import Examples
@@ -37,7 +35,11 @@ _MOST_LISTED = 5
 _NO_LABEL = -1
 # 64 bits: among a hundred million different images, two have equal digests with probability 3e-4.
 _DIGEST_BYTES = 8
-_PAIR = np.dtype([("key", np.uint64), ("label", np.int64)])
+_SIZES = ("height", "width", "channels")
+# `key` is the digest; `text` is a number until all images are read.
+_IMAGE = np.dtype(
+    [("key", np.uint64), ("label", np.int64), ("text", np.int32), *((n, np.int32) for n in _SIZES)]
+)
 
 
 @options_component(ImageRules)
@@ -53,55 +55,30 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
     Raises:
         DataError: The images are unfit; lists the problems.
     """
-    splits = artifact_utils.decode_split_names(examples.split_names)
-    statistics = image_statistics(examples.uri, splits)
-    problems = find_image_problems(statistics, from_json(ImageRules, options))
-    raise_unfit("the images are", problems)
-    counts = {name: images.total() for name, images in statistics.splits.items()}
-    return {"verdict": json.dumps({"images": counts, "duplicates": statistics.surplus})}
+    images = read_images(examples.uri, artifact_utils.decode_split_names(examples.split_names))
+    raise_unfit("the images are", find_image_problems(images, from_json(ImageRules, options)))
+    counts = images["split"].value_counts(sort=False).to_dict()
+    duplicates = int(images.duplicated("key").sum())
+    return {"verdict": json.dumps({"images": counts, "duplicates": duplicates})}
 
 
-class Kind(NamedTuple):
-    """Properties that many images share; `label` -1 stands for no class, whose text is empty."""
+def read_images(uri: str, splits: Sequence[str]) -> pd.DataFrame:
+    """Reads all images of the splits of an Examples artifact; DataError for other records.
 
-    height: int
-    width: int
-    channels: int
-    label: int
-    text: str
-
-
-@dataclass(frozen=True)
-class ImageStatistics:
-    """Images of all splits of an Examples artifact, and counts of images with equal bytes."""
-
-    splits: Mapping[str, Counter[Kind]]
-    # Number of images that are copies of an earlier one, in all splits.
-    surplus: int
-    # Number of equal images with different classes.
-    contradicting: int
-    # Number of images that are in both splits, by pair of splits.
-    shared: Mapping[tuple[str, str], int]
+    Returns:
+        A row for each image: `split`, a categorical of `splits`; `key`, equal for equal bytes;
+        `label`, -1 without a class, whose `text` is empty; `height`, `width` and `channels`.
+    """
+    texts: dict[str, int] = {}
+    found = [np.fromiter(_read(uri, split, texts), _IMAGE) for split in splits]
+    images = pd.DataFrame(np.concatenate([*found, np.empty(0, _IMAGE)]))
+    places = np.repeat(np.arange(len(found)), [len(one) for one in found])
+    images["split"] = pd.Categorical.from_codes(places, list(splits))
+    images["text"] = pd.Categorical.from_codes(images["text"], list(texts))
+    return images
 
 
-def image_statistics(uri: str, splits: Sequence[str]) -> ImageStatistics:
-    """Reads all images of the splits of an Examples artifact; DataError for other records."""
-    found = {split: Counter[Kind]() for split in splits}
-    pairs = {s: np.fromiter(_read(uri, s, images), _PAIR) for s, images in found.items()}
-    # Equal images are sorted by class, so a change between neighbours is a contradiction.
-    each = np.sort(np.concatenate([*pairs.values(), np.empty(0, _PAIR)]), order=["key", "label"])
-    is_again = each["key"][1:] == each["key"][:-1]
-    contradicted = each["key"][1:][is_again & (each["label"][1:] != each["label"][:-1])]
-    shared = {
-        (a, b): len(np.intersect1d(pairs[a]["key"], pairs[b]["key"]))
-        for a, b in itertools.combinations(pairs, 2)
-    }
-    contradicting = int(np.isin(each["key"], contradicted).sum())
-    return ImageStatistics(found, int(is_again.sum()), contradicting, shared)
-
-
-def _read(uri: str, split: str, images: Counter[Kind]) -> Iterator[tuple[int, int]]:
-    """Counts the images of a split, and yields digest and class of each."""
+def _read(uri: str, split: str, texts: dict[str, int]) -> Iterator[tuple[int, ...]]:
     for file in sorted(glob.glob(os.path.join(glob.escape(uri), split_dir(split), "*"))):
         for record in read_records(file):
             example = parse_example(record.payload)
@@ -114,12 +91,10 @@ def _read(uri: str, split: str, images: Counter[Kind]) -> Iterator[tuple[int, in
                 )
             label = _first(features, names.LABEL, _NO_LABEL)
             text = _first(features, names.TEXT, b"") if label != _NO_LABEL else b""
-            height, width = _first(features, names.HEIGHT), _first(features, names.WIDTH)
-            channels = _first(features, names.CHANNELS)
-            kind = Kind(height, width, channels, label, text.decode("utf-8", "replace"))
-            images[kind] += 1
+            number = texts.setdefault(text.decode("utf-8", "replace"), len(texts))
+            sizes = (_first(features, name) for name in (names.HEIGHT, names.WIDTH, names.CHANNELS))
             digest = hashlib.blake2b(encoded[0], digest_size=_DIGEST_BYTES).digest()
-            yield int.from_bytes(digest, "little"), label
+            yield int.from_bytes(digest, "little"), label, number, *sizes
 
 
 def _first(features: Any, name: str, missing: Any = 0) -> Any:
@@ -127,67 +102,64 @@ def _first(features: Any, name: str, missing: Any = 0) -> Any:
     return found if isinstance(found, type(missing)) else missing
 
 
-def _by(images: Counter[Kind], key: Callable[[Kind], Any]) -> Counter[Any]:
-    """Returns the number of images by a property of their kind."""
-    found: Counter[Any] = Counter()
-    for kind, count in images.items():
-        found[key(kind)] += count
-    return found
-
-
-def find_image_problems(statistics: ImageStatistics, rules: ImageRules) -> list[str]:
+def find_image_problems(images: pd.DataFrame, rules: ImageRules) -> list[str]:
+    """Returns all problems of the images of `read_images`, one line each."""
+    by_split = {name: images[images["split"] == name] for name in images["split"].cat.categories}
     problems: list[str] = []
-    for split, images in statistics.splits.items():
-        if images:
-            problems += [f"split '{split}': {text}" for text in _split_problems(images, rules)]
-        else:
-            problems.append(f"split '{split}': no images; expected at least one")
-    problems += _class_problems(statistics, rules)
-    problems += _duplicate_problems(statistics, rules)
-    return problems
+    for split, of_split in by_split.items():
+        found = (
+            _size_problems(of_split, rules)
+            if len(of_split)
+            else ["no images; expected at least one"]
+        )
+        problems += [f"split '{split}': {text}" for text in found]
+    return [
+        *problems,
+        *_class_problems(images, by_split, rules),
+        *_duplicate_problems(images, by_split, rules),
+    ]
 
 
-def _split_problems(images: Counter[Kind], rules: ImageRules) -> Iterator[str]:
+def _size_problems(images: pd.DataFrame, rules: ImageRules) -> Iterator[str]:
     least = rules.min_side_pixels
-    small = {
-        size: n
-        for size, n in _by(images, attrgetter("height", "width")).items()
-        if min(size) < least
-    }
-    if small:
-        sizes = _listed([f"{height}x{width} ({n})" for (height, width), n in sorted(small.items())])
-        yield f"{sum(small.values())} images are smaller than {least} pixels: {sizes}"
-    for channels, count in sorted(_by(images, attrgetter("channels")).items()):
+    small = images[images[["height", "width"]].min(axis=1) < least]
+    if len(small):
+        counts = small.value_counts(["height", "width"]).sort_index()
+        sizes = _listed([f"{height}x{width} ({n})" for (height, width), n in counts.items()])
+        yield f"{len(small)} images are smaller than {least} pixels: {sizes}"
+    for channels, count in images["channels"].value_counts().sort_index().items():
         if channels not in rules.channels:
             allowed = " or ".join(map(str, rules.channels))
             yield f"{count} images have {channels} channels; expected {allowed}"
-    if unlabelled := _by(images, attrgetter("label"))[_NO_LABEL]:
+    if unlabelled := int((images["label"] == _NO_LABEL).sum()):
         yield f"{unlabelled} images have no class; expected one for each"
 
 
-def _class_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[str]:
-    called: dict[int, set[str]] = {}
-    for images in statistics.splits.values():
-        for kind in images:
-            if kind.label != _NO_LABEL:
-                called.setdefault(kind.label, set()).add(kind.text)
-    for label, texts in sorted(called.items()):
+def _class_problems(
+    images: pd.DataFrame, by_split: Mapping[str, pd.DataFrame], rules: ImageRules
+) -> Iterator[str]:
+    labelled = images[images["label"] != _NO_LABEL]
+    called = {label: sorted(of["text"].unique()) for label, of in labelled.groupby("label")}
+    named = {
+        label: f"{label} {texts[0]!r}" if texts[0] else str(label)
+        for label, texts in called.items()
+    }
+    for label, texts in called.items():
         if len(texts) > 1:
-            yield f"class {label} has several names: {', '.join(map(repr, sorted(texts)))}"
+            yield f"class {label} has several names: {', '.join(map(repr, texts))}"
     if len(called) == 1:
-        yield f"all images are of class {_named(called, *called)}; expected at least two"
-    for split, images in statistics.splits.items():
-        if not images:
+        yield f"all images are of class {next(iter(named.values()))}; expected at least two"
+    for split, of_split in by_split.items():
+        counts = of_split["label"].value_counts().reindex([*called], fill_value=0)
+        if not len(of_split) or counts.empty:
             continue
-        labels = _by(images, attrgetter("label"))
-        counts = {label: labels[label] for label in called}
-        few = {label: n for label, n in counts.items() if n < rules.min_class_images}
-        if few:
+        few = counts[counts < rules.min_class_images]
+        if len(few):
             yield (
                 f"split '{split}': {len(few)} classes have fewer than {rules.min_class_images} "
-                f"images: {_listed([f'{_named(called, c)} {n}' for c, n in sorted(few.items())])}"
+                f"images: {_listed([f'{named[label]} {n}' for label, n in few.items()])}"
             )
-        most, fewest = max(counts.values(), default=0), min(counts.values(), default=0)
+        most, fewest = counts.max(), counts.min()
         if fewest and rules.max_class_imbalance and most / fewest > rules.max_class_imbalance:
             yield (
                 f"split '{split}': the largest class has {most} images, the smallest {fewest}; "
@@ -195,30 +167,27 @@ def _class_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[
             )
 
 
-def _duplicate_problems(statistics: ImageStatistics, rules: ImageRules) -> Iterator[str]:
-    total = sum(images.total() for images in statistics.splits.values())
-    if statistics.contradicting:
+def _duplicate_problems(
+    images: pd.DataFrame, by_split: Mapping[str, pd.DataFrame], rules: ImageRules
+) -> Iterator[str]:
+    labels = images.drop_duplicates(["key", "label"])["key"]
+    if contradicting := int(images["key"].isin(labels[labels.duplicated()]).sum()):
         yield (
-            f"{statistics.contradicting} images are identical to others of another class; "
-            "correct the labels"
+            f"{contradicting} images are identical to others of another class; correct the labels"
         )
-    for (a, b), count in statistics.shared.items():
+    for a, b in itertools.combinations(by_split, 2):
+        count = len(np.intersect1d(by_split[a]["key"], by_split[b]["key"]))
         if count > rules.max_shared_images:
             yield (
                 f"{count} images are in split '{a}' and in split '{b}', so that evaluation would "
                 "see what was trained on; split by `partition_feature` 'image/encoded'"
             )
-    share = statistics.surplus / total if total else 0.0
-    if share > rules.max_duplicate_share:
+    surplus, total = int(images.duplicated("key").sum()), len(images)
+    if total and surplus / total > rules.max_duplicate_share:
         yield (
-            f"{statistics.surplus} of {total} images are copies of others ({share:.1%}); expected "
+            f"{surplus} of {total} images are copies of others ({surplus / total:.1%}); expected "
             f"at most {rules.max_duplicate_share:.1%}"
         )
-
-
-def _named(called: dict[int, set[str]], label: int) -> str:
-    words = min(called[label])
-    return f"{label} {words!r}" if words else str(label)
 
 
 def _listed(parts: list[str]) -> str:

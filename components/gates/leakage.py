@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,8 +28,16 @@ _MIN_SHARE = 0.95
 MAX_NUMBERED_CLASSES = 20
 # A column with fewer values, or more rows per value, holds codes (of shops, say) that splits share.
 _MIN_IDS, _MOST_ROWS_PER_ID = 20, 100
-_ID_NAME = re.compile(
-    r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
+# The last one is a thing that has several rows; a plural counts things and is a quantity.
+_ID_NAMES = (
+    re.compile(
+        r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
+    ),
+    re.compile(
+        r"(?i)(^|[_\W])(patient|subject|participant|person|customer|client|user|member|account|"
+        r"household|student|pupil|employee|driver|donor|animal|device|machine|sensor|vehicle|store|"
+        r"shop|session|case|site)([_\W]?(id|nr|no|num|number|key|code))?$"
+    ),
 )
 # Equal rows in two splits are reported above this multiple of what independent columns would give.
 _MORE_THAN_CHANCE = 10
@@ -97,7 +106,8 @@ def leak_lines(folder: str, splits: Sequence[str], options: GateOptions) -> list
 
 
 def is_id_name(name: str) -> bool:
-    return _ID_NAME.search(name) is not None
+    """Returns whether a column is called like an id, or like a thing that has several rows."""
+    return any(pattern.search(name) for pattern in _ID_NAMES)
 
 
 def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterator[Leak]:
@@ -198,19 +208,14 @@ def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
     """Returns the share of a constant's error that bins, fitted on one half, avoid on the other."""
     shuffled = np.random.default_rng(0).permutation(len(y))
     fit, test = shuffled[::2], shuffled[1::2]
-    count = int(bins.max()) + 1
+    known = pd.DataFrame({"bin": bins[fit], "y": y[fit]})
     if is_class:
-        classes = int(y.max()) + 1
-        table = np.zeros((count, classes), np.int64)
-        np.add.at(table, (bins[fit], y[fit]), 1)
-        constant = table.sum(axis=0).argmax()
-        guess = np.where(table.sum(axis=1) > 0, table.argmax(axis=1), constant)
-        before, after = (y[test] != constant).sum(), (y[test] != guess[bins[test]]).sum()
+        constant = known["y"].mode()[0]
+        guesses = known.value_counts().reset_index().drop_duplicates("bin").set_index("bin")["y"]
     else:
-        rows = np.bincount(bins[fit], minlength=count)
-        sums = np.bincount(bins[fit], weights=y[fit], minlength=count)
-        mean = y[fit].mean()
-        guess = np.where(rows > 0, sums / np.maximum(rows, 1), mean)
-        before = ((y[test] - mean) ** 2).sum()
-        after = ((y[test] - guess[bins[test]]) ** 2).sum()
+        constant = known["y"].mean()
+        guesses = known.groupby("bin")["y"].mean()
+    guess = guesses.reindex(bins[test]).fillna(constant).to_numpy()
+    error = np.not_equal if is_class else lambda a, b: (a - b) ** 2
+    before, after = error(y[test], constant).sum(), error(y[test], guess).sum()
     return 1 - float(after) / float(before) if before else 0.0

@@ -2,13 +2,11 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from penstock.components import image_features
 from penstock.components.errors import DataError, UsageError
@@ -23,7 +21,7 @@ from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.pipelines.starter.columns import ColumnLook, look_at_columns, sample_rows
 from penstock.pipelines.starter.options import StarterOptions
-from penstock.pipelines.starter.roles import Roles, find_roles, names_things, split_at
+from penstock.pipelines.starter.roles import Roles, find_roles, split_at
 
 _LABEL_FILES = (".csv", ".json", ".mat")
 _LOOKED_AT_IMAGES = 200
@@ -33,8 +31,6 @@ _MIN_SIDE, _MAX_SIDE = 8, 96
 _NO_NAN = {"non_finite": "null"}
 # With fewer present values, a split may get none, so the schema does not require the column.
 _MIN_PRESENT = 20
-# A column with fewer values, or more rows a value, holds codes (of shops, say) that splits share.
-_MIN_THINGS, _MOST_ROWS_A_THING = 20, 100
 _MAX_LIST = 2**31 - 1  # any maximum above 1 means a list of any length
 
 
@@ -105,33 +101,17 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
     table = sample_rows(source, reading.null_tokens)
     columns = look_at_columns(source, table)
     roles = find_roles(columns, options)
+    left_out = [*roles.left_out, *([options.time] if options.time else [])]
+    leaks = find_leaks({"": table}, options.targets, left_out=left_out, group=options.group)
     return TableLook(
         source.kind,
         source.rows,
         tuple(columns),
         roles,
-        tuple(_leaks(table, columns, roles, options)),
+        # Rows that are divided by time are not grouped as well.
+        tuple(leak for leak in leaks if not (options.time and leak.remedy == GROUP)),
         next((split_at(column) for column in columns if column.name == options.time), None),
     )
-
-
-def _leaks(
-    table: pa.Table, columns: Sequence[ColumnLook], roles: Roles, options: StarterOptions
-) -> Iterator[Leak]:
-    """Yields signs of leakage, one for each id whose rows may be in both splits."""
-    left_out = [*roles.left_out, *([options.time] if options.time else [])]
-    found = find_leaks({"": table}, options.targets, left_out=left_out, group=options.group)
-    yield from found
-    known = {options.group, *options.targets, *(leak.column for leak in found)}
-    for look in columns if options.time is None else ():
-        most = look.present // _MOST_ROWS_A_THING
-        if look.name not in known and names_things(look) and look.distinct > max(_MIN_THINGS, most):
-            yield Leak(
-                f"{look.name} has {look.distinct:,} values in {look.present:,} rows: rows with "
-                "equal ones belong together, but may stand in train and eval; group the split",
-                GROUP,
-                look.name,
-            )
 
 
 def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dict[str, Any]:

@@ -36,12 +36,6 @@ _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
 _NUMBERING = re.compile(r"(?i)(id|num|nr|no|number|seqn?|key|code|index|row)$")
 # Pairs of equal values that a quantity spread like the column would have; see `_numbers_rows`.
 _MIN_EXPECTED_PAIRS = 2
-# A name of one thing that has rows; a plural counts things and is a quantity.
-_THING = re.compile(
-    r"(?i)(^|[_\W])(patient|subject|participant|person|customer|client|user|member|account|"
-    r"household|student|pupil|employee|driver|donor|animal|device|machine|sensor|vehicle|store|"
-    r"shop|session|case|site)([_\W]?(id|nr|no|num|number|key|code))?$"
-)
 
 
 @dataclass
@@ -247,8 +241,7 @@ def _is_id(look: ColumnLook) -> bool:
 def names_things(look: ColumnLook) -> bool:
     """Returns whether values that repeat are names of things, such as patients, no quantities."""
     repeats = not look.is_list and 2 < look.distinct < look.present
-    is_code = repeats and (look.is_text or look.is_whole)
-    return is_code and (is_id_name(look.name) or bool(_THING.search(look.name)))
+    return repeats and (look.is_text or look.is_whole) and is_id_name(look.name)
 
 
 def _numbers_rows(look: ColumnLook) -> bool:

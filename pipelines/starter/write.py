@@ -19,7 +19,7 @@ from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.plan import example_request, plan_images, plan_table
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_MODULES = ("config", "features", "model", "pipeline", "preprocessing")
+_MODULES = ("config", "features", "model", "preprocessing")
 _AROUND = {
     "README.md": "README.md",
     "gitignore": ".gitignore",
@@ -78,7 +78,7 @@ def render_starter(
         "request": _shell(example_request(look)),
     }
     kind = "images" if images else "table"
-    files = {f"{package}/__init__.py": "shared/__init__.py"}
+    files = {f"{package}/{name}": f"shared/{name}" for name in ("__init__.py", "pipeline.py")}
     files |= {f"{package}/{module}.py": f"{kind}/{module}.py" for module in _MODULES}
     files |= {target: f"shared/{template}" for template, target in _AROUND.items()}
     texts = {

@@ -1,5 +1,4 @@
 import json
-from collections import Counter
 
 import pytest
 from row_files import example, write_shards
@@ -8,10 +7,8 @@ from tfx.types.standard_artifacts import Examples
 from penstock.components.errors import DataError
 from penstock.components.gates.image_gate import (
     ImageGate,
-    ImageStatistics,
-    Kind,
     find_image_problems,
-    image_statistics,
+    read_images,
 )
 from penstock.components.gates.options import ImageRules
 
@@ -34,32 +31,30 @@ def write(directory, **splits):
     return str(directory)
 
 
+COLUMNS = ["split", "label", "text", "height", "width", "channels"]
 TRAIN = (record(b"aa"), record(b"bb"), record(b"cc", 1, "dog", (4, 4), 1))
 EVAL = (record(b"dd"), record(b"ee", 1, "dog"))
 
 
-def test_image_statistics_count_images_by_kind(tmp_path):
-    uri = write(tmp_path, train=TRAIN, eval=EVAL)
-    found = image_statistics(uri, ["train", "eval"])
-    cat = Kind(8, 6, 3, 0, "cat")
-    train = Counter({cat: 2, Kind(4, 4, 1, 1, "dog"): 1})
-    evaluated = Counter({cat: 1, Kind(8, 6, 3, 1, "dog"): 1})
-    assert found == ImageStatistics(
-        {"train": train, "eval": evaluated},
-        surplus=0,
-        contradicting=0,
-        shared={("train", "eval"): 0},
-    )
+def test_images_are_read_with_their_split_class_and_size(tmp_path):
+    found = read_images(write(tmp_path, train=TRAIN, eval=EVAL), ["train", "eval"])
+    cat, dog = ["train", 0, "cat", 8, 6, 3], ["train", 1, "dog", 4, 4, 1]
+    assert sorted(found[COLUMNS].values.tolist()) == [
+        ["eval", 0, "cat", 8, 6, 3],
+        ["eval", 1, "dog", 8, 6, 3],
+        cat,
+        cat,
+        dog,
+    ]
+    assert found["key"].nunique() == 5
     assert find_image_problems(found, ImageRules()) == []
 
 
 def test_equal_images_within_and_between_splits_are_found(tmp_path):
     train = [*TRAIN, record(b"aa"), record(b"bb", 1, "dog"), record(b"bb", 1, "dog")]
     uri = write(tmp_path, train=train, eval=[*EVAL, record(b"aa"), record(b"cc", 1, "dog")])
-    found = image_statistics(uri, ["train", "eval"])
+    found = read_images(uri, ["train", "eval"])
     # aa: three; bb: three, of two classes; cc: two.
-    assert (found.surplus, found.contradicting) == (5, 3)
-    assert found.shared == {("train", "eval"): 2}
     assert find_image_problems(found, ImageRules()) == [
         "3 images are identical to others of another class; correct the labels",
         "2 images are in split 'train' and in split 'eval', so that evaluation would see what "
@@ -72,7 +67,7 @@ def test_equal_images_within_and_between_splits_are_found(tmp_path):
 
 def problems(tmp_path, train, rules=ImageRules(), evaluated=EVAL):  # noqa: B008  # frozen
     uri = write(tmp_path, train=[*TRAIN, *train], eval=evaluated)
-    return find_image_problems(image_statistics(uri, ["train", "eval"]), rules)
+    return find_image_problems(read_images(uri, ["train", "eval"]), rules)
 
 
 def test_images_of_wrong_size_or_channels_are_problems(tmp_path):
@@ -101,7 +96,7 @@ def test_class_problems_are_listed(tmp_path):
 
 def test_single_class_and_empty_split_are_problems(tmp_path):
     uri = write(tmp_path, train=TRAIN[:2], eval=[])
-    found = image_statistics(uri, ["train", "eval"])
+    found = read_images(uri, ["train", "eval"])
     assert find_image_problems(found, ImageRules()) == [
         "split 'eval': no images; expected at least one",
         "all images are of class 0 'cat'; expected at least two",
@@ -111,7 +106,7 @@ def test_single_class_and_empty_split_are_problems(tmp_path):
 def test_record_without_image_is_named(tmp_path):
     uri = write(tmp_path, train=[TRAIN[0], TRAIN[1], example(fare=[1.0])])
     with pytest.raises(DataError, match=r"data-00000-of-00002.gz: record 1 has no 'image/encoded'"):
-        image_statistics(uri, ["train"])
+        read_images(uri, ["train"])
 
 
 def test_image_gate_counts_the_images_or_lists_all_problems(tmp_path):
