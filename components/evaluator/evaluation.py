@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, UsageError, counted
 from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
 from penstock.components.files.spool import local_folder
 from penstock.components.plain import from_record
@@ -138,10 +138,16 @@ class HeldOut:
     intervals: Mapping[str, tuple[float, float]]
     curves: Mapping[str, Curves]
 
-    def decision(self, label: str, threshold: float) -> Decision | None:
-        """Returns the result of a threshold of the target with this label, if curves show it."""
+    def decided(self, label: str, threshold: float | None) -> str:
+        """Says what a threshold of the target with this label gives; empty without curves."""
         curves = self.curves.get("") or self.curves.get(label.removesuffix("_xf")) or Curves()
-        return curves.decision_at(threshold) if curves.decisions else None
+        if threshold is None or not curves.decisions:
+            return ""
+        found = curves.decision_at(threshold)
+        return (
+            f"on the split test it finds {found.hits:,.0f} of {found.positives:,.0f} with "
+            f"{counted(round(found.alarms), 'false alarm')}"
+        )
 
 
 @dataclass(frozen=True)

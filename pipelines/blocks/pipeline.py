@@ -271,16 +271,12 @@ def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) ->
         UsageError: An option is set whose node is not among the nodes, so it would have no effect.
     """
     recipe, ids = "recipes.resolvers", {node.id for node in nodes}
+    drift = config.gate.max_drift < 1
     needed = (
         (bool(config.kserve.name), "kserve.name", "KServePush", "nodes.KServePush"),
         (config.last_spans > 1, "last_spans", "Spans", f"{recipe}.last_spans"),
         (config.start_from == BLESSED, "start_from", "BaseModel", f"{recipe}.base_model"),
-        (
-            config.gate.max_drift < 1,
-            "gate.max_drift",
-            "BaselineStatistics",
-            f"{recipe}.blessed_statistics",
-        ),
+        (drift, "gate.max_drift", "BaselineStatistics", f"{recipe}.blessed_statistics"),
         (bool(config.register.name), "register.name", "Register", "nodes.Register"),
         (config.retrain.is_set, "retrain", "RetrainGate", "nodes.RetrainGate"),
         (getattr(config, "pack", False), "pack", "Pack", "nodes.Pack"),

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.components.evaluator.evaluation import MIN_SLICE_EXAMPLES, Evaluation
-from penstock.components.evaluator.slice_metrics import EXAMPLE_COUNT, OVERALL
+from penstock.components.evaluator.evaluation import Evaluation
+from penstock.components.evaluator.slice_metrics import OVERALL
 from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import Report
 
@@ -90,16 +90,11 @@ def _last_epoch(record: TrainingRecord | None) -> dict[str, float]:
 
 def _slices(results: Sequence[Evaluation]) -> list[MetricChange]:
     metric = next((r.deciding_metric for r in reversed(results) if r.metrics), None) or ""
-    large = [
-        {
-            name: values[metric]
-            for name, values in result.metrics.items()
-            if name != OVERALL
-            and metric in values
-            and values.get(EXAMPLE_COUNT, MIN_SLICE_EXAMPLES) >= MIN_SLICE_EXAMPLES
-        }
-        for result in results
-    ]
+    large = []
+    for result in results:
+        left_out = {OVERALL, *result.small_slices()}
+        kept = {n: of for n, of in result.metrics.items() if n not in left_out and metric in of}
+        large.append({name: values[metric] for name, values in kept.items()})
     changed = [change for change in _metrics(large) if change.spread]
     return sorted(changed, key=lambda change: -change.spread)[:_MOST_SLICES]
 

@@ -23,7 +23,6 @@ from penstock.pipelines.terminal.tables import human_bytes
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAMED_SLICES = 3
-_MOST_POINTS = 400  # more points add bytes to the page but no detail to a curve
 
 
 def render_report(report: Report) -> str:
@@ -147,10 +146,9 @@ def _slice_plot(result: Evaluation) -> Markup | None:
 
 
 def _decision_plots(curves: Curves) -> list[Markup]:
-    every = curves.decisions
-    if not every:
+    found = curves.decisions
+    if not found:
         return []
-    found = [*every[: -1 : -(-len(every) // _MOST_POINTS)], every[-1]]
     at = curves.decision_at(DECIDES_AT)
     roc = plots.decision_plot(
         "roc",

@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
@@ -127,7 +127,9 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
         standing = f"the model is {beaten.standing}" if beaten.standing else ""
         _say(out, "rivals", str(beaten), *filter(None, (standing, beaten.missed)))
         if beaten.decision:
-            _say(out, "decision", beaten.decision, *_decided_apart(beaten, summary.evaluation))
+            apart = summary.evaluation.held_out if summary.evaluation else None
+            told = apart.decided(beaten.label, beaten.threshold) if apart else ""
+            _say(out, "decision", beaten.decision, *filter(None, [told]))
     if summary.evaluation:
         _print_evaluation(out, summary.evaluation)
     for line in summary.missing:
@@ -155,17 +157,6 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
         _say(out, "", f"tensorboard --logdir {logs}")
     if summary.log:
         _say(out, "log", summary.log)
-
-
-def _decided_apart(beaten: Beaten, evaluation: Evaluation | None) -> Iterator[str]:
-    apart = evaluation.held_out if evaluation else None
-    if apart and beaten.threshold is not None:
-        found = apart.decision(beaten.label, beaten.threshold)
-        if found:
-            yield (
-                f"on the split test it finds {found.hits:,.0f} of {found.positives:,.0f} with "
-                f"{counted(round(found.alarms), 'false alarm')}"
-            )
 
 
 def _say(out: Console, name: str, *lines: str) -> None:
