@@ -16,8 +16,10 @@ from penstock.components.evaluator.evaluate import evaluate
 from penstock.components.evaluator.evaluation import (
     CalibrationPoint,
     Confusion,
+    Curves,
     Decision,
     Evaluation,
+    HeldOut,
     Threshold,
 )
 from penstock.components.evaluator.summarize import _kept
@@ -159,6 +161,15 @@ def test_long_curves_keep_500_points_and_the_one_that_decides(tmp_path, plain):
     assert min(every[place].threshold for place in kept if every[place].threshold >= 0.5) == (
         min(one.threshold for one in every if one.threshold >= 0.5)
     )
+
+
+def test_what_a_threshold_gives_on_the_split_test_is_said():
+    curves = Curves((Decision(0.8, 5, 1, 41, 69), Decision(0.15, 41, 69, 41, 69)))
+    found = HeldOut(110, {}, {}, {"left": curves})
+    assert found.decided("left_xf", 0.5) == (
+        "on the split test it finds 5 of 41 with 1 false alarm"
+    )
+    assert (found.decided("left_xf", None), found.decided("other_xf", 0.5)) == ("", "")
 
 
 def test_reading_imports_no_tensorflow(plain):
