@@ -12,11 +12,11 @@ trains on images of your own, here by transfer learning from weights that you ha
     data: cars_train
     schema: null
     source: {labels_file: cars_train_annos.mat, class_names_file: cars_meta.mat}
-    input: {height: 299, width: 299, crop: random, cache: none}
+    input: {height: 299, width: 299, cache: none}
     model:
       application: InceptionResNetV2
       weights: inception_resnet_v2_notop.h5
-      augment: {flip_horizontal: true, rotate_degrees: 0, brightness: 0.2}
+      augment: {flip_horizontal: true, rotate_degrees: 0, zoom: 0.2, brightness: 0.2}
 """
 
 from dataclasses import dataclass

@@ -119,8 +119,6 @@ IMAGES = {"batch_size": 5, "height": 2, "width": 2}
         (InputOptions, {"batch_size": 8, "cache": "disk"}, "`cache` must be one of none, memory,"),
         (InputOptions, {"batch_size": 8, "seed": 2**63}, "seed must be a 64-bit integer or None"),
         (ImageInputOptions, {**IMAGES, "channels": 4}, "`channels` must be one of 1, 3, got 4"),
-        (ImageInputOptions, {**IMAGES, "min_crop_area": 0.0}, "min_crop_area must be within 0..1"),
-        (ImageInputOptions, {**IMAGES, "cache": "memory", "crop": "random"}, "crop 'random' cuts"),
         (GateOptions, {"max_drift": 1.5}, "`max_drift` must be within 0..1, got 1.5"),
         (RetrainOptions, {"new_rows": -1}, "`new_rows` must be at least 0, got -1"),
         (ImageRules, {"min_side_pixels": 0}, "`min_side_pixels` must be at least 1, got 0"),

@@ -8,7 +8,7 @@ have no effect, unless `scaled_decode` lets libjpeg average squares of 2, 4 or 8
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,8 +20,6 @@ from penstock.components.trainer.input.options import ImageInputOptions
 
 Features = Mapping[str, tf.Tensor]
 
-# Limits of the aspect ratio (width / height) of a random crop.
-_ASPECTS = (3 / 4, 4 / 3)
 # Factors by which libjpeg can reduce the sides of a JPEG.
 _RATIOS = (1, 2, 4, 8)
 # Names of the features of height and width, in Penstock's records and in most others.
@@ -96,41 +94,13 @@ def decode_whole(
     return tf.ensure_shape(image, [options.height, options.width, options.channels])
 
 
-def decode_random_part(
-    features: Features, seed: tf.Tensor, *, stored: StoredImages, options: ImageInputOptions
-) -> tf.Tensor:
-    """Returns a random part of the image, resized; int64 [2] `seed` decides which part."""
-    encoded, channels = features[stored.image], options.channels
-
-    def of_pixels(image: tf.Tensor) -> tf.Tensor:
-        top, left, height, width = tf.unstack(_random_window(tf.shape(image), seed, options))
-        return image[top : top + height, left : left + width]
-
-    def of_jpeg() -> tf.Tensor:
-        window = _random_window(tf.image.extract_jpeg_shape(encoded), seed, options)
-
-        def part_at(ratio: int) -> tf.Tensor:
-            return tf.image.decode_and_crop_jpeg(
-                encoded, window // ratio, channels=channels, ratio=ratio
-            )
-
-        return _at_scale(part_at, window[2:], options) if options.scaled_decode else part_at(1)
-
-    if stored.channels:
-        return _resized(of_pixels(_pixels(features, stored, channels)), options)
-    part = tf.cond(
-        tf.io.is_jpeg(encoded), of_jpeg, lambda: of_pixels(_any_image(encoded, channels))
-    )
-    return _resized(tf.ensure_shape(part, [None, None, channels]), options)
-
-
 def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
     """Returns uint8 [height, width, channels]; a JPEG is decoded no larger than needed."""
     channels = options.channels
 
-    def whole_at(ratio: int) -> tf.Tensor:
+    def decode(ratio: int) -> tf.Tensor:
         if ratio == 1:
-            return _any_image(encoded, channels)
+            return tf.io.decode_image(encoded, channels=channels, expand_animations=False)
         return tf.io.decode_jpeg(encoded, channels=channels, ratio=ratio)
 
     if options.scaled_decode:
@@ -139,24 +109,14 @@ def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
             lambda: tf.image.extract_jpeg_shape(encoded)[:2],
             lambda: tf.zeros([2], tf.int32),
         )
-        image = _at_scale(whole_at, sides, options)
+        # The largest reduction that keeps at least the wanted height and width: the shorter side
+        # decides, which is right for a crop and for a stretch.
+        times = tf.reduce_min(sides // [options.height, options.width])
+        halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
+        image = tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])
     else:
-        image = whole_at(1)
+        image = decode(1)
     return tf.ensure_shape(image, [None, None, channels])
-
-
-def _any_image(encoded: tf.Tensor, channels: int) -> tf.Tensor:
-    return tf.io.decode_image(encoded, channels=channels, expand_animations=False)
-
-
-def _at_scale(
-    decode: Callable[[int], tf.Tensor], sides: tf.Tensor, options: ImageInputOptions
-) -> tf.Tensor:
-    """Decodes at the largest reduction that keeps at least the wanted height and width."""
-    # The shorter side decides; that is right for a crop and for a stretch.
-    times = tf.reduce_min(sides // [options.height, options.width])
-    halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
-    return tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])
 
 
 def _pixels(features: Features, stored: StoredImages, channels: int) -> tf.Tensor:
@@ -185,19 +145,3 @@ def _resized(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
     # Bilinear stays within the pixels' range and keeps an image of the right size as it is. The
     # cast truncates: to round would be nearer by half a level of 255 and take 3 % longer.
     return tf.cast(tf.image.resize(image, [options.height, options.width]), image.dtype)
-
-
-def _random_window(shape: tf.Tensor, seed: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    """Returns int32 [4]: top, left, height and width of a random part of an image."""
-    draws = tf.random.stateless_uniform([4], seed)
-    full = tf.cast(shape[:2], tf.float32)
-    area = options.min_crop_area + draws[0] * (1 - options.min_crop_area)
-    low, high = (tf.math.log(aspect) for aspect in _ASPECTS)
-    aspect = tf.exp(low + draws[1] * (high - low))
-    side = tf.sqrt(area * full[0] * full[1])
-    # Clipped to the image: in an elongated image, a crop of full height may be too wide.
-    wanted = tf.minimum(tf.stack([side / tf.sqrt(aspect), side * tf.sqrt(aspect)]), full)
-    size = tf.maximum(tf.cast(tf.round(wanted), tf.int32), 1)
-    room = tf.cast(shape[:2] - size + 1, tf.float32)
-    corner = tf.minimum(tf.cast(draws[2:] * room, tf.int32), shape[:2] - size)
-    return tf.concat([corner, size], axis=0)

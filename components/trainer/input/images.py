@@ -5,7 +5,7 @@ The stages for training, with the purpose of each:
     files      order shuffled every pass
     records    files interleaved in threads, one image at a time
     windows    permuted, still as they are stored
-    images     decoded, cut and resized, one per core at a time
+    images     decoded and resized, one per core at a time
     (cache)    decoded images, if they fit
     batches    uint8: a quarter of the bytes of float32 on the way to the device; the model scales
 
@@ -33,18 +33,11 @@ from penstock.components.trainer.input.common import (
     tuned,
 )
 from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
-from penstock.components.trainer.input.image_decode import (
-    StoredImages,
-    decode_random_part,
-    decode_whole,
-    stored_as,
-)
+from penstock.components.trainer.input.image_decode import StoredImages, decode_whole, stored_as
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.input.passes import (
-    ENDLESS,
     Passes,
-    numbered,
     open_passes,
     seeded_shuffle,
     taken_in_turn,
@@ -88,30 +81,22 @@ class ImageInput(Input):
         self, split: str, start: InputStart | None, context: tf.distribute.InputContext | None
     ) -> tf.data.Dataset:
         files, options = find_input(self.source, split=split), self.options
-        stored, batch_size = self._stored(files), rows_of_replica(options, context)
+        parse, batch_size = self._parser(files), rows_of_replica(options, context)
         shares = open_passes(files, options, context=context, start=start)
-        passes, share_rows = shares[0], shares[0].step_rows
-        whole = self._parser(stored, partial(decode_whole, options=options))
-        part = self._parser(stored, partial(decode_random_part, options=options))
         if options.cache != "none":
-            rows = sum(files.counted())
+            rows, [passes] = sum(files.counted()), shares
             _check_cache(rows, options)
-            kept = parallel_map(_records(files, options), whole).cache()
+            kept = parallel_map(_records(files, options), parse).cache()
             images = passes.numbers.flat_map(lambda n: _cached_pass(n, kept, rows, passes))
         else:
-            streams = [_stream(passes) for passes in shares]
-            records = taken_in_turn(streams, share_rows)
-            if options.crop == "random":
-                images = parallel_map(records, lambda record, n: part(record, passes.seed_of(n)))
-            else:
-                images = parallel_map(records, lambda record, n: whole(record))
+            streams = [passes.numbers.flat_map(partial(_pass, passes=passes)) for passes in shares]
+            images = parallel_map(taken_in_turn(streams, shares[0].step_rows), parse)
         return self._labelled(images.batch(batch_size, drop_remainder=True))
 
     def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         files = find_input(self.source, split=split)
         files, batch_size = share_of_worker(files, self.options, context)
-        parse = self._parser(self._stored(files), partial(decode_whole, options=self.options))
-        images = parallel_map(_records(files, self.options), parse)
+        images = parallel_map(_records(files, self.options), self._parser(files))
         return self._labelled(images.batch(batch_size))
 
     def _files(self, split: str) -> InputFiles:
@@ -135,13 +120,14 @@ class ImageInput(Input):
         labels = [self._label] if isinstance(self._label, str) else self._label
         return dict.fromkeys(labels, tf.io.FixedLenFeature([], tf.int64))
 
-    def _parser(self, stored: StoredImages, decode: Callable[..., tf.Tensor]) -> Callable[..., Any]:
-        spec, label = {**self._label_spec(), **stored.spec}, self._label
+    def _parser(self, files: InputFiles) -> Callable[[tf.Tensor], Any]:
+        stored, label = self._stored(files), self._label
+        spec = {**self._label_spec(), **stored.spec}
 
-        def parse(record: tf.Tensor, *more: tf.Tensor) -> tuple[dict[str, tf.Tensor], Any]:
+        def parse(record: tf.Tensor) -> tuple[dict[str, tf.Tensor], Any]:
             features = tf.io.parse_single_example(record, spec)
             raw = features[label] if isinstance(label, str) else {n: features[n] for n in label}
-            return {IMAGE: decode(features, *more, stored=stored)}, raw
+            return {IMAGE: decode_whole(features, stored=stored, options=self.options)}, raw
 
         return parse
 
@@ -152,16 +138,6 @@ class ImageInput(Input):
 
 def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
     return interleaved(paths_of(files), tf.data.TFRecordDataset, options)
-
-
-def _stream(passes: Passes) -> tf.data.Dataset:
-    """Returns serialised Examples of all passes, each with a number that is the same in any run."""
-
-    def numbered_pass(number: tf.Tensor) -> tf.data.Dataset:
-        places = tf.data.Dataset.range(numbered(number, passes.begun(number)), ENDLESS)
-        return tf.data.Dataset.zip((_pass(number, passes), places))
-
-    return passes.numbers.flat_map(numbered_pass)
 
 
 def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:

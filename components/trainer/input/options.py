@@ -12,7 +12,6 @@ from penstock.components.tfrecord.sharding import (
 
 CACHES = ("none", "memory")
 FITS = ("crop", "stretch")
-CROPS = ("none", "random")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,7 @@ class InputOptions:
             must fit into memory, and features must have a fixed length.
         prefetch_batches: Number of finished batches that wait for the training step; at least 1.
         private_threads: Number of threads for the input alone; None shares TensorFlow's, one per
-            core, and when `train` runs on CPUs, it gives the input as many of its own.
+            core.
         ram_budget_mib: Memory, in MiB, for the buffers whose size tf.data tunes itself; None
             allows half of the free memory. Windows and the cache are not included.
         shares: Number of equal parts into which each pass is cut when a training begins. The number
@@ -79,28 +78,21 @@ class ImageInputOptions(InputOptions):
         fit: Way to give a whole image that height and width: `crop` first cuts it to their
             proportions, `stretch` resizes it as it is. If ingest resized the images, use its `fit`
             here, too, so that served images are treated alike.
-        crop: Part of an image that training uses before resizing: `none` is the whole image,
-            `random` a new part each time (only that part of a JPEG is decoded). Evaluation and
-            serving always use the whole.
-        min_crop_area: Minimum share of an image's area that `random` keeps, above 0 and at most 1.
-        scaled_decode: Whether to decode a JPEG (or its part) of at least twice the wanted size at
-            1/2, 1/4 or 1/8 of its size, in training and serving. For photos of 1,000 pixels and
-            more it is faster, takes less memory, and averages their pixels.
+        scaled_decode: Whether to decode a JPEG of at least twice the wanted size at 1/2, 1/4 or 1/8
+            of its size, in training and serving. For photos of 1,000 pixels and more it is faster,
+            takes less memory, and averages their pixels.
         shuffle_window_rows: Number of stored images to shuffle together; training only.
         cache: `none`, or `memory`: keep decoded images after the first pass of training. An error
             if they do not fit.
 
     Raises:
-        UsageError: A value is outside its range, or two do not go together.
+        UsageError: A value is outside its range.
     """
 
     height: int
     width: int
     channels: int = 3
     fit: str = "crop"
-    crop: str = "none"
-    # TensorFlow's own Inception and ResNet training uses 8 %; more keeps the subject in the crop.
-    min_crop_area: float = 0.35
     # CPU time falls to 0.7 from 4,000 x 3,000 to 299 pixels, to 0.9 from 1,600 x 1,200. If no image
     # is large enough, the check costs 5 to 10 %.
     scaled_decode: bool = False
@@ -113,15 +105,7 @@ class ImageInputOptions(InputOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_numbers(self, height=1, width=1)
-        check_choices(self, channels=(1, 3), fit=FITS, crop=CROPS)
-        if not 0 < self.min_crop_area <= 1:
-            raise UsageError(f"min_crop_area must be within 0..1, got {self.min_crop_area}")
-        if self.cache != "none" and self.crop == "random":
-            raise UsageError(
-                f"cache {self.cache!r} keeps images as they were cut once, crop 'random' cuts them "
-                "differently each time: use cache 'none', or crop 'none' and an augmentation's "
-                "shift"
-            )
+        check_choices(self, channels=(1, 3), fit=FITS)
 
     @property
     def block_rows(self) -> int:

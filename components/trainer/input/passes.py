@@ -76,11 +76,8 @@ class Passes:
 
     def seed(self, number: tf.Tensor, item: Any) -> tf.Tensor:
         """Returns int64 [2], a seed for one item of a pass."""
-        return self.seed_of(numbered(number, item))
-
-    def seed_of(self, item: tf.Tensor) -> tf.Tensor:
-        """Returns int64 [2], a seed for an item with a unique number, int64."""
-        return tf.stack([tf.constant(self.order.seed, tf.int64), item])
+        unique = tf.bitwise.left_shift(number, ROW_BITS) + item
+        return tf.stack([tf.constant(self.order.seed, tf.int64), unique])
 
     def begun(self, number: tf.Tensor) -> tf.Tensor:
         """Returns how many rows of a pass were read before the start; 0 after the first pass."""
@@ -176,11 +173,6 @@ def taken_in_turn(streams: Sequence[tf.data.Dataset], count: int) -> tf.data.Dat
         return streams[0]
     turns = tf.data.Dataset.range(ENDLESS).map(lambda n: n // count % len(streams))
     return tf.data.Dataset.choose_from_datasets(list(streams), turns)
-
-
-def numbered(number: tf.Tensor, item: Any) -> tf.Tensor:
-    """Returns int64, a unique number for each item of each pass."""
-    return tf.bitwise.left_shift(number, ROW_BITS) + item
 
 
 def seeded_order(count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

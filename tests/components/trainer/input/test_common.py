@@ -49,7 +49,6 @@ WAYS = [
     ("packed", {"cache": "memory", "shuffle_window_rows": 24}),
     ("images", {}),
     ("images", {"shuffle_window_rows": 7}),
-    ("images", {"crop": "random", "shuffle_window_rows": 7}),
     ("images", {"cache": "memory"}),
 ]
 

@@ -7,11 +7,7 @@ import tensorflow as tf
 from penstock.components.errors import DataError
 from penstock.components.trainer.images.serving import serve_images
 from penstock.components.trainer.input import common
-from penstock.components.trainer.input.image_decode import (
-    StoredImages,
-    decode_random_part,
-    decode_whole,
-)
+from penstock.components.trainer.input.image_decode import StoredImages, decode_whole
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions
 
@@ -78,19 +74,6 @@ def labels_of(dataset, batches=None):
         np.testing.assert_array_equal(image, expected)
         found.append(label.numpy().tolist())
     return found
-
-
-def test_the_same_seed_cuts_the_same_parts(tmp_path):
-    pixels = np.arange(40 * 40, dtype=np.uint32).reshape(40, 40, 1).astype(np.uint8)
-    source = write(tmp_path, [record(pixels, 0)], shards=1)
-
-    def images(seed):
-        data = Input.images(source, options=options(crop="random", seed=seed)).train()
-        return np.concatenate([features["image"] for features, _ in data.take(4)])
-
-    np.testing.assert_array_equal(images(1), images(1))
-    assert (images(1) != images(2)).any()
-    assert len(np.unique(images(1), axis=0)) > 10  # another part each time
 
 
 def test_fewer_images_than_a_batch_train(tmp_path):
@@ -165,33 +148,10 @@ def test_colours_become_gray(tmp_path):
         assert np.unique(features["image"]).tolist() == [76]  # 0.299 of 255
 
 
-def test_of_a_jpeg_only_the_part_is_decoded_and_is_what_it_would_be_of_the_whole():
-    columns = np.linspace(0, 255, 96).astype(np.uint8)
-    pixels = np.broadcast_to(columns[None, :, None], (64, 96, 3))
-    jpeg = tf.io.encode_jpeg(pixels, quality=95)
-    png = tf.io.encode_png(tf.io.decode_jpeg(jpeg))
-    chosen = options(height=16, width=16, crop="random", min_crop_area=0.1)
-    darkest = []
-    for number in range(20):
-        seed = tf.constant([number, 0], tf.int64)
-        parts = [
-            decode_random_part(
-                {"image/encoded": encoded}, seed, stored=StoredImages(), options=chosen
-            ).numpy()
-            for encoded in (jpeg, png)
-        ]
-        # At a part's edge libjpeg has no neighbour to smooth the colours with.
-        np.testing.assert_allclose(*parts, atol=4)
-        darkest.append(int(parts[1].min()))
-    assert min(darkest) < 20
-    assert max(darkest) > 100
-
-
 STRIPES = np.tile(np.array([0, 255], np.uint8), (64, 40))[..., None]  # 64 x 80
 
 
-@pytest.mark.parametrize("crop", ["none", "random"])
-def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path, crop):
+def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path):
     feature = {
         "picture": text(tf.io.encode_jpeg(STRIPES, quality=100).numpy()),
         "kind": ints(1),
@@ -201,25 +161,13 @@ def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path, crop):
     found = {}
     for scaled in (True, False):
         chosen = options(
-            height=16, width=16, fit="stretch", batch_size=1, scaled_decode=scaled,
-            crop=crop, min_crop_area=0.9, seed=1,
-        )  # fmt: skip
+            height=16, width=16, fit="stretch", batch_size=1, scaled_decode=scaled, seed=1
+        )
         data = Input.images(source, options=chosen, image="picture", label="kind").train()
         found[scaled] = next(iter(data))[0]["image"].numpy()[0, ..., 0]
     assert found[False].std() > 20  # about each fifth column, and not those between
     assert found[True].std() < 10
     assert abs(found[True].mean() - 127) < 5
-
-
-def test_a_part_has_the_least_area():
-    pixels = tf.constant(np.arange(100, dtype=np.uint8).reshape(10, 10, 1))
-    features = {"image/encoded": tf.io.encode_png(pixels)}
-    chosen = options(height=10, width=10, channels=1, crop="random", min_crop_area=1.0)
-    for number in range(10):
-        seed = tf.constant([number, 1], tf.int64)
-        part = decode_random_part(features, seed, stored=StoredImages(), options=chosen).numpy()
-        # All of one side, and no less of the other than the aspect of 3:4 leaves.
-        assert part.max() - part.min() >= 85
 
 
 @pytest.mark.parametrize("scaled", [True, False])
