@@ -120,15 +120,6 @@ def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext |
     return options.batch_size // replicas
 
 
-def share_of_worker(
-    files: InputFiles, options: InputOptions, context: tf.distribute.InputContext | None
-) -> tuple[InputFiles, int]:
-    """Returns one worker's files for evaluation, and the number of rows in one replica's batch."""
-    if context is not None:
-        files = files.shard(context.num_input_pipelines, context.input_pipeline_id)
-    return files, rows_of_replica(options, context)
-
-
 # Records of a file that are searched for SequenceExamples if an ingest saw all of them.
 _CHECKED_RECORDS = 100
 

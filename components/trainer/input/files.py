@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from penstock.components.errors import DataError, UsageError, counted
+from penstock.components.errors import DataError, UsageError
 from penstock.components.files.address import scheme_of
 from penstock.components.files.content import hash_file
 from penstock.components.files.spool import local_folder
@@ -50,16 +50,6 @@ class InputFiles:
     @property
     def compressions(self) -> list[str]:
         return ["GZIP" if file.endswith(".gz") else "" for file in self.files]
-
-    def shard(self, workers: int, worker: int) -> "InputFiles":
-        """Returns the files of one of several workers; each file belongs to exactly one worker."""
-        if len(self.files) < workers:
-            raise DataError(
-                f"{self.files[0]} and its like are {counted(len(self.files), 'file')} for "
-                f"{workers} workers: write at least {workers} shards, or use fewer workers"
-            )
-        rows = None if self.shard_rows is None else self.shard_rows[worker::workers]
-        return InputFiles(self.files[worker::workers], rows, may_mix=self.may_mix)
 
     def counted(self) -> tuple[int, ...]:
         """Returns the number of rows of each file; if unknown, counts at about 2 us per row."""

@@ -29,10 +29,9 @@ from penstock.components.trainer.input.common import (
     parallel_map,
     paths_of,
     rows_of_replica,
-    share_of_worker,
     tuned,
 )
-from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
+from penstock.components.trainer.input.files import InputFiles, InputSource
 from penstock.components.trainer.input.image_decode import StoredImages, decode_whole, stored_as
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions
@@ -75,12 +74,12 @@ class ImageInput(Input):
 
     def stored(self, *, split: str = "train") -> StoredImages:
         """Returns how the images are stored, from the first record; see `decode_features`."""
-        return self._stored(find_input(self.source, split=split))
+        return self._stored(self._files(split))
 
     def _train(
         self, split: str, start: InputStart | None, context: tf.distribute.InputContext | None
     ) -> tf.data.Dataset:
-        files, options = find_input(self.source, split=split), self.options
+        files, options = self._files(split), self.options
         parse, batch_size = self._parser(files), rows_of_replica(options, context)
         shares = open_passes(files, options, context=context, start=start)
         if options.cache != "none":
@@ -93,14 +92,10 @@ class ImageInput(Input):
             images = parallel_map(taken_in_turn(streams, shares[0].step_rows), parse)
         return self._labelled(images.batch(batch_size, drop_remainder=True))
 
-    def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
-        files = find_input(self.source, split=split)
-        files, batch_size = share_of_worker(files, self.options, context)
+    def _eval(self, split: str) -> tf.data.Dataset:
+        files = self._files(split)
         images = parallel_map(_records(files, self.options), self._parser(files))
-        return self._labelled(images.batch(batch_size))
-
-    def _files(self, split: str) -> InputFiles:
-        return find_input(self.source, split=split)
+        return self._labelled(images.batch(self.options.batch_size))
 
     def _stored(self, files: InputFiles) -> StoredImages:
         label_spec = self._label_spec()

@@ -10,7 +10,7 @@ from penstock.components import image_features as names
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import find_damage
 from penstock.components.trainer.input.common import Label
-from penstock.components.trainer.input.files import InputFiles, InputSource
+from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.input.parsing import Spec
 from penstock.components.trainer.input.start import InputStart
@@ -144,14 +144,12 @@ class Input(ABC):
         """
         return self._built(split, lambda: self._train(split, start, input_context))
 
-    def eval(
-        self, *, input_context: tf.distribute.InputContext | None = None, split: str = "eval"
-    ) -> tf.data.Dataset:
+    def eval(self, *, split: str = "eval") -> tf.data.Dataset:
         """Returns one pass over every row in the same order each time, for evaluation.
 
-        Only the last batch may be short. The arguments mean the same as those of `train`.
+        Only the last batch may be short.
         """
-        return self._built(split, lambda: self._eval(split, input_context))
+        return self._built(split, lambda: self._eval(split))
 
     def steps_per_epoch(self, *, split: str = "train") -> int:
         """Returns the number of training steps after which every row was seen at least once."""
@@ -167,10 +165,10 @@ class Input(ABC):
     ) -> tf.data.Dataset: ...
 
     @abstractmethod
-    def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset: ...
+    def _eval(self, split: str) -> tf.data.Dataset: ...
 
-    @abstractmethod
-    def _files(self, split: str) -> InputFiles: ...
+    def _files(self, split: str) -> InputFiles:
+        return find_input(self.source, split=split)
 
     def misfit(self, split: str) -> str | None:
         """Returns a message on the first record that cannot be parsed, if the kind can find it."""

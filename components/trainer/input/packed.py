@@ -35,7 +35,6 @@ from penstock.components.trainer.input.common import (
     parallel_map,
     python_op,
     rows_of_replica,
-    share_of_worker,
     tuned,
 )
 from penstock.components.trainer.input.files import InputFiles, InputSource, find_packed
@@ -82,11 +81,10 @@ class PackedInput(Input):
         together = group // batch_size
         return tuned(groups, options, together=together, has_texts=rows.has_texts)
 
-    def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
+    def _eval(self, split: str) -> tf.data.Dataset:
         files, layout = find_packed(self.source, split=split)
-        wanted = self._wanted(layout)
-        files, batch_size = share_of_worker(files, self.options, context)
-        opened = _open(files, layout, wanted, self.options)
+        batch_size = self.options.batch_size
+        opened = _open(files, layout, self._wanted(layout), self.options)
         rows, numbers = PackedRows(opened), opened.all_numbers()
         begins = tf.data.Dataset.range(0, len(numbers), batch_size)
         batches = self._features(begins, rows, lambda at: numbers[at : at + batch_size], None)

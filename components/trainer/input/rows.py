@@ -35,10 +35,9 @@ from penstock.components.trainer.input.common import (
     parallel_map,
     paths_of,
     rows_of_replica,
-    share_of_worker,
     tuned,
 )
-from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
+from penstock.components.trainer.input.files import InputFiles, InputSource
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.parsing import Spec, parser
@@ -97,14 +96,10 @@ class RowInput(Input):
         groups = _serialised(shares).rebatch(together * batch_size, drop_remainder=True)
         return tuned(parallel_map(groups, parse), options, together=together)
 
-    def _eval(self, split: str, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
+    def _eval(self, split: str) -> tf.data.Dataset:
         files, parse = self._open(split)
-        files, batch_size = share_of_worker(files, self.options, context)
-        batches = parallel_map(_blocks(files, self.options).rebatch(batch_size), parse)
-        return tuned(batches, self.options)
-
-    def _files(self, split: str) -> InputFiles:
-        return find_input(self.source, split=split)
+        blocks = _blocks(files, self.options).rebatch(self.options.batch_size)
+        return tuned(parallel_map(blocks, parse), self.options)
 
     def misfit(self, split: str) -> str | None:
         """Returns a message on the first record that does not fit the spec, without a label say."""
@@ -126,7 +121,7 @@ class RowInput(Input):
             return apart(parsed(records), self._label)
 
         names_of(self._label, self._features)
-        files = find_input(self.source, split=split)
+        files = self._files(split)
         try:
             first_record(
                 files,

@@ -114,18 +114,6 @@ def test_gzip_and_plain_files_are_read_together(tmp_path, data):
     assert batches == [[0, 1, 2, 3, 4, 0, 1, 2, 3]]
 
 
-def test_workers_share_the_files_of_an_evaluation(tmp_path, data):
-    data.write_shards(tmp_path, (6, 7, 8, 9))
-    evaluation = Input.rows(
-        [str(tmp_path / "Split-train" / "*")], data.spec, options=InputOptions(batch_size=4)
-    )
-    parts = [flat(rows_of(evaluation.eval(input_context=worker(2, i)))) for i in (0, 1)]
-    assert sorted(parts[0]) == [*range(6), *range(13, 21)]
-    assert sorted(parts[0] + parts[1]) == list(range(30))
-    with pytest.raises(DataError, match="4 files for 5 workers: write at least 5 shards"):
-        evaluation.eval(input_context=tf.distribute.InputContext(5, 0, 1))
-
-
 @pytest.mark.parametrize("shards", [(6, 7, 8, 9), (30,)])
 def test_workers_share_each_pass_whatever_the_number_of_files(tmp_path, data, shards):
     data.write_shards(tmp_path, shards)
