@@ -138,10 +138,6 @@ def _fitted(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
         width = tf.minimum(shape[1], tf.maximum(shape[0] * options.width // options.height, 1))
         top, left = (shape[0] - height) // 2, (shape[1] - width) // 2
         image = image[top : top + height, left : left + width]
-    return _resized(image, options)
-
-
-def _resized(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
     # Bilinear stays within the pixels' range and keeps an image of the right size as it is. The
     # cast truncates: to round would be nearer by half a level of 255 and take 3 % longer.
     return tf.cast(tf.image.resize(image, [options.height, options.width]), image.dtype)
