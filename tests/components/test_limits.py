@@ -125,7 +125,7 @@ IMAGES = {"batch_size": 5, "height": 2, "width": 2}
         (ServingOptions, {"requests": 0}, "`requests` must be at least 1, got 0"),
         (KServeOptions, {"canary_percent": 0}, "`canary_percent` must be within 1..100, got 0"),
         (KServeOptions, {"name": "A b"}, "kserve.name must be a name in Kubernetes, got 'A b'"),
-        (RegisterOptions, {"name": "churn"}, "register: set uri and name, both or neither"),
+        (RegisterOptions, {"name": "churn"}, "set uri and name, both or neither"),
     ],
 )
 def test_value_outside_its_range_is_named(kind, values, message):
