@@ -96,7 +96,7 @@ class _Survey:
 
 
 class _Look:
-    """Parses records of one file within the first two limits, then reads on within the third."""
+    """Parses records of a file up to the first two limits, then only counts up to the third."""
 
     def __init__(
         self, survey: _Survey, records: float, summary_bytes: float, count_bytes: float

@@ -123,8 +123,8 @@ def find(inputs: str | Sequence[str], kind: str | None) -> Found:
     """Finds the data files of one or several inputs; None stands for any kind of table.
 
     A named file is taken whatever its name. In a glob or a folder, hidden files, markers
-    (`_SUCCESS`), checksums and READMEs are ignored. Folders of tables are not searched but for
-    folders `column=value`; if some files in them have a suffix of the kind, all others are ignored.
+    (`_SUCCESS`), checksums and READMEs are ignored. In a folder of tables, only folders
+    `column=value` are searched; if some files have a suffix of the kind, all others are ignored.
     Names are relative to an input folder, or to the part of a glob before its first folder with a
     wildcard.
     """

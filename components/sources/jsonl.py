@@ -118,7 +118,7 @@ def open_json_lines(
 
 
 def _readable(data: bytes) -> Iterator[Row]:
-    """Yields the rows of some lines but bad ones, which reading rejects with their numbers."""
+    """Yields the rows of the lines that can be read; the others are rejected later, by number."""
     for line in data.split(b"\n"):
         if line.strip():
             with suppress(ValueError):

@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # `base` imports Arrow, which `--help` does not need.
 class Kind:
     """Location of a kind's code, as `module:name` below this package; imported on first use.
 
-    The opener takes (inputs, options, spread). If there is a `state`, inputs are addresses, not
-    files: it returns a digest of what is at one, or None if that is known only by reading it. Then
-    `options.with_query` sets the query of an input split.
+    The opener takes (inputs, options, spread). With a `state`, inputs are addresses, not files:
+    it takes an address and returns the digest of the data there, or None if only reading can tell.
+    Then `options.with_query` sets the query of an input split.
     """
 
     options: str

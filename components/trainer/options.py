@@ -36,7 +36,7 @@ class EarlyStop:
 class TrainOptions:
     """Options of `train`. An epoch is `steps_per_epoch` steps, whatever the size of the data.
 
-    What the optimizer and the step do is set in `model.compile`.
+    The optimizer, the loss and the form of a step are set by `model.compile`.
 
     Attributes:
         max_steps: Total number of steps; give either this or `epochs`.

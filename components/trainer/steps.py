@@ -41,7 +41,7 @@ class Steps:
         return list(self._model.get_metrics_result())
 
     def train(self, batches: Any, steps: int) -> tuple[int, Logs]:
-        """Runs steps until one has a loss that is not finite, and waits for the device.
+        """Runs steps on the device and waits for them; ends at the first loss that is not finite.
 
         Returns the number of steps, and the metrics since their reset.
         """

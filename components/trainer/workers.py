@@ -66,8 +66,8 @@ class Workers:
     def leave_together(self) -> None:
         """Waits until every worker has got the sums before this; every worker must call this.
 
-        A worker that ends while another still receives a sum from it looks lost to that one. Only
-        a worker that has all earlier sums takes part in this one, so it may fail unseen.
+        A worker that ends while another still receives a sum from it looks lost to that one. All
+        workers that take part in this last sum have the earlier ones, so its failure is ignored.
         """
         with suppress(*_LOST):
             self.total([0])

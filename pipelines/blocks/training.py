@@ -1,7 +1,7 @@
 """Training of any pipeline: takes two inputs and a model, requires it to beat a constant.
 
-The best constant is the share of each class, or the mean of the labels. It is computed from the
-evaluation rows, so no other constant is harder to beat.
+The best constant is the share of each class, or the mean of the labels, in the evaluation rows:
+no other constant has a smaller loss there.
 """
 
 import importlib

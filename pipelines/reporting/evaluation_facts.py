@@ -1,6 +1,6 @@
 """Facts of a ModelEvaluation artifact for the report: `evaluation.json`, with names of classes.
 
-Beside it, of each target: the most wrong rows, residuals and the importance of features.
+A file beside it has, for each target, the most wrong rows, residuals and feature importance.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Image formats by extension, and what a file that is no readable image looks like."""
+"""Image formats by extension, and descriptions of files that are not readable images."""
 
 import os
 
