@@ -41,7 +41,7 @@ from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.batches.shards import ShardTask, merge_in_groups
 from penstock.components.errors import DataError, graph_cause
 from penstock.components.isolation import isolated
-from penstock.components.packing.rows import read_payloads
+from penstock.components.sources.tfrecords.examples import read_payloads
 
 PreprocessingFn = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 # Runs a function from a shard to a result on all shards.

@@ -12,7 +12,7 @@ from penstock.components import activity
 from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.errors import DataError
 from penstock.components.files.output import open_workspace
-from penstock.components.packing.rows import (
+from penstock.components.sources.tfrecords.examples import (
     Kinds,
     batch_decoder,
     find_splits,
@@ -35,7 +35,6 @@ class ShardTask:
     file: str
     shard: Shard
     kinds: Kinds  # empty if unknown
-    lists: frozenset[str]  # features with any number of values per row
 
 
 def shard_tasks(folder: str, split: str) -> list[ShardTask]:
@@ -43,7 +42,7 @@ def shard_tasks(folder: str, split: str) -> list[ShardTask]:
     [found] = find_splits(folder, [split])
     kinds = frozenset(found.kinds.items())
     pairs = zip(found.files, found.shards, strict=True)
-    return [ShardTask(file, shard, kinds, found.lists) for file, shard in pairs]
+    return [ShardTask(file, shard, kinds) for file, shard in pairs]
 
 
 def run_shards(
@@ -78,13 +77,7 @@ def read_batches(task: ShardTask, rows: int = _BATCH_ROWS) -> Iterator[pa.Record
     for payloads in read_payloads(task.file, task.shard, rows=rows):
         require_examples(payloads, f"{task.file}: record", read)
         where = f"{task.file}, rows {read:,} and on"
-        batch = batch_decoder(task.kinds).decode(payloads, where)
-        if _has_empty_list(batch, task.lists):
-            # TensorFlow's parser does not distinguish an empty list from a missing feature.
-            batch = batch_decoder(frozenset()).decode(payloads, where)
-        elif task.kinds:
-            batch = _with_nulls(batch)
-        yield batch
+        yield batch_decoder(task.kinds).decode(payloads, where)
         read += len(payloads)
         activity.advance(len(payloads))
 
@@ -140,25 +133,3 @@ def read_sequences(task: ShardTask) -> Iterator[pa.RecordBatch]:
         except RuntimeError as error:
             raise DataError(f"{task.file}: {error}") from error
         activity.advance(len(payloads))
-
-
-def _has_empty_list(batch: pa.RecordBatch, lists: frozenset[str]) -> bool:
-    columns = (batch.column(i) for i, name in enumerate(batch.schema.names) if name in lists)
-    return any(pa.types.is_null(c.type) or _is_empty(c).any() for c in columns)
-
-
-def _is_empty(column: pa.LargeListArray) -> np.ndarray:
-    return np.diff(column.offsets.to_numpy()) == 0
-
-
-def _with_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [c if pa.types.is_null(c.type) else _with_null_rows(c) for c in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
-
-
-def _with_null_rows(column: pa.LargeListArray) -> pa.LargeListArray:
-    empty = _is_empty(column)
-    if not empty.any():
-        return column
-    offsets = pa.array(column.offsets.to_numpy(), mask=np.append(empty, False))
-    return pa.LargeListArray.from_arrays(offsets, column.values)

@@ -228,7 +228,7 @@ def _summarize(folder: str, wanted: Sequence[str], workspace: str, workers: int)
     from penstock.components.batches.shards import run_shards, shard_tasks
     from penstock.components.batches.statistics import SummarizeShard
     from penstock.components.engine.tasks import task_engine
-    from penstock.components.packing.rows import find_splits
+    from penstock.components.sources.tfrecords.examples import find_splits
 
     work = SummarizeShard(StatsOptions().to_json())
     splits = [split.name for split in find_splits(folder, wanted)]

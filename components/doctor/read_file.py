@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from penstock.components.errors import DataError
+import pyarrow as pa
+
+from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import Content, HashingStream
-from penstock.components.packing.layout import PackedLayout, is_packed, packed_rows
+from penstock.components.magic import ARROW_MAGIC
+from penstock.components.packing.layout import PackedLayout
 from penstock.components.tfrecord.checked import altered
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import Shard
@@ -66,7 +69,7 @@ class Target:
 def read_file(target: Target, look: Look, on_bytes: Callable[[int], None]) -> FileReport:
     path = str(target.path)
     try:
-        if is_packed(path):
+        if _is_packed(path):
             return _read_packed(target, on_bytes)
         if target.layout is not None:
             raise DataError(f"{path}: is no Arrow file; pack again")
@@ -146,7 +149,7 @@ def _read_packed(target: Target, on_bytes: Callable[[int], None]) -> FileReport:
         content = HashingStream(raw, on_bytes).read_out()
     batches, rows = 0, None
     try:
-        batches, rows = packed_rows(target.path, target.layout)
+        batches, rows = _packed_rows(target.path, target.layout)
     except DataError as error:
         faults.append(str(error))
     if target.shard is not None:
@@ -166,3 +169,35 @@ def _differences(
         yield f"{path}: {content.size:,} bytes, the manifest says {shard.bytes:,}"
     elif digest != shard.sha256:
         yield altered(path, digest, shard)
+
+
+def _is_packed(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a file begins as Arrow files do."""
+    with open_file(path) as file:
+        return file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
+
+
+def _packed_rows(path: Path, layout: PackedLayout | None = None) -> tuple[int, int]:
+    """Returns the numbers of batches and rows of a shard, once every value was looked at.
+
+    Raises:
+        DataError: It is no whole Arrow file, or with a `layout`, not one of this layout.
+    """
+    rows = number = 0
+    try:
+        with pa.OSFile(str(path)) as source:
+            file = pa.ipc.open_file(source)
+            if layout is not None and file.schema != layout.schema:
+                raise DataError(f"{path}: other columns than the manifest has; pack again")
+            for number in range(file.num_record_batches):
+                batch = file.get_batch(number)
+                batch.validate(full=True)
+                if layout is not None and batch.num_rows > layout.block_rows:
+                    raise DataError(
+                        f"{path}: batch {number} has {batch.num_rows:,} rows, at most "
+                        f"{layout.block_rows:,} as the manifest says"
+                    )
+                rows += batch.num_rows
+            return file.num_record_batches, rows
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: batch {number}: {short_error(error)}") from error

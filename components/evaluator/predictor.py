@@ -15,7 +15,7 @@ from tensorflow_model_analysis.utils import model_util, util
 from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.evaluator.inputs import Batch, Extracts
 from penstock.components.evaluator.slices import Coded, coded_array, coded_list
-from penstock.components.packing.rows import RowDecoder
+from penstock.components.sources.tfrecords.examples import RowDecoder
 
 # Errors of a model with a fixed batch size or with too little memory; TFMA goes row by row then.
 _TOO_MANY = (

@@ -21,7 +21,7 @@ from penstock.components.evaluator.inputs import Batch
 from penstock.components.evaluator.predictor import Predictor
 from penstock.components.evaluator.slices import SliceKey, Slicer
 from penstock.components.evaluator.tallies import KeyedSums, Tally
-from penstock.components.packing.rows import read_payloads
+from penstock.components.sources.tfrecords.examples import read_payloads
 from penstock.components.tfrecord.sharding import MIB
 
 # A row takes 94 us in batches of 256, 41 us in batches of 1,024, 28 us in batches of 4,096.

@@ -14,9 +14,9 @@ from penstock.components.engine.pipeline import node_engine
 from penstock.components.errors import UsageError
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
-from penstock.components.packing.rows import ReadShard, read_examples
 from penstock.components.packing.transformed import TransformedRows, stated_columns
 from penstock.components.plain import from_json, to_json
+from penstock.components.sources.tfrecords.examples import ReadShard, read_examples
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 _TRANSFORMED_SCHEMA = os.path.join("transformed_metadata", "schema.pbtxt")

@@ -161,7 +161,7 @@ def packed_columns(
     from_schema = stated is not None
     if stated is None:
         stated = {
-            name: StatedColumn(kind, _seen_shape(seen))
+            name: StatedColumn(kind, tuple(seen.lengths) if len(seen.lengths) == 1 else None)
             for name, seen in sorted(facts.columns.items())
             if (kind := seen.kind(name))
         }
@@ -184,10 +184,6 @@ def packed_columns(
         else:
             columns.append(_column(name, stated[name], seen, missing, options))
     return tuple(columns)
-
-
-def _seen_shape(facts: ColumnFacts) -> tuple[int, ...] | None:
-    return tuple(facts.lengths) if len(facts.lengths) == 1 else None
 
 
 def _image(

@@ -2,6 +2,7 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,10 @@ def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
     )
 
 
+@dataclass(frozen=True)
 class ImageDecoder:
-    def __init__(self, column: ImageColumn, shape: tuple[int, ...]) -> None:
-        self._column = column
-        self._shape = shape
+    _column: ImageColumn
+    _shape: tuple[int, ...]
 
     def decode(self, values: pa.Array) -> npt.NDArray[np.uint8]:
         """Decodes images to uint8 [rows, height * width * channels]."""

@@ -25,7 +25,6 @@ from penstock.components.files.remote import is_remote
 from penstock.components.packing.facts import Facts, StatedColumn
 from penstock.components.packing.layout import EMPTY_COLUMNS, PackedLayout
 from penstock.components.packing.options import PackOptions
-from penstock.components.packing.rows import ReadShard, RowSplit, find_splits, read_examples
 from penstock.components.packing.tasks import (
     PackPlan,
     ReadRows,
@@ -34,6 +33,12 @@ from penstock.components.packing.tasks import (
     plan_packing,
     read_tasks,
     write_tasks,
+)
+from penstock.components.sources.tfrecords.examples import (
+    ReadShard,
+    RowSplit,
+    find_splits,
+    read_examples,
 )
 from penstock.components.tfrecord.manifest import (
     Manifest,
@@ -111,10 +116,10 @@ def _write_packed(
         for found, places in run_tasks(tasks, ReadRows(plan, output), output, engine):
             facts.merge(found)
             parts.append(places)
-        layout, files = plan_layout(facts, plan)
+        layout, words, files = plan_layout(facts, plan)
         for path, content in files.items():
             output.put(path, content)
-        work = WritePacked(plan, layout, output)
+        work = WritePacked(plan, layout, words, output)
         shards = list(run_tasks(write_tasks(plan, tasks, parts), work, output, engine))
     return _manifest(splits, plan, facts, layout, shards)
 

@@ -74,26 +74,18 @@ def cut_rows(
 def encode_rows(places: Numbers, rows: pa.RecordBatch) -> bytes:
     """Encodes rows and their places as one Arrow stream; streams can be concatenated."""
     batch = pa.RecordBatch.from_arrays([pa.array(places), *rows.columns], ["", *rows.schema.names])
-    return encode_batch(batch)
-
-
-def decode_rows(data: bytes) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
-    for batch in decode_batches(data):
-        places, *columns = batch.columns
-        yield places.to_numpy(), pa.RecordBatch.from_arrays(columns, batch.schema.names[1:])
-
-
-def encode_batch(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
 
-def decode_batches(data: bytes) -> Iterator[pa.RecordBatch]:
+def decode_rows(data: bytes) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
     file = pa.BufferReader(data)
     while file.tell() < len(data):
-        yield from pa.ipc.open_stream(file)
+        for batch in pa.ipc.open_stream(file):
+            places, *columns = batch.columns
+            yield places.to_numpy(), pa.RecordBatch.from_arrays(columns, batch.schema.names[1:])
 
 
 def without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,13 +9,12 @@ The number of packed shards is estimated from a sample before, so that a row's s
 it is read. Reading and writing tasks share only the output, so any engine can run them.
 """
 
-import io
 import math
+import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from penstock.components import activity
 from penstock.components.errors import DataError, naming
+from penstock.components.files.content import hash_file
 from penstock.components.files.output import WORK_DIR, Output
 from penstock.components.packing.arrays import BlockMaker
 from penstock.components.packing.facts import (
@@ -40,23 +40,18 @@ from penstock.components.packing.options import (
     TARGET_BLOCK_BYTES,
     PackOptions,
 )
-from penstock.components.packing.rows import Kinds, ReadShard, RowSplit
 from penstock.components.packing.shuffle import (
     Permutation,
     cut_rows,
-    decode_batches,
     decode_rows,
-    encode_batch,
     encode_rows,
     joined,
     without_lists,
 )
+from penstock.components.sources.tfrecords.examples import Kinds, ReadShard, RowSplit
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, split_dir
-from penstock.components.tfrecord.writer import ShardWriter
 
-# File of the output with the words of all columns, for the writing tasks.
-_WORDS_FILE = f"{WORK_DIR}/words"
 # pyarrow writes each buffer of a batch by itself; so many bytes are written at once.
 _WRITTEN_BYTES = MIB
 # Rows of a shard that are divided together among the packed shards.
@@ -202,8 +197,10 @@ def _cut_by_shard(
         yield shard, encode_rows(some, part)
 
 
-def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, bytes]]:
-    """Decides how columns are stored: the layout, and the files that its writers need, by path."""
+def plan_layout(
+    facts: Facts, plan: PackPlan
+) -> tuple[PackedLayout, dict[str, list[bytes]], dict[str, bytes]]:
+    """Decides how columns are stored: the layout, its words by column, vocabularies by path."""
     options = plan.options
     shapes = {}
     for image in options.images:
@@ -221,10 +218,7 @@ def plan_layout(facts: Facts, plan: PackPlan) -> tuple[PackedLayout, dict[str, b
         if column.vocabulary
     }
     words = {c.name: of[c.name].words(facts.rows) for c in columns if c.storage == "words"}
-    if words:
-        lists = [pa.array([some]) for some in words.values()]
-        files[_WORDS_FILE] = encode_batch(pa.RecordBatch.from_arrays(lists, [*words]))
-    return PackedLayout(columns, options.block_rows or rows, options.seed), files
+    return PackedLayout(columns, options.block_rows or rows, options.seed), words, files
 
 
 def _stored_bytes(column: PackedColumn, facts: ColumnFacts) -> float:
@@ -264,10 +258,14 @@ def write_tasks(
 class WritePacked:
     """Runs `WriteTask`s: rows and vocabularies are read from the output, shards written to it."""
 
-    def __init__(self, plan: PackPlan, layout: PackedLayout, output: Output) -> None:
-        self._plan = plan
-        self._layout = layout
-        self._output = output
+    def __init__(
+        self,
+        plan: PackPlan,
+        layout: PackedLayout,
+        words: Mapping[str, list[bytes]],
+        output: Output,
+    ) -> None:
+        self._plan, self._layout, self._words, self._output = plan, layout, words, output
         self._maker: BlockMaker | None = None
 
     def __call__(self, task: WriteTask) -> tuple[str, Shard]:
@@ -275,24 +273,25 @@ class WritePacked:
         # Vocabularies may be large, so each process reads them once.
         self._maker = self._maker or self._block_maker()
         with self._output.new_try() as folder:
-            with naming(folder):
-                shard = self._write(task, folder, self._maker)
+            shard = self._write(task, folder, self._maker)
             self._output.take(folder)
         return task.split, shard
 
     def _write(self, task: WriteTask, folder: Path, maker: BlockMaker) -> Shard:
         first, end = self._plan.first_rows(task.split)[task.index : task.index + 2]
         name = packed_name(task.index, self._plan.shards[task.split].shards)
-        with ShardWriter(folder, f"{split_dir(task.split)}/{name}") as writer:
-            # Both are closed before the shard is finished, also if that fails.
-            with (
-                io.BufferedWriter(_Sink(writer), _WRITTEN_BYTES) as out,
-                pa.ipc.new_file(out, self._layout.schema) as file,
-            ):
+        path = folder / split_dir(task.split) / name
+        path.parent.mkdir()
+        with naming(path), path.open("wb", _WRITTEN_BYTES) as out:
+            with pa.ipc.new_file(out, self._layout.schema) as file:
                 for batch in self._blocks(task, end - first, maker):
                     file.write_batch(maker.with_pixels(batch))
                     activity.advance(batch.num_rows)
-            return replace(writer.finish(), rows=end - first)
+            out.flush()
+            os.fsync(out.fileno())
+        content = hash_file(str(path))
+        file_name = path.relative_to(folder).as_posix()
+        return Shard(file_name, end - first, content.size, content.digest.hex())
 
     def _blocks(self, task: WriteTask, rows: int, maker: BlockMaker) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a shard, which memory holds as a whole, in their order."""
@@ -314,26 +313,9 @@ class WritePacked:
         shapes = {column.name: column.shape for column in columns}
         decoders = {i.name: ImageDecoder(i, shapes[i.name]) for i in self._plan.options.images}
         values = {
-            column.name: pa.array(read(column.vocabulary).split(b"\n")[:-1], pa.large_binary())
+            column.name: read(column.vocabulary).split(b"\n")[:-1]
             for column in columns
             if column.vocabulary
         }
-        if any(column.storage == "words" for column in columns):
-            [words] = decode_batches(read(_WORDS_FILE))
-            for name, column in zip(words.schema.names, words.columns, strict=True):
-                values[name] = column.flatten().cast(pa.large_binary())
-        return BlockMaker(self._layout, values, decoders)
-
-
-class _Sink(io.RawIOBase):
-    """The bytes of a shard as a file for pyarrow."""
-
-    def __init__(self, writer: ShardWriter) -> None:
-        self._writer = writer
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._writer.write_rows(0, data)
-        return len(data)
+        arrays = {n: pa.array(v, pa.large_binary()) for n, v in {**values, **self._words}.items()}
+        return BlockMaker(self._layout, arrays, decoders)

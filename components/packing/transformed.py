@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.components.errors import DataError, graph_cause
 from penstock.components.isolation import isolated
 from penstock.components.packing.facts import StatedColumn
-from penstock.components.packing.rows import Kinds, read_payloads
+from penstock.components.sources.tfrecords.examples import Kinds, read_payloads
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import UsageError
 from penstock.components.files.commit import attempt
 from penstock.components.readers.rows import Rows
 from penstock.components.tfrecord.checked import checked_manifest
@@ -69,11 +69,6 @@ def export(
             for at in range(len(rows.shards)):
                 path = made / f"{split}-{at:05d}.{ENDINGS[to]}"
                 write(path, counted(split, rows.shard_batches(at)))
-            if done[split] != len(rows):
-                raise DataError(
-                    f"{folder}: split {split!r} gave {done[split]:,} rows, its manifest says "
-                    f"{len(rows):,}"
-                )
     return done
 
 
@@ -93,7 +88,9 @@ def _writer(to: str, rows: Rows) -> Write:
         # A reader always reads the whole group of a record; grain advises groups of one record.
         writer = ArrayRecordWriter(str(path), "group_size:1")
         for batch in batches:
-            for record in encode_examples(_plain_types(batch)):
+            columns = [_plain(column) for column in batch.columns]
+            plain = pa.RecordBatch.from_arrays(columns, batch.schema.names)
+            for record in encode_examples(plain):
                 writer.write(record.as_py())
         writer.close()
 
@@ -111,31 +108,22 @@ def _write_parquet(path: Path, batches: Iterable[pa.RecordBatch], texts: frozens
         writer.close()
 
 
-def _plain_types(batch: pa.RecordBatch) -> pa.RecordBatch:
-    arrays = []
-    for column in batch.columns:
-        if pa.types.is_fixed_size_list(column.type):
-            width = column.type.list_size
-            offsets = pa.array(range(0, width * len(column) + 1, width), pa.int32())
-            column = pa.ListArray.from_arrays(offsets, column.flatten())
-        values = column.type.value_type if pa.types.is_list(column.type) else column.type
-        if pa.types.is_integer(values):
-            wide = pa.list_(pa.int64()) if pa.types.is_list(column.type) else pa.int64()
-            column = column.cast(wide)
-        arrays.append(column)
-    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+def _plain(column: pa.Array) -> pa.Array:
+    """Returns a column with int64 for other integers, and plain lists for those of a fixed size."""
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        ends = range(0, kind.list_size * len(column) + 1, kind.list_size)
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), _plain(column.flatten()))
+    return column.cast(pa.int64()) if pa.types.is_integer(kind) else column
 
 
 def _text_columns(rows: Rows) -> frozenset[str]:
     """Returns the columns of bytes that are UTF-8 in the whole split; reads all of their values."""
     first = next(rows.batches(), None)
-    binary = [field.name for field in first.schema if _is_binary(field.type)] if first else []
-    texts = set(binary)
-    if not binary:
-        return frozenset()
-    for batch in Rows(rows.folder, split=rows.split, columns=binary).batches():
-        for name in tuple(texts):
-            column = batch.column(batch.schema.get_field_index(name))
+    texts = {f.name for f in first.schema if f.type != _as_text(f.type)} if first else set()
+    batches = Rows(rows.folder, split=rows.split, columns=[*texts]).batches() if texts else ()
+    for batch in batches:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
             try:
                 column.cast(_as_text(column.type))
             except pa.ArrowInvalid:
@@ -143,12 +131,10 @@ def _text_columns(rows: Rows) -> frozenset[str]:
     return frozenset(texts)
 
 
-def _is_binary(kind: pa.DataType) -> bool:
-    is_list = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
-    return pa.types.is_binary(kind.value_type if is_list else kind)
-
-
 def _as_text(kind: pa.DataType) -> pa.DataType:
+    """Returns the type with text in place of bytes; other types as they are."""
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(pa.string(), kind.list_size)
-    return pa.list_(pa.string()) if pa.types.is_list(kind) else pa.string()
+        return pa.list_(_as_text(kind.value_type), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(_as_text(kind.value_type))
+    return pa.string() if pa.types.is_binary(kind) else kind

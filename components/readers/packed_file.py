@@ -19,8 +19,6 @@ from penstock.components.tfrecord.checked import require_stamp
 
 Numbers = npt.NDArray[np.int64]
 
-_CUT = "was cut while it was read; start again"
-
 
 class PackedFile:
     """The rows of one shard; `columns` are those to read.
@@ -53,17 +51,10 @@ class PackedFile:
         self.require_unchanged()
         return batch
 
-    def read(self, begin: int, size: int) -> bytes:
-        """Returns `size` bytes, a large value, from `begin` on."""
-        found = os.pread(self._raw.fileno(), size, begin)
-        if len(found) != size:
-            self._refuse(_CUT)
-        return found
-
     def read_into(self, begin: int, target: npt.NDArray[np.uint8]) -> None:
-        """Fills `target`, a row of large values, with the bytes from `begin` on."""
+        """Fills `target` with a large value, the bytes from `begin` on."""
         if os.preadv(self._raw.fileno(), [target.data], begin) != len(target):
-            self._refuse(_CUT)
+            self._refuse("was cut while it was read; start again")
 
     def require_unchanged(self) -> None:
         require_stamp(self._path, self._stamp)

@@ -4,9 +4,8 @@ A row's number is `block * block_rows + row in the block`; blocks are counted th
 order. A shard that changed since it was opened is an error that names it, at the next read.
 """
 
-import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from penstock.components.packing.layout import PackedColumn, PackedLayout
 from penstock.components.readers.packed_file import PackedFile
-from penstock.components.readers.packed_values import moved, plain, row_value
+from penstock.components.readers.packed_values import moved, plain, shaped, short
 from penstock.components.tfrecord.checked import require_stamp, stamp_of
 
 Array = npt.NDArray[Any]
@@ -37,8 +36,9 @@ _ALIGNMENT = 64
 class PackedShards:
     """Reads the named columns of rows of packed shards.
 
-    `rows` is the number of rows of each file, `window_rows` that of rows which batches are picked
-    from. With `in_memory`, all blocks are kept; `folder` is kept as long as this is.
+    `rows` is the number of rows of each file, `stamps` has the stamps that files must have (those
+    they have now, if none are given), and batches are picked from windows of `window_rows` rows.
+    With `in_memory`, all blocks are kept; `folder` is kept as long as this is.
     `first_numbers` has the number of the first row of each file.
     """
 
@@ -49,6 +49,7 @@ class PackedShards:
         files: Sequence[str],
         rows: Sequence[int],
         *,
+        stamps: Sequence[tuple[int, int]] = (),
         window_rows: int = 0,
         in_memory: bool = False,
         folder: Any = None,
@@ -60,26 +61,14 @@ class PackedShards:
         blocks = [-(-count // layout.block_rows) for count in self._rows]
         self._first_blocks = np.cumsum([0, *blocks])
         self.first_numbers = self._first_blocks[:-1] * layout.block_rows
-        self._window_rows, self._in_memory = window_rows, in_memory
-        self._stamps = tuple(map(stamp_of, self._files))
-        self._start()
-
-    def _start(self) -> None:
+        self._stamps = tuple(stamps or map(stamp_of, self._files))
         self._lock = Lock()
         self._file = lru_cache(_OPEN_FILES)(self._opened)
         self._bounds = lru_cache(None)(lambda at, name: self._file(at).bounds(name))
         mean = sum(size for size, _ in self._stamps) / max(1, self._first_blocks[-1])
-        in_windows = 2 * (2 + self._window_rows // self.layout.block_rows)
+        in_windows = 2 * (2 + window_rows // layout.block_rows)
         kept = max(in_windows, int(_KEPT_BYTES / max(1.0, mean)))
-        self._block = lru_cache(None if self._in_memory else kept)(self._read_block)
-
-    def __getstate__(self) -> dict[str, Any]:
-        started = ("_lock", "_file", "_bounds", "_block")
-        return {name: value for name, value in vars(self).items() if name not in started}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._start()
+        self._block = lru_cache(None if in_memory else kept)(self._read_block)
 
     @property
     def _has_small(self) -> bool:
@@ -94,16 +83,6 @@ class PackedShards:
         first = self._stored_block(0)
         return {name: first.column(name).dictionary.cast(pa.large_binary()) for name in names}
 
-    def row_bytes(self) -> float:
-        """Returns the mean size of the wanted columns of a row, from the first rows."""
-        size = 0.0
-        if self._has_small:
-            first = self.block(0)
-            size = sum(sum(b.size for b in c.buffers() if b) for c in first.columns)
-            size /= first.num_rows
-        large = (column.name for column in self.columns if column.is_large)
-        return size + sum(float(np.mean(self._bounds(0, name)[1])) for name in large)
-
     def all_numbers(self) -> Numbers:
         """Returns the numbers of all rows, file after file."""
         pairs = zip(self.first_numbers, self._rows, strict=True)
@@ -114,33 +93,16 @@ class PackedShards:
         with self._lock:  # pyarrow's reader is not made for several threads
             return self._block(number)
 
-    def row(self, number: int) -> dict[str, Any]:
-        """Returns a row as Python values by name."""
-        block, place = divmod(number, self.layout.block_rows)
-        small = self.block(block) if self._has_small else None
-        arrays = dict(zip(small.schema.names, small.columns, strict=True)) if small else {}
-
-        def value(column: PackedColumn) -> Any:
-            if not column.is_large:
-                return row_value(arrays[column.name], place, column, self.words.get(column.name))
-            [found] = self._large(column, np.array([number]))
-            return found if column.storage == "blob" else found.reshape(column.shape)
-
-        return {column.name: value(column) for column in self.columns}
-
     def batch(self, numbers: Numbers) -> pa.RecordBatch:
         """Returns rows in any order, in the types of `plain`."""
-        found = self.take(numbers)
-        arrays = [plain(found[c.name], c, self.words.get(c.name)) for c in self.columns]
-        return pa.RecordBatch.from_arrays(arrays, [column.name for column in self.columns])
-
-    def take(self, numbers: Numbers) -> dict[str, Any]:
-        """Returns rows in any order: by column, in one of the forms that `plain` takes."""
         small = self._small(numbers) if self._has_small else None
-        return {
-            c.name: self._large(c, numbers) if small is None or c.is_large else small.column(c.name)
+        arrays = [
+            self._large(c, numbers)
+            if small is None or c.is_large
+            else plain(small.column(c.name), c, self.words.get(c.name))
             for c in self.columns
-        }
+        ]
+        return pa.RecordBatch.from_arrays(arrays, [column.name for column in self.columns])
 
     def _small(self, numbers: Numbers) -> pa.RecordBatch:
         found = pa.array(numbers // self.layout.block_rows).dictionary_encode()
@@ -163,31 +125,28 @@ class PackedShards:
         [joined] = pa.Table.from_batches(blocks).combine_chunks().to_batches()
         return joined.take(pa.array(index))
 
-    def _large(self, column: PackedColumn, numbers: Numbers) -> Any:
-        """Returns large values, each by one read: a list of bytes, or pixels, [rows, width]."""
-        reads = self._reads(column.name, numbers)
-        if column.storage == "blob":
-            return [file.read(begin, size) for file, begin, size in reads]
-        pixels = aligned((len(numbers), column.width), "uint8")
-        for target, (file, begin, _) in zip(pixels, reads, strict=True):
-            file.read_into(begin, target)
-        return pixels
-
-    def _reads(self, name: str, numbers: Numbers) -> Iterator[tuple[PackedFile, int, int]]:
-        """Yields the file, begin and size of values; after the last one, checks these files."""
+    def _large(self, column: PackedColumn, numbers: Numbers) -> pa.Array:
+        """Returns large values, each read to its place by one call."""
         which = np.searchsorted(self.first_numbers, numbers, "right") - 1
         rows = numbers - self.first_numbers[which]
         begins, sizes = np.empty_like(numbers), np.empty_like(numbers)
-        files: dict[int, PackedFile] = {}
-        for at in np.unique(which).tolist():
+        files = np.unique(which).tolist()
+        for at in files:
             some = which == at
-            for values, found in zip((begins, sizes), self._bounds(at, name), strict=True):
+            for values, found in zip((begins, sizes), self._bounds(at, column.name), strict=True):
                 values[some] = found[rows[some]]
-            files[at] = self._file(at)
-        for at, begin, size in zip(which.tolist(), begins.tolist(), sizes.tolist(), strict=True):
-            yield files[at], begin, size
-        for file in files.values():
+        ends = np.append(0, np.cumsum(sizes))
+        data = _aligned(int(ends[-1]))
+        for at in files:
+            file = self._file(at)
+            for place in np.flatnonzero(which == at).tolist():
+                file.read_into(int(begins[place]), data[ends[place] : ends[place + 1]])
             file.require_unchanged()
+        if column.storage == "uint8":
+            return shaped(pa.array(data), column)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+        blobs = pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
+        return shaped(short(blobs), column)
 
     def _opened(self, at: int) -> PackedFile:
         stamp = self._stamps[at]
@@ -208,9 +167,8 @@ class PackedShards:
         return self._file(at).batch(number - self._first_blocks[at])
 
 
-def aligned(shape: tuple[int, ...], dtype: str) -> Array:
-    """Returns an uninitialised array that TensorFlow can use without a copy."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
+def _aligned(size: int) -> Array:
+    """Returns an uninitialised uint8 array that TensorFlow can use without a copy."""
     data = np.empty(size + _ALIGNMENT, np.uint8)
     begin = -data.ctypes.data % _ALIGNMENT
-    return data[begin : begin + size].view(dtype).reshape(shape)
+    return data[begin : begin + size]

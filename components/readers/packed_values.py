@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.components.packing.layout import PackedColumn
@@ -25,45 +24,38 @@ def moved(array: pa.Array, column: PackedColumn) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), [None, array.values.buffers()[1]])
 
 
-def plain(values: Any, column: PackedColumn, words: pa.Array | None) -> pa.Array:
+def plain(values: pa.Array, column: PackedColumn, words: pa.Array | None) -> pa.Array:
     """Returns picked rows of a column as int64, float32, int32 and binary, and lists of these.
 
     Args:
-        values: Array of a type of `moved`, a list of bytes, or pixels, uint8 [rows, width].
+        values: Array of a type of `moved`.
         column: Description of the column.
         words: Values of the column's dictionary, if it has one.
     """
-    if column.storage == "blob":
-        found = pa.array(values, pa.binary())
-    elif column.storage == "list":
+    if column.storage == "list":
         ends = values.offsets.to_numpy()
-        return pa.ListArray.from_arrays(ends - ends[0], _short(values.flatten()))
-    elif column.kind == "BYTES" and column.storage in ("words", "text"):
+        return pa.ListArray.from_arrays(ends - ends[0], short(values.flatten()))
+    if column.storage in ("words", "text"):
         values = values if words is None else words.take(values)
-        found = _short(values.flatten() if pa.types.is_fixed_size_list(values.type) else values)
+        found = short(values.flatten() if pa.types.is_fixed_size_list(values.type) else values)
     else:
-        found = pa.array(numbers(values, column).reshape(-1))
+        kind, first = pa.from_numpy_dtype(column.storage), values.offset * column.width
+        buffers = [None, values.buffers()[1]]
+        found = pa.Array.from_buffers(kind, len(values) * column.width, buffers, offset=first)
+    return shaped(found, column)
+
+
+def shaped(values: pa.Array, column: PackedColumn) -> pa.Array:
+    """Returns rows of `column.width` values each, as lists if the shape is not that of one."""
     is_single = column.shape in ((), (1,))
-    return found if is_single else pa.FixedSizeListArray.from_arrays(found, column.width)
+    return values if is_single else pa.FixedSizeListArray.from_arrays(values, column.width)
 
 
-def numbers(values: Any, column: PackedColumn) -> np.ndarray[Any, Any]:
-    """Returns picked rows of numbers or pixels as an array [rows, width], without a copy."""
-    if isinstance(values, np.ndarray):
-        return values
-    first, count = values.offset * column.width, len(values) * column.width
-    flat = np.frombuffer(values.buffers()[1], column.storage)
-    return flat[first : first + count].reshape(-1, column.width)
-
-
-def row_value(array: pa.Array, row: int, column: PackedColumn, words: pa.Array | None) -> Any:
-    """Returns an int, float or bytes; an array for several values."""
-    if column.width == 1 and column.storage not in ("list", "uint8"):
-        value = array[row].as_py() if words is None else words[array[row].as_py()].as_py()
-        return value if column.shape in ((), (1,)) else np.array([value]).reshape(column.shape)
-    if pa.types.is_fixed_size_binary(array.type):
-        return np.frombuffer(array[row].as_buffer(), column.storage).reshape(column.shape)
-    values = array[row].values.to_numpy(zero_copy_only=False)
+def row_value(array: pa.Array, column: PackedColumn) -> Any:
+    """Returns the first row of `plain` values: int, float or bytes; an array for several values."""
+    if column.storage != "list" and column.shape in ((), (1,)):
+        return array[0].as_py()
+    values = array.flatten().to_numpy(zero_copy_only=False)
     return values if column.storage == "list" else values.reshape(column.shape)
 
 
@@ -71,5 +63,5 @@ def _binary(array: pa.Array) -> pa.Array:
     return array.view(pa.large_binary()) if pa.types.is_large_string(array.type) else array
 
 
-def _short(array: pa.Array) -> pa.Array:
+def short(array: pa.Array) -> pa.Array:
     return array.cast(pa.binary()) if pa.types.is_large_binary(array.type) else array

@@ -29,6 +29,7 @@ from penstock.components.readers.order import (
     tensorflow_permutation,
 )
 from penstock.components.readers.packed_shards import PackedShards
+from penstock.components.readers.packed_values import row_value
 from penstock.components.sources.base import Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest, require_stamp, stamp_of
@@ -112,7 +113,9 @@ class Rows:
         if self._layout is not None:
             files = [str(self._path(at)) for at in range(len(self.shards))]
             rows = [shard.rows for shard in self.shards]
-            self._packed = PackedShards(self._layout, self.columns, files, rows)
+            self._packed = PackedShards(
+                self._layout, self.columns, files, rows, stamps=self._stamps
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         opened = ("_data", "_bounds", "_decoder", "_packed")
@@ -129,10 +132,11 @@ class Rows:
         row = row + len(self) if row < 0 else row
         if not 0 <= row < len(self):
             raise IndexError(f"{self.folder}: row {row} of {len(self):,}")
+        if self._packed is not None:
+            pairs = zip(self._packed.columns, self._take(np.array([row])).columns, strict=True)
+            return {column.name: row_value(array, column) for column, array in pairs}
         at = bisect_right(self._ends, row)
         row -= int(self._firsts[at])
-        if self._packed is not None:
-            return self._packed.row(int(self._packed.first_numbers[at]) + row)
         payload = self._payload(at, row)
         message: Any = parse_example(payload)
         if message is None:

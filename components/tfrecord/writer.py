@@ -65,10 +65,6 @@ class ShardWriter:
         self._rows += len(framed)
         self._append(_contiguous(framed))
 
-    def write_rows(self, rows: int, data: Buffer) -> None:
-        self._rows += rows
-        self._append(data)
-
     def finish(self) -> Shard:
         """Completes the file under its final name and returns its manifest entry."""
         if self._gzip:

@@ -15,8 +15,8 @@ from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.packing.options import PackOptions
 from penstock.components.packing.pack import pack
-from penstock.components.packing.rows import find_splits, read_payloads
 from penstock.components.readers.rows import Rows
+from penstock.components.sources.tfrecords.examples import find_splits, read_payloads
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.components.trainer.input.input import Input

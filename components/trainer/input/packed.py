@@ -74,7 +74,7 @@ class PackedInput(Input):
         rows, numbers = PackedRows(opened), _Numbers(shares, opened.first_numbers)
         group = step_rows = batch_size if len(shares) == 1 else numbers.step_rows
         if rows.can_be_cut:
-            group *= _group_batches(opened, options, step_rows)
+            group *= _group_batches(files, options, step_rows)
         begin = shares[0].step * numbers.step_rows
         begins = tf.data.Dataset.range(begin, ENDLESS - group, group)
         groups = self._features(begins, rows, lambda at: numbers.of(at, group), group)
@@ -169,7 +169,7 @@ def _copied(files: InputFiles, folder: str) -> tuple[str, ...]:
     return tuple(copies)
 
 
-def _group_batches(opened: PackedShards, options: InputOptions, batch_size: int) -> int:
+def _group_batches(files: InputFiles, options: InputOptions, batch_size: int) -> int:
     """Returns how many batches to copy together: a window of them, unless rows are large."""
-    most = int(min(options.shuffle_window_rows, _MAX_GROUP_BYTES / max(1, opened.row_bytes())))
-    return max(1, most // batch_size)
+    row_bytes = sum(files.sizes) / sum(files.counted())
+    return max(1, int(min(options.shuffle_window_rows, _MAX_GROUP_BYTES / row_bytes)) // batch_size)

@@ -14,11 +14,9 @@ import tensorflow as tf
 
 from penstock.components.packing.layout import PackedColumn
 from penstock.components.readers.packed_shards import PackedShards
-from penstock.components.readers.packed_values import numbers
 from penstock.components.tfrecord.encoder import varint
 
-_TEXTS = ("text", "words")
-_LIST_DTYPES = {"INT": tf.int64, "FLOAT": tf.float32, "BYTES": tf.string}
+_DTYPES = {"INT": tf.int64, "FLOAT": tf.float32, "BYTES": tf.string}
 
 Array = npt.NDArray[Any]
 
@@ -34,41 +32,39 @@ class PackedRows:
         # Sparse tensors of several batches cannot be cut without a copy.
         self.can_be_cut = all(column.storage != "list" for column in self._columns)
 
-    def pick(self, numbers: npt.NDArray[np.int64]) -> list[Any]:
+    def pick(self, numbers: npt.NDArray[np.int64]) -> list[Array]:
         """Returns the rows with the given numbers, int64 [rows], in any order."""
-        taken = self._shards.take(numbers)
-        return [part for c in self._columns for part in self._picked(c, taken[c.name])]
+        pairs = zip(self._columns, self._shards.batch(numbers).columns, strict=True)
+        return [part for column, array in pairs for part in _parts(column, array)]
 
     def tensors(self, picked: list[tf.Tensor], rows: int | None) -> dict[str, Any]:
         """Returns the features by name; `rows` is None if it varies."""
         parts = iter(picked)
         return {column.name: _tensor(column, parts, rows) for column in self._columns}
 
-    def _picked(self, column: PackedColumn, found: Any) -> list[Any]:
-        if column.storage == "list":
-            lengths, values = np.diff(found.offsets.to_numpy()), found.flatten()
-            is_bytes = column.kind == "BYTES"
-            return [lengths.astype(np.int64), _proto(values) if is_bytes else values.to_numpy()]
-        if column.storage == "blob":
-            return [np.array(found, object)]
-        if column.storage in _TEXTS:
-            words = self._shards.words.get(column.name)
-            texts = found if words is None else words.take(found)
-            return [_proto(texts.flatten() if pa.types.is_fixed_size_list(texts.type) else texts)]
-        return [numbers(found, column)]
+
+def _dtype(column: PackedColumn) -> tf.DType:
+    if column.storage in ("text", "words", "blob", "list"):
+        return _DTYPES[column.kind]
+    return tf.as_dtype(column.storage)
 
 
 def _kinds(column: PackedColumn) -> list[tf.DType]:
-    if column.storage == "list":
-        return [tf.int64, _LIST_DTYPES[column.kind]]
-    is_bytes = column.storage in (*_TEXTS, "blob")
-    return [tf.string if is_bytes else tf.as_dtype(column.storage)]
+    return [*([tf.int64] if column.storage == "list" else []), _dtype(column)]
+
+
+def _parts(column: PackedColumn, array: pa.Array) -> list[Array]:
+    values = array.flatten() if pa.types.is_nested(array.type) else array
+    found = _proto(values) if pa.types.is_binary(values.type) else values.to_numpy()
+    if column.storage != "list":
+        return [found]
+    return [np.diff(array.offsets.to_numpy()).astype(np.int64), found]
 
 
 def _proto(texts: pa.Array) -> Array:
     """Returns a serialized `TensorProto` of texts: their sizes as varints, then their bytes."""
-    ends = np.frombuffer(texts.buffers()[1], np.int64, len(texts) + 1, 8 * texts.offset)
-    data = texts.buffers()[2]
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
     content = memoryview(data)[ends[0] : ends[-1]] if data is not None else b""
     sizes = _varints(np.diff(ends))
     dim = b"\x08" + varint(len(texts))  # TensorShapeProto.Dim.size
@@ -79,20 +75,18 @@ def _proto(texts: pa.Array) -> Array:
     return np.array(b"".join(parts), object)
 
 
-def _varints(values: npt.NDArray[np.int64]) -> bytes:
+def _varints(values: npt.NDArray[np.int32]) -> bytes:
     if values.max(initial=0) < 128:
         return values.astype(np.uint8).tobytes()
     return b"".join(map(varint, values.tolist()))
 
 
 def _tensor(column: PackedColumn, parts: Iterator[tf.Tensor], rows: int | None) -> Any:
-    part = next(parts)
-    if column.storage == "list":
-        lengths, values = tf.ensure_shape(part, [None]), next(parts)
-        if column.kind == "BYTES":
-            values = tf.io.parse_tensor(tf.ensure_shape(values, []), tf.string)
-        values = tf.ensure_shape(values, [None])
-        return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False).to_sparse()
-    if column.storage in _TEXTS:
-        part = tf.io.parse_tensor(tf.ensure_shape(part, []), tf.string)
-    return tf.reshape(part, [-1 if rows is None else rows, *column.shape])
+    lengths = tf.ensure_shape(next(parts), [None]) if column.storage == "list" else None
+    values = next(parts)
+    if _dtype(column) == tf.string:
+        values = tf.io.parse_tensor(tf.ensure_shape(values, []), tf.string)
+    if lengths is None:
+        return tf.reshape(values, [-1 if rows is None else rows, *column.shape])
+    values = tf.ensure_shape(values, [None])
+    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False).to_sparse()

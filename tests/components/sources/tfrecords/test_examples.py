@@ -3,11 +3,10 @@ import sys
 
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from penstock.components.errors import DataError
-from penstock.components.packing.rows import RowDecoder
+from penstock.components.sources.tfrecords.examples import RowDecoder
 from penstock.components.tfrecord.encoder import encode_examples
 
 KINDS = {"id": "INT", "name": "BYTES", "size": "FLOAT"}
@@ -60,17 +59,9 @@ def test_a_feature_of_two_kinds_is_named_after_plain_batches():
         decoder.decode([*encoded(FULL), *texts], "rows 5 and on")
 
 
-def test_a_row_that_tensorflow_cannot_parse_or_quote_is_decoded_by_tfx_bsl():
-    entry_without_feature = tf.train.BytesList(value=[b"d" * 130]).SerializeToString()
-    features = tf.train.BytesList(value=[entry_without_feature]).SerializeToString()
-    row = tf.train.BytesList(value=[features]).SerializeToString()
-    found = RowDecoder({"d" * 130: "INT"}).decode([row], "f")
-    assert found.to_pydict() == {"d" * 130: [None]}
-
-
 def test_reading_plain_rows_imports_no_tensorflow():
     code = (
-        "import sys; from penstock.components.packing.rows import RowDecoder;"
+        "import sys; from penstock.components.sources.tfrecords.examples import RowDecoder;"
         f"RowDecoder({KINDS!r}).decode({encoded(FULL)!r}, 'f');"
         "sys.exit('tensorflow' in sys.modules)"
     )
