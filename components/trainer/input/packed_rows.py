@@ -54,7 +54,8 @@ def _kinds(column: PackedColumn) -> list[tf.DType]:
 
 
 def _parts(column: PackedColumn, array: pa.Array) -> list[Array]:
-    values = array.flatten() if pa.types.is_nested(array.type) else array
+    is_one = pa.types.is_primitive(array.type) or pa.types.is_binary(array.type)
+    values = array if is_one else array.flatten()
     found = _proto(values) if pa.types.is_binary(values.type) else values.to_numpy()
     if column.storage != "list":
         return [found]
