@@ -70,10 +70,6 @@ class PackedShards:
         kept = max(in_windows, int(_KEPT_BYTES / max(1.0, mean)))
         self._block = lru_cache(None if in_memory else kept)(self._read_block)
 
-    @property
-    def _has_small(self) -> bool:
-        return any(not column.is_large for column in self.columns)
-
     @cached_property
     def words(self) -> dict[str, pa.Array]:
         """The values of each column's dictionary, binary, which are the same in all shards."""
@@ -95,7 +91,7 @@ class PackedShards:
 
     def batch(self, numbers: Numbers) -> pa.RecordBatch:
         """Returns rows in any order, in the types of `plain`."""
-        small = self._small(numbers) if self._has_small else None
+        small = None if all(c.is_large for c in self.columns) else self._small(numbers)
         arrays = [
             self._large(c, numbers)
             if small is None or c.is_large

@@ -26,6 +26,7 @@ class PackedRows:
 
     def __init__(self, shards: PackedShards) -> None:
         self._shards, self._columns = shards, shards.columns
+        shards.batch(np.arange(1))  # shards of another layout are refused at once
         # Types of the arrays in which rows are picked.
         self.kinds = [kind for column in self._columns for kind in _kinds(column)]
         self.has_texts = any(kind == tf.string for kind in self.kinds)
