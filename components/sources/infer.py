@@ -47,7 +47,8 @@ class TypeSample:
     def add(self, name: str, values: pa.Array) -> None:
         """Counts unconverted values of one column, binary [rows]."""
         tally = self._tallies.setdefault(name, Counter())
-        tally.update(map(self._class_of, values.to_pylist()))
+        for text, count in Counter(values.to_pylist()).items():
+            tally[self._class_of(text)] += count
 
     def kind(self, name: str) -> FeatureKind:
         """Returns the kind of a column; BYTES if it has no sampled values."""
