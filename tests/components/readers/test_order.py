@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 
-from penstock.components.readers.order import Order, tensorflow_permutation
+from penstock.components.readers.order import ROW_BITS, Order, tensorflow_permutation
 
 
 def windows_of(order, plan):
@@ -75,10 +75,10 @@ def test_each_pass_has_each_row_once_over_all_shares_after_any_interruptions():
 def test_permutation_of_a_window_without_tensorflow_equals_that_of_the_training_input():
     import tensorflow as tf
 
-    from penstock.components.trainer.input.passes import numbered, seeded_order
+    from penstock.components.trainer.input.passes import seeded_order
 
     for seed, number, window, rows in ((1, 0, 0, 5), (-(2**60) - 3, 7, 2**33, 1001)):
-        item = numbered(tf.constant(number, tf.int64), window)
+        item = tf.constant((number << ROW_BITS) + window, tf.int64)
         expected = seeded_order(rows, tf.stack([tf.constant(seed, tf.int64), item]))
         assert (
             tensorflow_permutation(seed, number, window, rows).tolist() == expected.numpy().tolist()
