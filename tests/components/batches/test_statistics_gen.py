@@ -6,6 +6,7 @@ import logging
 import pytest
 import tensorflow_data_validation as tfdv
 from google.protobuf import text_format
+from row_files import artifact
 from statistics_leaves import assert_equal_statistics
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.components.statistics_gen import executor as stock
@@ -20,12 +21,6 @@ from penstock.components.batches.statistics_gen import Executor
 from penstock.components.engine.options import local_beam_args
 
 SCHEMA = 'feature { name: "company" type: BYTES }'
-
-
-def artifact(kind, path):
-    made = kind()
-    made.uri = str(path)
-    return made
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
+from row_files import artifact
 from tfx.components.transform import executor as stock
 from tfx.components.util import examples_utils
 from tfx.dsl.components.base.base_beam_executor import BaseBeamExecutor
@@ -30,12 +31,6 @@ def tfx_and_ours(inputs):
     """TFX's taxi example and Penstock's."""
     theirs = taxi_utils_native_keras.preprocessing_fn(inputs)
     return {**preprocessing_fn(inputs), **{f"tfx_{name}": x for name, x in theirs.items()}}
-
-
-def artifact(kind, path):
-    made = kind()
-    made.uri = str(path)
-    return made
 
 
 @pytest.fixture(scope="module")

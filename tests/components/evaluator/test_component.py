@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_model_analysis as tfma
 from google.protobuf import text_format
+from row_files import artifact
 from tensorflow_model_analysis.proto import config_pb2
 from tfx.components.evaluator import executor as stock
 from tfx.components.util import examples_utils
@@ -26,12 +27,6 @@ model_specs {{signature_name: "yes" label_key: "label"}}
 metrics_specs {{metrics {{class_name: "BinaryAccuracy" {threshold}}}}}
 """
 AT_LEAST = "threshold {{value_threshold {{lower_bound {{value: {}}}}}}}"
-
-
-def artifact(kind, path):
-    made = kind()
-    made.uri, made.id = str(path), 7
-    return made
 
 
 @pytest.fixture(scope="module")

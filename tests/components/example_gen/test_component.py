@@ -5,9 +5,8 @@ import shutil
 
 import pytest
 import tensorflow as tf
+from shared_runs import run_stock
 from tfx.components import CsvExampleGen
-from tfx.orchestration import metadata, pipeline
-from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.proto import example_gen_pb2, range_config_pb2
 
 from penstock.components.errors import UsageError
@@ -27,21 +26,6 @@ from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
 TWO_SHARDS = IngestOptions(shards=ShardOptions(shards=2))
-
-
-def run(root, *nodes):
-    store = metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite"))
-    LocalDagRunner().run(
-        pipeline.Pipeline(
-            pipeline_name="test",
-            pipeline_root=str(root / "root"),
-            components=list(nodes),
-            enable_cache=True,
-            metadata_connection_config=store,
-        )
-    )
-    with metadata.Metadata(store) as handle:
-        return handle.store.get_artifacts_by_type("Examples")
 
 
 def split_records(uri, split):
@@ -79,7 +63,7 @@ def test_rows_and_splits_are_those_of_csv_example_gen(tmp_path):
     lines = [f"{i},{i / 8},name {i % 7}" for i in range(1000)]
     (tmp_path / "data" / "a.csv").write_text("id,fare,name\n" + "\n".join(lines) + "\n")
     artifacts = by_node(
-        run(
+        run_stock(
             tmp_path,
             CsvExampleGen(input_base=str(tmp_path / "data")),
             ShardedExampleGen(str(tmp_path / "data"), ingest=TWO_SHARDS),
@@ -102,7 +86,7 @@ def test_a_partition_feature_keeps_every_taxi_trip_in_its_split(tmp_path, taxi_c
         )
     )
     artifacts = by_node(
-        run(
+        run_stock(
             tmp_path,
             CsvExampleGen(input_base=str(tmp_path / "data"), output_config=output),
             ShardedExampleGen(str(tmp_path / "data"), output_config=output, ingest=TWO_SHARDS),
@@ -136,7 +120,7 @@ def test_patterns_spans_and_versions(tmp_path, write):
             static_range={"start_span_number": 1, "end_span_number": 1}
         ),
     ).with_id("First")
-    artifacts = by_node(run(tmp_path, latest, first))
+    artifacts = by_node(run_stock(tmp_path, latest, first))
     newest = artifacts["ShardedExampleGen"]
     assert ids(newest.uri, "train") == [2200, 2201, 2202, 2203, 2204]
     assert ids(newest.uri, "eval") == [2210, 2211, 2212, 2213, 2214]
@@ -152,12 +136,12 @@ def test_a_byte_that_keeps_size_and_time_is_seen(tmp_path, write):
 
     write("a.csv", 100, 110)
     file = tmp_path / "data" / "a.csv"
-    assert len(run(tmp_path, node())) == 1
-    assert len(run(tmp_path, node())) == 1  # served from the cache
+    assert len(run_stock(tmp_path, node())) == 1
+    assert len(run_stock(tmp_path, node())) == 1  # served from the cache
     stat = file.stat()
     file.write_text(file.read_text().replace("105", "905"))
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert len(run(tmp_path, node())) == 2
+    assert len(run_stock(tmp_path, node())) == 2
 
 
 def test_files_are_hashed_for_the_cache_key_and_not_scanned(tmp_path, monkeypatch):
@@ -206,10 +190,10 @@ def test_a_changed_option_and_a_changed_schema_run_again(tmp_path, write):
         return ShardedExampleGen(str(tmp_path / "data"), source=source, ingest=TWO_SHARDS)
 
     write("a.csv", 100, 110)
-    assert len(run(tmp_path, node())) == 1
-    assert len(run(tmp_path, node(allow_empty=True))) == 2
+    assert len(run_stock(tmp_path, node())) == 1
+    assert len(run_stock(tmp_path, node(allow_empty=True))) == 2
     schema.write_text('feature { name: "id" type: FLOAT presence { min_fraction: 1.0 } }')
-    artifacts = run(tmp_path, node(allow_empty=True))
+    artifacts = run_stock(tmp_path, node(allow_empty=True))
     assert len(artifacts) == 3
     assert read_manifest(artifacts[-1].uri).columns[0].kind == "FLOAT"
 
@@ -218,8 +202,8 @@ def test_bad_data_stops_the_run_and_leaves_no_shards(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.csv").write_text("id,name\n1,a\n2\n")
     with pytest.raises(Exception, match=r"a\.csv: line 3 \(row 2\)"):
-        run(tmp_path, ShardedExampleGen(str(tmp_path / "data"), ingest=TWO_SHARDS))
-    assert list((tmp_path / "root").rglob("data_tfrecord*")) == []
+        run_stock(tmp_path, ShardedExampleGen(str(tmp_path / "data"), ingest=TWO_SHARDS))
+    assert list((tmp_path / "pipeline").rglob("data_tfrecord*")) == []
 
 
 def test_two_inputs_cannot_be_divided_into_other_splits(tmp_path, write):
@@ -232,4 +216,4 @@ def test_two_inputs_cannot_be_divided_into_other_splits(tmp_path, write):
     )
     node = ShardedExampleGen(str(tmp_path / "data"), input_config=inputs, output_config=output)
     with pytest.raises(UsageError, match=r"input_config and output_config: .* more than one split"):
-        run(tmp_path, node)
+        run_stock(tmp_path, node)

@@ -1,22 +1,11 @@
 import pytest
 import tensorflow as tf
-
-
-def feature(value):
-    if value is None or value == []:  # an empty list has no kind
-        return tf.train.Feature()
-    if isinstance(value, bytes | int | float):
-        value = [value]
-    if any(isinstance(v, bytes) for v in value):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=value))
-    if any(isinstance(v, float) for v in value):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=value))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+from row_files import example
 
 
 def serialised(row):
-    features = tf.train.Features(feature={name: feature(v) for name, v in row.items()})
-    return tf.train.Example(features=features).SerializeToString(deterministic=True)
+    lists = {name: v if isinstance(v, list) else [v] for name, v in row.items()}
+    return example(**{name: None if v in ([], [None]) else v for name, v in lists.items()})
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from row_files import artifact
 from tfx.components.util import tfxio_utils
 from tfx.types import channel_utils
 from tfx.types.standard_artifacts import Examples, Schema, TransformGraph
@@ -15,12 +16,6 @@ from penstock.components.trainer.input.options import InputOptions
 
 SCHEMA = """feature { name: "x" type: FLOAT presence { min_fraction: 1 } shape { dim { size: 2 } } }
 feature { name: "y" type: INT presence { min_fraction: 1 } shape { } }"""
-
-
-def artifact(kind, path):
-    made = kind()
-    made.uri = str(path)
-    return made
 
 
 @pytest.fixture

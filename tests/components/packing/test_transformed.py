@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
 from google.protobuf import text_format
-from row_files import example, write_shards
+from row_files import artifact, example, write_shards
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.types.standard_artifacts import Examples, TransformGraph
 
@@ -115,12 +115,6 @@ def test_a_graph_that_was_replaced_at_its_path_is_loaded_again(raw, tmp_path):
         [batch] = TransformedRows(graph)(task.file, task.shard)
         found.append(batch.column(0).flatten()[0].as_py())
     assert found == [120, 1200]
-
-
-def artifact(kind, path):
-    made = kind()
-    made.uri = str(path)
-    return made
 
 
 def test_the_node_packs_raw_examples_of_several_spans(raw, graph, tmp_path):

@@ -1,6 +1,7 @@
 import hashlib
 
 import pytest
+import row_files
 import tensorflow as tf
 
 from penstock.components.tfrecord.manifest import (
@@ -13,15 +14,8 @@ from penstock.components.tfrecord.manifest import (
 
 
 def example(row):
-    feature = {
-        "row": tf.train.Feature(int64_list=tf.train.Int64List(value=[row])),
-        "x": tf.train.Feature(float_list=tf.train.FloatList(value=[row / 2])),
-        "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[row % 2])),
-    }
-    if row % 3:
-        feature["name"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"n%d" % row]))
-    message = tf.train.Example(features=tf.train.Features(feature=feature))
-    return message.SerializeToString(deterministic=True)
+    name = {"name": [b"n%d" % row]} if row % 3 else {}
+    return row_files.example(row=[row], x=[row / 2], y=[row % 2], **name)
 
 
 class Data:
@@ -147,28 +141,26 @@ class Inputs:
         return cls(root)
 
     def __call__(self, kind, *, batch_size=10, start=None, input_context=None, **options):
+        place = {"start": start, "input_context": input_context}
+        return self.of(kind, batch_size, **options).train(**place)
+
+    def of(self, kind, batch_size, **options):
         from penstock.components.trainer.input.input import Input
         from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 
-        place = {"start": start, "input_context": input_context}
         if kind == "images":
             chosen = ImageInputOptions(batch_size=batch_size, height=2, width=2, **options)
-            source = [str(self.root / "images/Split-train/*")]
-            return Input.images(source, options=chosen).train(**place)
+            return Input.images([str(self.root / "images/Split-train/*")], options=chosen)
         chosen, source = InputOptions(batch_size=batch_size, **options), str(self.root / kind)
         if kind == "packed":
-            return Input.packed(source, options=chosen, label="row", columns=["x"]).train(**place)
+            return Input.packed(source, options=chosen, label="row", columns=["x"])
         spec = {name: Data.spec[name] for name in ("row", "x")}
-        return Input.rows(source, spec, options=chosen, label="row").train(**place)
+        return Input.rows(source, spec, options=chosen, label="row")
 
     @staticmethod
     def _image(row):
         png = tf.io.encode_png(tf.fill([2, 2, 3], tf.cast(row, tf.uint8))).numpy()
-        feature = {
-            "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[png])),
-            "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[row])),
-        }
-        return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+        return row_files.example(**{"image/encoded": [png], "image/class/label": [row]})
 
 
 @pytest.fixture(scope="session")

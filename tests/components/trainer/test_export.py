@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
+from row_files import example
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 
 from penstock.components.errors import DataError, UsageError
@@ -20,13 +21,7 @@ RAW = {
 
 
 def raw_example(**values):
-    feature = {
-        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-        if isinstance(value, bytes)
-        else tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
-        for name, value in values.items()
-    }
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    return example(**{name: [value] for name, value in values.items()})
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import apache_beam as beam
 import keras
 import numpy as np
 import pytest
+import row_files
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
@@ -200,10 +201,7 @@ def test_ragged_features_of_transform_are_padded_in_training_and_in_serving(tmp_
     signatures = {"serve_columns": columns}
     export_model(model, where, label="label", transform=transform, signatures=signatures)
     served = tf.saved_model.load(where).signatures
-    row = tf.train.Example()
-    row.features.feature["words"].bytes_list.value.extend([b"b", b"a", b"new"])
-    row.features.feature["label"].float_list.value.append(1.0)
-    records = tf.constant([row.SerializeToString()])
+    records = tf.constant([row_files.example(words=[b"b", b"a", b"new"], label=[1.0])])
     features = served["transform_features"](records)
     assert features["words"].numpy().tolist() == [[2, 1, 3]]
     expected = [model({"words": np.array([[2, 1, 3]])}).numpy().item()]

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from row_files import example, write_shards
 
 from penstock.components.errors import DataError
 from penstock.components.trainer.input.options import ImageInputOptions
@@ -42,13 +43,10 @@ def test_class_texts_of_wrong_numbers_are_refused(entries, message):
 
 
 def test_class_weights_count_labels_without_decoding_images(tmp_path):
-    with tf.io.TFRecordWriter(str(tmp_path / "data_tfrecord-00000-of-00001")) as writer:
-        for label in (1, 0, 0):
-            example = tf.train.Example()
-            example.features.feature["image/class/label"].int64_list.value.append(label)
-            example.features.feature["image/encoded"].bytes_list.value.append(b"no image")
-            writer.write(example.SerializeToString())
-    files = SimpleNamespace(train_files=[str(tmp_path / "data_tfrecord-*")])
+    named = {"image/encoded": [b"no image"]}
+    rows = [example(**{"image/class/label": [label]}, **named) for label in (1, 0, 0)]
+    folder = write_shards(tmp_path, rows, shards=1)
+    files = SimpleNamespace(train_files=[f"{folder}/Split-train/*"])
     batches = list(_labels(files, lambda raw: raw[:, None], "image/class/label"))
     assert [batch.numpy().tolist() for batch in batches] == [[[1], [0], [0]]]
 
@@ -105,7 +103,5 @@ def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
     encoded = [tf.io.encode_png(rows[i]["image"]).numpy() for i in (0, 1)]
     served = model.signatures["serve_images"](encoded=tf.constant(encoded))
     assert served["text"].numpy().tolist() == [b"0", b"1"]
-    light = tf.train.Example()
-    light.features.feature["image"].bytes_list.value.append(encoded[1])
-    found = model.signatures["serving_default"](tf.constant([light.SerializeToString()]))
+    found = model.signatures["serving_default"](tf.constant([example(image=[encoded[1]])]))
     assert np.argmax(next(iter(found.values()))) == 1

@@ -1,4 +1,5 @@
 import tensorflow as tf
+from row_files import example
 
 from penstock.components.trainer.input.options import InputOptions
 from penstock.pipelines.blocks.config import TableConfig
@@ -19,9 +20,7 @@ def data(reading, classes):
 def rows(path, labels):
     with tf.io.TFRecordWriter(str(path)) as writer:
         for label in labels:
-            value = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
-            features = tf.train.Features(feature={"x": value, "y_xf": value})
-            writer.write(tf.train.Example(features=features).SerializeToString())
+            writer.write(example(x=[label], y_xf=[label]))
     return [str(path)]
 
 

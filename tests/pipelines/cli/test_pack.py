@@ -1,8 +1,8 @@
 import json
 
 import pytest
-import tensorflow as tf
 import typer
+from row_files import example, write_shards
 from typer.testing import CliRunner
 
 from penstock.components.doctor.inspect import inspect
@@ -19,16 +19,8 @@ app.command("pack")(pack.command)
 
 @pytest.fixture
 def rows(tmp_path):
-    folder = tmp_path / "rows" / "Split-train"
-    folder.mkdir(parents=True)
-    with tf.io.TFRecordWriter(str(folder / "data")) as out:
-        for i in range(10):
-            feature = {"id": tf.train.Feature(int64_list=tf.train.Int64List(value=[i]))}
-            if i:
-                feature["s"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"w"]))
-            example = tf.train.Example(features=tf.train.Features(feature=feature))
-            out.write(example.SerializeToString())
-    return tmp_path / "rows"
+    records = [example(id=[0]), *(example(id=[i], s=[b"w"]) for i in range(1, 10))]
+    return write_shards(tmp_path / "rows", records, shards=1)
 
 
 def run(*arguments):
@@ -91,17 +83,8 @@ def test_what_inspect_and_verify_say_of_it(rows, tmp_path, capsys):
 
 
 def test_columns_without_any_value_are_named(tmp_path):
-    folder = tmp_path / "rows" / "Split-train"
-    folder.mkdir(parents=True)
-    values = {
-        "id": tf.train.Feature(int64_list=tf.train.Int64List(value=[1])),
-        "empty": tf.train.Feature(),
-        "also": tf.train.Feature(),
-    }
-    with tf.io.TFRecordWriter(str(folder / "data")) as out:
-        example = tf.train.Example(features=tf.train.Features(feature=values))
-        out.write(example.SerializeToString())
-    result = run(tmp_path / "rows", tmp_path / "packed")
+    rows = write_shards(tmp_path / "rows", [example(id=[1], empty=None, also=None)], shards=1)
+    result = run(rows, tmp_path / "packed")
     assert (
         "left out, as no row has a value: also, empty; a --schema that has a column keeps it\n"
     ) in result.stdout

@@ -11,7 +11,7 @@ import pytest
 import tensorflow_model_analysis as tfma
 
 import penstock
-from penstock import DataError, UsageError
+from penstock import DataError
 from penstock.pipelines.blocks.config import EvaluationOptions
 from penstock.pipelines.blocks.evaluation import eval_config
 from penstock.pipelines.blocks.target import Target
@@ -127,12 +127,6 @@ def test_table_that_cannot_be_judged_is_one_line_and_leaves_nothing(table, said,
     with pytest.raises(DataError, match=said):
         penstock.evaluate(str(tmp_path / "p.parquet"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_threshold_of_a_metric_that_the_task_lacks_lists_those_that_it_has(tmp_path):
-    pq.write_table(pa.table({"label": [0.5, 1], "prediction": [0.1, 2]}), tmp_path / "p.parquet")
-    with pytest.raises(UsageError, match="no metric 'AUC'; choices: MeanAbsoluteError"):
-        penstock.evaluate(str(tmp_path / "p.parquet"), tmp_path / "out", thresholds={"AUC": 0.8})
 
 
 def test_labels_of_other_libraries_and_a_folder_of_predictions(columns, tmp_path):

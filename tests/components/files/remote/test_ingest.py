@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from shared_runs import run_stock
 
 from penstock.components.errors import UsageError
 from penstock.components.sources.options import Table
@@ -77,26 +78,10 @@ def test_a_signal_while_files_are_copied(web, ingest, tmp_path, sent):
 
 
 def test_the_node_runs_again_when_an_object_changes_and_not_else(s3, proxy, tmp_path):
-    from tfx.orchestration import metadata, pipeline
-    from tfx.orchestration.local.local_dag_runner import LocalDagRunner
-
     from penstock.components.example_gen.component import ShardedExampleGen
 
-    store = metadata.sqlite_metadata_connection_config(str(tmp_path / "metadata.sqlite"))
-
     def outputs():
-        node = ShardedExampleGen("s3://bucket/d/")
-        LocalDagRunner().run(
-            pipeline.Pipeline(
-                pipeline_name="test",
-                pipeline_root=str(tmp_path / "root"),
-                components=[node],
-                enable_cache=True,
-                metadata_connection_config=store,
-            )
-        )
-        with metadata.Metadata(store) as handle:
-            artifacts = handle.store.get_artifacts_by_type("Examples")
+        artifacts = run_stock(tmp_path, ShardedExampleGen("s3://bucket/d/"))
         return sorted((artifact.uri for artifact in artifacts), key=lambda uri: int(Path(uri).name))
 
     s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV)

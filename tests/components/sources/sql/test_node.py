@@ -4,8 +4,7 @@ import logging
 import sqlite3
 
 import pytest
-from tfx.orchestration import metadata, pipeline
-from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+from shared_runs import run_stock
 from tfx.proto import example_gen_pb2, range_config_pb2
 
 from penstock.components.errors import UsageError
@@ -16,21 +15,6 @@ from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
 
 TWO_SHARDS = IngestOptions(shards=ShardOptions(shards=2))
-
-
-def run(root, *nodes):
-    store = metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite"))
-    LocalDagRunner().run(
-        pipeline.Pipeline(
-            pipeline_name="test",
-            pipeline_root=str(root / "root"),
-            components=list(nodes),
-            enable_cache=True,
-            metadata_connection_config=store,
-        )
-    )
-    with metadata.Metadata(store) as handle:
-        return handle.store.get_artifacts_by_type("Examples")
 
 
 def files_with(text, *folders):
@@ -45,15 +29,15 @@ def test_sqlite_in_a_pipeline_is_cached_until_it_changes(tmp_path, sqlite_table)
     def node(**options):
         return ShardedExampleGen(address, source=Sql(**options), ingest=TWO_SHARDS)
 
-    first = run(tmp_path, node(table="t"))
+    first = run_stock(tmp_path, node(table="t"))
     assert read_manifest(first[0].uri).account.read == 100
     assert read_manifest(first[0].uri).source_kind == "sql"
-    assert len(run(tmp_path, node(table="t"))) == 1  # served from the cache
+    assert len(run_stock(tmp_path, node(table="t"))) == 1  # served from the cache
     with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE t SET n = 7 WHERE id = 5")
     connection.close()
-    assert len(run(tmp_path, node(table="t"))) == 2
-    assert len(run(tmp_path, node(query="SELECT * FROM t WHERE id < 9"))) == 3
+    assert len(run_stock(tmp_path, node(table="t"))) == 2
+    assert len(run_stock(tmp_path, node(query="SELECT * FROM t WHERE id < 9"))) == 3
 
 
 def test_splits_by_query_and_the_day_of_a_span(tmp_path, sqlite_table):
@@ -76,7 +60,7 @@ def test_splits_by_query_and_the_day_of_a_span(tmp_path, sqlite_table):
         source=Sql(),
         ingest=TWO_SHARDS,
     )
-    [artifact] = run(tmp_path, node)
+    [artifact] = run_stock(tmp_path, node)
     assert read_manifest(artifact.uri).account.written == {"train": 2, "eval": 3}
     assert artifact.custom_properties["span"].int_value == 3
 
@@ -94,13 +78,13 @@ def test_a_password_is_nowhere_after_a_run(tmp_path, postgres, caplog, capfd):
             "CREATE TABLE t AS SELECT i AS id, i * 0.5 AS n FROM generate_series(1, 300) i"
         )
     source = Sql(query="SELECT * FROM t WHERE id > :least", params=("least=0",))
-    [artifact] = run(
+    [artifact] = run_stock(
         tmp_path, ShardedExampleGen(postgres.address, source=source, ingest=TWO_SHARDS)
     )
     assert read_manifest(artifact.uri).account.read == 300
     bad = Sql(query="SELECT * FROM gone")
     with pytest.raises(Exception, match='relation "gone" does not exist') as caught:
-        run(tmp_path, ShardedExampleGen(postgres.address, source=bad, ingest=TWO_SHARDS))
+        run_stock(tmp_path, ShardedExampleGen(postgres.address, source=bad, ingest=TWO_SHARDS))
     assert files_with("least=0", tmp_path), "nothing is searched"
     assert files_with(postgres.password, tmp_path) == []
     written = capfd.readouterr()

@@ -36,8 +36,19 @@ def test_a_label_that_is_named_twice_is_refused(shards, data):
         reading.train()
 
 
-def rows_of(batches, count):
+def rows_of(batches, count=None):
     return [batch[1].numpy().ravel().tolist() for batch in itertools.islice(batches, count)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 10, 103, 500])
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluation_drops_nothing_and_keeps_its_order(make_input, kind, batch_size):
+    dataset = make_input.of(kind, batch_size).eval(split="train")
+    batches = rows_of(dataset)
+    assert sorted(itertools.chain(*batches)) == list(range(ROWS))
+    assert {len(batch) for batch in batches[:-1]} <= {batch_size}
+    assert len(batches) == -(-ROWS // batch_size)
+    assert rows_of(dataset) == batches
 
 
 WAYS = [

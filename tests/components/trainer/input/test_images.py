@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from row_files import example
 
 from penstock.components.errors import DataError
 from penstock.components.trainer.images.serving import serve_images
@@ -14,27 +15,15 @@ from penstock.components.trainer.input.options import ImageInputOptions
 COUNT = 23
 
 
-def ints(*values):
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-
-
-def text(value):
-    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-
-
 def record(pixels, label, kind="PNG"):
     """An Example of uint8 [height, width, channels] pixels."""
     encoded = pixels.tobytes() if kind == "RAW" else tf.io.encode_png(pixels).numpy()
     height, width, channels = pixels.shape
     feature = {
-        "image/encoded": text(encoded),
-        "image/format": text(kind.encode()),
-        "image/height": ints(height),
-        "image/width": ints(width),
-        "image/channels": ints(channels),
-        "image/class/label": ints(label),
-    }
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+        "encoded": encoded, "format": kind.encode(), "height": height, "width": width,
+        "channels": channels, "class/label": label,
+    }  # fmt: skip
+    return example(**{f"image/{name}": [value] for name, value in feature.items()})
 
 
 def write(directory, records, shards=3):
@@ -80,14 +69,6 @@ def test_fewer_images_than_a_batch_train(tmp_path):
     source = write(tmp_path, [record(plain(number), number) for number in range(2)], shards=2)
     drawn = list(itertools.chain(*labels_of(Input.images(source, options=options()).train(), 2)))
     assert [sorted(drawn[i : i + 2]) for i in range(0, 10, 2)] == [[0, 1]] * 5
-
-
-def test_evaluation_drops_nothing_and_keeps_its_order(source):
-    dataset = Input.images(source, options=options()).eval()
-    batches = labels_of(dataset)
-    assert [len(batch) for batch in batches] == [5, 5, 5, 5, 3]
-    assert sorted(itertools.chain(*batches)) == list(range(COUNT))
-    assert labels_of(dataset) == batches
 
 
 def test_function_of_the_user_may_branch_on_tensors(source):
@@ -152,12 +133,8 @@ STRIPES = np.tile(np.array([0, 255], np.uint8), (64, 40))[..., None]  # 64 x 80
 
 
 def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path):
-    feature = {
-        "picture": text(tf.io.encode_jpeg(STRIPES, quality=100).numpy()),
-        "kind": ints(1),
-    }
-    example = tf.train.Example(features=tf.train.Features(feature=feature))
-    source = write(tmp_path, [example.SerializeToString()], shards=1)
+    picture = tf.io.encode_jpeg(STRIPES, quality=100).numpy()
+    source = write(tmp_path, [example(picture=[picture], kind=[1])], shards=1)
     found = {}
     for scaled in (True, False):
         chosen = options(
@@ -193,8 +170,7 @@ def test_serving_decodes_what_evaluation_does(scaled):
 
 def foreign(number, encoded):
     """As TFDS and many converters name them."""
-    feature = {"image": text(encoded), "label": ints(number)}
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    return example(image=[encoded], label=[number])
 
 
 @pytest.mark.parametrize(("first", "size"), [((4, 6), (4, 6)), ((2, 2), (2, 2))])
@@ -233,24 +209,20 @@ def test_a_record_without_the_named_features_is_refused(tmp_path, named, reason)
 # Pixels of others, without a header of their own.
 
 
-def example(**features):
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-
-
 @pytest.mark.parametrize(
     ("features", "channels", "expected"),
     [
-        ({"image": text(bytes([1, 2, 3, 4]))}, 1, [[[1], [2]], [[3], [4]]]),
-        ({"image": text(bytes([1, 2, 3, 4]))}, 3, [[[1] * 3, [2] * 3], [[3] * 3, [4] * 3]]),
+        ({"image": [bytes([1, 2, 3, 4])]}, 1, [[[1], [2]], [[3], [4]]]),
+        ({"image": [bytes([1, 2, 3, 4])]}, 3, [[[1] * 3, [2] * 3], [[3] * 3, [4] * 3]]),
         (
-            {"image": text(bytes(range(8))), "height": ints(4), "width": ints(2)},
+            {"image": [bytes(range(8))], "height": [4], "width": [2]},
             1,
             [[[2], [3]], [[4], [5]]],
         ),
     ],
 )
 def test_pixels_are_read_as_they_are(tmp_path, features, channels, expected):
-    source = write(tmp_path, [example(**features, label=ints(1))], shards=1)
+    source = write(tmp_path, [example(**features, label=[1])], shards=1)
     chosen = options(batch_size=1, channels=channels)
     [(found, label)] = Input.images(source, options=chosen, image="image", label="label").eval()
     assert found["image"].dtype == tf.uint8
@@ -259,7 +231,7 @@ def test_pixels_are_read_as_they_are(tmp_path, features, channels, expected):
 
 
 def test_pixels_of_another_number_are_refused(tmp_path):
-    source = write(tmp_path, [example(image=text(bytes(5)), label=ints(1))], shards=1)
+    source = write(tmp_path, [example(image=[bytes(5)], label=[1])], shards=1)
     with pytest.raises(DataError, match="image has 5 bytes, neither 2x2 uint8 pixels of 1 or 3 ch"):
         Input.images(source, options=options(), image="image", label="label").eval()
 

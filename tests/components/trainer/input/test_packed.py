@@ -188,17 +188,6 @@ def test_shards_that_are_not_in_blocks_as_the_manifest_says_are_refused(packed, 
     )
 
 
-@pytest.mark.parametrize("batch_size", [1, 10, 103, 500])
-def test_evaluation_drops_nothing_and_keeps_its_order(either, batch_size):
-    options = InputOptions(batch_size=batch_size)
-    dataset = Input.packed(either, options=options).eval(split="train")
-    batches = rows_of(dataset)
-    assert sorted(flat(batches)) == list(range(103))
-    assert {len(batch) for batch in batches[:-1]} <= {batch_size}
-    assert len(batches) == -(-103 // batch_size)
-    assert rows_of(dataset) == batches
-
-
 def test_features_are_those_of_the_row_examples(rows, packed, data):
     options = InputOptions(batch_size=103)
     plain, plain_y = next(

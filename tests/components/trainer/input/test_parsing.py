@@ -1,5 +1,6 @@
 import pytest
 import tensorflow as tf
+from row_files import example
 
 from penstock.components.trainer.input.parsing import parser
 
@@ -8,13 +9,7 @@ RAGGED, STEPS = tf.io.RaggedFeature, tf.io.FixedLenSequenceFeature
 
 def examples(*rows):
     """Serialised Examples of `words` and `ids`."""
-    found = []
-    for words, ids in rows:
-        row = tf.train.Example()
-        row.features.feature["words"].bytes_list.value.extend(words)
-        row.features.feature["ids"].int64_list.value.extend(ids)
-        found.append(row.SerializeToString())
-    return found
+    return [example(words=words or None, ids=ids or None) for words, ids in rows]
 
 
 def sequences(*rows):
@@ -53,11 +48,9 @@ def test_lists_are_padded_to_the_longest_of_a_batch():
 
 
 def test_the_lengths_of_a_ragged_feature_may_be_in_another():
-    row = tf.train.Example()
-    row.features.feature["x$ragged_values"].int64_list.value.extend([1, 2, 3])
-    row.features.feature["x$row_lengths_1"].int64_list.value.extend([2, 1])
+    row = example(**{"x$ragged_values": [1, 2, 3], "x$row_lengths_1": [2, 1]})
     kind = RAGGED(tf.int64, "x$ragged_values", [RAGGED.RowLengths("x$row_lengths_1")])
-    shapes, batches = parsed([row.SerializeToString()], {"x": kind}, batch=1)
+    shapes, batches = parsed([row], {"x": kind}, batch=1)
     assert (shapes, batches) == ({"x": [1, None, None]}, [{"x": [[[1, 2], [3, 0]]]}])
 
 

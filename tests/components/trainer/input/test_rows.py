@@ -68,16 +68,6 @@ def test_fewer_rows_than_a_batch_train(tmp_path, data, cache):
     assert [sorted(rows[i : i + 3]) for i in range(0, 21, 3)] == [[0, 1, 2]] * 7
 
 
-@pytest.mark.parametrize("batch_size", [1, 10, 103, 500])
-def test_evaluation_drops_nothing_and_keeps_its_order(shards, data, batch_size):
-    dataset = Input.rows(shards, data.spec, options=InputOptions(batch_size=batch_size)).eval()
-    batches = rows_of(dataset)
-    assert sorted(flat(batches)) == list(range(103))
-    assert {len(batch) for batch in batches[:-1]} <= {batch_size}
-    assert len(batches) == -(-103 // batch_size)
-    assert rows_of(dataset) == batches
-
-
 def test_the_label_and_defaults_come_apart_from_the_features(shards, data):
     options = InputOptions(batch_size=103)
     features, label = next(iter(Input.rows(shards, data.spec, options=options, label="y").eval()))
