@@ -69,6 +69,11 @@ class Started:
             self.wait()
 
 
+def _environment():
+    """A shell's: without the variable that TFT sets in each process that imports it."""
+    return {name: text for name, text in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+
+
 class Penstock:
     """Runs commands, one at a time: `penstock("ingest", "trips.csv", "shards", cwd=folder)`."""
 
@@ -95,7 +100,7 @@ class Penstock:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+                env={**_environment(), "TF_CPP_MIN_LOG_LEVEL": "3"},
             )
         elif self._last is not None:
             self._last.end()  # that of a test which failed before it waited
@@ -103,7 +108,7 @@ class Penstock:
             "arguments": [str(argument) for argument in arguments],
             "script": script,
             "cwd": str(cwd or Path.cwd()),
-            "env": dict(env or os.environ),
+            "env": env or _environment(),
             "out": str(self._folder / "out"),
             "err": str(self._folder / "err"),
             **streams,

@@ -93,9 +93,7 @@ def test_each_node_of_the_page_gives_what_the_page_says(folder, stderr, name, ro
 def test_the_tuner_fn_of_the_penguins_runs_with_our_nodes(folder, penstock):
     code = (folder / "examples.py").read_text().replace("tuned: bool = False", "tuned: bool = True")
     (folder / "tuned.py").write_text(code.replace("runs/penguin", "runs/tuned"))
-    # As in a shell: TFT sets the variable in a process that imports it, such as this one may be.
-    env = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
-    done = penstock("run", "tuned:penguin", "--json", cwd=folder, env=env)
+    done = penstock("run", "tuned:penguin", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     trials = json.loads(done.stdout)["trials"]
     scores = [row["score"] for row in trials["rows"]]

@@ -1,7 +1,6 @@
 import hashlib
 
 import pytest
-import row_files
 import tensorflow as tf
 
 from penstock.components.tfrecord.manifest import (
@@ -11,6 +10,7 @@ from penstock.components.tfrecord.manifest import (
     Shard,
     write_manifest,
 )
+from tests import row_files
 
 
 def example(row):
