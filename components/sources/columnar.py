@@ -124,7 +124,9 @@ class ColumnarSource(FileSource[ColumnarFile]):
     read_groups: ReadGroups
     also_read: ClassVar[tuple[str, ...]] = ()  # Stored columns that are none of the source's.
 
-    def row_start(self, file: ColumnarFile, at: int, parts: int) -> RowStart:
+    def row_start(
+        self, file: ColumnarFile, at: int, before: RowStart | None, parts: int
+    ) -> RowStart:
         """Returns the start of a row group if one is close to row `at`, otherwise row `at`."""
         begins = (0, *file.group_ends)
         place = bisect_left(begins, at)

@@ -99,12 +99,13 @@ class FileSource(Source, Generic[FileT]):
             **fields,
         )
 
-    def row_start(self, file: FileT, at: int, parts: int) -> RowStart:
+    def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
         """Returns the start of a row near unit `at` of a file, of a cut into so many parts.
 
         That is the first row for 0, the end of the file for `file.units`, and ascends in between.
+        `before` is the result before in the same file, from which a search may continue.
         """
-        del file, parts
+        del file, before, parts
         return RowStart(at, at + 1)
 
     @abstractmethod
@@ -121,8 +122,10 @@ class FileSource(Source, Generic[FileT]):
             after = before + file.units
             part = bisect_right(bounds, before) - 1
             inner = bounds[part + 1 : bisect_left(bounds, after)]
-            places = (before, *inner, after)
-            starts = [self.row_start(file, place - before, parts) for place in places]
+            starts: list[RowStart] = []
+            for place in (before, *inner, after):
+                last = starts[-1] if starts else None
+                starts.append(self.row_start(file, place - before, last, parts))
             for at, (start, end) in enumerate(pairwise(starts)):
                 if start.position < end.position:
                     piece = Piece(file.path, start.position, end.position, start.row, start.line)

@@ -57,7 +57,9 @@ class StagedSource(ColumnarSource):
     read_groups: ReadGroups = read_parquet
     also_read = (_FAULT,)
 
-    def row_start(self, file: ColumnarFile, at: int, parts: int) -> RowStart:
+    def row_start(
+        self, file: ColumnarFile, at: int, before: RowStart | None, parts: int
+    ) -> RowStart:
         row = min(file.rows, -(-at // self.step) * self.step)
         return RowStart(row, row + 1)
 

@@ -93,11 +93,11 @@ class TextSource(FileSource[TextFile]):
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         """Yields the rows of an unbroken block."""
 
-    def row_start(self, file: TextFile, at: int, parts: int) -> RowStart:
+    def row_start(self, file: TextFile, at: int, before: RowStart | None, parts: int) -> RowStart:
         """Returns the start of the first row at byte `at` of the data or after it, or the end.
 
         If a checkpoint is close enough, returns it instead, without reading. Otherwise searches
-        from the checkpoint before `at`. A compressed file is not cut.
+        from the checkpoint before `at`, or from `before`. A compressed file is not cut.
         """
         if file.header.is_compressed:
             return RowStart(*map(int, file.checkpoints[-1 if at else 0]))
@@ -107,7 +107,10 @@ class TextSource(FileSource[TextFile]):
         nearest = min(near, key=lambda one: abs(one.position - byte))
         if abs(nearest.position - byte) <= SNAP_SHARE * self.input_bytes / parts:
             return nearest
-        return self._search(file, byte, near[0], int(checkpoints[after, 0]))
+        start = max(near[0], before or near[0])
+        if start.position >= byte:
+            return start
+        return self._search(file, byte, start, int(checkpoints[after, 0]))
 
     def _search(self, file: TextFile, byte: int, start: RowStart, end: int) -> RowStart:
         place = RowPlace(file.path, start.row, start.line)

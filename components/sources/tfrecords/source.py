@@ -105,7 +105,9 @@ class TFRecordSource(FileSource[TFRecordFile]):
     options: TFRecord
     step_kinds: Mapping[str, FeatureKind]  # Kind of each feature list.
 
-    def row_start(self, file: TFRecordFile, at: int, parts: int) -> RowStart:
+    def row_start(
+        self, file: TFRecordFile, at: int, before: RowStart | None, parts: int
+    ) -> RowStart:
         """Returns record `at`, or the nearest eighth of a compressed file."""
         if file.compression:
             part = round(at * _COMPRESSED_PARTS / file.rows)
