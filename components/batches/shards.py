@@ -14,10 +14,9 @@ from penstock.components.errors import DataError
 from penstock.components.files.output import open_workspace
 from penstock.components.sources.tfrecords.examples import (
     Kinds,
-    batch_decoder,
     find_splits,
+    read_examples,
     read_payloads,
-    require_examples,
 )
 from penstock.components.tfrecord.manifest import Shard
 
@@ -73,13 +72,9 @@ def read_batches(task: ShardTask, rows: int = _BATCH_ROWS) -> Iterator[pa.Record
 
     A feature that a row lacks is null; an empty list is not null.
     """
-    read = 0
-    for payloads in read_payloads(task.file, task.shard, rows=rows):
-        require_examples(payloads, f"{task.file}: record", read)
-        where = f"{task.file}, rows {read:,} and on"
-        yield batch_decoder(task.kinds).decode(payloads, where)
-        read += len(payloads)
-        activity.advance(len(payloads))
+    for batch in read_examples(task.file, task.shard, task.kinds, rows):
+        yield batch
+        activity.advance(batch.num_rows)
 
 
 def sample_split(folder: str, split: str) -> pa.Table:

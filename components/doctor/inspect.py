@@ -84,7 +84,7 @@ class _Survey:
 
     def summaries(self) -> tuple[FeatureSummary, ...]:
         records = self.payloads.total() - self.payloads["other"] - self.payloads["packed"]
-        # What an Example calls its context.
+        # An Example's features are in the same place as the context of a SequenceExample.
         place = None if self.payloads["SequenceExample"] else "features"
         return tuple(self._tallies[key].summary(records, place) for key in sorted(self._tallies))
 

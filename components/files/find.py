@@ -40,7 +40,7 @@ COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
 SHARDS = "shards"
 # Kinds whose files may lie in folders `column=value`, which add columns; None if not known yet.
 _PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)
-# What a Delta or an Iceberg table has in its folder.
+# The log of a Delta table and the metadata of an Iceberg table, below the table's folder.
 _TABLE_FILES = ("_delta_log", "metadata/*.metadata.json")
 # Maximum number of files to name, and to search for advice: there may be millions.
 _MAX_NAMED = 20
@@ -196,17 +196,19 @@ def _find_one(one: str, kind: str | None, rules: _Rules) -> Found:
 def _add(one: str, paths: Iterable[str], found: Found, rules: _Rules) -> None:
     """Adds the paths or addresses found for an input, each as data, as stray, or as refused."""
     root = _root(one)
-    refusal = _refusal(root) if not (rules.links or is_remote(one)) else None
+    is_local = not is_remote(one)
+    refusal = _refusal(root) if is_local and not rules.links else None
+    has_folders = is_local and rules.links and rules.deep
     for path in paths:
         name = _below(root, path)
         *folders, last = name.split("/")
         # Stray folders on a path have no files here: they are not searched.
-        above = [f"{folder}/" for folder in folders] if rules.deep and is_remote(one) else []
+        above = [] if is_local or not rules.deep else [f"{folder}/" for folder in folders]
         if any(map(rules.is_stray, (*above, last))):
             found.ignored.append(path)
         elif refusal and (reason := refusal(path)):
             found.refused[path] = reason
-        elif rules.deep and os.path.isdir(path):
+        elif has_folders and os.path.isdir(path):
             found.ignored.append(path)  # a link to a folder
         else:
             found.entries.append(FoundFile(path, name))
@@ -237,7 +239,7 @@ def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iter
             _check_no_table(one, (n for p in _TABLE_FILES for n in glob.iglob(p, root_dir=one)))
         yield from _walked(one, kind, rules, found)
         return
-    walked: set[str] = set()
+    root, walked = _root(one).rstrip("/"), set[str]()
     for match in sorted(glob.iglob(one, recursive=True)):
         path = match.rstrip("/")
         is_folder = os.path.isdir(path)
@@ -245,7 +247,7 @@ def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iter
             yield from () if is_folder else (path,)
         elif os.path.dirname(path) in walked:  # `**` also matches what is in a folder it matches
             walked.add(path)
-        elif path == _root(one).rstrip("/") or (is_folder and _is_searched(path, rules)):
+        elif path == root or (is_folder and _is_searched(path, rules)):
             walked.add(path)
             yield from _walked(path or "/", kind, rules, found)
         else:

@@ -167,7 +167,7 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class LineageOptions:
-    """Receiver of the OpenLineage events of a run on this machine; by default there is none.
+    """Receiver of the OpenLineage events of a run on this machine; the default sends no events.
 
     Attributes:
         url: Address of an OpenLineage server; the variable OPENLINEAGE_API_KEY has its key.

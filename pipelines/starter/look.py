@@ -108,7 +108,7 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
         source.rows,
         tuple(columns),
         roles,
-        # Rows that are divided by time are not grouped as well.
+        # A split by time cannot also keep groups together.
         tuple(leak for leak in leaks if not (options.time and leak.remedy == GROUP)),
         next((split_at(column) for column in columns if column.name == options.time), None),
     )

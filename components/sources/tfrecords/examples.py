@@ -118,10 +118,13 @@ def _from_folder(folder: Path) -> RowSplit:
     return RowSplit(folder.name.removeprefix(split_dir("")), files, tuple(shards), read_examples)
 
 
-def read_examples(file: str, shard: Shard, kinds: Kinds) -> Iterator[pa.RecordBatch]:
+def read_examples(
+    file: str, shard: Shard, kinds: Kinds, rows: int = BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Yields the Examples of a shard as Arrow columns of lists, up to `rows` rows at a time."""
     decoder = batch_decoder(kinds)
     read = 0
-    for payloads in read_payloads(file, shard):
+    for payloads in read_payloads(file, shard, rows=rows):
         require_examples(payloads, f"{file}: record", read)
         yield decoder.decode(payloads, f"{file}, rows {read:,} and on")
         read += len(payloads)

@@ -5,6 +5,7 @@ import json
 import pyarrow as pa
 
 from penstock.components.batches import shards
+from penstock.components.sources.tfrecords import examples
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
 
 
@@ -13,9 +14,9 @@ def test_sample_of_a_split_decodes_no_more_rows_than_it_returns(taxi_rows, monke
     rows = [next(shards.read_batches(task)).slice(0, 5) for task in tasks]
     monkeypatch.setattr(shards, "_SAMPLE_ROWS", 15)
     decoded = []
-    require = shards.require_examples
+    require = examples.require_examples
     monkeypatch.setattr(
-        shards, "require_examples", lambda p, *where: decoded.append(len(p)) or require(p, *where)
+        examples, "require_examples", lambda p, *where: decoded.append(len(p)) or require(p, *where)
     )
     sample = shards.sample_split(str(taxi_rows), "train")
     assert decoded == [5, 5, 5]
