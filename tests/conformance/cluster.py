@@ -194,7 +194,7 @@ class Cluster:
 
 def _mariadb() -> str:
     """Returns the objects of MariaDB that the page has for users to copy."""
-    blocks = (REPOSITORY / "docs/kubeflow/cluster.md").read_text().split("```")
+    blocks = (REPOSITORY / "docs/kubeflow/mariadb.md").read_text().split("```")
     (block,) = (one for one in blocks if one.startswith("yaml\n# my-cluster/mariadb.yaml"))
     return block.partition("\n")[2]
 

@@ -1,4 +1,4 @@
-"""Nodes on Flink, whose workers are containers of the image, as docs/kubeflow/cluster.md has them.
+"""Nodes on Flink, whose workers are containers of the image, as docs/kubeflow/flink.md has them.
 
 A container is a pod's worker pool; a task manager, a process of this machine, is in its network.
 The job manager, Beam's job server and an S3 server are processes of this machine, too. They share a
