@@ -232,8 +232,13 @@ def tuned(
 
 
 def _cut(group: tuple[Any, ...], together: int) -> tf.data.Dataset:
-    """Returns the batches of a group; aligned batches are cut without a copy."""
-    batches = tf.nest.map_structure(
-        lambda part: tf.reshape(part, [together, part.shape[0] // together, *part.shape[1:]]), group
-    )
+    """Returns the batches of a group; aligned dense batches are cut without a copy."""
+    batches = tf.nest.map_structure(lambda part: _stacked(part, together), group)
     return tf.data.Dataset.from_tensor_slices(batches if len(batches) > 1 else batches[0])
+
+
+def _stacked(part: Any, together: int) -> Any:
+    rows = part.shape[0] // together
+    if isinstance(part, tf.RaggedTensor):
+        return tf.RaggedTensor.from_uniform_row_length(part, rows)
+    return tf.reshape(part, [together, rows, *part.shape[1:]])

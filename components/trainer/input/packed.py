@@ -6,7 +6,7 @@ The stages, with the purpose of each:
     groups     the rows of several batches, copied from their blocks into one array a type
     features   columns cut from these arrays, texts looked up in the dictionaries
     prefetch
-    batches    cut from groups without a copy
+    batches    cut from groups, without a copy but for lists, which become sparse
 
 A pass yields every row exactly once, and every training batch is full.
 """
@@ -73,13 +73,12 @@ class PackedInput(Input):
         opened = _open(files, layout, wanted, options)
         rows, numbers = PackedRows(opened), _Numbers(shares, opened.first_numbers)
         group = step_rows = batch_size if len(shares) == 1 else numbers.step_rows
-        if rows.can_be_cut:
-            group *= _group_batches(files, options, step_rows)
+        group *= _group_batches(files, options, step_rows)
         begin = shares[0].step * numbers.step_rows
         begins = tf.data.Dataset.range(begin, ENDLESS - group, group)
         groups = self._features(begins, rows, lambda at: numbers.of(at, group), group)
-        together = group // batch_size
-        return tuned(groups, options, together=together, has_texts=rows.has_texts)
+        batches = tuned(groups, options, together=group // batch_size, has_texts=rows.has_texts)
+        return _sparse(batches)
 
     def _eval(self, split: str) -> tf.data.Dataset:
         files, layout = find_packed(self.source, split=split)
@@ -88,7 +87,7 @@ class PackedInput(Input):
         rows, numbers = PackedRows(opened), opened.all_numbers()
         begins = tf.data.Dataset.range(0, len(numbers), batch_size)
         batches = self._features(begins, rows, lambda at: numbers[at : at + batch_size], None)
-        return tuned(batches, self.options, has_texts=rows.has_texts)
+        return _sparse(tuned(batches, self.options, has_texts=rows.has_texts))
 
     def _files(self, split: str) -> InputFiles:
         return find_packed(self.source, split=split)[0]
@@ -118,6 +117,21 @@ class PackedInput(Input):
             return apart(rows.tensors(picked, count), self._label)
 
         return parallel_map(begins, features)
+
+
+def _sparse(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns batches whose lists are `tf.SparseTensor`."""
+    specs = tf.nest.flatten(batches.element_spec)
+    if not any(isinstance(spec, tf.RaggedTensorSpec) for spec in specs):
+        return batches
+
+    def sparse(*batch: Any) -> Any:
+        made = tf.nest.map_structure(
+            lambda part: part.to_sparse() if isinstance(part, tf.RaggedTensor) else part, batch
+        )
+        return made if len(made) > 1 else made[0]
+
+    return batches.map(sparse).prefetch(1)
 
 
 class _Numbers:

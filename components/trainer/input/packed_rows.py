@@ -30,8 +30,6 @@ class PackedRows:
         # Types of the arrays in which rows are picked.
         self.kinds = [kind for column in self._columns for kind in _kinds(column)]
         self.has_texts = any(kind == tf.string for kind in self.kinds)
-        # Sparse tensors of several batches cannot be cut without a copy.
-        self.can_be_cut = all(column.storage != "list" for column in self._columns)
 
     def pick(self, numbers: npt.NDArray[np.int64]) -> list[Array]:
         """Returns the rows with the given numbers, int64 [rows], in any order."""
@@ -39,7 +37,7 @@ class PackedRows:
         return [part for column, array in pairs for part in _parts(column, array)]
 
     def tensors(self, picked: list[tf.Tensor], rows: int | None) -> dict[str, Any]:
-        """Returns the features by name; `rows` is None if it varies."""
+        """Returns the features by name, lists as `tf.RaggedTensor`; `rows` is None if it varies."""
         parts = iter(picked)
         return {column.name: _tensor(column, parts, rows) for column in self._columns}
 
@@ -84,11 +82,11 @@ def _varints(values: npt.NDArray[np.int32]) -> bytes:
 
 
 def _tensor(column: PackedColumn, parts: Iterator[tf.Tensor], rows: int | None) -> Any:
-    lengths = tf.ensure_shape(next(parts), [None]) if column.storage == "list" else None
+    lengths = tf.ensure_shape(next(parts), [rows]) if column.storage == "list" else None
     values = next(parts)
     if _dtype(column) == tf.string:
         values = tf.io.parse_tensor(tf.ensure_shape(values, []), tf.string)
     if lengths is None:
         return tf.reshape(values, [-1 if rows is None else rows, *column.shape])
     values = tf.ensure_shape(values, [None])
-    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False).to_sparse()
+    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
