@@ -25,15 +25,18 @@ Array = npt.NDArray[Any]
 class Explainer:
     """Explains predictions against the typical row of the first batch.
 
-    That has the median of numbers and the most frequent text; lists are left out.
+    That has the median of numbers and the most frequent text; lists are left out. `names` has the
+    data's own name of each column of the model.
     """
 
-    def __init__(self, model: PushedModel, columns: Mapping[str, Any]) -> None:
+    def __init__(
+        self, model: PushedModel, columns: Mapping[str, Any], names: Mapping[str, str]
+    ) -> None:
         values = {name: value.numpy() for name, value in columns.items() if name not in model.lists}
         if len(next(iter(values.values()), ())) < 2:
             raise DataError("--explain compares rows with a typical one: give at least two rows")
         found = {name: _typical(value) for name, value in values.items()}
-        self._model = model
+        self._model, self._names = model, names
         self._typical = {name: value for name, value in found.items() if value is not None}
 
     def because(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:
@@ -54,7 +57,7 @@ class Explainer:
         }
 
     def _texts(self, changes: Array, values: list[Array]) -> list[str]:
-        names = [*self._typical]
+        names = [self._names[served] for served in self._typical]
         least = _LEAST_SHARE * float(np.abs(changes).max())
         order = np.argsort(-np.abs(changes), axis=0, kind="stable")[:_MOST_COLUMNS]
         return [

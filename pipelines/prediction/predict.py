@@ -140,7 +140,7 @@ def _table(
             }
             found = model.predict(columns)
             if explain:
-                explainer = explainer or Explainer(model, columns)
+                explainer = explainer or Explainer(model, columns, names)
                 found |= explainer.because(columns)
             yield _joined(_texts(rows), found)
 

@@ -65,12 +65,6 @@ def verdict(speed: Speed | None, batch_rows: int | None = None) -> str:
     if speed is None:
         return "unknown: too few steps to time"
     gain, step = input_gain(speed), statistics.fmean(speed.run_seconds)
-    seconds = speed.steps * step
-    if gain.most > (1 + _WIDE) * gain.times and seconds < _SHORT_SECONDS:
-        return (
-            f"unknown: {speed.steps:,} steps in {seconds:.1f} s are too few to tell whether the "
-            "input limits the training; a longer training will"
-        )
     rate = f" ({batch_rows / step:,.0f} examples/s)" if batch_rows else ""
     kept = statistics.median(speed.kept_seconds)
     said = [f"{1000 * step:.2f} ms a step{rate}, {1000 * kept:.2f} ms on one kept batch"]
@@ -81,6 +75,12 @@ def verdict(speed: Speed | None, batch_rows: int | None = None) -> str:
             f"other processes took {100 * others:.0f} % {cores}: train on a quieter machine to tell"
         )
         return f"unclear: {'; '.join(said)}"
+    seconds = speed.steps * step
+    if gain.most > (1 + _WIDE) * gain.times and seconds < _SHORT_SECONDS:
+        return (
+            f"unknown: {speed.steps:,} steps in {seconds:.1f} s are too few to tell whether the "
+            "input limits the training; a longer training will"
+        )
     said += [_promise(gain), f"this process used {100 * speed.own_share:.0f} % {cores}"]
     if speed.gpu_idle_share is not None:
         said.append(f"the GPU stood idle {100 * speed.gpu_idle_share:.0f} % of the time")

@@ -1,5 +1,7 @@
 """A small model, pushed by hand, and rows for it."""
 
+from types import SimpleNamespace
+
 import keras
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,6 +11,7 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.serving import Served, serve_columns
 from penstock.pipelines.cli.predict import command
+from penstock.pipelines.prediction.explain import Explainer
 from penstock.pipelines.prediction.predict import predict
 
 SPEC = {
@@ -73,6 +76,17 @@ def test_explanation_names_the_columns_that_moved_a_prediction(tmp_path, runs):
     ]  # fmt: skip
     with pytest.raises(DataError, match=r"--explain .*: give at least two rows"):
         predict(str(runs), rows_of(tmp_path, "a1,20,1.5,pro"), out, explain=True, overwrite=True)
+
+
+def test_explanation_names_a_column_as_the_data_does():
+    model = SimpleNamespace(
+        lists=(), outputs=lambda columns: {"value": columns["column__kept__since_"].numpy()}
+    )
+    columns = {"column__kept__since_": tf.constant([1.0, 2.0, 4.0])}
+    explainer = Explainer(model, columns, {"column__kept__since_": "(kept, since)"})
+    assert explainer.because(columns)["because"].to_pylist() == [
+        "(kept, since)=1 (-1)", "", "(kept, since)=4 (+2)",
+    ]  # fmt: skip
 
 
 def test_predictions_as_csv_have_a_column_for_each_class(tmp_path, runs):
