@@ -13,8 +13,6 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -29,24 +27,9 @@ from penstock.components.errors import PenstockError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.light_launcher import import_driver, load_tensorflow
 from penstock.pipelines.runs import attempts
-from penstock.pipelines.runs.launch import launch
+from penstock.pipelines.runs.launch import NodeResult, State, launch
 from penstock.pipelines.runs.metadata_store import MetadataStore, hide_password, store_errors
 from penstock.pipelines.terminal.failures import NodeFailedError, brief
-
-
-class State(Enum):
-    DONE = "done"
-    CACHED = "served from the cache"
-    SKIPPED = "skipped by its condition"
-    DONE_BEFORE = "done by an earlier try of this run"
-
-
-@dataclass(frozen=True)
-class NodeResult:
-    """State of a node, and its TFX artifacts by output key; a skipped node has no artifacts."""
-
-    state: State
-    outputs: Mapping[str, list[Any]] = field(default_factory=dict)
 
 
 def launch_node(
@@ -77,11 +60,7 @@ def launch_node(
     attempts.set_apart(node, run_id, len(earlier) + 1)
     _import_beside(node)
     try:
-        execution_id = _launch(ir, node, connection, worker_job)
-        if execution_id is None:
-            return NodeResult(State.SKIPPED)
-        with store_errors(store), connection as handle:
-            return _result(handle, node_id, execution_id)
+        return _launch(ir, node, connection, worker_job)
     except NodeFailedError as error:
         with store_errors(store), connection as handle:
             attempts.note_failure(handle, node, str(error))
@@ -127,7 +106,7 @@ def _launch(
     node: pipeline_pb2.PipelineNode,
     connection: metadata.Metadata,
     worker_job: Mapping[str, Any] | None,
-) -> int | None:
+) -> NodeResult:
     node_id = node.node_info.id
     options: dict[str, Any] = {"prepare": load_tensorflow}
     if worker_job is not None:
@@ -142,7 +121,7 @@ def _launch(
         import_driver(driver.class_path)
     try:
         with _sigterm_raises(node_id):
-            info = launch(ir, node, connection, **options)
+            return launch(ir, node, connection, **options)
     except NodeFailedError:
         raise
     except PenstockError as error:
@@ -152,19 +131,6 @@ def _launch(
         print(hide_password(traceback.format_exc()), flush=True)
         reason = hide_password(f"{type(error).__name__}: {error}")
         raise NodeFailedError(f"node {node_id!r} failed: {brief(reason)}") from error
-    return info.execution_id if info else None
-
-
-def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeResult:
-    """Reads the result of an execution; TFX's launcher does not raise for a missing input."""
-    [execution] = handle.store.get_executions_by_id([execution_id])
-    if not execution_lib.is_execution_successful(execution):
-        result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)
-        reason = result.result_message if result else "TFX's launcher gives no reason"
-        raise NodeFailedError(f"node {node_id!r} failed: {brief(reason)}")
-    cached = execution.last_known_state == attempts.Execution.CACHED
-    outputs = execution_lib.get_output_artifacts(handle, execution_id)
-    return NodeResult(State.CACHED if cached else State.DONE, outputs)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from tfx.orchestration import metadata
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 from tfx.orchestration.pipeline import Pipeline
 from tfx.orchestration.portable import runtime_parameter_utils
-from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.activity import listening
@@ -20,7 +19,7 @@ from penstock.components.files.spool import remove_copies
 from penstock.components.memory import release_memory
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.pipelines.local.run_folder import check_store, clean_up, metadata_file
-from penstock.pipelines.runs.launch import launch
+from penstock.pipelines.runs.launch import NodeResult, launch
 from penstock.pipelines.runs.metadata_store import SqliteStore, only_run, unusable
 from penstock.pipelines.terminal.failures import NodeFailedError, reason
 from penstock.pipelines.terminal.interrupts import EXIT_CODE, was_interrupted
@@ -83,11 +82,10 @@ class _WatchedRunner(LocalDagRunner):
                 run = partial(launch, pipeline, node, connection)
                 self._launch(node.node_info.id, run)
 
-    def _launch(self, node: str, run: Callable[[], Any]) -> None:
+    def _launch(self, node: str, run: Callable[[], NodeResult]) -> None:
         self._progress.start(node)
         try:
-            info = run()
-            state = self._state(node, info)
+            state = run().state.name.lower()
         except BaseException as error:
             self._progress.end(node, FAILED)
             if isinstance(error, TrainingInterruptedError):
@@ -112,16 +110,3 @@ class _WatchedRunner(LocalDagRunner):
             remove_copies()
             release_memory()
         self._progress.end(node, state)
-
-    def _state(self, node: str, info: Any) -> str:
-        if info is None or not info.execution_id:
-            return "skipped"  # its condition does not hold
-        with metadata.Metadata(self._connection) as handle:
-            [execution] = handle.store.get_executions_by_id([info.execution_id])
-        if not execution_lib.is_execution_successful(execution):
-            result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)
-            why = reason(RuntimeError(result.result_message)) if result else "an input is missing"
-            raise NodeFailedError(f"node {node!r} failed: {why}")
-        is_cached = execution.last_known_state == execution.CACHED
-        # Executions of a resolver are always in state CACHED, since it computes nothing.
-        return "cached" if is_cached else "done"

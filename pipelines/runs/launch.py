@@ -8,6 +8,8 @@ outputs are held against those of its inputs.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -24,20 +26,37 @@ from tfx.orchestration.portable import (
     python_executor_operator,
 )
 from tfx.orchestration.portable.data_types import ExecutionInfo
+from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import driver_output_pb2, executable_spec_pb2, pipeline_pb2
 
 from penstock.components.errors import DataError
 from penstock.components.gates.served_model import check_served
 from penstock.components.tfrecord.checked import check_folder
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
-from penstock.pipelines.runs.attempts import note_failure
+from penstock.pipelines.runs.attempts import Execution, note_failure
 from penstock.pipelines.runs.lineage import with_events
 from penstock.pipelines.runs.row_check import run_and_hold_rows
+from penstock.pipelines.terminal.failures import NodeFailedError, brief
 
 logger = logging.getLogger(__name__)
 
 _Artifacts = Mapping[str, Sequence[types.Artifact]]
 _PYTHON = executable_spec_pb2.PythonClassExecutableSpec
+
+
+class State(Enum):
+    DONE = "done"
+    CACHED = "served from the cache"
+    SKIPPED = "skipped by its condition"
+    DONE_BEFORE = "done by an earlier try of this run"
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """State of a node, and its TFX artifacts by output key; a skipped node has no artifacts."""
+
+    state: State
+    outputs: Mapping[str, list[Any]] = field(default_factory=dict)
 
 
 def launch(
@@ -47,8 +66,8 @@ def launch(
     *,
     prepare: Callable[[], None] = lambda: None,
     python: Callable[..., Any] = python_executor_operator.PythonExecutorOperator,
-) -> ExecutionInfo | None:
-    """Launches a node of a compiled pipeline; returns None if its condition does not hold.
+) -> NodeResult:
+    """Launches a node of a compiled pipeline; NodeFailedError if TFX records a failure.
 
     `prepare` is called before an executor is imported, which a node from the cache does not need;
     `python` is the operator of executors that are not Beam's.
@@ -72,7 +91,24 @@ def launch(
             ),
         },
     )
-    return with_events(ir, node, launched.launch)
+    info = with_events(ir, node, launched.launch)
+    if info is None or not info.execution_id:
+        return NodeResult(State.SKIPPED)
+    with connection as handle:
+        return _result(handle, node_id, info.execution_id)
+
+
+def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeResult:
+    """Reads the result of an execution; TFX's launcher does not raise for a missing input."""
+    [execution] = handle.store.get_executions_by_id([execution_id])
+    if not execution_lib.is_execution_successful(execution):
+        result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)
+        reason = result.result_message if result else "TFX's launcher gives no reason"
+        raise NodeFailedError(f"node {node_id!r} failed: {brief(reason)}")
+    # Executions of a resolver are always in state CACHED, since it computes nothing.
+    is_cached = execution.last_known_state == Execution.CACHED
+    outputs = execution_lib.get_output_artifacts(handle, execution_id)
+    return NodeResult(State.CACHED if is_cached else State.DONE, outputs)
 
 
 class _CheckedDriver(base_driver_operator.BaseDriverOperator):

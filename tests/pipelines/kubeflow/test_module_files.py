@@ -6,8 +6,9 @@ import sys
 import pytest
 
 import penstock
-from penstock.pipelines.kubeflow.node import State, launch_node
+from penstock.pipelines.kubeflow.node import launch_node
 from penstock.pipelines.kubeflow.recipe import Recipe
+from penstock.pipelines.runs.launch import State
 from penstock.pipelines.runs.metadata_store import SqliteStore
 from tests.pipelines.kubeflow.placements import IMAGE, on
 

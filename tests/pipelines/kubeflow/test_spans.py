@@ -7,8 +7,9 @@ from tfx.proto import example_gen_pb2
 from penstock.components.engine.options import local_beam_args
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.node import State, launch_node
+from penstock.pipelines.kubeflow.node import launch_node
 from penstock.pipelines.kubeflow.notify import notify
+from penstock.pipelines.runs.launch import State
 from penstock.pipelines.runs.metadata_store import SqliteStore
 from penstock.pipelines.terminal.failures import NodeFailedError
 

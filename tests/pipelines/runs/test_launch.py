@@ -22,8 +22,9 @@ from penstock.components.gates import pusher
 from penstock.components.gates.pusher import Pusher
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY, read_manifest
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.pipelines.kubeflow.node import State, launch_node
+from penstock.pipelines.kubeflow.node import launch_node
 from penstock.pipelines.local.runner import NodeFailedError
+from penstock.pipelines.runs.launch import State
 from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 from penstock.pipelines.runs.run_record import all_runs
 

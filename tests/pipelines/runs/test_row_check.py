@@ -35,9 +35,10 @@ from penstock.components.packing.component import Pack
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.pipelines.kubeflow.node import State, launch_node
+from penstock.pipelines.kubeflow.node import launch_node
 from penstock.pipelines.local.runner import run_locally
 from penstock.pipelines.runs import row_check
+from penstock.pipelines.runs.launch import State
 from penstock.pipelines.runs.ledger import ROWS_PROPERTY, rows_of
 from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 from penstock.pipelines.runs.run_record import all_runs, plain_properties
