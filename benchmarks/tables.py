@@ -12,6 +12,7 @@ Tables that the file has already are left as they are. Needs the extra `bench`, 
 """
 
 import argparse
+import csv
 import json
 import os
 import tempfile
@@ -19,89 +20,38 @@ import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.benchmarks.harness import table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Target, and columns to drop: other forms of the target, known only afterwards, or ids.
-TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "Benefits": ("ui", ()),
-    "Boston": ("medv", ()),
-    "BudgetFood": ("wfood", ()),
-    "BudgetUK": ("wfood", ("wfuel", "wcloth", "walc", "wtrans", "wother")),
-    "Caschool": ("testscr", ("readscr", "mathscr")),
-    "Chile": ("vote", ()),
-    "Cigarette": ("packpc", ()),
-    "Computers": ("price", ()),
-    "Cowles": ("volunteer", ()),
-    "Fair": ("nbaffairs", ()),
-    "Fishing": ("mode", ("price", "catch")),
-    "Griliches": ("lw", ("lw80",)),
-    "HI": ("hhi", ("hhi2",)),
-    "Hdma": ("deny", ()),
-    "Housing": ("price", ()),
-    "Kakadu": ("answer", ("lower", "upper")),
-    "Males": ("wage", ("nr",)),
-    "MedExp": ("med", ()),
-    "Mroz": ("work", ("hoursw", "hearnw", "wagew")),
-    "OFP": ("ofp", ()),
-    "Participation": ("lfp", ()),
-    "SLID": ("wages", ()),
-    "Salaries": ("salary", ()),
-    "Schooling": ("lwage76", ("wage76",)),
-    "Star": ("tmathssk", ("treadssk",)),
-    "Tobacco": ("stobacco", ()),
-    "VietNamH": ("lntotal", ("lnrlfood", "lnexp12m")),
-    "Wages": ("lwage", ()),
-    "azpro": ("los", ()),
-    "bfi": ("gender", ()),
-    "biopsy": ("class", ("ID",)),
-    "colon": ("status", ("id", "time")),
-    "diamonds": ("price", ()),
-    "flchain": ("death", ("futime", "chapter")),
-    "mdvis": ("numvisit", ()),
-    "medpar": ("los", ("provnum",)),
-    "quakes": ("mag", ()),
-    "solder": ("skips", ()),
-    "titanic": ("survived", ()),
-    "turnout": ("vote", ()),
-}
-# Added once the settings were fixed: scikit-learn's data, and the taxi trips of TFX's wheel.
-ADDED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "sklearn_breast_cancer": ("target", ()),
-    "sklearn_diabetes": ("target", ()),
-    "sklearn_digits": ("target", ()),
-    "sklearn_iris": ("target", ()),
-    "sklearn_wine": ("target", ()),
-    "tfx_taxi": ("tips", ()),
-}
-# Drawn by a seed before any setting of the model was tried; the others were tuned on.
-HELD_OUT = (
-    "Benefits",
-    "Boston",
-    "BudgetFood",
-    "BudgetUK",
-    "Caschool",
-    "Fishing",
-    "Griliches",
-    "MedExp",
-    "Mroz",
-    "Participation",
-    "Salaries",
-    "Schooling",
-    "Star",
-    "VietNamH",
-    "Wages",
-    "azpro",
-    "biopsy",
-    "mdvis",
-    "solder",
-    "titanic",
-)
+_SET_ASIDE = "set aside"
 _MOST_ROWS = 20_000
+
+
+class Table(NamedTuple):
+    """A line of `tables.csv`; dropped are ids, other forms of the target, and what follows from it.
+
+    A table is `set aside` (drawn by a seed before any setting of the model was tried), `tuned on`,
+    or `added after the tuning`: scikit-learn's data, and the taxi trips of TFX's wheel.
+    """
+
+    target: str
+    drop: tuple[str, ...]
+    group: str
+
+
+def _listed() -> dict[str, Table]:
+    with Path(__file__).with_suffix(".csv").open(newline="") as file:
+        return {
+            one["table"]: Table(one["target"], tuple(one["drop"].split()), one["set"])
+            for one in csv.DictReader(file)
+        }
+
+
+TABLES = _listed()
 
 
 def write_table(name: str, folder: Path) -> Path:
@@ -134,11 +84,11 @@ def contend(name: str, folder: Path) -> dict[str, Any]:
     import penstock
     from penstock.pipelines.starter.look import TableLook
 
-    target, drop = {**TABLES, **ADDED}[name]
-    csv = write_table(name, folder)
+    target, drop, _ = TABLES[name]
+    file = write_table(name, folder)
     began = time.process_time()
     package = folder / f"table_{name.lower()}"
-    look = penstock.init(package, str(csv), target=target, drop=drop).look
+    look = penstock.init(package, str(file), target=target, drop=drop).look
     assert isinstance(look, TableLook)
     home = Path.cwd()
     os.chdir(package)
@@ -163,13 +113,12 @@ def contend(name: str, folder: Path) -> dict[str, Any]:
 def page(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Returns the summary and the table of all results, in Markdown."""
     lines = []
-    groups = {
-        "set aside": HELD_OUT,
-        "tuned on": TABLES.keys() - set(HELD_OUT),
-        "added after the tuning": ADDED,
-    }
-    for what, names in groups.items():
-        found = [results[name]["standing"] for name in names if name in results]
+    for what in dict.fromkeys(one.group for one in TABLES.values()):
+        found = [
+            results[name]["standing"]
+            for name, one in TABLES.items()
+            if one.group == what and name in results
+        ]
         for rival in ("trees", "linear"):
             ahead, beside, behind = (
                 sum(one[rival] == standing for one in found)
@@ -183,7 +132,7 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     headers = ("table", "rows", "columns", "task", *losses, "s", "against trees")
     rows = [
         (
-            f"**{name}**" if name in HELD_OUT else name,
+            f"**{name}**" if TABLES[name].group == _SET_ASIDE else name,
             f"{one['rows']:,}",
             str(one["columns"]),
             one["task"],
@@ -203,9 +152,8 @@ def main() -> None:
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     with tempfile.TemporaryDirectory(prefix="penstock-tables-") as folder:
-        # Those set aside first: they are what counts if not all are run.
-        every = (*HELD_OUT, *sorted(TABLES.keys() - set(HELD_OUT)), *ADDED)
-        for name in options.names or every:
+        # Those set aside come first: they are what counts if not all are run.
+        for name in options.names or TABLES:
             if name in results:
                 continue
             results[name] = contend(name, Path(folder))
