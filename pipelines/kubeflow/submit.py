@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -150,19 +150,20 @@ def _follow(
         if run.state in _FINAL:
             break
         if time.monotonic() - changed > _PATIENCE_SECONDS:
-            _tell(waits_of_pods(namespace, run_id, file.tasks), told, say)
+            _tell(_messages(namespace, run_id, file.tasks, "Pending"), told, say)
             changed = time.monotonic()
         time.sleep(_SECONDS_BETWEEN_POLLS)
     if run.state != "SUCCEEDED":
-        why = _why(run, file, failures_of_pods(namespace, run_id, file.tasks))
-        raise DataError(f"run {run_id} {str(run.state).lower()}{why}")
+        said = dict(_messages(namespace, run_id, file.tasks, "Failed", "Error"))
+        raise DataError(f"run {run_id} {str(run.state).lower()}{_why(run, file, said)}")
     say(f"run {run_id} succeeded")
 
 
-def _tell(waits: Mapping[str, str], told: set[str], say: Callable[[str], None]) -> None:
-    for node, reason in waits.items():
-        # ErrImagePull and ImagePullBackOff take turns.
-        if (line := f"{node} waits: {reason}") not in told:
+def _tell(waits: Iterable[tuple[str, str]], told: set[str], say: Callable[[str], None]) -> None:
+    """Says what pods wait for, each reason once: ErrImagePull and ImagePullBackOff take turns."""
+    for node, reason in waits:
+        line = f"{node} waits: {reason}"
+        if line not in told and not reason.startswith(_STARTING):
             told.add(line)
             say(f"{datetime.now():%H:%M:%S} {line}")
 
@@ -185,24 +186,13 @@ def _details(run: Any, file: CompiledFile) -> list[Any]:
     return [detail for detail in details if detail.display_name in file.tasks]
 
 
-def waits_of_pods(namespace: str, run_id: str, tasks: Mapping[str, str]) -> dict[str, str]:
-    """Returns what the pods of a run wait for by node: an image, a Kubernetes node, the quota.
-
-    Empty if the caller's kubeconfig may not list workflows of the namespace.
-    """
-    found = _messages(namespace, run_id, tasks, "Pending")
-    return {node: text for node, text in found if not text.startswith(_STARTING)}
-
-
-def failures_of_pods(namespace: str, run_id: str, tasks: Mapping[str, str]) -> dict[str, str]:
-    """Returns the last words of failed pods of a run by node; see `waits_of_pods`."""
-    return dict(_messages(namespace, run_id, tasks, "Failed", "Error"))
-
-
 def _messages(
     namespace: str, run_id: str, tasks: Mapping[str, str], *phases: str
 ) -> Iterator[tuple[str, str]]:
-    """Yields node and message of Argo's pods in these phases: Argo copies the pods' own reasons."""
+    """Yields node and message of Argo's pods in these phases: Argo copies the pods' own reasons.
+
+    Yields nothing if the caller's kubeconfig may not list workflows of the namespace.
+    """
     workflows: list[Any] = []
     with suppress(config.ConfigException, client.ApiException, HTTPError):
         try:
