@@ -127,10 +127,11 @@ def _page(artifacts: Iterable[Any]) -> str:
 
     def anomalies(uri: str) -> str:
         found = list_anomalies(read_anomalies(uri))
-        return render_section("anomalies.html", anomalies=found)
+        return render_section("anomalies", "Anomalies", anomalies=found)
 
     def statistics(uri: str) -> str:
-        return render_section("features.html", statistics=gather_statistics(uri), labels=())
+        found = gather_statistics(uri)
+        return render_section("features", "Features", statistics=found, labels=())
 
     tables = {"ExampleStatistics": statistics, "ExampleAnomalies": anomalies}
     return render_parts([*_views(HTML, artifacts, lambda a: tables[a.type_name](a.uri))])

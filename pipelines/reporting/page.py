@@ -32,15 +32,16 @@ def render_report(report: Report) -> str:
 def render_evaluation(evaluation: EvaluationFacts, name: str) -> str:
     """Returns the report's section of an evaluation as a page of its own."""
     others = {"rivals": (), "images": None, "labels": ()}
-    return render_section("evaluation_page.html", evaluation=evaluation, name=name, **others)
+    facts = {"evaluation": evaluation, "name": name, **others}
+    return _render("evaluation_page.html", r=facts)
 
 
 def render_comparison(comparison: Comparison) -> str:
     return _render("compare.html", c=comparison)
 
 
-def render_section(template: str, **facts: Any) -> str:
-    return _render(template, r=facts)
+def render_section(name: str, title: str, **facts: Any) -> str:
+    return _render("section.html", name=name, title=title, r=facts)
 
 
 def render_parts(sections: Sequence[str]) -> str:
@@ -68,6 +69,7 @@ def _environment() -> jinja2.Environment:
         metric=numbers.metric,
         loss=loss_text,
         plain="{:g}".format,
+        n=lambda names: [(name, "n") for name in names],  # heads of columns of numbers
         breaks=_breaks,
         bytes=human_bytes,
         clock=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)),
