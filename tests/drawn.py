@@ -6,8 +6,7 @@ import pytest
 
 def few_or_many(few):
     """Runs a test with `draws`, the number of its examples."""
-    many = pytest.param(20, marks=pytest.mark.slow)
-    return pytest.mark.parametrize("draws", [few, many], ids=lambda draws: f"{draws} draws")
+    return pytest.mark.parametrize("draws", [few, slow(20)], ids=lambda draws: f"{draws} draws")
 
 
 def drawn(draws):
@@ -19,3 +18,8 @@ def drawn(draws):
         phases=[hypothesis.Phase.generate],
         suppress_health_check=[*hypothesis.HealthCheck],
     )
+
+
+def slow(*values):
+    """A case of a table that only `make test-all` runs."""
+    return pytest.param(*values, marks=pytest.mark.slow)

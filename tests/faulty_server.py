@@ -68,7 +68,7 @@ class QuietServer(http.server.ThreadingHTTPServer):
     def __init__(self, handler):
         super().__init__(("127.0.0.1", 0), handler)
         self.faults, self.put_faults, self.asked = [], [], []
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def handle_error(self, *_):
         pass

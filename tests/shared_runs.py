@@ -6,6 +6,8 @@ import re
 import shutil
 from contextlib import contextmanager
 
+from penstock.pipelines.terminal.progress import Progress
+
 
 @contextmanager
 def locked(root):
@@ -77,20 +79,14 @@ class SharedRun:
         return json.loads(done.stdout)
 
 
-class Record:
-    """A progress that remembers how each node ended."""
+class Record(Progress):
+    """Remembers how each node ended."""
 
     def __init__(self):
         self.nodes, self.ended = [], {}
 
     def plan(self, nodes):
         self.nodes = list(nodes)
-
-    def start(self, node):
-        pass
-
-    def tell(self, text):
-        pass
 
     def end(self, node, state):
         self.ended[node] = state

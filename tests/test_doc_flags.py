@@ -1,24 +1,22 @@
 """Every flag that README and docs name is one, of the command that they name with it."""
 
 import re
-from pathlib import Path
 
 import pytest
 import typer
+from pages import BLOCK, ROOT
 
 from penstock.components.sources.kinds import KINDS, options_type
 from penstock.pipelines.cli.ingest import _ingest
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.cli.option_flags import with_flags
 
-ROOT = Path(__file__).parents[1]
 # The page for users of earlier commits names flags that went.
 PAGES = [
     page.relative_to(ROOT).as_posix()
     for page in (ROOT / "README.md", ROOT / "k8s/README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if page.name != "upgrading.md"
 ]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 # Not the namespace of that name, as kubectl takes it.
@@ -79,8 +77,14 @@ def test_a_flag_that_is_none_is_found():
     assert unknown_flags(text) == ["run --workers", "--labels-file"]
 
 
+PROMISES = set(re.findall(r"`([\w/]+/test_\w+\.py)`", (ROOT / "docs/reliability.md").read_text()))
+
+
 def test_every_test_that_holds_a_promise_is_there():
-    page = (ROOT / "docs/reliability.md").read_text()
-    named = set(re.findall(r"`([\w/]+/test_\w+\.py)`", page))
-    assert len(named) > 20
-    assert [path for path in sorted(named) if not (ROOT / "tests" / path).is_file()] == []
+    assert len(PROMISES) > 40
+    assert [path for path in sorted(PROMISES) if not (ROOT / "tests" / path).is_file()] == []
+
+
+def test_every_test_of_faults_holds_a_promise():
+    files = {f"faults/{file.name}" for file in (ROOT / "tests/faults").glob("test_*.py")}
+    assert sorted(files - PROMISES) == []

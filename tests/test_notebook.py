@@ -3,15 +3,16 @@
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
 
 
 @pytest.mark.slow
 def test_from_a_dataframe_to_predictions_without_leaving_the_notebook(tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     NotebookClient(notebook, timeout=500, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [

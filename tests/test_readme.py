@@ -6,16 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pages import ROOT, blocks
 
 from penstock.pipelines.starter.sample import write_sample
-
-ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(language, page="README.md"):
-    text = (ROOT / page).read_text()
-    return [body for kind, body in BLOCK.findall(text) if kind == language]
 
 
 def commands():

@@ -9,18 +9,16 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from pages import blocks
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE, OPTIONS = ((DOCS / name).read_text() for name in ("tutorials/loop.md", "loop.md"))
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TUTORIAL = "docs/tutorials/loop.md"
 
 
 @pytest.mark.slow
 def test_ten_commands_lead_to_the_second_push(tmp_path):
-    blocks = BLOCK.findall(PAGE)
-    commands = [line for kind, body in blocks if kind == "sh" for line in body.splitlines()]
+    commands = [line for body in blocks("sh", TUTORIAL) for line in body.splitlines()]
     assert len(commands) == 10
-    [script] = [body for kind, body in blocks if kind == "python"]
+    [script] = blocks("python", TUTORIAL)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     folder, told = tmp_path, ""
     for command in commands:
@@ -39,7 +37,7 @@ def test_ten_commands_lead_to_the_second_push(tmp_path):
         differs = command.startswith("penstock diff ")
         assert done.returncode == (1 if differs else 0), f"{command}\n{done.stdout}{done.stderr}"
         told += done.stdout
-    shown = [line for kind, body in blocks if kind == "text" for line in body.splitlines()]
+    shown = [line for body in blocks("text", TUTORIAL) for line in body.splitlines()]
     for line in shown:  # Statistics differ a little between versions of TFDV.
         start = line.partition("...")[0].removesuffix("runs/taxi/serving_model/")
         assert re.sub(r"\d", "0", start) in re.sub(r"\d", "0", told)
@@ -57,7 +55,7 @@ def test_the_gate_in_a_package_of_init_skips_a_training_that_would_not_pay(tmp_p
     run("sample", "try", cwd=tmp_path)
     place = tmp_path / "try"
     run("init", "churn", "--data", "customers.csv", "--target", "churned", cwd=place)
-    code, _ = [body for kind, body in BLOCK.findall(OPTIONS) if kind == "python"]
+    code, _ = blocks("python", "docs/loop.md")
     imports, gate = code.removesuffix("        ...  # Transform to Pusher\n").split("\n    before")
     file = place / "churn/churn/pipeline.py"
     head, rest = file.read_text().split("    # TransformGraph;")

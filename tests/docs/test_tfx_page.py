@@ -4,23 +4,21 @@ import csv
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pages import blocks
 
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
-
-PAGE = Path(__file__).parents[2] / "docs/tfx.md"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A working directory with the page's code, its trainings cut short, and penguins."""
     folder = tmp_path_factory.mktemp("tfx")
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (code,) = blocks("python", "docs/tfx.md")
     (folder / "examples.py").write_text(code.replace("num_steps=100", "num_steps=20"))
     (folder / "penguin_data").mkdir()
     draw = random.Random(1)

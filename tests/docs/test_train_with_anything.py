@@ -7,11 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import duckdb
-import pandas
-import polars
-import pyarrow.dataset
 import pytest
+from pages import ROOT, blocks
 from row_files import example, write_shards
 
 from penstock.components.example_gen.ingest import ingest
@@ -20,9 +17,8 @@ from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.tfrecord.sharding import ShardOptions
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/train_with_anything.md"
-PARTS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+PARTS = blocks("python", "docs/train_with_anything.md")
 LIBRARIES = ("polars", "duckdb", "datasets", "sklearn", "jax", "torch", "keras")
 INSTALL = re.search(r"^pip install (--no-deps) penstock-tfx (.*)$", PAGE.read_text(), re.MULTILINE)
 # Not in the environment of the tests: its pyarrow and NumPy are older than these take.
@@ -114,6 +110,11 @@ for name in ("packed", "rows"):
 
 
 def test_columns_of_any_storage_open_without_penstock(tmp_path):
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow.dataset
+
     rows = [
         example(
             id=[i],

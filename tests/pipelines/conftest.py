@@ -1,16 +1,13 @@
 """Runs made by hand: a real metadata store, and artifacts as the nodes write them."""
 
-import json
-import struct
-
 import ml_metadata
 import pytest
+import row_files
+import tensorflow as tf
+from evaluations import slice_metrics, write_evaluation
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
-from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
-from penstock.components.tfrecord.example_proto import SequenceExample
-from penstock.components.tfrecord.framing import masked_crc
 from penstock.pipelines.runs.run_record import all_runs
 
 STATES = {
@@ -24,25 +21,14 @@ STATES = {
 def write_records(path, payloads):
     """A TFRecord file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        for data in payloads:
-            size = struct.pack("<Q", len(data))
-            file.write(size + struct.pack("<I", masked_crc(size)))
-            file.write(data + struct.pack("<I", masked_crc(data)))
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for payload in payloads:
+            file.write(payload)
 
 
 def example(**features):
-    """A serialized Example: an Example is a SequenceExample without lists on the wire."""
-    message = SequenceExample()
-    for name, value in features.items():
-        feature = message.context.feature[name.replace("__", "/")]
-        if isinstance(value, bytes):
-            feature.bytes_list.value.append(value)
-        elif isinstance(value, float):
-            feature.float_list.value.append(value)
-        else:
-            feature.int64_list.value.append(value)
-    return message.SerializeToString()
+    """A serialized Example of single values; `a__b` is the feature a/b."""
+    return row_files.example(**{name.replace("__", "/"): [v] for name, v in features.items()})
 
 
 def write_statistics(folder, split, rows, numbers=(), texts=()):
@@ -93,29 +79,6 @@ def write_anomalies(folder, split, **texts):
     path = folder / f"Split-{split}" / "SchemaDiff.pb"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(found.SerializeToString())
-
-
-def slice_metrics(values, model="", **key):
-    """A MetricsForSlice; `key` is one column and its value, or nothing."""
-    message = metrics_for_slice_pb2.MetricsForSlice()
-    for column, value in key.items():
-        message.slice_key.single_slice_keys.add(column=column, bytes_value=value.encode())
-    for name, value in values.items():
-        entry = message.metric_keys_and_values.add()
-        entry.key.name, entry.key.model_name = name, model
-        entry.value.double_value.value = value
-    return message
-
-
-def write_evaluation(folder, messages, thresholds=(), plots=()):
-    """A ModelEvaluation artifact; `thresholds` are (class name, threshold) pairs."""
-    write_records(folder / "metrics.tfrecord", [m.SerializeToString() for m in messages])
-    write_records(folder / "plots.tfrecord", [m.SerializeToString() for m in plots])
-    metrics = [{"className": name, "threshold": threshold} for name, threshold in thresholds]
-    models = [{"name": "candidate"}, {"name": "baseline", "isBaseline": True}]
-    config = {"modelSpecs": models, "metricsSpecs": [{"metrics": metrics}]}
-    config = {"version": "0.47.1", "evalConfig": config}
-    (folder / "eval_config.json").write_text(json.dumps(config))
 
 
 class Runs:
@@ -189,3 +152,23 @@ def runs_in():
 @pytest.fixture
 def runs(tmp_path):
     return Runs(tmp_path)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path, monkeypatch):
+    """Makes this process's kubeconfig lead to the API at an address."""
+
+    def lead_to(host):
+        file = tmp_path / "kubeconfig"
+        file.write_text(
+            f"""
+            current-context: c
+            contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
+            clusters: [{{name: c, cluster: {{server: "{host}"}}}}]
+            users: [{{name: u, user: {{}}}}]
+            """
+        )
+        place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+        monkeypatch.setattr(place, str(file))
+
+    return lead_to

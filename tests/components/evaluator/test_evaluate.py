@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 import tensorflow as tf
 import tensorflow_model_analysis as tfma
-from drawn import drawn, few_or_many
+from drawn import drawn, slow
 from google.protobuf import json_format, text_format
 from local_beam import local_pipeline
 from tensorflow_model_analysis.proto import config_pb2
@@ -234,16 +234,29 @@ def assert_same(output, expected):
     assert ours == theirs
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_metrics_of_each_case_equal_tfma(
-    case, examples, models, shared_models, tmp_path, monkeypatch
-):
+@pytest.fixture
+def compared(examples, shared_models, tmp_path_factory, monkeypatch):
+    """Holds an evaluation by models against TFMA's; gives our files and the models as loaded."""
     monkeypatch.setattr(tasks, "_MOST_ROWS", 50)
-    eval_config, shared = shared_models(config(CASES[case]), models[0])
-    for evaluated, name in ((in_batches, "ours"), (stock, "stock")):
-        evaluated(examples, tmp_path / name, eval_config, shared)
-    assert_same(tmp_path / "ours", tmp_path / "stock")
-    assert tfma.load_eval_result(str(tmp_path / "ours")).slicing_metrics
+
+    def compare(text, *models):
+        folder = tmp_path_factory.mktemp("case")
+        eval_config, shared = shared_models(config(text), *models)
+        for evaluated, name in ((in_batches, "ours"), (stock, "stock")):
+            evaluated(examples, folder / name, eval_config, shared)
+        assert_same(folder / "ours", folder / "stock")
+        return folder / "ours"
+
+    return compare
+
+
+QUICK_CASE = "binary, weighted"
+OTHERS = [slow(case) for case in CASES if case != QUICK_CASE]
+
+
+@pytest.mark.parametrize("case", [QUICK_CASE, *OTHERS])
+def test_metrics_of_each_case_equal_tfma(case, models, compared):
+    assert tfma.load_eval_result(str(compared(CASES[case], models[0]))).slicing_metrics
 
 
 def test_batches_read_without_garbage_collection_are_released_after_use(
@@ -303,26 +316,26 @@ metrics_specs {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidate_is_better", [True, False])
-def test_validation_against_a_baseline_equals_tfma(
-    candidate_is_better, examples, models, shared_models, tmp_path
-):
+def test_validation_against_a_baseline_equals_tfma(candidate_is_better, models, compared):
     pair = models if candidate_is_better else models[::-1]
-    eval_config, shared = shared_models(config(JUDGED), *pair)
-    for evaluated, name in ((in_batches, "ours"), (stock, "stock")):
-        evaluated(examples, tmp_path / name, eval_config, shared)
-    assert_same(tmp_path / "ours", tmp_path / "stock")
-    result = tfma.load_validation_result(str(tmp_path / "ours"))
+    result = tfma.load_validation_result(str(compared(JUDGED, *pair)))
     assert result.validation_ok is candidate_is_better
     failed = sum(len(part.failures) for part in result.metric_validations_per_slice)
     # The value and the change in all three slices, the stricter value in two.
     assert failed == (0 if candidate_is_better else 8)
 
 
-def evaluated(rows, text, model, shared_models, write_examples, tmp_path):
-    folder = write_examples(tmp_path / "Split-eval", rows)
-    in_batches(folder, tmp_path / "out", *shared_models(config(text), model))
-    return tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
+@pytest.fixture
+def evaluate_rows(models, shared_models, write_examples, tmp_path):
+    """Evaluates rows by the better model into `tmp_path / "out"`."""
+
+    def run(rows, text):
+        folder = write_examples(tmp_path / "Split-eval", rows)
+        in_batches(folder, tmp_path / "out", *shared_models(config(text), models[0]))
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -336,26 +349,24 @@ def evaluated(rows, text, model, shared_models, write_examples, tmp_path):
         (metrics("ExampleCount"), "rows that are ragged, texts or without a value"),
     ],
 )
-def test_metric_or_rows_not_supported_in_batches_are_named(
-    spec, said, models, shared_models, write_examples, tmp_path
-):
+def test_metric_or_rows_not_supported_in_batches_are_named(spec, said, evaluate_rows, tmp_path):
     rows = [{"x": 1.0, "class": 1, "weight": weight} for weight in (None, None, 1.0, 5.0)]
     text = (
         'model_specs {signature_name: "classes" label_key: "class" example_weight_key: "weight"} '
         f"metrics_specs {{{spec} example_weights {{weighted: true}}}}"
     )
     with pytest.raises(NotInBatchesError) as caught:
-        evaluated(rows, text, models[0], shared_models, write_examples, tmp_path)
+        evaluate_rows(rows, text)
     assert str(caught.value) == said
     assert not (tmp_path / "out").exists()
 
 
-def test_model_of_single_rows_is_left_to_tfma(models, shared_models, write_examples, tmp_path):
+def test_model_of_single_rows_is_left_to_tfma(evaluate_rows):
     rows = [{"x": 1.0, "class": 1}] * 4
     text = 'model_specs {signature_name: "single" label_key: "class"} '
     text += f"metrics_specs {{{metrics('MeanPrediction')}}}"
     with pytest.raises(NotInBatchesError, match=r"^a model that does not take 2 rows at once: "):
-        evaluated(rows, text, models[0], shared_models, write_examples, tmp_path)
+        evaluate_rows(rows, text)
 
 
 @pytest.mark.parametrize(
@@ -372,16 +383,14 @@ def test_model_of_single_rows_is_left_to_tfma(models, shared_models, write_examp
         ),
     ],
 )
-def test_prediction_or_label_no_metric_can_add_is_one_line(
-    row, said, models, shared_models, write_examples, tmp_path
-):
+def test_prediction_or_label_no_metric_can_add_is_one_line(row, said, evaluate_rows):
     rows = [{"x": 1.0, "label": 0}, row, {"x": 2.0, "label": 0}]
     text = (
         'model_specs {signature_name: "yes" label_key: "label"} '
         f"metrics_specs {{{metrics('AUC')}}}"
     )
     with pytest.raises(DataError) as caught:
-        evaluated(rows, text, models[0], shared_models, write_examples, tmp_path)
+        evaluate_rows(rows, text)
     assert str(caught.value) == said  # each file is a batch
 
 
@@ -474,20 +483,12 @@ def drawn_configs(draw):
     return f"{text} metrics_specs {{ {spec} }}", baseline
 
 
-@few_or_many(3)
-def test_any_metrics_slices_and_weights_of_any_task_equal_tfma(
-    draws, examples, models, shared_models, tmp_path_factory, monkeypatch
-):
-    monkeypatch.setattr(tasks, "_MOST_ROWS", 50)
-
-    @drawn(draws)
+@pytest.mark.slow
+def test_any_metrics_slices_and_weights_of_any_task_equal_tfma(models, compared):
+    @drawn(20)
     @hypothesis.given(drawn_configs())
     def check(case):
         text, baseline = case
-        folder = tmp_path_factory.mktemp("case")
-        eval_config, shared = shared_models(config(text), *models[: 1 + baseline])
-        for evaluated, name in ((in_batches, "ours"), (stock, "stock")):
-            evaluated(examples, folder / name, eval_config, shared)
-        assert_same(folder / "ours", folder / "stock")
+        compared(text, *models[: 1 + baseline])
 
     check()

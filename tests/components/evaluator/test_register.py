@@ -102,6 +102,7 @@ def test_model_that_was_not_pushed_is_not_registered(pushed):
     assert pushed("http://127.0.0.1:9", was_pushed=0) == ""
 
 
+@pytest.mark.slow
 def test_registry_that_does_not_answer_is_one_line(pushed, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(DataError, match=r"^register.uri=http://me:\*+@127.0.0.1:9: .*; run again"):

@@ -5,12 +5,11 @@ Fields: kserve v0.16 `config/crd/minimal/serving.kserve.io_inferenceservices.yam
 `predictor_model.go` ModelSpec `modelFormat` and `storageUri`. No KServe ran.
 """
 
-import http.server
 import json
-import threading
 from dataclasses import replace
 
 import pytest
+from json_server import JsonServer
 from kubernetes import client, config
 from tfx.types.standard_artifacts import PushedModel
 
@@ -20,39 +19,22 @@ from penstock.components.gates.options import KServeOptions
 from penstock.components.plain import to_json
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_PATCH(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append((self.path, self.headers, body))
-        status, answer = self.server.answer
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def api(monkeypatch):
     """The API server, and this process as in a pod of its cluster."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.asked, server.answer = [], (200, {})
+    server = JsonServer(lambda *_: server.given)
+    server.given = (200, {})
 
     def in_cluster():
-        own = client.Configuration(f"http://127.0.0.1:{server.server_port}")
+        own = client.Configuration(server.host)
         own.api_key["authorization"] = "bearer a-token"
         client.Configuration.set_default(own)
 
     before = client.Configuration.get_default_copy()
     monkeypatch.setattr(config, "load_incluster_config", in_cluster)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
     yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    server.close()
     client.Configuration.set_default(before)
 
 
@@ -64,11 +46,10 @@ SERVICE = kserve.manifest(CHURN, "7")
 
 def test_kserve_canary_is_applied_with_the_pods_account(api):
     kserve.apply(SERVICE)
-    ((path, headers, body),) = api.asked
-    assert path == (
-        "/apis/serving.kserve.io/v1beta1/namespaces/team-a/inferenceservices/churn"
-        "?fieldManager=penstock&force=true"
-    )
+    [(method, path, query, body, headers)] = api.requests
+    where = "/apis/serving.kserve.io/v1beta1/namespaces/team-a/inferenceservices/churn"
+    assert (method, path) == ("PATCH", where)
+    assert query == {"fieldManager": "penstock", "force": "true"}
     assert headers["Authorization"].lower() == "bearer a-token"
     assert headers["Content-Type"] == "application/apply-patch+yaml"
     assert body == {
@@ -102,7 +83,7 @@ def test_kserve_all_traffic_has_no_canary_field():
     ],
 )
 def test_kserve_refusal_is_one_line(api, answer, told):
-    api.answer = answer
+    api.given = answer
     with pytest.raises(DataError) as error:
         kserve.apply(SERVICE)
     assert str(error.value) == f"InferenceService team-a/churn: {told}"
@@ -133,4 +114,4 @@ def test_kserve_push_has_a_folder_with_one_version(tmp_path, capfd):
 
 def test_kserve_ignores_a_model_that_was_not_pushed(tmp_path, api):
     assert push(tmp_path, pushed=0) == {}
-    assert api.asked == []
+    assert api.requests == []

@@ -4,6 +4,7 @@ import keras
 import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
+from drawn import slow
 from google.protobuf import text_format
 from row_files import example, write_shards
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -73,7 +74,7 @@ def test_model_with_another_transform_graph_is_named_with_the_feature(exported, 
     assert check_serving(exported, ROWS, ServingOptions(max_skew=2), graph=graphs[1]).problems == ()
 
 
-@pytest.mark.parametrize("with_layer", [False, True])
+@pytest.mark.parametrize("with_layer", [False, slow(True)])
 def test_model_as_tfx_exports_it_is_found_where_the_optimiser_changes_it(
     with_layer, graphs, tmp_path
 ):

@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 
 import pytest
 import tensorflow as tf
@@ -163,9 +164,36 @@ class Inputs:
         return row_files.example(**{"image/encoded": [png], "image/class/label": [row]})
 
 
+def rows_of(dataset, batches=None):
+    """The row numbers of each batch: those of its feature `row`, or of its label."""
+    found = []
+    for batch in itertools.islice(dataset, batches):
+        features, label = batch if isinstance(batch, tuple) else (batch, None)
+        found.append(features.get("row", label).numpy().ravel().tolist())
+    return found
+
+
+def flat(batches):
+    return [row for batch in batches for row in batch]
+
+
 @pytest.fixture(scope="session")
 def make_input(tmp_path_factory):
     return Inputs.write(tmp_path_factory.mktemp("inputs"))
+
+
+def transform_output(preprocessing_fn, spec, rows, folder):
+    """What TFX's Transform writes of raw rows of a spec, below `folder`."""
+    import tensorflow_transform as tft
+    import tensorflow_transform.beam as tft_beam
+    from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
+
+    metadata = dataset_metadata.DatasetMetadata.from_feature_spec(spec)
+    with tft_beam.Context(temp_dir=str(folder / "temporary")):
+        graph = (rows, metadata) | tft_beam.AnalyzeDataset(preprocessing_fn)
+        graph | tft_beam.WriteTransformFn(str(folder / "graph"))
+    metadata_io.write_metadata(metadata, str(folder / "graph/metadata"))
+    return tft.TFTransformOutput(str(folder / "graph"))
 
 
 def counting_model():

@@ -68,12 +68,8 @@ def test_what_has_another_shape_begins_anew_or_is_refused(exported, capsys):
     assert capsys.readouterr().out == (
         f"warm start: 8 of 9 weights are those of {folder}/model; fresh: {path}\n"
     )
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"embeddings is \[5, 4\] there and \[6, 4\] here;"):
         warm_started(*of)()
-    assert re.sub(r"_\d+", "", str(caught.value)) == (
-        f"{folder}/model: embedding/embeddings is [5, 4] there and [6, 4] here; build the same "
-        "layers, or others on a base that build_model loads"
-    )
 
 
 def test_a_keras_file_and_a_savedmodel_give_the_same_weights(exported, tmp_path):

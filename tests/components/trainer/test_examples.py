@@ -1,23 +1,14 @@
 """The examples of docs/training.md and docs/sequences.md, one after the other in one process."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-DOCS = Path(__file__).parents[3] / "docs"
-
-
-def examples(page):
-    text = (DOCS / page).read_text()
-    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+from pages import blocks
 
 
 @pytest.mark.slow
 def test_the_plain_script_fit_and_sequences_run_as_they_stand(tmp_path, penstock):
-    script, fit, tuning = examples("training.md")[:3]
-    (sequences,) = examples("sequences.md")
+    script, fit, tuning = blocks("python", "docs/training.md")[:3]
+    (sequences,) = blocks("python", "docs/sequences.md")
     assert "penstock.training.export_model" in script
     assert "model.fit(" in fit
     assert "feature_lists" in sequences

@@ -1,13 +1,13 @@
-import apache_beam as beam
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
-import tensorflow_transform.beam as tft_beam
-from row_files import example
-from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
+from row_files import example, write_shards
+from tensorflow_transform.tf_metadata import schema_utils
 
+from penstock.components.batches.analysis import analyze
+from penstock.components.batches.shards import shard_tasks
 from penstock.components.errors import DataError, UsageError
 from penstock.components.gates.options import ServingOptions
 from penstock.components.gates.serving_check import check_serving
@@ -26,10 +26,11 @@ def raw_example(**values):
 
 @pytest.fixture(scope="module")
 def transform(tmp_path_factory):
-    """What Transform writes, with a vocabulary and a feature that the model does not take."""
+    """A TransformGraph with a vocabulary and a feature that the model does not take."""
     folder = tmp_path_factory.mktemp("transform")
-    rows = [{"size": [1.0], "color": [c], "sold": [0.0]} for c in ("red", "red", "green")]
-    metadata = dataset_metadata.DatasetMetadata.from_feature_spec(RAW)
+    rows = [raw_example(size=1.0, color=color, sold=0.0) for color in (b"red", b"red", b"green")]
+    tasks = shard_tasks(str(write_shards(folder / "rows", rows)), "train")
+    schema = schema_utils.schema_from_feature_spec(RAW)
 
     def preprocessing_fn(inputs):
         return {
@@ -39,20 +40,11 @@ def transform(tmp_path_factory):
             "sold_xf": tf.cast(inputs["sold"] > 0, tf.int64),
         }
 
-    with (
-        beam.Pipeline(
-            runner="apache_beam.runners.portability.fn_api_runner.FnApiRunner"
-        ) as pipeline,
-        tft_beam.Context(temp_dir=str(folder / "temporary")),
-    ):
-        raw = (pipeline | beam.Create(rows), metadata)
-        graph = raw | tft_beam.AnalyzeDataset(preprocessing_fn)
-        graph | tft_beam.WriteTransformFn(str(folder / "graph"))
-    metadata_io.write_metadata(metadata, str(folder / "graph" / "metadata"))
+    analyze(preprocessing_fn, schema, str(folder / "graph"), lambda work: map(work, tasks))
     return tft.TFTransformOutput(str(folder / "graph"))
 
 
-def make_model(outputs=None):
+def make_model():
     """size_xf + 10 * color_xf."""
     inputs = {
         "size_xf": keras.Input((1,), name="size_xf"),
@@ -60,8 +52,7 @@ def make_model(outputs=None):
     }
     scaled = keras.ops.cast(inputs["color_xf"], "float32") * 10
     dense = keras.layers.Dense(1, kernel_initializer="ones", name="dense")
-    result = dense(inputs["size_xf"]) + scaled
-    return keras.Model(inputs, {name: result for name in outputs} if outputs else result)
+    return keras.Model(inputs, dense(inputs["size_xf"]) + scaled)
 
 
 def served(folder, model, *records, signature="serving_default", **how):
@@ -178,19 +169,6 @@ def test_the_graph_knows_which_raw_features_are_needed(transform):
     graph = TransformGraph(transform)
     assert graph.needed_for(["size_xf", "another_xf"]) == {"size"}
     assert graph.needed_for(["size_xf", "color_xf"]) == {"size", "color"}
-
-
-def test_without_transform_the_records_are_the_features(tmp_path):
-    spec = {
-        "size_xf": tf.io.FixedLenFeature([1], tf.float32, [0.0]),
-        "color_xf": tf.io.FixedLenFeature([1], tf.int64, [0]),
-        "sold": tf.io.FixedLenFeature([1], tf.float32),
-    }
-    export_model(make_model(["price"]), str(tmp_path / "model"), label="sold", spec=spec)
-    signatures = tf.saved_model.load(str(tmp_path / "model")).signatures
-    assert list(signatures) == ["serving_default"]
-    outputs = signatures["serving_default"](tf.constant([raw_example(size_xf=3.0)]))
-    assert {name: value.numpy().tolist() for name, value in outputs.items()} == {"price": [[3.0]]}
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -249,6 +249,7 @@ def test_training_data_that_ends_is_refused(run, toy):
         run(train_data=toy.dataset(), steps_per_epoch=100)
 
 
+@pytest.mark.slow
 def test_input_that_breaks_is_the_datas_fault(run, tmp_path, toy):
     path = tmp_path / "records"
     with tf.io.TFRecordWriter(str(path)) as writer:
@@ -284,6 +285,7 @@ def test_a_cluster_of_one_trains(run, monkeypatch):
     assert run(epochs=1).record.steps == 4
 
 
+@pytest.mark.slow
 def test_averages_schedule_and_accumulation_are_the_optimizers(run, toy):
     def build_model():
         model = toy.build_model()
@@ -323,6 +325,7 @@ def mixed(toy, kind, **compiled):
     return build_model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 def test_mixed_precision_and_xla_of_the_model_train_as_well(run, toy, kind):
     trained = run(mixed(toy, kind, jit_compile=True))
@@ -361,6 +364,7 @@ def test_fit_runs_steps_at_once_unless_a_callback_looks_at_each(run, toy):
     assert [batch for batch, _ in batches] == [2, 5]  # the second has one step: the epoch is over
 
 
+@pytest.mark.slow
 def test_a_model_that_is_built_by_its_first_batch_trains_and_resumes(run):
     @keras.saving.register_keras_serializable("test")
     class Lazy(keras.Model):

@@ -2,15 +2,13 @@
 
 from dataclasses import replace
 
-import apache_beam as beam
 import keras
 import numpy as np
 import pytest
 import row_files
 import tensorflow as tf
 import tensorflow_transform as tft
-import tensorflow_transform.beam as tft_beam
-from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
+from drawn import slow
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.packing.transformed import stated_columns
@@ -21,6 +19,7 @@ from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import TrainOptions
 from penstock.components.trainer.serving import Served, serve_columns
+from tests.components.trainer.conftest import transform_output
 
 SPEC = {"words": tf.io.RaggedFeature(tf.int64), "label": tf.io.FixedLenFeature([1], tf.float32)}
 CONTEXT = {"label": SPEC["label"]}
@@ -115,6 +114,7 @@ def test_a_model_of_lists_trains_and_serves_examples_and_columns(rows, written, 
     np.testing.assert_allclose(value, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_model_of_steps_trains_evaluates_and_serves_sequence_examples(written, tmp_path):
     data, kinds = [str(written / "sequence")], {"label": "label", "feature_lists": STEPS}
     evaluation = Input.rows(data, CONTEXT, options=READING, **kinds).eval()
@@ -132,7 +132,7 @@ def test_a_model_of_steps_trains_evaluates_and_serves_sequence_examples(written,
     assert [value > 0.5 for value in expected[:3]] == [True, False, True]
 
 
-@pytest.mark.parametrize("make", [example, sequence])
+@pytest.mark.parametrize("make", [slow(example), sequence])
 def test_record_without_a_label_is_named_with_its_file(make, tmp_path):
     is_list = make is sequence
     rows = [make([1, 2, 7]) for _ in range(20)]
@@ -170,25 +170,16 @@ def test_what_does_not_go_with_lists_is_refused(written, tmp_path):
         serve_columns(build_model(), None, STEPS, SERVED)
 
 
+@pytest.mark.slow
 def test_ragged_features_of_transform_are_padded_in_training_and_in_serving(tmp_path):
     raw = {"words": tf.io.RaggedFeature(tf.string), "label": SPEC["label"]}
-    metadata = dataset_metadata.DatasetMetadata.from_feature_spec(raw)
 
     def preprocessing_fn(inputs):
         ids = tft.compute_and_apply_vocabulary(inputs["words"], num_oov_buckets=1)
         return {"words": ids + 1, "label": inputs["label"]}
 
     rows = [{"words": words, "label": [0.0]} for words in ([b"a", b"b"], [b"a"], [])]
-    with (
-        beam.Pipeline(
-            runner="apache_beam.runners.portability.fn_api_runner.FnApiRunner"
-        ) as pipeline,
-        tft_beam.Context(temp_dir=str(tmp_path / "temporary")),
-    ):
-        graph = (pipeline | beam.Create(rows), metadata) | tft_beam.AnalyzeDataset(preprocessing_fn)
-        graph | tft_beam.WriteTransformFn(str(tmp_path / "graph"))
-    metadata_io.write_metadata(metadata, str(tmp_path / "graph/metadata"))
-    transform = tft.TFTransformOutput(str(tmp_path / "graph"))
+    transform = transform_output(preprocessing_fn, raw, rows, tmp_path)
     schema = transform.transformed_metadata.schema
     kind = tf.io.RaggedFeature(tf.int64, "words$ragged_values")
     assert feature_spec(schema)["words"] == kind

@@ -2,7 +2,6 @@ import keras
 import numpy as np
 import pytest
 
-from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
 from penstock.pipelines.blocks.facts import LabelFacts, ModelFacts
 from penstock.pipelines.blocks.models import image_model, table_model
@@ -26,6 +25,7 @@ def test_small_network_accepts_any_image_size(side):
     np.testing.assert_allclose(np.sum(output, axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_application_is_the_base_of_the_image_model(tmp_path):
     keras.utils.set_random_seed(1)
     network = keras.applications.MobileNetV2(
@@ -42,15 +42,6 @@ def test_application_is_the_base_of_the_image_model(tmp_path):
     base = model.get_layer("mobilenetv2").network
     pairs = zip(network.weights, base.weights, strict=True)
     assert all(np.array_equal(ours, theirs) for ours, theirs in pairs)
-
-
-def test_application_accepts_gray_images():
-    options = ImageModelOptions(
-        application="MobileNetV2", train_base=True, augment=AugmentOptions(shift=0.1)
-    )
-    model, output = predictions(options, (32, 32, 1))
-    assert output.shape == (2, 3)
-    assert len(model.trainable_weights) > 100
 
 
 CHURNED = Target("churned?", "binary", classes=("no", "yes"))

@@ -3,9 +3,12 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_transform.beam as tft_beam
-from tensorflow_transform.tf_metadata import dataset_metadata, schema_utils
+import tensorflow_transform as tft
+from row_files import example, write_shards
+from tensorflow_transform.tf_metadata import schema_utils
 
+from penstock.components.batches.analysis import analyze
+from penstock.components.batches.shards import shard_tasks
 from penstock.pipelines.blocks.preprocessing import (
     boolean_numbers,
     category_ids,
@@ -59,10 +62,21 @@ def preprocess(inputs):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Rows as `preprocess` makes them, by column."""
-    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(SPEC))
-    with tft_beam.Context(temp_dir=str(tmp_path_factory.mktemp("tft"))):
-        (rows, _), _ = (ROWS, metadata) | tft_beam.AnalyzeAndTransformDataset(preprocess)
-    return {name: [row[name].tolist() for row in rows] for name in rows[0]}
+    folder = tmp_path_factory.mktemp("graph")
+    records = [
+        example(**{
+            name: [one.encode() if isinstance(one, str) else one for one in values]
+            for name, values in row.items()
+            if values
+        })
+        for row in ROWS
+    ]  # fmt: skip
+    tasks = shard_tasks(str(write_shards(folder / "rows", records, shards=1)), "train")
+    schema = schema_utils.schema_from_feature_spec(SPEC)
+    analyze(preprocess, schema, str(folder / "graph"), lambda work: map(work, tasks))
+    layer = tft.TFTransformOutput(str(folder / "graph")).transform_features_layer()
+    found = layer(tf.io.parse_example(tf.constant(records), SPEC))
+    return {name: column.numpy().tolist() for name, column in found.items()}
 
 
 def test_scaled_numbers_missing_value_is_the_mean_with_a_flag(made):

@@ -10,6 +10,7 @@ from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.options import TrainOptions
 from penstock.pipelines.blocks.preprocessing import image_classes
 from penstock.pipelines.blocks.run_images import _labels, class_texts, train_images
+from tests.components.trainer.conftest import transform_output
 
 
 class Transform:
@@ -54,8 +55,6 @@ def test_class_weights_count_labels_without_decoding_images(tmp_path):
 @pytest.mark.slow
 def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
     import tensorflow_datasets as tfds
-    import tensorflow_transform.beam as tft_beam
-    from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
     from penstock.pipelines.blocks.config import ImageConfig, ImageModelOptions
     from penstock.pipelines.blocks.models import image_model
@@ -75,12 +74,8 @@ def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
     )  # fmt: skip
     spec = {"image": tf.io.FixedLenFeature([1], tf.string),
             "label": tf.io.FixedLenFeature([1], tf.int64)}  # fmt: skip
-    metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
     raw = [{"image": [b"-"], "label": [row["label"]]} for row in rows]
-    with tft_beam.Context(temp_dir=str(tmp_path / "tmp")):
-        graph = (raw, metadata) | tft_beam.AnalyzeDataset(lambda i: image_classes(i, **named))
-        graph | tft_beam.WriteTransformFn(str(tmp_path / "graph"))
-    metadata_io.write_metadata(metadata, str(tmp_path / "graph/metadata"))
+    transform_output(lambda i: image_classes(i, **named), spec, raw, tmp_path)
     config = ImageConfig(
         input=ImageInputOptions(batch_size=16, height=8, width=8, channels=3, seed=1),
         train=TrainOptions(max_steps=60),

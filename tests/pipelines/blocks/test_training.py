@@ -128,12 +128,8 @@ def test_rivals_fitted_on_a_part_of_the_rows_say_so(monkeypatch):
 def test_model_that_predicts_the_mean_is_refused():
     values = np.array([[1.0], [2.0], [3.0], [6.0]], np.float32)
     compared = compare_with_rivals(model_of(lambda x: 3 + 0 * x), data(values), [PRICE])
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"than a constant .price: mean squared error 3.5, 3.5 by"):
         require_beaten(compared, "constant")
-    assert str(caught.value) == (
-        "the model is no better than a constant (price: mean squared error 3.5, 3.5 by always "
-        "saying 3); train longer, give it other features, or set must_beat=null"
-    )
 
 
 def test_compare_with_rivals_several_targets(tmp_path):

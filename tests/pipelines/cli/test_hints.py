@@ -81,38 +81,26 @@ def test_flags_in_texts_are_flags_of_a_command():
     assert [(file, flag) for file, flag in named if flag not in flags | OTHERS] == []
 
 
-def test_options_in_texts_of_an_ingest_are_flags_of_it():
-    known = {**ingest_flags(), **ingest._OWN_FLAGS}
-    folders = [f"components/{name}" for name in ("sources", "example_gen", "packing", "engine")]
+_INGEST = [f"components/{name}" for name in ("sources", "example_gen", "packing", "engine")]
+_INIT = ["components/sources", "pipelines/starter"]
+_NOT_OF_PREDICT = (*_NOT_OF_INIT, "images", "whole_files", "labels", "starter")
+
+
+@pytest.mark.parametrize(
+    ("folders", "others", "flags"),
+    [
+        (_INGEST, (), {**ingest_flags(), **ingest._OWN_FLAGS}),
+        (_INIT, _NOT_OF_INIT, INIT_FLAGS),
+        (_INIT, _NOT_OF_PREDICT, source_flags(Table)),
+    ],
+    ids=["ingest", "init", "predict"],
+)
+def test_options_in_texts_that_a_command_may_print_are_flags_of_it(folders, others, flags):
     named = [
         (file, option)
         for file, text in sentences(*folders)
         for option in OPTION.findall(text)
-        if file not in _IN_PYTHON
-    ]
-    assert len(named) > 50
-    assert [(file, option) for file, option in named if option not in known] == []
-
-
-@pytest.mark.parametrize("name", ["nested", "delimiter", "extra_columns", "labels_file", "drop"])
-def test_options_that_init_takes_have_a_flag(name):
-    assert name in INIT_FLAGS
-
-
-@pytest.mark.parametrize(
-    ("flags", "others"),
-    [
-        (INIT_FLAGS, ()),
-        (source_flags(Table), ("images", "whole_files", "labels", "starter")),
-    ],
-    ids=["init", "predict"],
-)
-def test_options_in_texts_that_init_and_predict_may_print_are_flags(flags, others):
-    named = [
-        (file, option)
-        for file, text in sentences("components/sources", "pipelines/starter")
-        for option in OPTION.findall(text)
-        if file not in _IN_PYTHON and not any(one in file for one in (*_NOT_OF_INIT, *others))
+        if file not in _IN_PYTHON and not any(one in file for one in others)
     ]
     assert len(named) > 10
     assert [(file, option) for file, option in named if option not in flags] == []

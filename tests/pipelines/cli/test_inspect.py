@@ -3,12 +3,12 @@ import json
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 import typer
+from row_files import example
 from typer.testing import CliRunner
 
 from penstock.components.errors import DataError
-from penstock.components.tfrecord.example_proto import SequenceExample
-from penstock.components.tfrecord.framing import masked_crc
 from penstock.pipelines.cli import inspect
 
 app = typer.Typer()
@@ -21,19 +21,12 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def record(payload):
-    length = len(payload).to_bytes(8, "little")
-    crcs = [masked_crc(data).to_bytes(4, "little") for data in (length, payload)]
-    return length + crcs[0] + payload + crcs[1]
-
-
 @pytest.fixture
 def shard(tmp_path):
-    message = SequenceExample()
-    message.context.feature["fare"].float_list.value.append(12.5)
-    message.context.feature["tag"].bytes_list.value.append(b"[red]")
     path = tmp_path / "shard"
-    path.write_bytes(record(message.SerializeToString(deterministic=True)) * 2)
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for _ in range(2):
+            file.write(example(fare=[12.5], tag=[b"[red]"]))
     return path
 
 

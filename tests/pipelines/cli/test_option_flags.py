@@ -13,7 +13,6 @@ from penstock.components.sources.options import Table
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.pipelines.cli import ingest
 from penstock.pipelines.cli.option_flags import (
-    field_docs,
     flag_names,
     given,
     in_flags,
@@ -66,34 +65,20 @@ def run(*arguments):
     return got, result
 
 
-def test_field_docs_are_docstring_lines():
-    assert field_docs(Options) == {
-        "kind": "Not a flag.",
-        "schema_file": "Path of schema.pbtxt that decides.",
-        "max_rows": "Rows at most.",
-        "null_tokens": 'Texts that mean "no value".',
-        "strict": "Whether to stop.",
-    }
-
-
-def test_given_returns_only_given_values():
+def test_each_field_has_a_flag_with_its_docs_and_default():
     assert run("a")[0] == {"path": "a"}
-
-
-def test_with_flags_has_one_flag_per_field():
     got, _ = run("a", "--schema", "s", "--max-rows", "7", "--null-token", "x",
                  "--null-token", "y", "--strict")  # fmt: skip
     assert got == {
         "path": "a", "schema_file": "s", "max_rows": 7, "null_tokens": ("x", "y"), "strict": True,
     }  # fmt: skip
-
-
-def test_with_flags_help_has_docs_and_defaults():
     _, result = run("--help")
     text = " ".join(result.output.replace("│", " ").split())
     assert "Options of it" in text
+    assert "Path of schema.pbtxt that decides." in text
     assert "Rows at most. (default: 5)" in text
     assert "--kind" not in text
+    assert "Not an attribute" not in text
 
 
 FLAGS = flag_names(options_type("jsonl")) | {"delimiter": "--delimiter", "kind": "--kind"}
@@ -124,19 +109,6 @@ def test_every_option_of_an_ingest_is_a_flag(kind):
     options = [one.__metadata__[0] for one in annotations if hasattr(one, "__metadata__")]
     flags = {str(one.default).partition("/")[0] for one in options}  # Typer keeps it there
     assert set(flag_names(kind).values()) <= flags
-
-
-@pytest.mark.parametrize(
-    ("args", "kind"),
-    [
-        (["a.jsonl", "out", "--nested", "json"], "jsonl"),
-        (["d/*.avro", "out"], "avro"),
-        (["a.csv", "out"], None),
-        (["a.jsonl", "out", "--kind", "text"], "text"),
-    ],
-)
-def test_a_file_name_tells_whose_flags_ingest_takes(args, kind):
-    assert ingest._kind_in(args) == kind
 
 
 @pytest.mark.parametrize(("command", "hidden"), [("ingest", "--null-token"), ("pack", "--runner")])

@@ -26,21 +26,23 @@ def _submit(file, host, start=submit, **more):
     return start(file, host=host, **{**options, **more})
 
 
-def test_service_account_is_sent(server, file):
-    _submit(file, server.host, service_account="penstock-runner")
-    _submit(file, server.host)
+def _started(server):
+    """What the requests that start a run hold."""
+    return [body for _, path, _, body, _ in server.requests if body and path.endswith("/runs")]
 
-    first, second = (body for _, path, _, body, _ in server.requests if path.endswith("/runs"))
-    assert first["service_account"] == "penstock-runner"
-    assert "service_account" not in second
+
+def _tokens(server):
+    return [headers["Authorization"] for *_, headers in server.requests]
 
 
 def test_starts_a_run_of_the_file_with_typed_parameters(server, file):
-    run_id = _submit(file, server.host, parameters=["how_many=7", "rate=2", "note=12"], name=None)
+    account = "penstock-runner"
+    parameters = ["how_many=7", "rate=2", "note=12"]
+    run_id = _submit(file, server.host, parameters=parameters, name=None, service_account=account)
 
     assert run_id == "run-1"
-    (body,) = [body for _, path, _, body, _ in server.requests if path.endswith("/runs")]
-    assert body["experiment_id"] == "new"
+    (body,) = _started(server)
+    assert (body["experiment_id"], body["service_account"]) == ("new", account)
     assert body["display_name"].startswith("small 20")
     assert body["runtime_config"]["parameters"] == {"how_many": 7, "rate": 2, "note": "12"}
     spec = body["pipeline_spec"]
@@ -57,17 +59,19 @@ def test_experiment_is_created_only_if_missing(server, file):
     server.requests.clear()
     server.experiments = [{"experiment_id": "old", "display_name": "taxi"}]
     _submit(file, server.host)
-    posted = [(path, body) for method, path, _, body, _ in server.requests if method == "POST"]
-    assert [path for path, _ in posted] == ["/apis/v2beta1/runs"]
-    assert posted[0][1]["experiment_id"] == "old"
-    assert posted[0][1]["display_name"] == "first"
+    assert [path for method, path, *_ in server.requests if method == "POST"] == [
+        "/apis/v2beta1/runs"
+    ]
+    (body,) = _started(server)
+    assert (body["experiment_id"], body["display_name"]) == ("old", "first")
+    assert "service_account" not in body
 
 
 def test_token_is_sent_with_every_request(server, file, monkeypatch):
     monkeypatch.setenv("PENSTOCK_KFP_TOKEN", "a-token")
     _submit(file, server.host)
 
-    assert {token for *_, token in server.requests} == {"Bearer a-token"}
+    assert set(_tokens(server)) == {"Bearer a-token"}
 
 
 @pytest.mark.parametrize("variable", ["PENSTOCK_KFP_TOKEN_FILE", "KF_PIPELINES_SA_TOKEN_PATH"])
@@ -84,7 +88,7 @@ def test_token_in_a_file_is_read_again_while_waiting(server, file, monkeypatch, 
     monkeypatch.setattr("penstock.pipelines.kubeflow.submit.time", clock)
     _submit(file, server.host, wait=True)
 
-    sent = [token for *_, token in server.requests]
+    sent = _tokens(server)
     assert set(sent[:-1]) == {"Bearer first"}
     assert sent[-1] == "Bearer second"
 
@@ -165,9 +169,9 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(server, file, capsys):
         _submit(file, server.host, start=submit_spans, spans=spans, **more)
 
     def started():
-        made = [body for method, path, _, body, _ in server.requests if path.endswith("/runs")]
-        names = [body["display_name"] for body in made if body]
-        spans = [body["runtime_config"]["parameters"]["span"] for body in made if body]
+        made = _started(server)
+        names = [body["display_name"] for body in made]
+        spans = [body["runtime_config"]["parameters"]["span"] for body in made]
         server.requests.clear()
         return names, spans
 
@@ -191,7 +195,7 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(server, file, capsys):
 
 
 @pytest.fixture
-def cluster(server, tmp_path, monkeypatch):
+def cluster(server, kubeconfig, monkeypatch):
     """A kubeconfig for Kubernetes' API, also by `server`; the nodes of Argo's workflow by name."""
     nodes, answer = {}, server.answer
 
@@ -201,17 +205,7 @@ def cluster(server, tmp_path, monkeypatch):
         return answer(method, path, body)
 
     server.answer = with_workflows
-    (tmp_path / "kubeconfig").write_text(
-        f"""
-        current-context: c
-        contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
-        clusters: [{{name: c, cluster: {{server: "{server.host}"}}}}]
-        users: [{{name: u, user: {{}}}}]
-        """
-    )
-    monkeypatch.setattr(
-        "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "kubeconfig")
-    )
+    kubeconfig(server.host)
     monkeypatch.setattr("penstock.pipelines.kubeflow.submit._PATIENCE_SECONDS", 0.0)
     return nodes
 
@@ -287,7 +281,7 @@ def test_rejected_run_reports_the_servers_message(server, file, monkeypatch):
 
 def test_missing_server_is_reported(server, file):
     closed = type(server)()
-    closed.server_close()
+    closed.close()
     with pytest.raises(DataError, match=r"^no Kubeflow Pipelines server at .*refused"):
         _submit(file, closed.host)
     with pytest.raises(UsageError, match=r"--host must start with http:// or https://"):

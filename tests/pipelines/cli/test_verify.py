@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from penstock.components.errors import DataError
 from penstock.pipelines.cli import verify
-from penstock.pipelines.terminal import work_progress
 
 app = typer.Typer()
 app.command("verify")(verify.command)
@@ -60,11 +59,3 @@ def test_json_has_the_faults_and_the_error_comes_too(damaged):
     result = run(damaged, "--json")
     assert isinstance(result.exception, DataError)
     assert json.loads(result.stdout)["faults"] == str(result.exception).splitlines()
-
-
-def test_long_work_shows_lines_where_there_is_no_terminal(monkeypatch):
-    monkeypatch.setattr(work_progress, "SECONDS_BETWEEN_LINES", 0.0)
-    lines = run(TAXI).stderr.splitlines()
-    assert lines[0].startswith("402.5 KiB of 606.3 KiB, ")
-    assert lines[0].endswith(" s left")
-    assert lines[-1].startswith("606.3 KiB of 606.3 KiB, ")

@@ -5,14 +5,9 @@ objects of `objects`.
 """
 
 import base64
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
 
 import pytest
-import yaml
-from kubernetes.config import kube_config
+from json_server import JsonServer
 
 from penstock.components.errors import DataError
 from penstock.pipelines.cli.doctor import command
@@ -42,52 +37,31 @@ def healthy():
     }
 
 
-class _Kubernetes(BaseHTTPRequestHandler):
-    def do_GET(self):  # the name that http.server calls
-        path = urlsplit(self.path).path
-        if any(part in path for part in self.server.hidden):
-            self.answer(403, {"message": f"you may not read {path}"})
-        elif path in self.server.objects:
-            self.answer(200, self.server.objects[path])
-        else:
-            self.answer(404, {"message": f"nothing at {path}"})
+class Kubernetes(JsonServer):
+    def __init__(self):
+        super().__init__()
+        self.objects, self.hidden = healthy(), ()
 
-    def answer(self, status, body):
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        pass
+    def answer(self, method, path, body):
+        if any(part in path for part in self.hidden):
+            return 403, {"message": f"you may not read {path}"}
+        if path in self.objects:
+            return 200, self.objects[path]
+        return 404, {"message": f"nothing at {path}"}
 
 
 @pytest.fixture
-def kubernetes(tmp_path, monkeypatch):
-    stand_in = ThreadingHTTPServer(("127.0.0.1", 0), _Kubernetes)
-    stand_in.objects, stand_in.hidden = healthy(), ()
-    thread = threading.Thread(target=stand_in.serve_forever, args=(0.01,))
-    thread.start()
-    place = f"http://127.0.0.1:{stand_in.server_port}"
-    settings = {
-        "clusters": [{"name": "here", "cluster": {"server": place}}],
-        "users": [{"name": "me", "user": {}}],
-        "contexts": [{"name": "it", "context": {"cluster": "here", "user": "me"}}],
-        "current-context": "it",
-    }
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(settings))
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "kubeconfig"))
+def kubernetes(kubeconfig):
+    stand_in = Kubernetes()
+    kubeconfig(stand_in.host)
     yield stand_in
-    stand_in.shutdown()
-    thread.join()
-    stand_in.server_close()
+    stand_in.close()
 
 
 @pytest.fixture
 def no_kubeconfig(tmp_path, monkeypatch):
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "missing"))
+    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(place, str(tmp_path / "missing"))
 
 
 @pytest.fixture

@@ -38,9 +38,5 @@ def test_local_path_is_kfps_mount_point(uri, path):
 
 @pytest.mark.parametrize("text", ["{{$}}", "", "[]", "7"])
 def test_text_that_is_no_executor_input_is_refused(text):
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=r"^expected KFP's executor input, a JSON object, got "):
         ExecutorInput.parse(text)
-    assert str(caught.value) == (
-        f"expected KFP's executor input, a JSON object, got {text!r}; KFP's launcher fills it in "
-        "when the component runs in a pipeline"
-    )

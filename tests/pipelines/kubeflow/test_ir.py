@@ -10,6 +10,7 @@ from tfx.orchestration.pipeline import Pipeline
 from penstock.components.errors import DataError, UsageError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.runs.metadata_store import SqliteStore
+from tests.pipelines.kubeflow.placements import ir_of
 
 
 @component
@@ -17,17 +18,12 @@ def count(rows: Parameter[int], share: Parameter[float] = 0.5, note: Parameter[s
     del rows, share, note
 
 
-def _compile(*counts):
-    pipeline = Pipeline("counts", "/root", components=list(counts))
-    return irs.compile_ir(pipeline)
-
-
 def _count(name="a", default=7, kind=int, node_id="count"):
     return count(rows=RuntimeParameter(name, kind, default)).with_id(node_id)
 
 
 def test_keeps_defaults_of_zero_which_tfx_drops():
-    ir = _compile(_count(default=0))
+    ir = ir_of(_count(default=0))
 
     parameter = irs.runtime_parameters(irs.nodes(ir))["a"]
     assert parameter.HasField("default_value")
@@ -35,9 +31,9 @@ def test_keeps_defaults_of_zero_which_tfx_drops():
 
 
 def test_the_same_parameter_in_two_nodes_must_be_the_same():
-    same = _compile(_count(), _count(node_id="b"))
+    same = ir_of(_count(), _count(node_id="b"))
     assert list(irs.runtime_parameters(irs.nodes(same))) == ["a"]
-    other = _compile(_count(), _count(default=8, node_id="b"))
+    other = ir_of(_count(), _count(default=8, node_id="b"))
     with pytest.raises(UsageError, match="'a' is used with different types or defaults"):
         irs.runtime_parameters(irs.nodes(other))
 
@@ -58,7 +54,7 @@ def test_binds_parameters_by_type(kind, text, value):
     node = {int: "rows", float: "share", str: "note"}[kind]
     made = count(**{"rows": 1, node: RuntimeParameter("p", kind)})
 
-    bound = irs.bind_parameters(_compile(made), "count", {"p": text})
+    bound = irs.bind_parameters(ir_of(made), "count", {"p": text})
 
     assert bound == {"p": value}
     assert type(bound["p"]) is kind
@@ -75,12 +71,12 @@ def test_binds_parameters_by_type(kind, text, value):
 )
 def test_wrong_parameter_is_refused(texts, message):
     with pytest.raises(UsageError) as error:
-        irs.bind_parameters(_compile(_count(default=None)), "count", texts)
+        irs.bind_parameters(ir_of(_count(default=None)), "count", texts)
     assert str(error.value) == message
 
 
 def test_a_node_needs_only_its_own_parameters():
-    ir = _compile(_count("a", None), _count("b", None, node_id="other"))
+    ir = ir_of(_count("a", None), _count("b", None, node_id="other"))
 
     assert irs.bind_parameters(ir, "count", {"a": "1"}) == {"a": 1}
 
@@ -102,7 +98,7 @@ def test_written_ir_reads_back_without_the_metadata_store(tmp_path: Path):
 
 
 def test_reads_files_of_all_forms(tmp_path: Path):
-    ir = _compile(_count())
+    ir = ir_of(_count())
     (tmp_path / "ir.pb").write_bytes(ir.SerializeToString())
     (tmp_path / "ir.json").write_text(json_format.MessageToJson(ir))
     for name in ("ir.pb", "ir.json"):
@@ -123,7 +119,7 @@ def test_missing_definition_is_refused_with_the_remedy(tmp_path: Path):
 
 
 def test_refuses_unknown_nodes_and_pipelines_within():
-    ir = _compile(_count())
+    ir = ir_of(_count())
     with pytest.raises(UsageError, match="no node 'x'; choices: count"):
         irs.find_node(ir, "x")
     ir.nodes.add().sub_pipeline.pipeline_info.id = "inner"

@@ -22,23 +22,19 @@ from google.protobuf import (
     struct_pb2,
 )
 from tfx.components.statistics_gen.component import StatisticsGen
-from tfx.components.trainer.component import Trainer
 from tfx.dsl.component.experimental.annotations import Parameter as Argument
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.components.common.importer import Importer
 from tfx.orchestration.data_types import RuntimeParameter
-from tfx.orchestration.pipeline import Pipeline
-from tfx.proto import trainer_pb2
 from tfx.types.standard_artifacts import Examples
 
-from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import plan_ir
 from penstock.pipelines.kubeflow.recipe import Recipe
 from penstock.pipelines.kubeflow.resources import Affinity, Gpu, MySqlSecret, Notify
 from penstock.pipelines.runs.metadata_store import MySqlStore
-from tests.pipelines.kubeflow.placements import IMAGE
+from tests.pipelines.kubeflow.placements import IMAGE, ir_of, trainer_of
 
 VERSIONS = ["2.5.0", "2.15.0", "2.17.0"]
 # Every field of a placement that has a form in KFP.
@@ -81,21 +77,15 @@ def messages(version):
 def compiled(tmp_path_factory):
     """Documents of a file with parameters of all types, artifacts, views and an exit handler."""
     examples = Importer("/data", Examples).with_id("import")
-    trainer = Trainer(
-        run_fn="mine.run_fn",
-        examples=examples.outputs["result"],
-        train_args=trainer_pb2.TrainArgs(),
-        eval_args=trainer_pb2.EvalArgs(),
-    )
     nodes = [
         examples,
         StatisticsGen(examples=examples.outputs["result"]),
-        trainer,
+        trainer_of(examples),
         tell(text=RuntimeParameter("text", str)).with_id("tell"),
     ]
     options = {"a": 1, "b": 0.5, "c": True, "d": "x", "e": {"f": 1.0}, "g": [1]}
     recipe = Recipe("mine:create_pipeline", {}, {})
-    ir = irs.compile_ir(Pipeline("all", "/r", components=nodes))
+    ir = ir_of(*nodes, name="all")
     out = tmp_path_factory.mktemp("compiled") / "all.yaml"
     plan = plan_ir(ir, fuse=True, alone=PLACEMENT.alone(), recipe=recipe, options=options)
     write_kubeflow(plan, out, image=IMAGE, placement=PLACEMENT)

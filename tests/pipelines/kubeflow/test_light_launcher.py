@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import json, sys
 from penstock.pipelines.kubeflow import light_launcher
@@ -12,6 +14,7 @@ with light_launcher.without_tensorflow():
 light_launcher.import_driver("penstock.components.example_gen.driver.ContentDriver")
 from penstock.components.example_gen import driver
 import penstock.pipelines.reporting.page, penstock.components.trainer.record
+import penstock.components.gates.baseline, penstock.components.gates.served_model
 from tfx.proto import example_gen_pb2
 splits = [example_gen_pb2.Input.Split(name="a", pattern="{YYYY}-{MM}-{DD}/v{VERSION}/*")]
 processor = driver.ContentDriver(None).get_input_processor(splits, None, sys.argv[1])
@@ -25,6 +28,7 @@ print(json.dumps([light, span, pattern, tfx.components.CsvExampleGen is not None
 """
 
 
+@pytest.mark.slow
 def test_driver_of_sharded_example_gen_finds_the_newest_span_without_tensorflow(tmp_path):
     for name in ("1970-01-03/v1", "1970-01-03/v10", "1970-01-03/v9", "1970-01-02/v11"):
         (tmp_path / name).mkdir(parents=True)

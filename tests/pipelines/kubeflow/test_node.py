@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from penstock.pipelines.kubeflow.compile import compile as compile_
-from tests.pipelines.kubeflow.placements import IMAGE, on
+from tests.pipelines.kubeflow.placements import IMAGE, executor_input, on
 
 pytestmark = pytest.mark.slow
 
@@ -133,7 +133,7 @@ def test_runs_a_pipeline_node_by_node(nodes):
     assert pushed.read_text().split() == ["0.0", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0"]
 
     shown = nodes.root / "kfp" / "pushed"
-    wanted = _executor_input(nodes.root / "kfp", "pushed", "model", "numbers", "total", "result")
+    wanted = _wanted(nodes.root / "kfp", "pushed", "model", "numbers", "total", "result")
     more += ("--kfp-executor-input", wanted)
     third = [nodes.run(node, "r3", *more) for node in NODES]
 
@@ -210,7 +210,7 @@ def test_retry_of_a_task_with_several_nodes_goes_on_at_the_one_that_failed(nodes
     assert "node 'Trainer' failed" in failed.stderr.splitlines()[-1]
 
     (nodes.faults / "fail").unlink()
-    wanted = _executor_input(
+    wanted = _wanted(
         nodes.root / "kfp/several", "make_numbers_numbers", "make_numbers_total", "trainer_model"
     )
     again = nodes.run(*task, "--kfp-executor-input", wanted)
@@ -238,7 +238,7 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, monkeypatch):
         )
         container = spec["deploymentSpec"]["executors"][f"exec-{name}"]["container"]
         outputs = spec["components"][f"comp-{name}"].get("outputDefinitions", {})
-        wanted = _executor_input(nodes.root / "kfp" / name, *outputs.get("artifacts", {}))
+        wanted = _wanted(nodes.root / "kfp" / name, *outputs.get("artifacts", {}))
         arguments = [text.replace("{{$}}", wanted) for text in container["args"]]
         for key, value in values.items():
             placeholder = f"{{{{$.inputs.parameters['{key}']}}}}"
@@ -297,13 +297,8 @@ def test_missing_input_fails_the_node(nodes):
     assert "inputs[numbers] has min_count = 1" in failed.stderr.splitlines()[-1]
 
 
-def _executor_input(folder, *artifacts):
-    """Returns what KFP's launcher puts into the arguments of a task with these outputs."""
-    outputs = {
-        name: {"artifacts": [{"name": name, "uri": str(folder / name)}]} for name in artifacts
-    }
-    file = str(folder / "executor_output.json")
-    return json.dumps({"outputs": {"artifacts": outputs, "outputFile": file}})
+def _wanted(folder, *artifacts):
+    return json.dumps(executor_input(folder, *artifacts))
 
 
 def _wait_for(file):

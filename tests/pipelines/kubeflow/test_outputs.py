@@ -1,7 +1,6 @@
 import json
 
 import pytest
-from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 from tfx.types.standard_artifacts import (
     ExampleAnomalies,
     Examples,
@@ -19,22 +18,14 @@ from penstock.components.trainer.record import (
     write_training_record,
 )
 from penstock.pipelines.kubeflow.outputs import write_kubeflow_outputs
+from tests.pipelines.kubeflow.placements import executor_input
 
 
 @pytest.fixture
 def wanted(tmp_path):
     """What KFP's launcher puts into the arguments."""
-    artifacts = {
-        name: {"artifacts": [{"name": name, "uri": str(tmp_path / "kfp" / name)}]}
-        for name in ("metrics", "html", "model", "examples", "blessing")
-    }
-    return {
-        "inputs": {},
-        "outputs": {
-            "artifacts": artifacts,
-            "outputFile": str(tmp_path / "kfp/executor_output.json"),
-        },
-    }
+    names = ("metrics", "html", "model", "examples", "blessing")
+    return executor_input(tmp_path / "kfp", *names)
 
 
 def _artifact(kind, path, splits=""):
@@ -146,45 +137,28 @@ def test_view_that_fails_is_reported_and_left_empty(wanted, tmp_path, capsys):
     assert err.startswith(f"penstock: no metrics of {tmp_path}/evaluation: ")
 
 
-def test_shows_statistics_as_a_table(wanted, tmp_path):
+def test_shows_statistics_as_a_table(wanted, tmp_path, runs_in):
     artifact = _artifact(ExampleStatistics, tmp_path / "statistics", '["train"]')
-    statistics = statistics_pb2.DatasetFeatureStatisticsList()
-    dataset = statistics.datasets.add(num_examples=1200)
-    fare = dataset.features.add(name="<fare>", type=statistics_pb2.FeatureNameStatistics.FLOAT)
-    fare.num_stats.common_stats.num_non_missing = 1190
-    fare.num_stats.common_stats.num_missing = 10
-    fare.num_stats.max, fare.num_stats.mean = 9.5, 4.25
-    kind = dataset.features.add(name="kind", type=statistics_pb2.FeatureNameStatistics.STRING)
-    kind.string_stats.unique = 2
-    kind.string_stats.top_values.add(value="Cash", frequency=700)
-    (tmp_path / "statistics/Split-train").mkdir()
-    content = statistics.SerializeToString()
-    (tmp_path / "statistics/Split-train/FeatureStats.pb").write_bytes(content)
-
+    fare, kind = ("<fare>", 10, 0.0, 9.5, [1190]), ("kind", {"Cash": 700, "Card": 500})
+    runs_in.write_statistics(tmp_path / "statistics", "train", 1200, [fare], [kind])
     _write(wanted, {"statistics": [artifact]})
 
     page = (tmp_path / "kfp/html").read_text()
     assert "2 features; 1,200 rows of train." in page
     assert '&lt;fare&gt;</a></th><td class="muted">float</td>' in page
     assert "<fare>" not in page
-    assert '<th scope="row">missing</th><td class="n">10</td>' in page
-    assert '<th scope="row">maximum</th><td class="n">9.500</td>' in page
-    assert '<th scope="row">distinct</th><td class="n">2</td>' in page
+    for name, value in (("missing", "10"), ("maximum", "9.500"), ("distinct", "2")):
+        assert f'<th scope="row">{name}</th><td class="n">{value}</td>' in page
 
 
-def test_shows_anomalies_as_a_table(wanted, tmp_path):
+def test_shows_anomalies_as_a_table(wanted, tmp_path, runs_in):
     artifact = _artifact(ExampleAnomalies, tmp_path / "anomalies", '["eval"]')
-    anomalies = anomalies_pb2.Anomalies()
-    anomalies.anomaly_info["company"].short_description = "Unexpected string values"
-    (tmp_path / "anomalies/Split-eval").mkdir()
-    content = anomalies.SerializeToString()
-    (tmp_path / "anomalies/Split-eval/SchemaDiff.pb").write_bytes(content)
-
+    runs_in.write_anomalies(tmp_path / "anomalies", "eval", company="Unexpected values")
     _write(wanted, {"anomalies": [artifact]})
 
     page = (tmp_path / "kfp/html").read_text()
     assert '<th scope="row">company</th><td>eval</td>' in page
-    assert "Unexpected string values. " in page
+    assert "Unexpected values" in page
 
 
 def test_skipped_node_writes_all_outputs_of_kfp(wanted, tmp_path):

@@ -6,13 +6,10 @@ import pytest
 import yaml
 from kfp import components
 from tfx.components.statistics_gen.component import StatisticsGen
-from tfx.components.trainer.component import Trainer
 from tfx.dsl.component.experimental.annotations import Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.components.common.importer import Importer
 from tfx.orchestration.data_types import RuntimeParameter
-from tfx.orchestration.pipeline import Pipeline
-from tfx.proto import trainer_pb2
 from tfx.types.standard_artifacts import Examples
 
 from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
@@ -29,7 +26,7 @@ from penstock.pipelines.kubeflow.resources import (
     Toleration,
 )
 from penstock.pipelines.runs.metadata_store import MySqlStore
-from tests.pipelines.kubeflow.placements import IMAGE
+from tests.pipelines.kubeflow.placements import IMAGE, ir_of, trainer_of
 
 USER_CODE = Path(__file__).parents[1] / "user_code"
 
@@ -107,7 +104,7 @@ def test_task_runs_its_node_with_kfps_run_id(small_plan, tmp_path):
 def test_first_task_builds_the_definition_and_all_others_wait_for_it(tmp_path):
     nodes = [tell().with_id("a"), tell().with_id("b"), tell().with_id("c")]
     nodes[2].add_upstream_node(nodes[1])
-    plan = replace(plan_ir(compile_ir(Pipeline("two", "/r", components=nodes))), recipe="{}")
+    plan = replace(plan_ir(ir_of(*nodes)), recipe="{}")
     spec, _ = _compiled(plan, tmp_path)
     tasks = spec["root"]["dag"]["tasks"]
     executors = spec["deploymentSpec"]["executors"]
@@ -131,7 +128,7 @@ def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(smal
 
 def test_a_parameter_without_default_is_required(tmp_path):
     told = tell(text=RuntimeParameter("run_id", str), about=RuntimeParameter("Run.Id", str, "x"))
-    spec, _ = _compiled(plan_ir(compile_ir(Pipeline("p", "/r", components=[told]))), tmp_path)
+    spec, _ = _compiled(plan_ir(ir_of(told)), tmp_path)
 
     assert spec["root"]["inputDefinitions"]["parameters"] == {
         "run_id_2": {"parameterType": "STRING"},
@@ -146,7 +143,7 @@ def test_a_default_of_several_lines_stays_a_default(tmp_path):
     """kfp's own compiler writes defaults into a comment: its file is then no YAML."""
     query = "SELECT *\nFROM trips: x\n"
     told = tell(text=RuntimeParameter("query", str, query))
-    spec, _ = _compiled(plan_ir(compile_ir(Pipeline("p", "/r", components=[told]))), tmp_path)
+    spec, _ = _compiled(plan_ir(ir_of(told)), tmp_path)
 
     assert spec["root"]["inputDefinitions"]["parameters"]["query"]["defaultValue"] == query
     kubeflow_file = read_compiled_file(tmp_path / "pipeline.yaml")
@@ -242,14 +239,8 @@ def test_artifacts_of_tfx_are_inputs_and_outputs_of_tasks(small_plan, tmp_path):
 def test_statistics_are_shown_as_html_and_a_training_as_metrics(tmp_path):
     examples = Importer("/data", Examples).with_id("import")
     statistics = StatisticsGen(examples=examples.outputs["result"])
-    trainer = Trainer(
-        run_fn="mine.run_fn",
-        examples=examples.outputs["result"],
-        train_args=trainer_pb2.TrainArgs(),
-        eval_args=trainer_pb2.EvalArgs(),
-    )
-    pipeline = Pipeline("p", "/r", components=[examples, statistics, trainer])
-    spec, _ = _compiled(plan_ir(compile_ir(pipeline)), tmp_path)
+    ir = ir_of(examples, statistics, trainer_of(examples))
+    spec, _ = _compiled(plan_ir(ir), tmp_path)
 
     shown = {n: _artifacts(c.get("outputDefinitions", {})) for n, c in spec["components"].items()}
     assert shown["comp-statisticsgen"]["html"] == "system.HTML"

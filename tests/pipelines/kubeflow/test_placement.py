@@ -2,22 +2,13 @@ import pytest
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow.placement import Placement, read_placement
-from penstock.pipelines.kubeflow.resources import Gpu, Resources, Toleration, Volume
+from penstock.pipelines.kubeflow.resources import Gpu, Resources, Toleration
 
 
 def _read(tmp_path, text):
     file = tmp_path / "placement.yaml"
     file.write_text(text)
     return read_placement(file)
-
-
-def test_default_placement_has_a_volume_and_no_gpu():
-    placement = read_placement(None)
-
-    assert placement == Placement()
-    assert placement.volume == Volume(claim="penstock", mount_path="/penstock")
-    assert placement.metadata_sqlite == "/penstock/metadata.sqlite"
-    assert placement.gpu is None
 
 
 def test_placement_is_read_from_yaml(tmp_path):

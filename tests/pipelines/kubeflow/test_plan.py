@@ -4,21 +4,18 @@ from random import Random
 
 import pytest
 from tfx.components import CsvExampleGen, InfraValidator, StatisticsGen
-from tfx.components.trainer.component import Trainer
 from tfx.dsl.component.experimental.annotations import Parameter
 from tfx.dsl.component.experimental.container_component import create_container_component
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.components.common.importer import Importer
 from tfx.dsl.control_flow.for_each import ForEach
 from tfx.orchestration.data_types import RuntimeParameter
-from tfx.orchestration.pipeline import Pipeline
-from tfx.proto import infra_validator_pb2, trainer_pb2
+from tfx.proto import infra_validator_pb2
 from tfx.types.standard_artifacts import Examples, Model
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.ir import compile_ir
 from penstock.pipelines.kubeflow.plan import plan_ir
+from tests.pipelines.kubeflow.placements import ir_of, trainer_of
 
 
 @component
@@ -26,55 +23,52 @@ def tell(text: Parameter[str] = ""):
     del text
 
 
-def test_container_component_is_refused():
-    brought = create_container_component(name="Sort", image="debian", command=["sort"])
-    with pytest.raises(UsageError, match=r"node 'Sort' brings a container of its own"):
-        plan_ir(compile_ir(Pipeline("p", "/r", components=[brought()])))
+def container_of_its_own():
+    return [create_container_component(name="Sort", image="debian", command=["sort"])()]
 
 
-@pytest.mark.parametrize(
-    ("serving", "needs"),
-    [({"local_docker": {}}, "Docker"), ({"kubernetes": {}}, "the right to create pods")],
-)
-def test_refuses_tfxs_infra_validator(serving, needs):
+def infra_validator(**serving):
     """A pod has no Docker, and `penstock-runner` of k8s/base may not create pods."""
     model = Importer("/model", Model).with_id("import")
     spec = infra_validator_pb2.ServingSpec(
         tensorflow_serving=infra_validator_pb2.TensorFlowServing(tags=["latest"]), **serving
     )
-    validator = InfraValidator(model=model.outputs["result"], serving_spec=spec)
-    expected = rf"^node 'InfraValidator' is an InfraValidator, which needs {needs}, and pods of ru"
-    with pytest.raises(UsageError, match=expected):
-        plan_ir(compile_ir(Pipeline("p", "/r", components=[model, validator])))
+    return [model, InfraValidator(model=model.outputs["result"], serving_spec=spec)]
 
 
-def test_for_each_is_refused():
+def for_each():
     """TFX 1.16 to 1.21 portable/launcher.py: more than one input dict is not implemented."""
     examples = CsvExampleGen(input_base="gs://bucket/data")
     with ForEach(examples.outputs["examples"]) as one:
-        statistics = StatisticsGen(examples=one)
-    with pytest.raises(
-        UsageError, match=r"^node 'StatisticsGen' is within a ForEach, and TFX's launcher"
-    ):
-        plan_ir(compile_ir(Pipeline("p", "/r", components=[examples, statistics])))
+        return [examples, StatisticsGen(examples=one)]
 
 
-def test_runtime_parameter_within_a_value_is_refused():
+def parameter_within_a_value():
     examples = Importer("/data", Examples).with_id("import")
-    trainer = Trainer(
-        run_fn="mine.run_fn",
-        examples=examples.outputs["result"],
-        train_args=trainer_pb2.TrainArgs(),
-        eval_args=trainer_pb2.EvalArgs(),
-        custom_config={"epochs": RuntimeParameter("epochs", int, 3)},
-    )
-    with pytest.raises(UsageError, match=r"node 'Trainer', custom_config: a RuntimeParameter wit"):
-        plan_ir(compile_ir(Pipeline("p", "/r", components=[examples, trainer])))
+    epochs = RuntimeParameter("epochs", int, 3)
+    return [examples, trainer_of(examples, custom_config={"epochs": epochs})]
 
 
-def test_secret_in_an_option_is_refused():
-    with pytest.raises(UsageError, match=r"node 'tell', text: looks like the value of 'password'"):
-        plan_ir(compile_ir(Pipeline("p", "/r", components=[tell(text="password=hunter22")])))
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (container_of_its_own, "node 'Sort' brings a container of its own"),
+        (
+            lambda: infra_validator(local_docker={}),
+            "node 'InfraValidator' is an InfraValidator, which needs Docker, and pods of ru",
+        ),
+        (lambda: infra_validator(kubernetes={}), "which needs the right to create pods"),
+        (for_each, "node 'StatisticsGen' is within a ForEach, and TFX's launcher"),
+        (parameter_within_a_value, "node 'Trainer', custom_config: a RuntimeParameter wit"),
+        (
+            lambda: [tell(text="password=hunter22")],
+            "node 'tell', text: looks like the value of 'password'",
+        ),
+    ],
+)
+def test_node_that_cannot_be_a_container_is_refused(nodes, message):
+    with pytest.raises(UsageError, match=message):
+        plan_ir(ir_of(*nodes()))
 
 
 def light(name, *upstream):
@@ -91,8 +85,7 @@ def heavy(name, *upstream):
 
 
 def groups(*nodes, alone=()):
-    ir = irs.compile_ir(Pipeline("p", "/r", components=list(nodes)))
-    return [set(task.node_ids) for task in plan_ir(ir, fuse=True, alone=alone).tasks]
+    return [set(task.node_ids) for task in plan_ir(ir_of(*nodes), fuse=True, alone=alone).tasks]
 
 
 def test_light_nodes_that_follow_each_other_share_a_task():
@@ -131,7 +124,7 @@ def test_tasks_come_after_all_tasks_that_their_nodes_need():
         for i in range(12):
             kind = light if random.random() < 0.6 else heavy
             nodes.append(kind(f"n{i}", *(n for n in nodes if random.random() < 0.2)))
-        ir = irs.compile_ir(Pipeline("p", "/r", components=nodes))
+        ir = ir_of(*nodes)
         done = set()
         for task in plan_ir(ir, fuse=True).tasks:
             assert set(task.upstream) <= done

@@ -99,12 +99,10 @@ def test_definition_is_built_with_changed_options_and_the_roots_of_pods(recipe):
 
 def test_another_graph_than_the_compiled_one_is_refused(recipe):
     recipe.build(["train.max_steps=3"])
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(
+        UsageError, match=r"^pushes: changes node .Pusher., and a run cannot change"
+    ):
         recipe.build(["pushes=false"])
-    assert str(error.value) == (
-        "pushes: changes node 'Pusher', and a run cannot change the graph; compile the pipeline "
-        "with --set"
-    )
     older = replace(recipe, graph={**recipe.graph, "Writer": "12345678"})
     with pytest.raises(UsageError, match=r"^the code in the image has another node 'Writer' than"):
         older.build([])

@@ -6,18 +6,13 @@ from ml_metadata.proto import metadata_store_pb2
 from tfx.components import CsvExampleGen
 from tfx.dsl.component.experimental.annotations import Parameter
 from tfx.dsl.component.experimental.decorators import component
-from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import example_gen_pb2
 from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.refusals import check_no_secrets, check_paths
-from tests.pipelines.kubeflow.placements import on
-
-_AWS_KEY = "AKIA" + "ABCDEFGH12345678"
-_TOKEN = "ghp_" + "a1B2c3D4e5" * 4
+from tests.pipelines.kubeflow.placements import ir_of, on
 
 
 def _ir(options=None, beam_args=(), importer_uri=""):
@@ -41,53 +36,35 @@ def _refusal(ir):
     return str(error.value)
 
 
-def _message(field, kind):
-    return (
-        f"node 'Query.Gen', {field}: looks like {kind} in clear text; "
-        "take it from an environment variable, which a Kubernetes secret fills on Kubeflow"
-    )
-
-
+# Forms of secrets are in tests/components/files/test_secrets.py: here are the places of one.
 @pytest.mark.parametrize(
-    ("options", "field", "kind"),
+    ("given", "field", "kind"),
     [
-        ({"query": "SELECT 1 -- password=hunter22"}, "query", "the value of 'password'"),
-        ({"source": "postgresql://bob:hunter22@db/x"}, "source", "a password in an address"),
-        ({"source": "bigquery://p/d?sslkey=aGk="}, "source", "the value of 'sslkey'"),
-        ({"source": "jdbc:mysql://db/x?user=a&password=hunter22"}, "source", "the value of 'pas"),
-        ({"password": "hunter22"}, "password", "the value of 'password'"),
-        (
-            {"custom_config": json.dumps({"db": {"Api_Key": "hunter22"}})},
-            "custom_config.db.Api_Key",
-            "the value of 'Api_Key'",
-        ),
+        ({"query": "SELECT 1 -- password=hunter22"}, "query: ", "the value of 'password'"),
+        ({"source": "jdbc:mysql://db/x?password=hunter22"}, "source: ", "the value of 'password'"),
+        ({"password": "hunter22"}, "password: ", "the value of 'password'"),
+        ({"header": "Authorization: Bearer hunter22345678901"}, "header: ", "a bearer token"),
         (
             {"custom_config": json.dumps({"inner": json.dumps({"token": "hunter22"})})},
-            "custom_config.inner.token",
+            "custom_config.inner.token: ",
             "the value of 'token'",
         ),
-        ({"custom_config": json.dumps({"aws": [_AWS_KEY]})}, "custom_config.aws", "an AWS access"),
-        ({"module": f"git clone https://{_TOKEN}@github.com"}, "module", "a token of a service"),
-        ({"note": "-----BEGIN RSA PRIVATE KEY-----\nMII"}, "note", "a private key"),
-        ({"header": "Authorization: Bearer abcdefgh12345678"}, "header", "a bearer token"),
+        (
+            {"custom_config": json.dumps({"aws": [{"Api_Key": "hunter22"}]})},
+            "custom_config.aws.Api_Key: ",
+            "the value of 'Api_Key'",
+        ),
+        (["--runner=X", "--jdbc_password=hunter22"], "executor.beam_pipeline_args", "the value of"),
+        (["--jdbc_password", "hunter22"], "executor.beam_pipeline_args", "the value of"),
+        ("ftp://bob:hunter22@host/x", "", "a password in an address"),
     ],
 )
-def test_finds_a_secret_and_names_node_and_field_but_not_the_value(options, field, kind):
-    message = _refusal(_ir(options))
+def test_finds_a_secret_and_names_node_and_field_but_not_the_value(given, field, kind):
+    places = {dict: "options", list: "beam_args", str: "importer_uri"}
+    message = _refusal(_ir(**{places[type(given)]: given}))
 
-    assert message.startswith(f"node 'Query.Gen', {field}: looks like {kind}")
-    for value in ("hunter22", _AWS_KEY, _TOKEN):
-        assert value not in message
-
-
-@pytest.mark.parametrize(
-    "beam_args",
-    [["--runner=X", "--jdbc_password=hunter22"], ["--jdbc_password", "hunter22"]],
-)
-def test_finds_a_secret_in_beam_arguments(beam_args):
-    message = _refusal(_ir(beam_args=beam_args))
-
-    assert message.startswith("node 'Query.Gen', executor.beam_pipeline_args")
+    assert message.startswith(f"node 'Query.Gen', {field}")
+    assert f"looks like {kind}" in message
     assert "hunter22" not in message
 
 
@@ -98,7 +75,8 @@ def test_finds_a_secret_in_protos_within_protos():
     parameters = ir.nodes[0].pipeline_node.parameters.parameters
     parameters["custom"].field_value.proto_value.Pack(config)
 
-    assert _refusal(ir) == _message("custom.custom_config.value", "the value of 'pwd'")
+    expected = "node 'Query.Gen', custom.custom_config.value: looks like the value of 'pwd'"
+    assert _refusal(ir).startswith(expected)
 
 
 def test_finds_a_secret_in_the_default_of_a_runtime_parameter():
@@ -110,10 +88,6 @@ def test_finds_a_secret_in_the_default_of_a_runtime_parameter():
     )
 
     assert "looks like the value of 'db-password'" in _refusal(ir)
-
-
-def test_finds_a_login_in_an_address_of_data():
-    assert "a password in an address" in _refusal(_ir(importer_uri="ftp://bob:hunter22@host/x"))
 
 
 @pytest.mark.parametrize(
@@ -136,10 +110,6 @@ def read(path: Parameter[str]):
     del path
 
 
-def compiled(*nodes):
-    return irs.compile_ir(Pipeline("p", "/r", components=list(nodes)))
-
-
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data"
@@ -155,7 +125,7 @@ def test_a_folder_of_this_machine_is_refused(data):
         r"it in the placement's image_paths if the image has it too$"
     )
     with pytest.raises(UsageError, match=expected):
-        check_paths(compiled(CsvExampleGen(input_base=str(data))), Placement(), "penstock")
+        check_paths(ir_of(CsvExampleGen(input_base=str(data))), Placement(), "penstock")
 
 
 @pytest.mark.parametrize(
@@ -171,11 +141,11 @@ def test_a_folder_of_this_machine_is_refused(data):
 )
 def test_path_within_a_text_is_refused(data, text):
     with pytest.raises(UsageError, match=r"node 'read', path"):
-        check_paths(compiled(read(path=text.format(data=data))), Placement(), "penstock")
+        check_paths(ir_of(read(path=text.format(data=data))), Placement(), "penstock")
 
 
 def test_path_on_the_volume_or_in_the_image_is_accepted(data):
-    ir = compiled(read(path=f"{data}/span-1"))
+    ir = ir_of(read(path=f"{data}/span-1"))
 
     check_paths(ir, on(data), "penstock")
     check_paths(ir, on(data.parent), "penstock")
@@ -188,8 +158,8 @@ def test_path_on_the_volume_or_in_the_image_is_accepted(data):
     "text", ["/no/such/folder", "gs://bucket/data", "/", "/tmp", "SELECT a /* b */ FROM c", "a/usr"]
 )
 def test_path_missing_here_or_common_to_all_is_accepted(text):
-    check_paths(compiled(read(path=text)), Placement(), "penstock")
+    check_paths(ir_of(read(path=text)), Placement(), "penstock")
 
 
 def test_path_in_a_package_is_accepted(taxi_csv):
-    check_paths(compiled(read(path=str(taxi_csv))), Placement(), "penstock")
+    check_paths(ir_of(read(path=str(taxi_csv))), Placement(), "penstock")

@@ -8,7 +8,6 @@ from absl import flags
 from kfp import components
 
 import penstock
-from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.recipe import Recipe
 from penstock.pipelines.kubeflow.resources import Gpu
@@ -71,10 +70,3 @@ def test_penguin_with_spans_a_window_of_them_and_a_condition(volume, tmp_path):
     )
     assert tasks["pusher"].upstream == ("evaluator", "trainer")
     assert tasks["bulkinferrer"].upstream == ("csvexamplegen-unlabelled", "trainer")
-
-
-def test_data_only_on_this_machine_is_refused(volume, tmp_path):
-    expected = rf"input_base: {volume}/penguin_data/labelled is a path of this machine, which"
-    with pytest.raises(UsageError, match=expected):
-        compiled("penguin", None, tmp_path / "penguin.yaml")
-    assert not (tmp_path / "penguin.yaml").exists()

@@ -12,12 +12,12 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import jsonschema
 import kubernetes_validate
 import pytest
+from json_server import JsonServer
 from kubernetes import client
 from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
@@ -103,28 +103,7 @@ class Cluster:
         self.deleted, self.uid = [], UID
         self.events, self.phase = [], "Running"
         self.old_job, self.old_pods = False, 0  # of an earlier try; looks that its pods stay for
-        cluster = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def answer(self):
-                length = int(self.headers.get("Content-Length") or 0)
-                body = json.loads(self.rfile.read(length) or "null")
-                code, answer = cluster.answer(self.command, self.path.partition("?")[0], body)
-                data = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
-                self.send_response(code)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_GET = do_POST = do_DELETE = answer  # noqa: N815
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        host = f"http://127.0.0.1:{self.server.server_port}"
+        host = JsonServer(self.answer).host
         self.api = client.ApiClient(client.Configuration(host=host))
 
     def answer(self, method, path, body):

@@ -157,12 +157,8 @@ def other_process(tmp_path):
 @pytest.mark.slow
 def test_two_runs_in_one_folder_are_refused(tmp_path, other_process):
     other = other_process(CLAIM)
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=f"^{tmp_path}: another run is at work .*{other.pid}"):
         run(tmp_path)
-    assert str(error.value) == (
-        f"{tmp_path}: another run is at work (process {other.pid}); "
-        "wait for it, or use another folder"
-    )
     other.kill()
     other.wait()
     with only_run(tmp_path):  # a killed run's claim ends with it
@@ -187,12 +183,8 @@ def test_fork_that_outlives_a_run_does_not_hold_its_folder(tmp_path):
 def test_a_locked_metadata_store_is_one_line(tmp_path, other_process):
     run(tmp_path)
     other_process(LOCK)
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=f"^{tmp_path}/metadata.sqlite: .* .database is locked.;"):
         run(tmp_path)
-    assert str(error.value) == (
-        f"{tmp_path}/metadata.sqlite: the metadata store cannot be written (database is locked); "
-        "if another process holds it locked, end that one"
-    )
 
 
 @pytest.mark.slow
@@ -200,13 +192,8 @@ def test_a_locked_metadata_store_is_one_line(tmp_path, other_process):
 def test_a_metadata_store_that_is_gone_is_named_with_the_outputs_that_it_knew(tmp_path, damage):
     run(tmp_path)
     damage(tmp_path / "metadata.sqlite")
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=f"sqlite: .* is gone, .*{tmp_path}/pipeline/MakeNumbers;"):
         run(tmp_path)
-    assert str(error.value) == (
-        f"{tmp_path}/metadata.sqlite: the metadata store is gone, and nothing else knows the "
-        f"outputs in {tmp_path}/pipeline/MakeNumbers; put a copy of it back, or start over with "
-        "another --root"
-    )
     assert run(tmp_path / "other").ended["Publish"] == "done"
 
 

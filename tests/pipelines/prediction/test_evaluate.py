@@ -1,6 +1,7 @@
 """Predictions in a table are judged with TFMA's numbers."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import tensorflow_model_analysis as tfma
+from drawn import slow
 
 import penstock
 from penstock import DataError
@@ -37,35 +39,45 @@ def columns():
     }
 
 
-def by_tfma(table, label, prediction, weight, task):
+@pytest.fixture(scope="module")
+def by_tfma(columns):
     """Metrics by slice and name, of the candidate."""
-    classes = {"binary": ("no", "yes"), "classes": ("a", "b", "c"), "regression": ()}[task]
-    options = EvaluationOptions(slices=("town", "hour"))
-    config = eval_config([Target(label, task, classes, label)], options)
-    spec = config.model_specs[0]
-    spec.prediction_key, spec.example_weight_key = prediction, weight or ""
-    spec.preprocessing_function_names[:] = []
-    found = tfma.analyze_raw_data(pd.DataFrame(table), config).slicing_metrics
-    return {
-        ", ".join(f"{name}={value}" for name, value in key) or "overall": {
-            name: value["doubleValue"]
-            for name, value in of[""][""].items()
-            if "doubleValue" in value
+
+    @cache
+    def analyse(task, label, prediction, weight):
+        classes = {"binary": ("no", "yes"), "classes": ("a", "b", "c"), "regression": ()}[task]
+        options = EvaluationOptions(slices=("town", "hour"))
+        config = eval_config([Target(label, task, classes, label)], options)
+        spec = config.model_specs[0]
+        spec.prediction_key, spec.example_weight_key = prediction, weight or ""
+        spec.preprocessing_function_names[:] = []
+        found = tfma.analyze_raw_data(pd.DataFrame(columns), config).slicing_metrics
+        return {
+            ", ".join(f"{name}={value}" for name, value in key) or "overall": {
+                name: value["doubleValue"]
+                for name, value in of[""][""].items()
+                if "doubleValue" in value
+            }
+            for key, of in found
         }
-        for key, of in found
-    }
+
+    return analyse
 
 
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize(
-    ("task", "label", "prediction"),
-    [
+CASES = [
+    (*task, weight)
+    for weight in (None, "w")
+    for task in (
         ("binary", "yes", "chance"),
         ("classes", "kind", "shares"),
         ("regression", "number", "guess"),
-    ],
-)
-def test_metrics_of_a_table_equal_tfma(task, label, prediction, weight, columns, tmp_path):
+    )
+]
+
+
+@pytest.mark.parametrize("case", [CASES[0], *(slow(case) for case in CASES[1:])])
+def test_metrics_of_a_table_equal_tfma(case, columns, by_tfma, tmp_path):
+    _, label, prediction, weight = case
     pq.write_table(pa.table(columns), tmp_path / "p.parquet")
     found = penstock.evaluate(
         str(tmp_path / "p.parquet"),
@@ -75,7 +87,7 @@ def test_metrics_of_a_table_equal_tfma(task, label, prediction, weight, columns,
         weight=weight,
         slices=["town", "hour"],
     )
-    theirs = by_tfma(columns, label, prediction, weight, task)
+    theirs = by_tfma(*case)
     assert found.metrics.keys() == theirs.keys()
     assert len(theirs) == 6
     for where, values in theirs.items():
@@ -87,7 +99,9 @@ def test_metrics_of_a_table_equal_tfma(task, label, prediction, weight, columns,
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_csv_and_pairs_of_probabilities_are_judged_as_two_classes(ending, columns, tmp_path):
+def test_csv_and_pairs_of_probabilities_are_judged_as_two_classes(
+    ending, columns, by_tfma, tmp_path
+):
     chance, yes = columns["chance"], columns["yes"]
     if ending == "csv":
         table = pa.table({"label": yes, "prediction": chance})
@@ -99,7 +113,7 @@ def test_csv_and_pairs_of_probabilities_are_judged_as_two_classes(ending, column
     found = penstock.evaluate(
         str(tmp_path / f"p.{ending}"), tmp_path / "out", thresholds={"AUC": 0.99, "Recall": 0.2}
     )
-    theirs = by_tfma({**columns, "label": yes}, "label", "chance", None, "binary")["overall"]
+    theirs = by_tfma(*CASES[0])["overall"]
     assert found.metrics["overall"] == pytest.approx(theirs, rel=1e-5)
     assert found.blessed is False
     assert found.failures == (f"auc of overall is {theirs['auc']:.4f}; expected at least 0.99",)

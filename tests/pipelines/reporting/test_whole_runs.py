@@ -70,8 +70,14 @@ def test_a_blocked_run(tmp_path, taxi_csv, penstock):
     root = tmp_path / "taxi"
     options = ("--set", f"data={tmp_path / 'data'}", "--set", "ingest.on_bad_row=quarantine")
     done = penstock("run", "taxi", "--root", root, *options)
-    assert done.returncode == 1
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "penstock: node 'ValidationGate' failed: the data is unfit to train on" in done.stderr
+    assert "Traceback" not in done.stderr
+    [log] = (root / "logs").iterdir()
+    assert f"  log: {log}\n" in done.stderr
+    assert "DataError: the data is unfit to train on" in log.read_text()
     assert f"\n  report: {root}/report.html\n" in done.stderr
+    assert not list(root.glob("serving_model")) + list(root.glob("pipeline/Transform"))
     page = words((root / "report.html").read_text())
     assert "Blocked ValidationGate: the data is unfit to train on, 1 problem:" in page
     assert "feature &#39;trip_start_hour&#39;: Unexpectedly large value: 27." in page

@@ -109,29 +109,6 @@ def test_packed_run_trains_an_equally_good_model(first, taxi_run):
     assert set(states(taxi_run.run_well("pack=true")).values()) == {"cached"}
 
 
-@pytest.mark.slow
-def test_unfit_data_stops_the_run_at_the_gate(tmp_path, taxi_csv, penstock):
-    header, *lines = taxi_csv.read_text().splitlines()[:2000]
-    tips = header.split(",").index("tips")
-    rows = [line.split(",") for line in lines]
-    (tmp_path / "data").mkdir()
-    without = [",".join([*row[:tips], "0", *row[tips + 1 :]]) for row in rows]
-    (tmp_path / "data/trips.csv").write_text("\n".join([header, *without]) + "\n")
-    root = tmp_path / "runs"
-    done = penstock("run", "taxi", "--root", root, "--set", f"data={tmp_path / 'data'}")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "penstock: node 'ValidationGate' failed: the data is unfit to train on" in done.stderr
-    assert (
-        "  - split 'eval', label 'tips': has one value in all rows; expected at least two classes"
-    ) in done.stderr
-    assert "Traceback" not in done.stderr
-    [log] = (root / "logs").iterdir()
-    assert f"  log: {log}\n" in done.stderr
-    assert "DataError: the data is unfit to train on" in log.read_text()
-    assert not (root / "serving_model").exists()
-    assert not (root / "pipeline/Transform").exists()
-
-
 @pytest.fixture
 def my_taxi(tmp_path):
     """A user's own copy of the pipeline, to edit; the folder that it lies in."""

@@ -39,11 +39,13 @@ def test_another_name_is_refused_with_those_of_keras():
         check_application("MobileNetV9")
 
 
+@pytest.mark.slow
 def test_weights_of_a_file_and_the_scaling_of_the_family_are_used(weights):
     file, expected = weights
     np.testing.assert_allclose(base(weights=file)(photos(), training=True), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("application", "black", "white"),
     [
@@ -56,6 +58,7 @@ def test_each_family_has_its_own_scaling(application, black, white):
     np.testing.assert_allclose(ends, [[[black, white]]], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_frozen_base_is_left_as_it_is_by_training(weights):
     def moved(layer):
         """Whether a step of training would change it: its weights, or the means that it keeps."""
@@ -71,6 +74,7 @@ def test_a_frozen_base_is_left_as_it_is_by_training(weights):
     assert moved(free)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused(weights, tmp_path):
     with pytest.raises(UsageError, match=r"weights none\.weights\.h5: not those of MobileNetV2"):
         base(weights="none.weights.h5")

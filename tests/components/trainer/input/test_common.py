@@ -1,4 +1,3 @@
-import itertools
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.start import InputStart
 from tests.components.trainer import conftest
+from tests.components.trainer.conftest import flat, rows_of
 
 KINDS = ("rows", "packed", "images")
 ROWS = 103
@@ -36,16 +36,12 @@ def test_a_label_that_is_named_twice_is_refused(shards, data):
         reading.train()
 
 
-def rows_of(batches, count=None):
-    return [batch[1].numpy().ravel().tolist() for batch in itertools.islice(batches, count)]
-
-
 @pytest.mark.parametrize("batch_size", [1, 10, 103, 500])
 @pytest.mark.parametrize("kind", KINDS)
 def test_evaluation_drops_nothing_and_keeps_its_order(make_input, kind, batch_size):
     dataset = make_input.of(kind, batch_size).eval(split="train")
     batches = rows_of(dataset)
-    assert sorted(itertools.chain(*batches)) == list(range(ROWS))
+    assert sorted(flat(batches)) == list(range(ROWS))
     assert {len(batch) for batch in batches[:-1]} <= {batch_size}
     assert len(batches) == -(-ROWS // batch_size)
     assert rows_of(dataset) == batches
@@ -69,7 +65,7 @@ WAYS = [
 def test_every_pass_is_exact_and_goes_on_from_any_step(make_input, kind, options):
     begun = InputStart()
     batches = rows_of(make_input(kind, start=begun, **options), 31)
-    rows = list(itertools.chain(*batches))
+    rows = flat(batches)
     passes = [rows[:ROWS], rows[ROWS : 2 * ROWS], rows[2 * ROWS : 3 * ROWS]]
     assert [sorted(numbers) for numbers in passes] == [list(range(ROWS))] * 3
     assert passes[0] != passes[1] != passes[2]
@@ -127,13 +123,13 @@ def test_batches_of_shares_are_the_same_on_any_number_of_workers(make_input, kin
             begun = InputStart(*start) if start else InputStart()
             batches = make_input(kind, start=begun, input_context=context, **options)
             parts.append(rows_of(batches, count))
-        return [list(itertools.chain(*step)) for step in zip(*parts, strict=True)], begun.order
+        return [flat(step) for step in zip(*parts, strict=True)], begun.order
 
     expected, order = steps(1, 30)
     assert steps(2, 30)[0] == steps(4, 30)[0] == expected
     assert steps(2, 10, (20, 1, order))[0] == steps(4, 10, (20, 1, order))[0] == expected[20:]
     # 103 rows are 12 whole batches and 7 rows: a pass is over within the 13th.
-    rows = list(itertools.chain(*expected))
+    rows = flat(expected)
     assert len(set(rows[:96])) == 96
     assert set(rows[:104]) == set(range(ROWS))
 
