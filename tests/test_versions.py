@@ -23,6 +23,7 @@ def test_lock_holds_beam_for_python_3_10_where_tft_fits():
     assert tuple(map(int, found[1].split("."))) <= (2, 62, 0)
 
 
+@pytest.mark.slow
 def test_analyzer_of_an_analyzers_result_runs_in_tfts_pipeline(tmp_path):
     def two_phases(inputs):
         return {"z": tft.scale_to_z_score(tft.scale_to_0_1(inputs["x"]))}

@@ -36,6 +36,7 @@ def test_each_peer_has_every_row_once(name, root):
     assert measured.extra["bytes"] > 100
 
 
+@pytest.mark.slow
 def test_peer_that_lost_a_row_is_found_out(root, tmp_path):
     lost = list(peers.rows_of_table(ROWS))
     lost[7] = lost[8]
