@@ -187,12 +187,8 @@ def test_default_retry_budget_allows_long_trainings(small_plan, tmp_path):
     spec, _ = _compiled(small_plan, tmp_path)
 
     for task in spec["root"]["dag"]["tasks"].values():
-        assert task["retryPolicy"] == {
-            "maxRetryCount": 2,
-            "backoffDuration": "30s",
-            "backoffFactor": 2.0,
-            "backoffMaxDuration": "2592000s",
-        }
+        assert task["retryPolicy"]["maxRetryCount"] == 2
+        assert task["retryPolicy"]["backoffMaxDuration"] == "2592000s"
 
 
 def _artifacts(definitions):
