@@ -1,11 +1,11 @@
 """Converts rows of delimited text to typed Arrow columns with Arrow's own CSV reader.
 
-No Python runs per row. If the bytes do not fit, `isolate` finds the rows at fault, with reasons.
-Then Arrow still converts all columns without faults.
+Arrow divides rows into fields and converts whole columns. Only the values of a column of numbers
+with one that Arrow refuses, or reads otherwise than meant, are examined one by one.
 """
 
 from codecs import BOM_UTF8
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import (
     Faults,
     RowFault,
-    batch_of,
     convert_columns,
     empty_batch,
     rows_without,
@@ -28,17 +27,6 @@ from penstock.components.sources.text.blocks import RowBlock, RowPlace
 from penstock.components.sources.text.rows import CR, LF, line_ends
 from penstock.components.sources.tokens import SPACES, to_float32, to_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
-
-# Text goes through Arrow's string type, which checks that it is UTF-8.
-_PARSED_TYPES = {
-    FeatureKind.INT: pa.int64(),
-    FeatureKind.FLOAT: pa.float32(),
-    FeatureKind.BYTES: pa.string(),
-}
-
-
-class Misfit(Exception):  # noqa: N818 - a signal, not an error for users
-    """At least one row does not fit; `isolate` finds out which and why."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +40,21 @@ class RowParser:
     columns: tuple[Column, ...]
     options: Csv
 
-    def parse(self, data: bytes, rows: int, *, quoted: bool) -> pa.RecordBatch:
-        """Parses whole rows, none blank, or raises `Misfit`; `quoted` if any has a quote."""
-        whole = [column for column in self.columns if column.kind is FeatureKind.INT]
-        if b"0x" in data or b"0X" in data:
-            for values in self.parse_raw(data, whole, quoted=quoted).values():
-                # Arrow would read "0x10" as 16.
-                if pc.any(pc.match_substring(values, "0x", ignore_case=True)).as_py():
-                    raise Misfit
-        types = {column.name: _PARSED_TYPES[column.kind] for column in self.columns}
-        try:
-            table = self._read(data, types, self.options.null_tokens, quoted=quoted)
-        except pa.ArrowInvalid as error:
-            raise Misfit from error
-        if table.num_rows != rows:
-            raise Misfit
-        arrays = [self._finished(table[column.name], column) for column in self.columns]
-        return batch_of(self.columns, arrays)
+    def parse(self, block: RowBlock, place: RowPlace) -> Batch:
+        """Returns the rows of a block that is not broken, each as good, rejected or blank.
 
-    def parse_raw(
+        A row is reported with its first faulty column.
+        """
+        first = np.frombuffer(block.data, np.uint8)[block.starts]
+        is_blank = (block.ends - block.starts <= 2) & np.isin(first, (LF, CR))
+        rows: list[int] = np.flatnonzero(~is_blank).tolist()
+        table, faults = self._convert(block, rows)
+        rejected = [*_rejected(block, place, faults)] if faults else []
+        batch = Batch(table, rejected, block.rows - len(rows))
+        assert batch.rows_read == block.rows, (place, batch.rows_read, block.rows)
+        return batch
+
+    def fields(
         self,
         data: bytes,
         columns: Sequence[Column],
@@ -92,124 +76,102 @@ class RowParser:
         is_utf8 = first_bad_byte(data) is None
         # Arrow decodes a row of another width, to describe it.
         utf8 = data if is_utf8 else data.decode("latin-1").encode()
-        table = self._read(utf8, types, (), quoted=quoted, on_invalid=skip)
-        found = {name: table[name].combine_chunks() for name in names}
-        return found if is_utf8 else {name: _latin1(values) for name, values in found.items()}
-
-    def _read(
-        self,
-        data: bytes,
-        types: dict[str, pa.DataType],
-        nulls: tuple[str, ...],
-        *,
-        quoted: bool,
-        on_invalid: Callable[[Any], str] | None = None,
-    ) -> pa.Table:
-        if data.startswith(BOM_UTF8):
-            data = BOM_UTF8 + data  # Arrow strips one BOM wherever it begins to read.
+        if utf8.startswith(BOM_UTF8):
+            utf8 = BOM_UTF8 + utf8  # Arrow strips one BOM wherever it begins to read.
         # Not read_csv: before it returns, it searches all Python objects for frames that hold its
         # traceback: 8-17 ms per call in a process with Beam (pyarrow 10).
-        return pa.csv.open_csv(
-            _arrow_owned(data),
+        table = pa.csv.open_csv(
+            _arrow_owned(utf8),
             read_options=pa.csv.ReadOptions(
-                column_names=self.names, use_threads=False, block_size=len(data) + 1
+                column_names=self.names, use_threads=False, block_size=len(utf8) + 1
             ),
             parse_options=pa.csv.ParseOptions(
                 delimiter=self.options.delimiter,
                 quote_char='"' if quoted else False,
                 newlines_in_values=quoted,
-                invalid_row_handler=on_invalid,
+                invalid_row_handler=skip,
             ),
             convert_options=pa.csv.ConvertOptions(
-                column_types=types,
-                null_values=list(nulls),
-                include_columns=list(types),
-                include_missing_columns=True,
+                column_types=types, include_columns=list(types), include_missing_columns=True
             ),
         ).read_all()
+        found = {name: table[name].combine_chunks() for name in names}
+        return found if is_utf8 else {name: _latin1(values) for name, values in found.items()}
 
-    def _finished(self, values: pa.ChunkedArray, column: Column) -> pa.Array:
-        array = values.combine_chunks()
-        if column.kind is FeatureKind.FLOAT:
-            return self._finite(array)
-        if column.kind is FeatureKind.BYTES:
-            return null_texts(array.view(pa.binary()), self.options.text_null_tokens)
-        return array
+    def _convert(
+        self, block: RowBlock, rows: list[int]
+    ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
+        """Returns the good ones of some rows of a block, and the faults of the others by row."""
+        is_whole = len(rows) == block.rows
+        data = block.data if is_whole else b"".join(_raw(block, row) for row in rows)
+        if not data:
+            return empty_batch(self.columns), {}
+        wrong_width: dict[int, RowFault] = {}
 
-    def _finite(self, array: pa.Array) -> pa.Array:
-        """Applies the policy for NaN; raises `Misfit` if the texts must be examined."""
-        numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
-        if np.isfinite(numbers).all():
-            return array
-        # Infinity may come from a finite number beyond float32; NaN only comes from a text for NaN.
-        if self.options.non_finite == "reject" or np.isinf(numbers).any():
-            raise Misfit
-        if self.options.non_finite == "keep":
-            return array
-        return pc.if_else(pa.array(np.isnan(numbers)), pa.scalar(None, pa.float32()), array)
+        def reject(row: Any) -> None:
+            fields = "field" if row.actual_columns == 1 else "fields"
+            reason = f"{row.actual_columns} {fields}, expected {row.expected_columns}"
+            wrong_width[rows[row.number - 1]] = (None, reason)
+
+        raw = self.fields(data, self.columns, quoted=block.quoted, on_invalid=reject)
+        kept = [row for row in rows if row not in wrong_width] if wrong_width else rows
+        may_be_hex = b"0x" in data or b"0X" in data
+
+        def convert(column: Column) -> tuple[pa.Array, Faults]:
+            values = raw.get(column.name)
+            if values is None:
+                return pa.nulls(len(kept), column.arrow_type), {}
+            if column.kind is not FeatureKind.BYTES:
+                numbers = _cast(values, column, self.options, may_be_hex=may_be_hex)
+                return (
+                    _one_by_one(values, column, self.options) if numbers is None else (numbers, {})
+                )
+            texts = null_texts(values, self.options.text_null_tokens)
+            return texts, {at: _not_utf8(block, kept[at]) for at in _bad_texts(values)}
+
+        table, faults = convert_columns(self.columns, convert)
+        of_rows = {kept[at]: fault for at, fault in faults.items()}
+        return rows_without(faults, table), wrong_width | of_rows
 
 
-def isolate(block: RowBlock, place: RowPlace, parser: RowParser) -> Batch:
-    """Returns the rows of a block that is not broken, each as good, rejected or blank.
-
-    A row is reported with its first faulty column.
-    """
-    first = np.frombuffer(block.data, np.uint8)[block.starts]
-    is_blank = (block.ends - block.starts <= 2) & np.isin(first, (LF, CR))
-    rows: list[int] = np.flatnonzero(~is_blank).tolist()
-    table, faults = _convert(block, rows, parser)
+def _rejected(
+    block: RowBlock, place: RowPlace, faults: Mapping[int, RowFault]
+) -> Iterator[RejectedRow]:
     ends = line_ends(block.data, at_cr=True, last=True)
-    rejected = []
     for row in sorted(faults):
         line = int(np.searchsorted(ends, block.starts[row], side="right"))
         raw = _raw(block, row).rstrip(b"\r\n")
-        rejected.append(
-            RejectedRow(place.file, place.row + row, place.line + line, *faults[row], raw)
-        )
-    batch = Batch(table, rejected, block.rows - len(rows))
-    assert batch.rows_read == block.rows, (place, batch.rows_read, block.rows)
-    return batch
+        yield RejectedRow(place.file, place.row + row, place.line + line, *faults[row], raw)
 
 
 def _raw(block: RowBlock, row: int) -> bytes:
     return block.data[block.starts[row] : block.ends[row]]
 
 
-def _convert(
-    block: RowBlock, rows: list[int], parser: RowParser
-) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-    """Returns the good ones of some rows of a block, and the faults of the others by row."""
-    data = b"".join(_raw(block, row) for row in rows)
-    if not data:
-        return empty_batch(parser.columns), {}
-    wrong_width: dict[int, RowFault] = {}
-
-    def reject(row: Any) -> None:
-        fields = "field" if row.actual_columns == 1 else "fields"
-        reason = f"{row.actual_columns} {fields}, expected {row.expected_columns}"
-        wrong_width[rows[row.number - 1]] = (None, reason)
-
-    raw = parser.parse_raw(data, parser.columns, quoted=block.quoted, on_invalid=reject)
-    rows = [row for row in rows if row not in wrong_width]
-
-    def convert(column: Column) -> tuple[pa.Array, Faults]:
-        values = raw.get(column.name)
-        if values is None:
-            return pa.nulls(len(rows), column.arrow_type), {}
-        if column.kind is not FeatureKind.BYTES:
-            return _numbers(values, column, parser.options)
-        texts = null_texts(values, parser.options.text_null_tokens)
-        return texts, {at: _not_utf8(block, rows[at]) for at in _bad_texts(values)}
-
-    table, faults = convert_columns(parser.columns, convert)
-    of_rows = {rows[at]: fault for at, fault in faults.items()}
-    return rows_without(faults, table), wrong_width | of_rows
+def _cast(values: pa.Array, column: Column, options: Csv, *, may_be_hex: bool) -> pa.Array | None:
+    """Converts a column of numbers by Arrow; None if values must be examined one by one."""
+    try:
+        texts = pc.ascii_trim(values.cast(pa.string()), SPACES)
+        texts = null_texts(texts, options.null_tokens)
+        numbers = texts.cast(column.arrow_type)
+    except pa.ArrowInvalid:
+        return None
+    if column.kind is FeatureKind.INT:
+        # Arrow reads "0x10" as 16.
+        odd = may_be_hex and pc.any(pc.match_substring(texts, "0x", ignore_case=True)).as_py()
+        return None if odd else numbers
+    found = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    if np.isfinite(found).all():
+        return numbers
+    # Infinity may come from a finite number beyond float32; NaN only comes from a text for NaN.
+    if options.non_finite == "reject" or np.isinf(found).any():
+        return None
+    if options.non_finite == "keep":
+        return numbers
+    return pc.if_else(pa.array(np.isnan(found)), pa.scalar(None, pa.float32()), numbers)
 
 
-def _numbers(values: pa.Array, column: Column, options: Csv) -> tuple[pa.Array, Faults]:
-    array = _cast(values, column, options)
-    if array is not None:
-        return array, {}
+def _one_by_one(values: pa.Array, column: Column, options: Csv) -> tuple[pa.Array, Faults]:
     texts, faults = [], Faults()
     by = "the sample" if options.schema_file is None else "the schema"
     for at, value in enumerate(values.to_pylist()):
@@ -220,23 +182,6 @@ def _numbers(values: pa.Array, column: Column, options: Csv) -> tuple[pa.Array, 
             text, faults[at] = None, f"{error} ({column.kind.value} by {by})"
         texts.append(text)
     return pa.array(texts, pa.string()).cast(column.arrow_type), faults
-
-
-def _cast(values: pa.Array, column: Column, options: Csv) -> pa.Array | None:
-    """Converts a column of numbers by Arrow; None if values must be examined one by one."""
-    nulls = pa.array(options.null_tokens, pa.string())
-    try:
-        texts = values.cast(pa.string())
-        no_text = pa.scalar(None, pa.string())
-        texts = pc.if_else(pc.is_in(texts, value_set=nulls), no_text, texts)
-        numbers = texts.cast(column.arrow_type)
-    except pa.ArrowInvalid:
-        return None
-    if column.kind is FeatureKind.INT:
-        odd = pc.match_substring(texts, "0x", ignore_case=True)
-    else:
-        odd = pc.invert(pc.is_finite(numbers))
-    return None if pc.any(odd).as_py() else numbers
 
 
 def _number_text(text: str, column: Column, options: Csv) -> str | None:
@@ -297,6 +242,6 @@ def _arrow_owned(data: bytes) -> pa.Buffer:
 
 
 def null_texts(array: pa.Array, tokens: tuple[str, ...]) -> pa.Array:
-    """Returns `array` (binary [rows]) with null for each value that is one of `tokens`."""
-    hit = pc.is_in(array, value_set=pa.array([t.encode() for t in tokens], pa.binary()))
-    return pc.if_else(hit, pa.scalar(None, pa.binary()), array)
+    """Returns an array of texts with null for each value that is one of `tokens`."""
+    hit = pc.is_in(array, value_set=pa.array(tokens, pa.string()).cast(array.type))
+    return pc.if_else(hit, pa.scalar(None, array.type), array)

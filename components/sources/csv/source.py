@@ -12,7 +12,7 @@ from penstock.components.files.find import find
 from penstock.components.sources.base import Batch, Column
 from penstock.components.sources.batches import MAX_BATCH_ROWS
 from penstock.components.sources.csv.header import find_delimiter, read_header
-from penstock.components.sources.csv.parse import Misfit, RowParser, isolate
+from penstock.components.sources.csv.parse import RowParser
 from penstock.components.sources.files import map_files
 from penstock.components.sources.infer import TypeSample
 from penstock.components.sources.options import Csv
@@ -35,21 +35,10 @@ class CsvSource(TextSource):
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         parser = RowParser(self.scanned[place.file].header.names, self.columns, self.options)
-        try:
-            table = parser.parse(block.data, block.rows, quoted=block.quoted)
-        except Misfit:
-            if block.rows <= MAX_BATCH_ROWS:
-                yield isolate(block, place, parser)
-                return
-        else:
-            for start in range(0, table.num_rows, MAX_BATCH_ROWS):
-                yield Batch(table.slice(start, MAX_BATCH_ROWS))
-            return
-        # Only the parts of the block that have a misfit are isolated.
-        for start in range(0, block.rows, MAX_BATCH_ROWS):
-            part = block.slice(start, start + MAX_BATCH_ROWS)
-            yield from self.batches(part, place)
-            place = place.after(part)
+        batch = parser.parse(block, place)
+        yield replace(batch, table=batch.table.slice(0, MAX_BATCH_ROWS))
+        for start in range(MAX_BATCH_ROWS, batch.table.num_rows, MAX_BATCH_ROWS):
+            yield Batch(batch.table.slice(start, MAX_BATCH_ROWS))
 
 
 def open_csv(inputs: Sequence[str], options: Csv, spread: Spread = here) -> CsvSource:
@@ -101,6 +90,6 @@ def _sampled_columns(
     for header, block in sample_rows(headers, splitter, options.sample_rows):
         parser = RowParser(header.names, tuple(texts), options)
         if block.data.strip(b"\r\n"):
-            for name, values in parser.parse_raw(block.data, texts, quoted=block.quoted).items():
+            for name, values in parser.fields(block.data, texts, quoted=block.quoted).items():
                 sample.add(name, values)
     return tuple(Column(name, sample.kind(name)) for name in names)
