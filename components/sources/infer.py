@@ -8,7 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.components.sources.tokens import (
     ANY_FLOAT,
@@ -29,6 +32,8 @@ _CLASSES = {
     "padded": ANY_FLOAT,
     "non_finite": NON_FINITE,
 }
+# Parts of all texts of these classes whose values are beyond int64 and float32.
+_MAY_BE_LONG = {"integers": "[0-9]{19}", "floats": "[eE]|[0-9]{38}"}
 # If a larger share of the numbers is padded, the column holds codes; otherwise quantities, a few of
 # them badly written. In a numeric column "007" is read as 7, as Arrow reads it: to find such values
 # would add half the cost of parsing.
@@ -40,51 +45,53 @@ class TypeSample:
 
     def __init__(self, null_tokens: Sequence[str]) -> None:
         forms = {"nulls": "|".join(map(re.escape, null_tokens)), **_CLASSES}
-        either = "|".join(f"(?P<{name}>{form})" for name, form in forms.items())
-        self._form = re.compile(f"[{SPACES}]*(?:{either})[{SPACES}]*".encode())
+        self._forms = {n: f"^[{SPACES}]*(?:{form})[{SPACES}]*$" for n, form in forms.items()}
         self._tallies: dict[str, Counter[str]] = {}
 
     def add(self, name: str, values: pa.Array) -> None:
         """Counts unconverted values of one column, binary [rows]."""
         tally = self._tallies.setdefault(name, Counter())
-        for text, count in Counter(values.to_pylist()).items():
-            tally[self._class_of(text)] += count
+        counted = values.value_counts()
+        texts, counts = counted.field("values"), counted.field("counts").to_numpy()
+        for kind, form in self._forms.items():
+            is_kind = _matches(texts, form)
+            is_long = np.zeros_like(is_kind)
+            if kind in _MAY_BE_LONG:
+                for at in np.flatnonzero(is_kind & _matches(texts, _MAY_BE_LONG[kind])).tolist():
+                    is_long[at] = _is_long(kind, texts[at].as_py())
+            tally["long"] += int(counts[is_long].sum())
+            tally[kind] += int(counts[is_kind & ~is_long].sum())
+            texts, counts = texts.filter(pa.array(~is_kind)), counts[~is_kind]
+        tally["texts"] += int(counts.sum())
 
     def kind(self, name: str) -> FeatureKind:
-        """Returns the kind of a column; BYTES if it has no sampled values."""
-        return _kind(self._tallies.get(name, Counter()))
+        """Returns the kind of a column that keeps most rows and loses nothing.
 
-    def _class_of(self, text: bytes) -> str:
-        found = self._form.fullmatch(text)
-        name = str(found.lastgroup) if found else "texts"
-        # int() refuses thousands of digits.
-        if name == "integers" and not (
-            len(text.strip()) <= 20 and INT64_MIN <= int(text) <= INT64_MAX
-        ):
-            return "long_integers"
-        if name == "floats" and abs(float(text)) >= FLOAT32_LIMIT:
-            return "long_floats"
-        return name
+        `integers` are within int64, `floats` other numbers within float32, `long` numbers beyond
+        these types, `padded` numbers with leading zeros or a plus sign (codes and telephone
+        numbers), `non_finite` NaN and infinities, `nulls` texts without value, `texts` the rest.
+
+        BYTES if there is no value, if more than 1 % of the numbers are padded, if at most half of
+        the values are numbers, or if most integers are beyond int64. Otherwise FLOAT if there are
+        decimals (or only NaN and infinities), else INT.
+        """
+        tally = self._tallies.get(name, Counter())
+        finite = tally["integers"] + tally["floats"] + tally["long"]
+        numbers = finite + tally["padded"] + tally["non_finite"]
+        padded = tally["padded"] > _MAX_PADDED_SHARE * (finite + tally["padded"])
+        if padded or numbers <= tally["texts"]:
+            return FeatureKind.BYTES
+        if tally["floats"] or not finite:
+            return FeatureKind.FLOAT
+        return FeatureKind.BYTES if tally["long"] > tally["integers"] else FeatureKind.INT
 
 
-def _kind(tally: Counter[str]) -> FeatureKind:
-    """Returns the kind that keeps most rows and loses nothing, given counts of texts by class.
+def _matches(texts: pa.Array, form: str) -> npt.NDArray[np.bool_]:
+    return pc.match_substring_regex(texts, form).to_numpy(zero_copy_only=False)
 
-    `integers` are within int64, `floats` other numbers within float32, `long_integers` and
-    `long_floats` beyond these types, `padded` numbers with leading zeros or a plus sign (codes and
-    telephone numbers), `non_finite` NaN and infinities, `nulls` texts without value, `texts` the
-    rest.
 
-    BYTES if there is no value, if more than 1 % of the numbers are padded, if at most half of the
-    values are numbers, or if most integers are beyond int64. Otherwise FLOAT if there are decimals
-    (or only NaN and infinities), else INT.
-    """
-    too_long = tally["long_integers"] + tally["long_floats"]
-    finite = tally["integers"] + tally["floats"] + too_long
-    numbers = finite + tally["padded"] + tally["non_finite"]
-    padded = tally["padded"] > _MAX_PADDED_SHARE * (finite + tally["padded"])
-    if padded or numbers <= tally["texts"]:
-        return FeatureKind.BYTES
-    if tally["floats"] or not finite:
-        return FeatureKind.FLOAT
-    return FeatureKind.BYTES if too_long > tally["integers"] else FeatureKind.INT
+def _is_long(kind: str, text: bytes) -> bool:
+    if kind == "floats":
+        return abs(float(text)) >= FLOAT32_LIMIT
+    # int() refuses thousands of digits.
+    return len(text.strip()) > 20 or not INT64_MIN <= int(text) <= INT64_MAX
