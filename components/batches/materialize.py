@@ -1,6 +1,5 @@
 """Applies a TransformGraph to raw Examples; writes transformed Examples with a manifest."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,9 +18,8 @@ from penstock.components.tfrecord.encoder import encode_examples
 from penstock.components.tfrecord.manifest import (
     Manifest,
     ManifestColumn,
-    RowAccount,
     Shard,
-    schema_sha256,
+    digest_of,
 )
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter, frame_records
@@ -105,16 +103,12 @@ def _manifest(
         split: tuple(shard for shard in shards if shard.file.startswith(f"{split_dir(split)}/"))
         for split in splits
     }
-    return Manifest(
-        splits=of_split,
-        columns=columns,
-        schema_sha256=schema_sha256(columns),
+    return Manifest.of(
+        of_split,
+        columns,
+        read=sum(shard.rows for shard in raw),
         source_kind="transform",
-        source_fingerprint=hashlib.sha256("".join(s.sha256 for s in raw).encode()).hexdigest(),
+        source_fingerprint=digest_of(raw),
         source_files=len(raw),
-        account=RowAccount(
-            read=sum(shard.rows for shard in raw),
-            written={split: sum(s.rows for s in several) for split, several in of_split.items()},
-        ),
         plan="a shard for each raw one",
     )

@@ -41,7 +41,6 @@ from penstock.components.tfrecord.manifest import (
     ManifestColumn,
     RowAccount,
     Shard,
-    schema_sha256,
 )
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
 
@@ -212,23 +211,22 @@ def manifest_of(
         quarantined += result.quarantined
         blank += result.blank
         first = first or result.first_rejected
-    written = {name: sum(shard.rows for shard in shards) for name, shards in found.items()}
-    account = RowAccount(read, written, quarantined, blank)
-    _check(account, options, first)
-    columns = tuple(ManifestColumn(c.name, c.kind.value, c.is_list) for c in sources[0].columns)
-    return Manifest(
-        splits={name: tuple(shards) for name, shards in found.items()},
-        columns=columns,
-        schema_sha256=schema_sha256(columns),
+    manifest = Manifest.of(
+        {name: tuple(shards) for name, shards in found.items()},
+        tuple(ManifestColumn(c.name, c.kind.value, c.is_list) for c in sources[0].columns),
+        read=read,
+        quarantined=quarantined,
+        blank=blank,
         source_kind=sources[0].kind,
         source_fingerprint=_fingerprint([source.fingerprint for source in sources]),
         source_files=sum(len(source.files) for source in sources),
         source_snapshot="; ".join(s.snapshot for s in sources if s.snapshot) or None,
-        account=account,
         compression=options.compression,
         plan=plan,
         quarantine=QUARANTINE_DIR if quarantined else None,
     )
+    _check(manifest.account, options, first)
+    return manifest
 
 
 def _fingerprint(of_sources: Sequence[str]) -> str:

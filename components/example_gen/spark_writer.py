@@ -9,7 +9,6 @@ partitions and may repeat one with its rows in another order. So each attempt wr
 its own, and the driver renames the files of those attempts that Spark accepted.
 """
 
-import hashlib
 import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ from penstock.components.files.output import Output, open_output
 from penstock.components.sources.arrow_values import feature_type
 from penstock.components.sources.base import Column
 from penstock.components.sources.options import NON_FINITE
-from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, Manifest
+from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, Manifest, digest_of
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 
 if TYPE_CHECKING:
@@ -92,9 +91,7 @@ def write_tfrecords(
         plan = f"{len(results)}: one for each partition of the DataFrame"
         manifest = manifest_of([rows], names, plan, options, results)
         # A DataFrame has no content to hash but what was written.
-        digests = "".join(shard.sha256 for shard in manifest.shards)
-        fingerprint = hashlib.sha256(digests.encode()).hexdigest()
-        manifest = replace(manifest, source_fingerprint=fingerprint)
+        manifest = replace(manifest, source_fingerprint=digest_of(manifest.shards))
         output.commit(manifest)
     return manifest
 

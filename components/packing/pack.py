@@ -10,7 +10,6 @@
 before the first block is made.
 """
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -43,9 +42,8 @@ from penstock.components.sources.tfrecords.examples import (
 from penstock.components.tfrecord.manifest import (
     Manifest,
     ManifestColumn,
-    RowAccount,
     Shard,
-    schema_sha256,
+    digest_of,
 )
 
 
@@ -137,18 +135,13 @@ def _manifest(
     written = {
         split.name: tuple(shard for name, shard in shards if name == split.name) for split in splits
     }
-    digests = "".join(shard.sha256 for split in splits for shard in split.shards)
-    return Manifest(
-        splits=written,
-        columns=columns,
-        schema_sha256=schema_sha256(columns),
+    return Manifest.of(
+        written,
+        columns,
+        read=sum(plan.rows.values()),
         source_kind="examples",
-        source_fingerprint=hashlib.sha256(digests.encode()).hexdigest(),
+        source_fingerprint=digest_of(shard for split in splits for shard in split.shards),
         source_files=sum(len(split.files) for split in splits),
-        account=RowAccount(
-            read=sum(plan.rows.values()),
-            written={name: sum(shard.rows for shard in found) for name, found in written.items()},
-        ),
         plan="; ".join(f"{name}: {shards.reason}" for name, shards in plan.shards.items()),
         packed={**layout.to_dict(), EMPTY_COLUMNS: empty},
     )

@@ -5,7 +5,6 @@ the order of the shards or of training; or any single row by its index.
 """
 
 import gzip
-import hashlib
 import io
 import mmap
 import os
@@ -36,7 +35,7 @@ from penstock.components.tfrecord.checked import checked_manifest, require_stamp
 from penstock.components.tfrecord.example_proto import parse_example, unusual_examples, values_of
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.framing import payload_bounds
-from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Shard
+from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Shard, digest_of
 from penstock.components.tfrecord.sharding import (
     READER_PARALLELISM,
     SHUFFLE_WINDOW_ROWS,
@@ -207,8 +206,7 @@ class Rows:
     @property
     def digest(self) -> str:
         """A digest of the split's shards, as the manifest has theirs."""
-        digests = "".join(shard.sha256 for shard in self.shards)
-        return hashlib.sha256(digests.encode()).hexdigest()
+        return digest_of(self.shards)
 
     def shard_batches(self, at: int) -> Iterator[pa.RecordBatch]:
         """Returns the rows of one shard in order, some thousand per batch."""

@@ -111,6 +111,28 @@ class Manifest:
     def shards(self) -> list[Shard]:
         return [shard for shards in self.splits.values() for shard in shards]
 
+    @classmethod
+    def of(
+        cls,
+        splits: Mapping[str, Sequence[Shard]],
+        columns: Sequence[ManifestColumn],
+        *,
+        read: int,
+        quarantined: int = 0,
+        blank: int = 0,
+        **source: Any,
+    ) -> "Manifest":
+        """Returns the manifest of shards written from `read` rows; `source` has the other fields.
+
+        Raises:
+            ValueError: The rows do not add up.
+        """
+        written = {split: sum(one.rows for one in shards) for split, shards in splits.items()}
+        account = RowAccount(read, written, quarantined, blank)
+        schema = json.dumps([asdict(one) for one in columns]).encode()
+        digest = hashlib.sha256(schema).hexdigest()
+        return cls(splits, columns, digest, account=account, **source)
+
     def foreign_files(self, names: Iterable[str]) -> list[str]:
         """Returns those of `names` (relative to the manifest) that are not files of this output.
 
@@ -169,8 +191,9 @@ class Manifest:
             raise DataError(f"{path}: damaged manifest ({error})") from error
 
 
-def schema_sha256(columns: Sequence[ManifestColumn]) -> str:
-    return hashlib.sha256(json.dumps([asdict(one) for one in columns]).encode()).hexdigest()
+def digest_of(shards: Iterable[Shard]) -> str:
+    """Returns a digest (hex) of the content of shards, in order."""
+    return hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()
 
 
 def write_manifest(directory: str | os.PathLike[str], manifest: Manifest) -> None:

@@ -8,7 +8,6 @@ rows that the training read, an evaluation by its example count. So the check co
 too.
 """
 
-import hashlib
 import json
 import os
 import posixpath
@@ -28,9 +27,8 @@ from penstock.components.tfrecord.manifest import (
     MANIFEST_NAME,
     MANIFEST_PROPERTY,
     Manifest,
-    RowAccount,
     Shard,
-    schema_sha256,
+    digest_of,
 )
 from penstock.components.tfrecord.records import RecordReader
 from penstock.components.tfrecord.sharding import split_of
@@ -262,16 +260,13 @@ def _counted(uri: str) -> Manifest | None:
         for split, folder in splits.items()
     }
     shards = [shard for found in listed.values() for shard in found]
-    rows = {split: sum(shard.rows for shard in found) for split, found in listed.items()}
-    digests = "".join(shard.sha256 for shard in shards)
-    return Manifest(
-        splits=listed,
-        columns=(),
-        schema_sha256=schema_sha256(()),
+    return Manifest.of(
+        listed,
+        (),
+        read=sum(shard.rows for shard in shards),
         source_kind=COUNTED,
-        source_fingerprint=hashlib.sha256(digests.encode()).hexdigest(),
+        source_fingerprint=digest_of(shards),
         source_files=len(shards),
-        account=RowAccount(read=sum(rows.values()), written=rows),
         compression="GZIP" if shards and all(s.file.endswith(".gz") for s in shards) else "",
     )
 
