@@ -26,7 +26,7 @@ from penstock.components.gates.drift import (
     distances,
     missing_share,
 )
-from penstock.components.sources.options import KindOptions
+from penstock.components.sources.options import TABLE_KINDS, KindOptions
 from penstock.components.tfrecord.manifest import MANIFEST_NAME
 from penstock.components.tfrecord.sharding import split_dir
 
@@ -174,6 +174,8 @@ def _statistics(place: str, source: KindOptions | None, workers: int) -> Statist
     with tempfile.TemporaryDirectory(prefix="penstock-diff-") as workspace:
         folder, split = _examples_folder(place)
         if folder is None:
+            if source is None or source.kind in (None, *TABLE_KINDS):
+                _require_data(Path(place))
             folder = os.path.join(workspace, "examples")
             _ingest(place, folder, source, workers)
         found = _summarize(folder, split, workspace, workers)
@@ -210,6 +212,20 @@ def _examples_folder(place: str) -> tuple[str | None, Sequence[str]]:
         return str(path.parent), [path.name.removeprefix(head)]
     is_examples = (path / MANIFEST_NAME).is_file() or any(path.glob(f"{head}*/"))
     return (place if is_examples else None), []
+
+
+def _require_data(path: Path) -> None:
+    """Raises a DataError for a folder without data, such as a node's above its artifacts."""
+    if not path.is_dir() or any(one.is_file() or "=" in one.name for one in path.iterdir()):
+        return
+    below = (
+        found for folders in ("*", "*/*") for found in path.glob(f"{folders}/{split_dir('*')}")
+    )
+    split = next(below, None)
+    raise DataError(
+        f"{path}: holds no Examples, statistics or data files; name the folder of an artifact, "
+        f"with {split_dir('NAME')} in it{f', as {split.parent}' if split else ''}, or data"
+    )
 
 
 def _ingest(place: str, folder: str, source: KindOptions | None, workers: int) -> None:

@@ -45,6 +45,16 @@ def test_shards_compare_as_the_table_that_they_were_made_from(tables):
     assert train.rows[0] > train.rows[1]
 
 
+def test_folder_above_an_artifact_is_refused_with_the_artifact(tables):
+    ingest([IngestInput("a.csv")], "node/examples/7")
+    with pytest.raises(DataError) as caught:
+        diff("node", "a.csv")
+    assert str(caught.value) == (
+        "node: holds no Examples, statistics or data files; name the folder of an artifact, with "
+        "Split-NAME in it, as node/examples/7, or data"
+    )
+
+
 def test_options_apply_to_data_that_is_not_in_shards(tables):
     (tables / "a.csv").write_text("fare\n1\n-\n")
     (tables / "b.csv").write_text("fare\n1\n2\n")
