@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.components.doctor.feature_summary import FeatureSummary, FeatureTally
+from penstock.components.doctor.read_file import Look
 from penstock.components.doctor.walk import Report, walk
 from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.records import Record
@@ -95,7 +96,7 @@ class _Survey:
         return self._tallies[key]
 
 
-class _Look:
+class _Look(Look):
     """Parses records of a file up to the first two limits, then only counts up to the third."""
 
     def __init__(
@@ -111,6 +112,3 @@ class _Look:
             self._survey.add(record.payload)
             return True
         return record.offset < self._count_bytes
-
-    def findings(self, name: str) -> tuple[list[str], list[str]]:
-        return [], []

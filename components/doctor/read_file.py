@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -21,16 +21,17 @@ from penstock.components.tfrecord.records import Record, RecordReader, open_file
 MAX_NAMED_RECORDS = 100
 
 
-class Look(Protocol):
+class Look:
     """Examination of the good records of one file."""
 
     def add(self, record: Record) -> bool:
         """Looks at a record; False if the file need not be read on."""
-        ...
+        raise NotImplementedError
 
     def findings(self, name: str) -> tuple[list[str], list[str]]:
         """Returns faults and notes on the records, each with the file's name."""
-        ...
+        del name
+        return [], []
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,13 @@ def read_file(target: Target, look: Look, on_bytes: Callable[[int], None]) -> Fi
             size = os.fstat(raw.fileno()).st_size
             file = HashingStream(raw, on_bytes)
             reader = RecordReader(file, path)
-            read = _Read(reader, path, look)
-            read.all()
+            read = _read_records(reader, path, look)
             while read.is_whole and file.read(CHUNK_BYTES):  # after a fault, read on for the digest
                 pass
     except DataError as error:
         return FileReport(path, 0, "", 0, None, (str(error),))
     found_faults, notes = look.findings(path)
-    faults = [*read.faults(), *found_faults]
+    faults = [*read.faults, *found_faults]
     records = read.records
     if not read.is_whole:
         done = file.content().size if reader.compression else read.end
@@ -98,49 +98,45 @@ def read_file(target: Target, look: Look, on_bytes: Callable[[int], None]) -> Fi
             f"{path}: compression {reader.compression or 'none'}, the manifest says "
             f"{target.compression or 'none'}"
         )
-    is_exact = read.is_whole and read.hidden is None
     return FileReport(
-        path, size, reader.compression, records, read.rows, tuple(faults), tuple(notes), is_exact
+        path,
+        size,
+        reader.compression,
+        records,
+        read.rows,
+        tuple(faults),
+        tuple(notes),
+        is_exact=read.rows is not None,
     )
 
 
-class _Read:
+class _Read(NamedTuple):
     """One pass over the records of a file, damaged ones included."""
 
-    def __init__(self, reader: RecordReader, name: str, look: Look) -> None:
-        self._reader, self._name, self._look = reader, name, look
-        self._damaged: list[str] = []
-        self._good = 0
-        self.end = 0  # Offset after the last good record.
-        self.hidden: str | None = None  # Fault that hides the rest of the file.
-        self.is_whole = True
+    records: int
+    rows: int | None  # One per record; None if a fault, or a part not read, hides some.
+    end: int  # Offset after the last good record.
+    is_whole: bool  # False if the look wanted no more.
+    faults: list[str]
 
-    def all(self) -> None:
-        damaged = self._damaged
-        try:
-            for record in self._reader.records(on_bad_payload=lambda e: damaged.append(str(e))):
-                self._good += 1
-                self.end = record.end
-                if not self._look.add(record):
-                    self.is_whole = False
-                    return
-        except DataError as error:
-            self.hidden = str(error)
 
-    @property
-    def records(self) -> int:
-        return self._good + len(self._damaged)
-
-    @property
-    def rows(self) -> int | None:
-        """Number of rows, one per record; None if a fault, or a part not read, hides some."""
-        return self.records if self.is_whole and self.hidden is None else None
-
-    def faults(self) -> list[str]:
-        named = self._damaged[:MAX_NAMED_RECORDS]
-        if more := len(self._damaged) - len(named):
-            named.append(f"{self._name}: {more:,} more records have damaged payloads")
-        return [*named, *([self.hidden] if self.hidden else [])]
+def _read_records(reader: RecordReader, name: str, look: Look) -> _Read:
+    damaged, hidden = list[str](), list[str]()
+    good = end = 0
+    is_whole = True
+    try:
+        for record in reader.records(on_bad_payload=lambda error: damaged.append(str(error))):
+            good, end = good + 1, record.end
+            if not look.add(record):
+                is_whole = False
+                break
+    except DataError as error:
+        hidden = [str(error)]
+    records, named = good + len(damaged), damaged[:MAX_NAMED_RECORDS]
+    if more := len(damaged) - len(named):
+        named.append(f"{name}: {more:,} more records have damaged payloads")
+    rows = records if is_whole and not hidden else None
+    return _Read(records, rows, end, is_whole, [*named, *hidden])
 
 
 def _read_packed(target: Target, on_bytes: Callable[[int], None]) -> FileReport:

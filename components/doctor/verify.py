@@ -4,6 +4,7 @@ Records with right checksums that are neither Examples nor SequenceExamples are 
 programs keep other payloads in TFRecords.
 """
 
+from penstock.components.doctor.read_file import Look
 from penstock.components.doctor.walk import OnProgress, Report, walk
 from penstock.components.tfrecord.example_proto import (
     has_sequences,
@@ -38,7 +39,7 @@ def verify(path: str, *, on_progress: OnProgress | None = None) -> Report:
     return walk(path, lambda files: _Examples(kinds), on_progress)
 
 
-class _Examples:
+class _Examples(Look):
     """Checks that payloads are of one kind; each record counts as a row, whatever it holds.
 
     `kinds` collects the kind of each feature list's steps, over all files.

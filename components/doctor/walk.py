@@ -87,19 +87,7 @@ class Report:
 def walk(
     path: str, new_look: Callable[[int], Look], on_progress: OnProgress | None = None
 ) -> Report:
-    """Reads an Examples artifact, a folder of TFRecords, one file, or files that match a glob.
-
-    A split's folder or a shard inside an artifact is checked against the artifact's manifest.
-
-    Args:
-        path: A file, a folder or a glob.
-        new_look: Returns the look at the records of one of so many files.
-        on_progress: Called after every read of 1 MiB or less, with the number of bytes read so far
-            and the size of all files.
-
-    Raises:
-        DataError: There are no files to check.
-    """
+    """Reads all files at a path as `verify` does; `new_look` gives the look at one of so many."""
     plan = _planned(path)
     total = sum(one.shard.bytes if one.shard else one.path.stat().st_size for one in plan.targets)
     done = 0
