@@ -13,7 +13,11 @@ from itertools import islice
 from pathlib import Path
 
 from penstock.components.errors import DataError
-from penstock.components.tfrecord.example_proto import has_sequences, unusual_examples
+from penstock.components.tfrecord.example_proto import (
+    has_sequences,
+    is_example,
+    unusual_examples,
+)
 from penstock.components.tfrecord.records import RecordReader, open_file, read_records
 
 # Beginnings of names that are not shards: hidden files, markers, and the folder of unfinished files
@@ -74,10 +78,12 @@ def require_examples(file: str, records: int | None = None) -> None:
 
 
 def require_example(payload: bytes, where: str) -> None:
+    if not is_example(payload):
+        raise DataError(f"{where} is not a tf.train.Example; `penstock inspect` shows what it is")
     if has_sequences(payload):
         raise DataError(
-            f"{where}: is a SequenceExample, of which only tf.io.parse_sequence_example reads "
-            "the feature lists; expected a tf.train.Example, or feature_lists=... in the call"
+            f"{where}: is a SequenceExample, whose feature lists only Input.rows reads, given "
+            "`feature_lists`; expected a tf.train.Example"
         )
 
 

@@ -19,13 +19,13 @@ from penstock.components.files.spool import local_folder, local_path
 from penstock.components.tfrecord.checked import altered, checked_manifest, missing
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.decoder import decode_columns
-from penstock.components.tfrecord.example_proto import has_sequences, is_example, unusual_examples
+from penstock.components.tfrecord.example_proto import unusual_examples
 from penstock.components.tfrecord.feature_kind import DECODED_KINDS, FeatureKind
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
 from penstock.components.tfrecord.records import RecordReader, open_file
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
-from penstock.components.tfrecord.unlisted import check_unlisted
+from penstock.components.tfrecord.unlisted import check_unlisted, require_example
 
 # Maximum number of rows that are decoded together, and of their bytes.
 BATCH_ROWS = 4096
@@ -157,15 +157,7 @@ def read_payloads(
 def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
     """Raises DataError for records that are not Examples; `first` is the first one's number."""
     for at, payload in unusual_examples(payloads):
-        if not is_example(payload):
-            raise DataError(
-                f"{where} {first + at} is not a tf.train.Example; `penstock inspect` shows what it "
-                "is"
-            )
-        if has_sequences(payload):
-            raise DataError(
-                f"{where} {first + at}: holds SequenceExamples; only tf.train.Examples are packed"
-            )
+        require_example(payload, f"{where} {first + at}")
 
 
 @functools.lru_cache(4)

@@ -272,7 +272,7 @@ def test_a_sequence_example_among_examples_is_refused(tmp_path, write_rows):
     steps.feature_list["s"].feature.add().int64_list.value.append(1)
     sequence = tf.train.SequenceExample(feature_lists=steps).SerializeToString()
     rows = write_rows([{"id": 0}, {"id": 1}, {"id": 2}, {"id": 3}, sequence])
-    with pytest.raises(DataError, match=r"data-00000-of-00002\.gz: record 2: holds SequenceExam"):
+    with pytest.raises(DataError, match=r"data-00000-of-00002\.gz: record 2: is a SequenceExample"):
         pack(str(rows), tmp_path / "packed", PackOptions())
 
 

@@ -88,8 +88,7 @@ def test_a_sequence_example_is_named_however_late_it_comes(tfrecord, row, contex
         with pytest.raises(DataError) as caught:
             require_examples(path)
         assert str(caught.value) == (
-            f"{path}: record 151: is a SequenceExample, of which only "
-            "tf.io.parse_sequence_example reads the feature lists; expected a tf.train.Example, "
-            "or feature_lists=... in the call"
+            f"{path}: record 151: is a SequenceExample, whose feature lists only Input.rows reads, "
+            "given `feature_lists`; expected a tf.train.Example"
         )
     require_examples(str(tfrecord("b", map(row, range(150)))))
