@@ -17,7 +17,7 @@ import os
 import posixpath
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -121,18 +121,20 @@ def require_stamp(path: str | os.PathLike[str], stamp: tuple[int, int]) -> None:
 def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
     name = os.fspath(path)
     recover(name)
+    place = Path(name)
+    folders, pattern, is_file = {place}, "*", False
     if glob.has_magic(name) and not os.path.lexists(name):
         folders = {Path(match).parent for match in glob.glob(name, recursive=True)}
         # The pattern matches nothing in a split that lost all its shards, but its folder exists.
         folders |= {Path(folder) for folder in glob.glob(os.path.dirname(name), recursive=True)}
         pattern = os.path.basename(name)
-        return _merged(scope for f in sorted(folders) if (scope := _scope_of(f, pattern)))
-    place = Path(name)
-    if place.is_dir():
-        scope = _scope_of(place, "*")
-    else:
-        scope = _scope_of(place.parent, glob.escape(place.name), named=True)
-    return [scope] if scope else []
+    elif not place.is_dir():
+        folders, pattern, is_file = {place.parent}, glob.escape(place.name), True
+    by_root: dict[Path, list[Path]] = {}
+    for folder in sorted(folders):
+        if root := _root_of(folder, is_split=is_file):
+            by_root.setdefault(root, []).append(folder)
+    return [_scope_of(root, below, pattern) for root, below in by_root.items()]
 
 
 def check_scope(scope: Scope) -> None:
@@ -267,37 +269,28 @@ def _state(file: int) -> _State:
     return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
-def _scope_of(folder: Path, pattern: str, *, named: bool = False) -> Scope | None:
-    """Returns the scope of a folder with a manifest, or of a split in it; None without one."""
-    if not named and (folder / MANIFEST_NAME).is_file():
-        root = folder
-    elif folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file():
-        root = folder.parent
-    else:
-        return None
+def _root_of(folder: Path, *, is_split: bool) -> Path | None:
+    """Returns the folder of the manifest: a folder of Examples itself, or that above a split."""
+    if not is_split and (folder / MANIFEST_NAME).is_file():
+        return folder
+    is_split = folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file()
+    return folder.parent if is_split else None
+
+
+def _scope_of(root: Path, folders: Sequence[Path], pattern: str) -> Scope:
+    """Returns the shards in some folders, below the manifest's, whose names match a pattern."""
     manifest = read_manifest(root)
     listed = {root / shard.file: shard for shard in manifest.shards}
-    shards = (
-        shard
-        for file, shard in listed.items()
-        if folder in file.parents and fnmatch.fnmatch(file.name, pattern)
-    )
-    splits = root.glob(split_dir("*")) if folder == root else [folder]
-    present = (file for split in splits for file in split.rglob("*") if not file.is_dir())
+
+    def is_meant(file: Path) -> bool:
+        inside = any(folder in file.parents for folder in folders)
+        return inside and fnmatch.fnmatch(file.name, pattern)
+
+    shards = tuple(shard for file, shard in listed.items() if is_meant(file))
+    present = (file for split in root.glob(split_dir("*")) for file in split.rglob("*"))
     leftovers = (
         file
         for file in present
-        if file not in listed and file.name[0] != "." and fnmatch.fnmatch(file.name, pattern)
+        if file not in listed and file.name[0] != "." and is_meant(file) and not file.is_dir()
     )
-    return Scope(root, manifest, tuple(shards), tuple(sorted(leftovers)))
-
-
-def _merged(scopes: Iterable[Scope]) -> list[Scope]:
-    merged: dict[Path, Scope] = {}
-    for scope in scopes:
-        if known := merged.get(scope.root):
-            shards = dict.fromkeys((*known.shards, *scope.shards))
-            leftovers = dict.fromkeys((*known.leftovers, *scope.leftovers))
-            scope = Scope(scope.root, scope.manifest, tuple(shards), tuple(leftovers))
-        merged[scope.root] = scope
-    return list(merged.values())
+    return Scope(root, manifest, shards, tuple(sorted(leftovers)))
