@@ -119,7 +119,8 @@ def _values(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Arr
         return pa.nulls(len(array), ARROW_TYPES[kind]), {}
     if kind is FeatureKind.BYTES:
         if types.is_fixed_size_binary(array.type):
-            return _variable_size(array), {}
+            # Arrow 10's cast of a slice without nulls crashes, so the slice is copied.
+            array = array.take(pa.array(np.arange(len(array))))
         return array.cast(pa.binary()), {}
     if kind is FeatureKind.INT:
         if types.is_floating(array.type):
@@ -144,17 +145,6 @@ def _lists(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Arra
     starts = np.concatenate([[0], ends]).astype(np.int32)
     offsets = pa.array(starts, pa.int32(), mask=np.append(missing, [False]))
     return pa.ListArray.from_arrays(offsets, values), faults
-
-
-def _variable_size(array: pa.Array) -> pa.Array:
-    """Returns binary from fixed-size binary; Arrow 10's cast of a slice without nulls crashes."""
-    width, rows = array.type.byte_width, len(array)
-    start = array.offset * width
-    data = array.buffers()[1].slice(start, rows * width) if rows else pa.py_buffer(b"")
-    offsets = pa.py_buffer(np.arange(rows + 1, dtype=np.int32) * np.int32(width))
-    # Inverting twice copies the validity bits: those of a slice may begin within a byte.
-    valid = None if not array.null_count else pc.invert(pc.invert(array.is_valid())).buffers()[1]
-    return pa.Array.from_buffers(pa.binary(), rows, [valid, offsets, data], array.null_count)
 
 
 def _integers(array: pa.Array) -> tuple[pa.Array, Faults]:

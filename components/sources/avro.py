@@ -13,12 +13,7 @@ import fastavro
 import pyarrow as pa
 
 from penstock.components.errors import DataError, PenstockError, short_error
-from penstock.components.files.content import (
-    HashingStream,
-    fingerprint,
-    open_data,
-    scanned_content,
-)
+from penstock.components.files.content import HashingStream, open_data, scanned_content
 from penstock.components.files.find import find
 from penstock.components.files.output import Output
 from penstock.components.magic import AVRO_MAGIC
@@ -66,15 +61,7 @@ def open_avro(inputs: Sequence[str], options: Avro, spread: Spread) -> StagedSou
     staged = spread_files(_Stage(columns, options, spread.workspace()), listing.files, spread)
     require_rows(staged, allow_empty=options.allow_empty)
     source = StagedSource.of("avro", staged, listing, columns=columns, options=options)
-    read = [(file.place, file.read_content) for file in staged]
-    source = replace(
-        source,
-        fingerprint=fingerprint("avro", [(path, content.digest) for path, content in read]),
-        input_bytes=sum(content.size for _, content in read),
-    )
-    source = add_partitions(source, folders)
-    found = source.partitions
-    return replace(source, partitions={file.path: found.get(file.place, {}) for file in staged})
+    return add_partitions(source, folders)
 
 
 def _read_header(path: str, nested: str) -> ColumnarFile:

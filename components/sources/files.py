@@ -63,6 +63,11 @@ class ScannedFile:
         return self.path
 
     @property
+    def original(self) -> Content:
+        """Content of the file at `place`, if the rows are read from a copy at `path`."""
+        return self.content
+
+    @property
     def units(self) -> int:
         """Amount to read: rows, or bytes for text."""
         return self.rows
@@ -87,13 +92,18 @@ class FileSource(Source, Generic[FileT]):
     def of(
         cls: type[SourceT], kind: str, files: Sequence[FileT], listing: Found, **fields: Any
     ) -> SourceT:
-        """Returns the source of a listing's scanned files; `fields` are its other attributes."""
+        """Returns the source of a listing's scanned files; `fields` are its other attributes.
+
+        By default, a digest of the files' names and contents is the fingerprint.
+        """
+        if "fingerprint" not in fields:
+            digests = [(file.place, file.original.digest) for file in files]
+            fields["fingerprint"] = fingerprint(kind, digests)
         return cls(
             kind=kind,
-            fingerprint=fingerprint(kind, [(file.path, file.content.digest) for file in files]),
             rows=sum(file.rows for file in files),
             files=listing.files,
-            input_bytes=sum(file.content.size for file in files),
+            input_bytes=sum(file.original.size for file in files),
             ignored=tuple(listing.ignored),
             scanned={file.path: file for file in files if file.rows},
             **fields,
@@ -139,17 +149,19 @@ class FileSource(Source, Generic[FileT]):
             piece.file: self.scanned[piece.file].for_reading(piece.start, piece.end)
             for piece in pieces
         }
-        partitions = {path: self.partitions[path] for path in scanned if path in self.partitions}
+        places = {file.place for file in scanned.values()} & self.partitions.keys()
+        partitions = {place: self.partitions[place] for place in places}
         return replace(source, scanned=scanned, partitions=partitions), pieces  # type: ignore[call-arg]
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         for piece in pieces:
-            for batch in self.read_piece(self.scanned[piece.file], piece):
-                yield self._with_partitions(batch, piece.file)
+            file = self.scanned[piece.file]
+            for batch in self.read_piece(file, piece):
+                yield self._with_partitions(batch, file.place)
 
-    def _with_partitions(self, batch: Batch, path: str) -> Batch:
+    def _with_partitions(self, batch: Batch, place: str) -> Batch:
         """Adds the columns of the file's folders; values in the file must equal the folder's."""
-        values, arrays = self.partitions.get(path), batch.table.columns
+        values, arrays = self.partitions.get(place), batch.table.columns
         if not values:
             return batch
         for at, column in enumerate(self.columns):
@@ -162,9 +174,8 @@ class FileSource(Source, Generic[FileT]):
             for other in map(repr, arrays[at].drop_null().to_pylist()):
                 if other != expected:
                     raise DataError(
-                        f"{self.scanned[path].place}: column {column.name!r} holds "
-                        f"{other[:80]}, and its folder says {value!r}; correct one, or name "
-                        "the folder itself as the input"
+                        f"{place}: column {column.name!r} holds {other[:80]}, and its folder says "
+                        f"{value!r}; correct one, or name the folder itself as the input"
                     )
             arrays[at] = pa.repeat(scalar, len(arrays[at]))
         return replace(batch, table=batch_of(self.columns, arrays))

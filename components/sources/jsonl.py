@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from penstock.components.errors import DataError
 from penstock.components.files.find import find
 from penstock.components.files.sniff import not_text
-from penstock.components.sources.base import Batch, Column, RejectedRow
+from penstock.components.sources.base import Batch, RejectedRow
 from penstock.components.sources.batches import rows_without
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import RowFileOptions
 from penstock.components.sources.partitions import add_partitions, find_folders
-from penstock.components.sources.python_values import Row, RowConverter, ValueSample
-from penstock.components.sources.schema import read_schema
+from penstock.components.sources.python_values import Row, RowConverter, row_columns
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.text.blocks import (
     LINE_BLOCK_BYTES,
@@ -89,15 +88,9 @@ def open_json_lines(
     headers = map_files(lambda path: line_header(path, check_head), listing.files)
     splitter = Splitter(LINE_BLOCK_BYTES, options.max_row_bytes)
     scanned, rejected = scan_files(headers, splitter, spread, allow_empty=options.allow_empty)
-    if options.schema_file:
-        schema = read_schema(options.schema_file)
-        columns = tuple(Column(c.name, c.kind, bool(c.is_list)) for c in schema)
-    else:
-        sample = ValueSample()
-        for header, block in sample_rows(headers, splitter, options.sample_rows):
-            for row in _readable(block.data):
-                sample.add(row, header.path)
-        columns = sample.columns(options.nested)
+    sample = sample_rows(headers, splitter, options.sample_rows)
+    rows = ((row, header.path) for header, block in sample for row in _readable(block.data))
+    columns = row_columns(rows, options)
     if not columns and rejected:
         raise DataError(str(rejected[0]))
     if not columns:

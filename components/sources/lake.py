@@ -103,19 +103,19 @@ def open_snapshot(
     if not any(file.rows for file in files) and not (files and options.allow_empty):
         advice = "; set `allow_empty` to go on" if files else ", and no data files"
         raise DataError(f"{table}: has no rows (version {snapshot.version}){advice}")
-    source = ColumnarSource.of(
+    # Columns of a table may change without a new version, so the digest covers them.
+    content = f"{kind} {snapshot.identity} {snapshot.version} {snapshot.columns}"
+    return ColumnarSource.of(
         kind,
         files,
         Found([FoundFile(path, path) for path in paths]),
         columns=type_columns(files, options),
+        fingerprint=hashlib.sha256(content.encode()).hexdigest(),
         options=options,
         read_groups=read_parquet,
         snapshot=str(snapshot.version),
         notes=(f"version {snapshot.version} of the table",),
     )
-    # Columns of a table may change without a new version, so the digest covers them.
-    content = f"{kind} {snapshot.identity} {snapshot.version} {snapshot.columns}"
-    return replace(source, fingerprint=hashlib.sha256(content.encode()).hexdigest())
 
 
 def located(path: str) -> str:

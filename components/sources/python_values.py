@@ -7,7 +7,7 @@ converted one by one, so that each misfit has its reason.
 import datetime
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from uuid import UUID
 
@@ -17,7 +17,8 @@ from penstock.components.errors import DataError
 from penstock.components.sources.arrow_values import fits, to_feature
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import Faults, RowFault, convert_columns
-from penstock.components.sources.options import ColumnOptions
+from penstock.components.sources.options import ColumnOptions, RowFileOptions
+from penstock.components.sources.schema import schema_columns
 from penstock.components.sources.tokens import FLOAT32_LIMIT, beyond_int64
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -160,6 +161,16 @@ def _class(value: object) -> str:
         # A value beyond float32 fits no FLOAT column, so it is no vote for one.
         return "floats" if -FLOAT32_LIMIT < value < FLOAT32_LIMIT else "rejected"
     return "integers" if isinstance(value, _WHOLE) else "others"
+
+
+def row_columns(rows: Iterable[tuple[Row, str]], options: RowFileOptions) -> tuple[Column, ...]:
+    """Returns the columns of the schema; without one, of sampled rows, each with its file."""
+    if options.schema_file:
+        return schema_columns(options.schema_file)
+    sample = ValueSample()
+    for row, path in rows:
+        sample.add(row, path)
+    return sample.columns(options.nested)
 
 
 class ValueSample:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.components.errors import DataError
 from penstock.components.files.spool import local_path
+from penstock.components.sources.base import Column
 from penstock.components.sources.options import ColumnOptions
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -45,6 +46,11 @@ def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
     if twice:
         raise DataError(f"{path}: names feature {shown(twice)} twice; remove one")
     return tuple(_schema_column(feature, path) for feature in features)
+
+
+def schema_columns(path: str) -> tuple[Column, ...]:
+    """Returns the features in use as columns; one holds lists only if the schema says so."""
+    return tuple(Column(one.name, one.kind, bool(one.is_list)) for one in read_schema(path))
 
 
 def _schema_column(feature: "schema_pb2.Feature", path: str) -> SchemaColumn:

@@ -40,13 +40,15 @@ ROWS_AT_ONCE = 1024
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StagedFile(ColumnarFile):
     read_from: str
-    read_content: (
-        Content  # Of the file that the rows were read from; of rows of a database, theirs.
-    )
+    read_content: Content  # Of the file that the rows were read from; of a database, of `path`.
 
     @property
     def place(self) -> str:
         return self.read_from
+
+    @property
+    def original(self) -> Content:
+        return self.read_content
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

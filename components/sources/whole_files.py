@@ -28,7 +28,6 @@ from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
     MAX_BATCH_ROWS,
     batch_of,
-    take_rows,
 )
 from penstock.components.sources.files import FileSource, ScannedFile, spread_files
 from penstock.components.sources.options import KindOptions
@@ -103,7 +102,7 @@ class FileList(ScannedFile):
         return replace(
             self,
             entries=self.entries[start:end],
-            facts=take_rows(self.facts, range(start, min(end, read))),
+            facts=self.facts.take(pa.array(range(start, min(end, read)), pa.int64())),
             rejected=self.rejected[max(0, start - read) : max(0, end - read)],
             first=start,
         )

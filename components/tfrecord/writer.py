@@ -36,8 +36,9 @@ def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
     payloads = records.to_numpy(zero_copy_only=False)
     crcs = np.fromiter(map(google_crc32c.value, payloads), np.uint32, len(records))
     footers = ((crcs >> 15 | crcs << 17) + np.uint32(MASK_DELTA)).astype("<u4")
+    words = pa.Array.from_buffers(pa.binary(4), len(records), [None, pa.py_buffer(footers)])
     return pc.binary_join_element_wise(
-        headers, records, _fixed_width(footers), pa.scalar(b"", pa.binary())
+        headers, records, words.cast(pa.binary()), pa.scalar(b"", pa.binary())
     )
 
 
@@ -97,12 +98,6 @@ class ShardWriter:
 def _header(length: int) -> bytes:
     size = struct.pack("<Q", length)
     return size + struct.pack("<I", masked_crc(size))
-
-
-def _fixed_width(words: np.ndarray) -> pa.BinaryArray:
-    offsets = np.arange(0, 4 * len(words) + 1, 4, dtype=np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(words)]
-    return pa.Array.from_buffers(pa.binary(), len(words), buffers)
 
 
 def _contiguous(array: pa.BinaryArray) -> memoryview:

@@ -20,7 +20,7 @@ from penstock.components.files.find import FoundFile
 from penstock.components.files.sniff import kind_by_magic
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import Column
-from penstock.components.sources.batches import batch_of, take_rows
+from penstock.components.sources.batches import batch_of
 from penstock.components.sources.images.matlab import is_matlab, label_rows, read_matlab
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.jsonl import JsonLines, no_duplicates
@@ -110,7 +110,7 @@ def label_by_file(
         at = table.rows.schema.get_field_index(name)
         columns.append(table.columns[at])
         arrays.append(table.rows.column(at))
-    rows = take_rows(batch_of(columns, arrays), row_of_image)
+    rows = batch_of(columns, arrays).take(pa.array(row_of_image, pa.int64()))
     unlabelled = np.flatnonzero(rows.column(0).is_null().to_numpy(zero_copy_only=False))
     note = f"labels are rows of {table.path}: {taken}; files are found by {rule}"
     return Labels(tuple(columns), rows, tuple(unlabelled.tolist()), missing, (note,))

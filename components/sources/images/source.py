@@ -18,7 +18,7 @@ from penstock.components.errors import DataError, counted
 from penstock.components.files.content import hash_file
 from penstock.components.files.find import Found, FoundFile, find
 from penstock.components.sources.base import Column, RejectedRow
-from penstock.components.sources.batches import batch_of, take_rows
+from penstock.components.sources.batches import batch_of
 from penstock.components.sources.images.labels import (
     Labels,
     label_by_file,
@@ -64,7 +64,7 @@ def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -
     images = [tree.entries[at] for at in kept]
     listing = list_files(images, options.shuffle_seed, MAX_FILE_BYTES, spread)
     listing.rejected[:0] = rejected
-    rows = take_rows(labels.rows, [kept[at] for at in listing.places])
+    rows = labels.rows.take(pa.array([kept[at] for at in listing.places], pa.int64()))
     columns = (_FILENAME, *labels.columns, *([DIGEST_COLUMN] if options.content_digest else []))
     facts = [pa.array([os.fsencode(one.name) for one in listing.files], pa.binary()), *rows.columns]
     if options.content_digest:

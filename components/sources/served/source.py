@@ -12,11 +12,9 @@ from typing import Any
 from penstock.components.errors import DataError, counted
 from penstock.components.files.content import fingerprint, hash_file
 from penstock.components.files.find import find
-from penstock.components.sources.base import Column
 from penstock.components.sources.open import good_tables, open_source
 from penstock.components.sources.options import Table
-from penstock.components.sources.python_values import RowConverter, ValueSample
-from penstock.components.sources.schema import read_schema
+from penstock.components.sources.python_values import RowConverter, row_columns
 from penstock.components.sources.served.events import Event, read_events
 from penstock.components.sources.served.options import REQUEST_ID, Requests
 from penstock.components.sources.served.payloads import Row, answers, asked_rows, parsed
@@ -33,7 +31,7 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> S
     left_out, labelled = Counter[tuple[str, str]](), Counter[bool]()
     rows = _labelled(_rows(listing.files, left_out), options, labelled)
     sampled = list(islice(rows, _SAMPLED_ROWS))
-    columns = _columns(first, sampled, options)
+    columns = row_columns(((row, first) for row in sampled), options)
     converter = RowConverter(columns, options, options.nested)
     staged = stage(chain(sampled, rows), converter, f"{first}, joined rows", spread.workspace())
     parts = [f"{counted(n, one)} without a {other}" for (one, other), n in left_out.items()]
@@ -47,28 +45,15 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> S
         )
     contents = [*listing.files, *filter(None, [options.labels_file])]
     digests = [(file, hash_file(file).digest) for file in contents]
-    return StagedSource(
-        kind="requests",
+    return StagedSource.of(
+        "requests",
+        [staged],
+        listing,
         columns=columns,
         fingerprint=fingerprint(f"requests {options.key}", digests),
-        rows=staged.rows,
-        files=tuple(listing.files),
-        input_bytes=staged.content.size,
-        ignored=tuple(listing.ignored),
         notes=tuple(notes),
         options=options,
-        scanned={staged.path: staged},
     )
-
-
-def _columns(place: str, sampled: Sequence[Row], options: Requests) -> tuple[Column, ...]:
-    if options.schema_file:
-        found = read_schema(options.schema_file)
-        return tuple(Column(c.name, c.kind, bool(c.is_list)) for c in found)
-    sample = ValueSample()
-    for row in sampled:
-        sample.add(row, place)
-    return sample.columns(options.nested)
 
 
 def _labelled(rows: Iterator[Row], options: Requests, labelled: Counter[bool]) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection, CursorResult
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import Content
+from penstock.components.files.find import Found, FoundFile
 from penstock.components.files.output import Output
 from penstock.components.sources.base import MAX_BATCH_BYTES, Column
 from penstock.components.sources.columnar import described, type_columns
@@ -78,15 +79,13 @@ def read_database(database: Database, options: Sql, workspace: Output) -> Staged
         raise DataError(
             f"{database.shown}: the {what} gives no rows; set `allow_empty` if that is fine"
         )
-    return StagedSource(
-        kind="sql",
+    return StagedSource.of(
+        "sql",
+        [file],
+        Found([FoundFile(database.shown, "")]),
         columns=columns,
         fingerprint=_fingerprint(options, names, file),
-        rows=file.rows,
-        files=(database.shown,),
-        input_bytes=file.content.size,
         options=options,
-        scanned={file.path: file} if file.rows else {},
         step=max(1, -(-file.rows // _MOST_PLACES)),
     )
 

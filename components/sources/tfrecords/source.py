@@ -22,7 +22,7 @@ from penstock.components.sources.files import (
     spread_files,
 )
 from penstock.components.sources.options import KindOptions
-from penstock.components.sources.schema import read_schema
+from penstock.components.sources.schema import schema_columns
 from penstock.components.sources.spark import require_finished
 from penstock.components.sources.spread import Spread, here
 from penstock.components.sources.tfrecords.decode import (
@@ -231,10 +231,7 @@ def _columns(
             f"{where}: holds SequenceExamples, whose features cannot be chosen; leave out "
             "`keep_features` to take them as they are"
         )
-    columns = sample.columns()
-    if options.schema_file:
-        schema = read_schema(options.schema_file)
-        columns = tuple(Column(c.name, c.kind, bool(c.is_list)) for c in schema)
+    columns = schema_columns(options.schema_file) if options.schema_file else sample.columns()
     if not columns and not has_sequences:
         raise DataError(f"{where}: no record has a feature; expected tf.train.Examples")
     return (
