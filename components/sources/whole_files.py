@@ -6,8 +6,8 @@ that reads a file finds faults of its content.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -108,20 +108,6 @@ class FileList(ScannedFile):
         )
 
 
-@dataclass
-class _Rows:
-    """Rows of a batch in the making, and the indices of their files in the list."""
-
-    values: list[Values] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    rejected: list[RejectedRow] = field(default_factory=list)
-    blank: int = 0
-    size: int = 0
-
-    def __len__(self) -> int:
-        return len(self.places) + len(self.rejected) + self.blank
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WholeFileSource(FileSource[FileList]):
     """Files with one row each: what `convert` makes of the bytes, then the facts of the list."""
@@ -138,46 +124,38 @@ class WholeFileSource(FileSource[FileList]):
     def read_piece(self, file: FileList, piece: Piece) -> Iterator[Batch]:
         """Yields a slice of the files, in batches of about 4 MiB unless one file is larger."""
         # The first batch is small: of images it may be decoded only to see the size of records.
-        rows, most = _Rows(), FIRST_BATCH_ROWS
+        rows, size, most = dict[int, Values | RejectedRow | None](), 0, FIRST_BATCH_ROWS
         for at in range(piece.start - file.first, piece.end - file.first):
-            self._read_file(file, at, rows)
-            if len(rows) >= most or rows.size >= _BATCH_BYTES:
+            rows[at] = found = self._read_file(file, at)
+            size += len(found[0]) if isinstance(found, tuple) else 0
+            if len(rows) >= most or size >= _BATCH_BYTES:
                 yield self._batch(file, rows)
-                rows, most = _Rows(), MAX_BATCH_ROWS
-        if len(rows):
+                rows, size, most = {}, 0, MAX_BATCH_ROWS
+        if rows:
             yield self._batch(file, rows)
 
-    def _read_file(self, files: FileList, at: int, rows: _Rows) -> None:
+    def _read_file(self, files: FileList, at: int) -> Values | RejectedRow | None:
         if at >= len(files.entries):
-            rows.rejected.append(files.rejected[at - len(files.entries)])
-            return
+            return files.rejected[at - len(files.entries)]
         path, content = files.entries[at]
         with open_unchanged(path, content) as stream:
             data = stream.read()
         try:
-            values = self.convert(data, path)
+            return self.convert(data, path)
         except UnfitFileError as error:
-            rows.rejected.append(rejected_file(path, str(error), data[:_KEPT_BYTES]))
-            return
-        if values is None:
-            rows.blank += 1
-            return
-        rows.values.append(values)
-        rows.places.append(at)
-        rows.size += len(values[0])
+            return rejected_file(path, str(error), data[:_KEPT_BYTES])
 
-    def _batch(self, files: FileList, rows: _Rows) -> Batch:
-        places = pa.array(rows.places, pa.int64())
-        facts = [column.take(places) for column in files.facts.columns]
+    def _batch(self, files: FileList, rows: Mapping[int, Values | RejectedRow | None]) -> Batch:
+        good = {at: values for at, values in rows.items() if isinstance(values, tuple)}
+        rejected = tuple(row for row in rows.values() if isinstance(row, RejectedRow))
+        facts = files.facts.take(pa.array([*good], pa.int64())).columns
         of_content = self.columns[: -len(facts)]
-        values = zip(*rows.values, strict=True) if rows.values else [()] * len(of_content)
-        arrays = [
-            pa.array(some, column.arrow_type)
-            for some, column in zip(values, of_content, strict=True)
-        ]
-        digests = pa.array([files.entries[at].content.digest for at in rows.places], pa.binary())
+        values = zip(*good.values(), strict=True) if good else [()] * len(of_content)
+        pairs = zip(values, of_content, strict=True)
+        arrays = [pa.array(some, column.arrow_type) for some, column in pairs]
+        digests = pa.array([files.entries[at].content.digest for at in good], pa.binary())
         table = batch_of(self.columns, [*arrays, *facts])
-        return Batch(table, tuple(rows.rejected), rows.blank, digests=digests)
+        return Batch(table, rejected, len(rows) - len(good) - len(rejected), digests=digests)
 
 
 class Listing(NamedTuple):
