@@ -48,8 +48,9 @@ from penstock.components.sources.files import (
     FileSource,
     RowStart,
     ScannedFile,
-    inspect_files,
+    inspected,
     require_rows,
+    spread_files,
 )
 from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.partitions import Folders, add_partitions, find_folders
@@ -285,7 +286,7 @@ def open_columnar(
 ) -> ColumnarSource:
     listing = find(inputs, kind)
     folders = find_folders(listing.files, inputs)
-    files = inspect_files(inspect, listing.files, spread)
+    files = spread_files(partial(inspected, inspect=inspect), listing.files, spread)
     columns = type_columns(files, options, folders)
     require_rows(files, allow_empty=options.allow_empty)
     source = ColumnarSource.of(

@@ -207,17 +207,8 @@ def _size(path: str) -> int:
     return 0
 
 
-def inspect_files(
-    inspect: Callable[[str], FileT], paths: Sequence[str], spread: Spread
-) -> list[FileT]:
-    """Inspects files whose header or footer describes them, and hashes them.
-
-    `inspect` must be picklable; the hashes replace the `content` of the files that it returns.
-    """
-    return spread_files(partial(_inspected, inspect=inspect), paths, spread)
-
-
-def _inspected(path: str, inspect: Callable[[str], FileT]) -> FileT:
+def inspected(path: str, inspect: Callable[[str], FileT]) -> FileT:
+    """Returns a file that its header or footer describes, with the digest of its content."""
     before = look(path)
     file = inspect(path)
     return replace(file, content=scanned_content(path, before, hash_file(path).digest))

@@ -81,17 +81,12 @@ def rejected_file(path: str, reason: str, raw: bytes = b"") -> RejectedFile:
     return RejectedFile(path, 1, 0, None, reason, raw)
 
 
-class ListedFile(NamedTuple):
-    path: str
-    content: Content
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileList(ScannedFile):
     """List of all files, in the order of the shards; each file is a row of the list."""
 
     path: str = "the list of files"
-    entries: tuple[ListedFile, ...]
+    entries: tuple[tuple[str, Content], ...]  # Path and content of each file.
     facts: pa.RecordBatch  # What is known of each entry without its content, as its name.
     rejected: tuple[RejectedRow, ...]  # Rows that the scan rejected; they follow the others.
     first: int = 0  # Row of the first file in the whole list, if this is a slice of it.
@@ -153,7 +148,7 @@ class WholeFileSource(FileSource[FileList]):
         values = zip(*good.values(), strict=True) if good else [()] * len(of_content)
         pairs = zip(values, of_content, strict=True)
         arrays = [pa.array(some, column.arrow_type) for some, column in pairs]
-        digests = pa.array([files.entries[at].content.digest for at in good], pa.binary())
+        digests = pa.array([files.entries[at][1].digest for at in good], pa.binary())
         table = batch_of(self.columns, [*arrays, *facts])
         return Batch(table, rejected, len(rows) - len(good) - len(rejected), digests=digests)
 
@@ -170,12 +165,12 @@ class Listing(NamedTuple):
         self, kind: str, found: Found, facts: pa.RecordBatch, labels: bytes = b"", **fields: Any
     ) -> WholeFileSource:
         """Returns the source of the files; `fields` are its other attributes."""
-        entries = [ListedFile(f.path, c) for f, c in zip(self.files, self.contents, strict=True)]
+        paths = tuple(file.path for file in self.files)
         size = sum(content.size for content in self.contents)
         listed = FileList(
             content=Content(b"", size, 0),
             rows=len(self.files) + len(self.rejected),
-            entries=tuple(entries),
+            entries=tuple(zip(paths, self.contents, strict=True)),
             facts=facts,
             rejected=tuple(self.rejected),
         )
@@ -183,7 +178,7 @@ class Listing(NamedTuple):
             kind=kind,
             fingerprint=self._fingerprint(kind, labels),
             rows=listed.rows,
-            files=tuple(one.path for one in entries) or tuple(row.file for row in self.rejected),
+            files=paths or tuple(row.file for row in self.rejected),
             input_bytes=size,
             ignored=tuple(found.ignored),
             rejected_by_scan=listed.rejected,
