@@ -186,6 +186,10 @@ def test_each_kind_brings_its_own_flags(tmp_path, penstock):
     helped = penstock("ingest", "--kind", "jsonl", "--help", cwd=tmp_path)
     assert "--nested" in helped.stdout
     assert "--delimiter" not in helped.stdout
+    # A file's name tells the kind, unless --kind does.
+    other = ("ingest", "a.jsonl", "other", "--delimiter", ";")
+    assert "No such option: --delimiter" in penstock(*other, cwd=tmp_path).stderr
+    assert "looks like JSON" in penstock(*other, "--kind", "csv", cwd=tmp_path).stderr
 
 
 def test_workers_in_another_folder_find_the_input(csv, tmp_path, monkeypatch):
