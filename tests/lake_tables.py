@@ -5,6 +5,7 @@ import struct
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from reading import rows_of
 
 
 class Exported:
@@ -27,11 +28,7 @@ class Exported:
 
 def read(source, parts=2):
     """The rows of a source as the tasks of so many parts read them, by the column `id` if any."""
-    runs = [source.part(run) for run in source.cut(parts)]
-    batches = [batch for part, run in runs for batch in part.read(run)]
-    assert sum(batch.rows_read for batch in batches) == source.rows
-    rows = [row for batch in batches for row in batch.table.to_pylist()]
-    return sorted(rows, key=lambda row: row.get("id", 0))
+    return sorted(rows_of(source, parts), key=lambda row: row.get("id", 0))
 
 
 def write_delta(place, columns, **options):

@@ -3,19 +3,34 @@
 import tensorflow as tf
 
 
+def _fill(feature, values):
+    if values is None:
+        feature.SetInParent()
+    elif values and isinstance(values[0], bytes):
+        feature.bytes_list.value.extend(values)
+    elif values and isinstance(values[0], float):
+        feature.float_list.value.extend(values)
+    else:
+        feature.int64_list.value.extend(values)
+
+
 def example(**features):
     """A serialized Example of lists of bytes, ints or floats; of None a feature without values."""
     made = tf.train.Example()
     for name, values in features.items():
-        feature = made.features.feature[name]
-        if values is None:
-            feature.SetInParent()
-        elif values and isinstance(values[0], bytes):
-            feature.bytes_list.value.extend(values)
-        elif values and isinstance(values[0], float):
-            feature.float_list.value.extend(values)
-        else:
-            feature.int64_list.value.extend(values)
+        _fill(made.features.feature[name], values)
+    return made.SerializeToString(deterministic=True)
+
+
+def sequence_example(context=None, **lists):
+    """A serialized SequenceExample; each step of a list has the form of a feature of `example`."""
+    made = tf.train.SequenceExample()
+    for name, values in (context or {}).items():
+        _fill(made.context.feature[name], values)
+    for name, steps in lists.items():
+        features = made.feature_lists.feature_list[name].feature
+        for values in steps:
+            _fill(features.add(), values)
     return made.SerializeToString(deterministic=True)
 
 

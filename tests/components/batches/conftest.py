@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-import tensorflow as tf
-from row_files import example, write_shards
+from row_files import example, sequence_example, write_shards
 
 import penstock
 from penstock.components import activity
@@ -62,12 +61,9 @@ def sequence_rows(count=600):
     """SequenceExamples with up to three steps of two texts."""
     rng = np.random.default_rng(3)
     for i in range(count):
-        made = tf.train.SequenceExample()
-        made.context.feature["id"].int64_list.value.append(i % 5)
-        steps = made.feature_lists.feature_list["token"].feature
-        for _ in range(int(rng.integers(0, 4))):
-            steps.add().bytes_list.value.extend(b"t%d" % t for t in rng.integers(0, 9, 2))
-        yield made.SerializeToString()
+        steps = range(int(rng.integers(0, 4)))
+        tokens = [[b"t%d" % t for t in rng.integers(0, 9, 2)] for _ in steps]
+        yield sequence_example({"id": [i % 5]}, token=tokens)
 
 
 @pytest.fixture(scope="session")

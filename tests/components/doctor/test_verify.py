@@ -1,13 +1,12 @@
-import gzip
 import json
 import shutil
 
 import pytest
+from row_files import sequence_example
 
 from penstock.components.doctor.read_file import MAX_NAMED_RECORDS
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError
-from penstock.components.tfrecord.example_proto import SequenceExample
 
 NOTE = (
     "no manifest.json: an uncompressed file cut exactly between two records, or a file removed "
@@ -38,28 +37,6 @@ def test_a_sound_artifact_has_no_faults(artifact):
     assert report.records == 25
     assert report.bytes == 25 * RECORD_BYTES
     report.raise_faults()
-
-
-def cut(path, size):
-    path.write_bytes(path.read_bytes()[:size])
-
-
-# Other damage: tests/faults/test_damage.py.
-@pytest.mark.parametrize(
-    ("damage", "text"),
-    [
-        (lambda path: cut(path, 9 * RECORD_BYTES), "9 records, the manifest says 10; it was cut"),
-        (lambda path: change(path, 3 * RECORD_BYTES + 20), "record 3 at offset 150: payload of 34"),
-        (lambda path: change(path, 2 * RECORD_BYTES), "record 2 at offset 100: length 35 has CRC"),
-        (lambda path: path.write_bytes(gzip.compress(path.read_bytes())), " bytes, the manifest s"),
-    ],
-)
-def test_damage_of_a_listed_shard_is_named(artifact, damage, text):
-    path = artifact / SHARD
-    damage(path)
-    found = verify(str(artifact)).faults
-    assert [fault.startswith(f"{path}: ") for fault in found] == [True, True]
-    assert text in found[0]
 
 
 def test_a_shard_of_zero_bytes_is_right_where_the_manifest_says_so(artifact):
@@ -118,28 +95,23 @@ def test_leftovers_of_another_run_are_named(artifact):
     )
 
 
-def test_a_compression_that_the_manifest_does_not_say_is_found(artifact):
-    edit_manifest(artifact, lambda manifest: manifest.update(compression="GZIP"))
-    assert f"{artifact}/{SHARD}: compression none, the manifest says GZIP" in (
-        verify(str(artifact)).faults
-    )
-
-
-def test_a_manifest_whose_account_differs_from_its_lists_is_found(artifact):
-    edit_manifest(
-        artifact, lambda m: m["account"].update(read=24, written={"train": 20, "eval": 4})
-    )
-    assert verify(str(artifact)).faults == (
-        f"{artifact}/manifest.json: split 'eval': the shards are listed with 5 rows, the account "
-        "says 4 were written",
-    )
-
-
-def test_missing_rejected_rows_are_found(artifact):
-    edit_manifest(artifact, lambda m: m.update(quarantine="rejected"))
-    assert verify(str(artifact)).faults == (
-        f"{artifact}/manifest.json: the rejected rows that it names, rejected, are missing",
-    )
+@pytest.mark.parametrize(
+    ("edit", "fault"),
+    [
+        (lambda m: m.update(compression="GZIP"), f"{SHARD}: compression none, the manifest says G"),
+        (
+            lambda m: m["account"].update(read=24, written={"train": 20, "eval": 4}),
+            "manifest.json: split 'eval': the shards are listed with 5 rows, the account says 4 we",
+        ),
+        (
+            lambda m: m.update(quarantine="rejected"),
+            "manifest.json: the rejected rows that it names, rejected, are missing",
+        ),
+    ],
+)
+def test_a_manifest_that_says_otherwise_is_found(artifact, edit, fault):
+    edit_manifest(artifact, edit)
+    assert f"{artifact}/{fault}" in "\n".join(verify(str(artifact)).faults)
 
 
 def test_a_manifest_that_does_not_parse_is_a_fault_and_the_files_are_still_read(artifact):
@@ -208,6 +180,12 @@ def test_a_payload_that_is_no_example_is_noted_far_into_a_file(tfrecord, row):
     assert note.startswith(f"{path}: record 150 at offset 7500: payload is neither a tf.train.")
 
 
+def test_progress_ends_at_all_bytes(artifact):
+    calls = []
+    verify(str(artifact), on_progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (25 * RECORD_BYTES, 25 * RECORD_BYTES)
+
+
 @pytest.mark.parametrize("folder", ["tfrecord", "tfrecord_sequence"])
 def test_tfx_test_data_is_sound(tfx_data, folder):
     report = verify(str(tfx_data / folder))
@@ -225,35 +203,9 @@ def test_every_flipped_byte_of_a_plain_shard_is_found(tfrecord, row):
         assert verify(str(path)).faults, position
 
 
-def test_progress_ends_at_all_bytes(artifact):
-    calls = []
-    verify(str(artifact), on_progress=lambda done, total: calls.append((done, total)))
-    assert calls[-1] == (25 * RECORD_BYTES, 25 * RECORD_BYTES)
-
-
-def test_the_report_is_json(artifact):
-    (artifact / SHARD).unlink()
-    raw = json.loads(verify(str(artifact)).to_json())
-    assert raw["records"] == 15
-    assert raw["faults"] == [
-        f"{artifact}/{SHARD}: shard is missing; the manifest lists it with 10 rows"
-    ]
-    assert raw["files"][0]["records"] == 10
-
-
-def sequence_of(*steps):
-    message = SequenceExample()
-    for values in steps:
-        step = message.feature_lists.feature_list["tokens"].feature.add()
-        if values:
-            kind = {int: "int64_list", float: "float_list", bytes: "bytes_list"}[type(values[0])]
-            getattr(step, kind).value.extend(values)
-    return message.SerializeToString()
-
-
 def test_a_step_of_another_kind_is_named(tfrecord):
-    good = sequence_of([1, 2], [], [3])
-    path = tfrecord("a", [good, good, sequence_of([1], [b"x"]), good])
+    good = sequence_example(tokens=[[1, 2], None, [3]])
+    path = tfrecord("a", [good, good, sequence_example(tokens=[[1], [b"x"]]), good])
     offset = 2 * (len(good) + 16)
     assert verify(str(path)).faults == (
         f"{path}: record 2 at offset {offset}: feature list 'tokens' has a step of BYTES, "
@@ -261,7 +213,7 @@ def test_a_step_of_another_kind_is_named(tfrecord):
     )
     path.unlink()
     tfrecord("a", [good])
-    other = tfrecord("b", [sequence_of([0.5])])
+    other = tfrecord("b", [sequence_example(tokens=[[0.5]])])
     [fault] = verify(str(path.parent)).faults
     assert fault.startswith(
         f"{other}: record 0 at offset 0: feature list 'tokens' has a step of FLOAT"
@@ -269,9 +221,7 @@ def test_a_step_of_another_kind_is_named(tfrecord):
 
 
 def test_a_sequence_example_among_examples_is_named(tfrecord, row):
-    message = SequenceExample()
-    message.feature_lists.feature_list["s"].feature.add().int64_list.value.append(1)
-    sequence = message.SerializeToString()
+    sequence = sequence_example(s=[[1]])
     path = tfrecord("a", [row(0), row(1), sequence, row(2)])
     assert verify(str(path)).faults == (
         f"{path}: record 2 at offset 100: a SequenceExample among Examples (1 of 4 records are so)",

@@ -80,13 +80,6 @@ def test_the_manifest_read_back_is_the_one_that_was_returned(tmp_path):
     assert len(records(tmp_path / "out", manifest, "all")) == 10
 
 
-@pytest.mark.slow
-def test_worker_processes_write_the_same_bytes(tmp_path, taxi_csv):
-    alone = run(taxi_csv, tmp_path / "alone", splits=SplitOptions())
-    together = run(taxi_csv, tmp_path / "together", splits=SplitOptions(), workers=2)
-    assert alone == together
-
-
 def test_strict_mode_names_the_row_and_leaves_nothing(tmp_path):
     path = write_csv(tmp_path / "a.csv", 100, bad=[70, 40])
     with pytest.raises(DataError, match=r"a\.csv: line 42 \(row 41\), column 'fare': .*"):

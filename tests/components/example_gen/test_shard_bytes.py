@@ -6,10 +6,8 @@ purpose, with a line in the changelog.
 
 import hashlib
 import json
-import os
 import sqlite3
 import struct
-import sys
 import zlib
 from datetime import datetime, timezone
 
@@ -204,24 +202,11 @@ def test_a_tfds_builder_keeps_its_bytes(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_spark_data_frame_keeps_its_bytes(tmp_path):
-    from pyspark.sql import SparkSession
-
+def test_a_spark_data_frame_keeps_its_bytes(spark, tmp_path):
     from penstock.components.example_gen.spark_writer import write_tfrecords
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
-    try:
-        frame = session.range(0, COUNT, 1, 1).selectExpr("id", "id / 4 as fare", "'a' as name")
-        write_tfrecords(frame, str(tmp_path / "out"), splits=SPLITS)
-    finally:
-        session.stop()
+    frame = spark.range(0, COUNT, 1, 1).selectExpr("id", "id / 4 as fare", "'a' as name")
+    write_tfrecords(frame, str(tmp_path / "out"), splits=SPLITS)
     assert shards_digest(tmp_path / "out") == SPARK
 
 

@@ -31,7 +31,22 @@ SECRET = "hunter22"
         *(
             (f"{address}?{name}={SECRET}", f"{address}: ")
             for address in ("postgresql://h/db", "snowflake://h/db", "mssql+pyodbc://h/db")
-            for name in ("sslkey", "key_file", "private_key_base64", "connection_string")
+            for name in (
+                "sslkey",
+                "key_file",
+                "private_key_base64",
+                "connection_string",
+                "token",
+                "password",
+                "sslpassword",
+                "pass",
+                "db_pwd",
+                "signature",
+                "credential",
+                "key",
+                "auth",
+                "sig",
+            )
         ),
     ],
 )
@@ -90,9 +105,14 @@ def test_a_text_with_a_secret_is_told_and_hidden(name, text, kind):
         ("", "postgresql://reader@h:5432/db"),
         ("primary_key", "trip_id"),
         ("", "bigquery://p/d?location=EU&credentials_base64=${BIGQUERY_KEY}"),
+        ("", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
+        ("", "penstock.pipelines.taxi.features.preprocessing_fn"),
+        ("", "//server/share/a.csv"),
+        ("", "12:30@noon"),
     ],
 )
 def test_what_holds_no_secret_is_shown(name, text):
+    assert secret_kind(name, text) is None
     assert hide_secret(name, text) == text
 
 
@@ -106,13 +126,6 @@ def test_what_holds_no_secret_is_shown(name, text):
 def test_value_of_each_name_of_a_secret_is_hidden_in_an_assignment_and_in_json(name):
     assert without_secrets(f"{name} = hunter22") == f"{name} = ***"
     assert without_secrets(f'{{"{name}": "hunter22"}}') == f'{{"{name}": "***"}}'
-
-
-@pytest.mark.parametrize(
-    "name", ["pass", "db_pwd", "signature", "credential", "key", "auth", "sig"]
-)
-def test_value_of_a_secret_parameter_of_an_address_is_hidden(name):
-    assert secret_kind("", f"https://h/p?a=1&{name}=hunter22") == f"the value of {name!r}"
 
 
 def test_all_query_values_of_an_address_are_hidden_in_a_text():
@@ -156,20 +169,6 @@ def test_a_secret_is_found_by_its_form(text, kind):
     hidden = without_secrets(f"Going to run a new execution: {{'query': '{text}'}}")
     assert "***" in hidden
     assert text not in hidden
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "da39a3ee5e6b4b0d3255bfef95601890afd80709",
-        "penstock.pipelines.taxi.features.preprocessing_fn",
-        "//server/share/a.csv",
-        "12:30@noon",
-    ],
-)
-def test_a_text_of_like_form_is_no_secret(text):
-    assert secret_kind("", text) is None
-    assert without_secrets(text) == text
 
 
 def test_secrets_in_logged_options_are_hidden_and_the_rest_stays():

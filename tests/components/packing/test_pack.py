@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
-from row_files import example, write_shards
+from row_files import example, sequence_example, write_shards
 
 from penstock.components.doctor.verify import verify
 from penstock.components.errors import DataError, UsageError
@@ -268,10 +268,7 @@ def test_other_texts_are_refused(text):
 
 
 def test_a_sequence_example_among_examples_is_refused(tmp_path, write_rows):
-    steps = tf.train.FeatureLists(feature_list={"s": tf.train.FeatureList(feature=[])})
-    steps.feature_list["s"].feature.add().int64_list.value.append(1)
-    sequence = tf.train.SequenceExample(feature_lists=steps).SerializeToString()
-    rows = write_rows([{"id": 0}, {"id": 1}, {"id": 2}, {"id": 3}, sequence])
+    rows = write_rows([{"id": 0}, {"id": 1}, {"id": 2}, {"id": 3}, sequence_example(s=[[1]])])
     with pytest.raises(DataError, match=r"data-00000-of-00002\.gz: record 2: is a SequenceExample"):
         pack(str(rows), tmp_path / "packed", PackOptions())
 

@@ -8,11 +8,11 @@ import sys
 import grain.python as grain
 import numpy as np
 import pytest
+from row_files import example, sequence_example
 
 import penstock
 from penstock.components.errors import DataError, UsageError
 from penstock.components.readers.rows import Rows
-from penstock.components.tfrecord.example_proto import SequenceExample
 
 LINES = [f"{i},{i / 2 if i % 3 else ''},name {i % 4}" for i in range(1000)]
 
@@ -168,11 +168,7 @@ def test_a_shard_that_is_cut_while_it_is_read_is_named(shards, packed, tmp_path,
 
 
 def test_a_sequence_example_among_examples_is_refused_by_row_and_by_batch(tfrecord, tmp_path):
-    plain, sequence = SequenceExample(), SequenceExample()
-    for message in (plain, sequence):
-        message.context.feature["x"].int64_list.value.append(1)
-    sequence.feature_lists.feature_list["s"].feature.add().int64_list.value.append(2)
-    payloads = [one.SerializeToString() for one in (plain, sequence, sequence)]
+    payloads = [example(x=[1]), *[sequence_example({"x": [1]}, s=[[2]])] * 2]
     splits = penstock.sources.SplitOptions((penstock.sources.Split("train", 1),))
     penstock.ingest(str(tfrecord("a.tfrecord", payloads)), tmp_path / "out", splits=splits)
     rows = Rows(tmp_path / "out")

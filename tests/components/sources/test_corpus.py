@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from reading import rows_of
 
 from penstock.components.errors import DataError
 from penstock.components.sources.open import open_source
@@ -16,13 +17,7 @@ MICROSECONDS_A_DAY = 86_400_000_000
 
 
 def read(path, options=None):
-    source = open_source(str(path), options)
-    return [
-        row
-        for run in source.cut(3)
-        for batch in source.read(run)
-        for row in batch.table.to_pylist()
-    ]
+    return rows_of(open_source(str(path), options), 3)
 
 
 def read_or_refusal(path):

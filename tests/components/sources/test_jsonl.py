@@ -1,7 +1,9 @@
 import json
+import math
 import os
 
 import pytest
+from reading import read_all, rows_of
 
 from penstock.components.errors import DataError
 from penstock.components.sources import jsonl
@@ -11,14 +13,6 @@ from penstock.components.sources.open import open_source
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
-
-
-def read(source, parts=1):
-    batches = [batch for run in source.cut(parts) for batch in source.read(run)]
-    rows = [row for batch in batches for row in batch.table.to_pylist()]
-    rejected = [str(row) for batch in batches for row in batch.rejected]
-    assert sum(batch.rows_read for batch in batches) == source.rows
-    return rows, rejected
 
 
 @pytest.fixture
@@ -43,7 +37,7 @@ def test_types_are_those_of_most_values(write):
         Column("id", INT), Column("fare", FLOAT), Column("name", BYTES),
         Column("tags", INT, is_list=True), Column("ok", INT),
     )  # fmt: skip
-    rows, rejected = read(source)
+    rows, rejected = read_all(source)
     assert rows == [
         {"id": 1, "fare": 2.0, "name": b"a", "tags": [1, 2], "ok": 1},
         {"id": 2, "fare": 2.5, "name": None, "tags": [], "ok": 0},
@@ -57,7 +51,7 @@ def test_every_row_that_does_not_fit_is_named(write):
         *good, "", '{"id": "x"}', '{"id": 1, "id": 2}', '{"id": 99999999999999999999}', "[1]",
         '{"name": "\\ud800"}', '{"name": {"a": 1}}', '{"id": 1.5}', '{"id": [1]}', "{bad",
     )  # fmt: skip
-    rows, rejected = read(open_source(path, JsonLines(sample_rows=64)))
+    rows, rejected = read_all(open_source(path, JsonLines(sample_rows=64)))
     assert len(rows) == 100
     assert rejected == [
         "a.jsonl: line 102 (row 102), column 'id': 'x' is text, expected a whole number",
@@ -80,7 +74,7 @@ def test_every_row_that_does_not_fit_is_named(write):
 def test_bad_utf8_is_named_by_byte(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"a": "x"}\n{"a": "\xff"}\n')
-    _, rejected = read(open_source(str(path)))
+    _, rejected = read_all(open_source(str(path)))
     assert rejected == [f"{path}: line 2 (row 2): byte 8 of the line is not UTF-8"]
 
 
@@ -88,10 +82,10 @@ def test_a_key_beyond_the_sample_is_no_silent_loss(write):
     lines = [{"a": i} for i in range(100)] + [{"a": 1, "b": 2}]
     path = write(*lines)
     reason = "is not a column of the schema or of the sampled rows"
-    _, rejected = read(open_source(path, JsonLines(sample_rows=64)))
+    _, rejected = read_all(open_source(path, JsonLines(sample_rows=64)))
     assert len(rejected) == 1
     assert f"line 101 (row 101), column 'b': {reason}" in rejected[0]
-    rows, rejected = read(open_source(path, JsonLines(sample_rows=64, extra_columns="drop")))
+    rows, rejected = read_all(open_source(path, JsonLines(sample_rows=64, extra_columns="drop")))
     assert (len(rows), rejected) == (101, [])
 
 
@@ -99,15 +93,15 @@ def test_nested_values_are_refused_or_json_text(write):
     path = write({"a": {"y": 1, "x": [2]}})
     with pytest.raises(DataError, match=r"a\.jsonl: column 'a' holds objects or lists of lists"):
         open_source(path)
-    rows, _ = read(open_source(path, JsonLines(nested="json")))
-    assert rows == [{"a": b'{"x": [2], "y": 1}'}]
+    assert rows_of(open_source(path, JsonLines(nested="json"))) == [{"a": b'{"x": [2], "y": 1}'}]
 
 
 def test_non_finite_numbers_by_policy(write):
     path = write('{"a": 1.5}', '{"a": NaN}', '{"a": -Infinity}')
-    assert len(read(open_source(path))[1]) == 2
-    rows, rejected = read(open_source(path, JsonLines(non_finite="null")))
-    assert (rows, rejected) == ([{"a": 1.5}, {"a": None}, {"a": None}], [])
+    assert len(read_all(open_source(path))[1]) == 2
+    for policy, values in (("null", [1.5, None, None]), ("keep", [1.5, math.nan, -math.inf])):
+        rows, rejected = read_all(open_source(path, JsonLines(non_finite=policy)))
+        assert (repr(rows), rejected) == (repr([{"a": value} for value in values]), [])
 
 
 def test_what_is_no_json_lines(write, tmp_path):
@@ -138,7 +132,7 @@ def test_every_line_beyond_the_limit_is_rejected_in_any_number_of_parts(write, p
 def test_a_byte_order_mark_is_no_text(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\n')
-    assert read(open_source(str(path)))[0] == [{"a": 1}]
+    assert rows_of(open_source(str(path))) == [{"a": 1}]
 
 
 def test_a_file_cut_while_it_is_read_ends_the_read(write, monkeypatch):
@@ -155,7 +149,7 @@ def test_a_file_cut_while_it_is_read_ends_the_read(write, monkeypatch):
 @pytest.mark.parametrize("non_finite", ["reject", "null", "keep"])
 def test_a_number_beyond_float64_is_not_taken_for_infinity(write, non_finite):
     path = write('{"x": 0.5}', '{"x": 1e400}', '{"x": 1e39}', '{"x": -12.5E+310}', '{"x": 1e300e}')
-    rows, rejected = read(open_source(path, JsonLines(non_finite=non_finite)))
+    rows, rejected = read_all(open_source(path, JsonLines(non_finite=non_finite)))
     assert rows == [{"x": 0.5}]
     assert rejected == [
         "a.jsonl: line 2 (row 2), column 'x': 1e400 is beyond float32 (3.4e38); as BYTES it would "
@@ -174,7 +168,7 @@ def test_a_number_beyond_float64_is_not_taken_for_infinity(write, non_finite):
      f'{{"x": -{"9" * 250}e99}}'],
 )  # fmt: skip
 def test_a_number_beyond_float64_is_rejected_wherever_it_is(write, line):
-    rows, [rejected] = read(open_source(write('{"x": 0.5}', line, f'{{"x": {"9" * 38}.0}}')))
+    rows, [rejected] = read_all(open_source(write('{"x": 0.5}', line, f'{{"x": {"9" * 38}.0}}')))
     assert rows == [{"x": 0.5}, {"x": pytest.approx(1e38)}]
     assert rejected.startswith("a.jsonl: line 2 (row 2)")
     assert "is beyond float32" in rejected
@@ -186,7 +180,7 @@ def test_a_whole_float_that_may_be_rounded_is_no_integer(write):
     schema = "s.pbtxt"
     with open(schema, "w") as file:
         file.write('feature { name: "i" type: INT }')
-    rows, rejected = read(open_source(path, JsonLines(schema_file=schema)))
+    rows, rejected = read_all(open_source(path, JsonLines(schema_file=schema)))
     assert rows == [{"i": 1}, {"i": 2}, {"i": 9007199254740991}]
     assert rejected == [
         "a.jsonl: line 4 (row 4), column 'i': 9007199254740992.0 is not a whole number within "
@@ -200,7 +194,7 @@ def test_a_whole_float_that_may_be_rounded_is_no_integer(write):
 def test_a_number_that_is_rejected_does_not_change_the_columns_type(write, number):
     source = open_source(write('{"id": 1}', f'{{"id": {number}}}', '{"id": 9007199254740993}'))
     assert source.columns == (Column("id", INT),)
-    rows, rejected = read(source)
+    rows, rejected = read_all(source)
     assert rows == [{"id": 1}, {"id": 9007199254740993}]
     assert len(rejected) == 1
 
@@ -213,7 +207,7 @@ def test_a_key_with_a_lone_surrogate_is_a_bad_row(tmp_path, line):
     path.write_bytes(b'{"id": 1}\n' + line + '\n{"id": 2, "id\\u00e9": 3, "한": 4}\n'.encode())
     source = open_source(str(path))
     assert [column.name for column in source.columns] == ["id", "idé", "한"]
-    rows, [rejected] = read(source)
+    rows, [rejected] = read_all(source)
     assert [row["id"] for row in rows] == [1, 2]
     assert "is not Unicode text (a lone surrogate)" in rejected
     rejected.encode()

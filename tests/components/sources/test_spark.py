@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 import pytest
+from reading import data_error
 
-from penstock.components.errors import DataError
 from penstock.components.sources.open import open_source
 from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
@@ -22,16 +22,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def refusal(folder):
-    with pytest.raises(DataError) as error:
-        open_source(str(folder), TFRecord())
-    return str(error.value).replace(f"{folder}", "out")
+def refused(folder):
+    return data_error(lambda: open_source(str(folder), TFRecord())).replace(f"{folder}", "out")
 
 
 def test_a_job_that_did_not_finish(folder):
     assert open_source(str(folder), TFRecord()).rows == 10
     (folder / "_SUCCESS").unlink()
-    assert refusal(folder) == (
+    assert refused(folder) == (
         "out: holds part files of Spark but no _SUCCESS, so its job did not finish or failed; run "
         "it again, or name the files, as 'out/part-*'"
     )
@@ -44,7 +42,7 @@ def test_a_copy_that_was_not_finished(folder):
     assert open_source(str(folder), TFRecord()).rows == 10
     part.rename(folder / "part-r-00001._COPYING_")
     (folder / f"{part.name}._COPYING_").rename(part)
-    assert refusal(folder) == (
+    assert refused(folder) == (
         "out: part-r-00001._COPYING_ is a copy that was not finished; wait for it, or copy the "
         "file again"
     )

@@ -3,25 +3,18 @@
 import os
 from functools import partial
 
-import fastavro
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from local_beam import local_pipeline
-from PIL import Image
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import plan_input, write_inputs
 from penstock.components.example_gen.options import IngestOptions, SplitOptions
 from penstock.components.sources import spread, whole_files
-from penstock.components.sources.binary import Binary
-from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
-from penstock.components.sources.plain_text import Text
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.text import source as text_scan
 from penstock.components.tfrecord.sharding import ShardOptions
+from tests.components.sources.test_contract import KINDS
 
 
 @pytest.fixture(autouse=True)
@@ -36,56 +29,29 @@ def manifest(source, out):
 
 
 def csv(folder):
+    """Writes three files with a few bad rows."""
     for at in range(3):
         rows = (f'{i},"text, {i}\n{i}",{i / 4 if i % 197 else "x"}\n' for i in range(at, 900, 3))
         (folder / f"{at}.csv").write_text("id,text,number\n" + "".join(rows))
 
 
-def parquet(folder):
+def write_files(folder, kind, suffix=""):
     for at in range(3):
-        table = pa.table({"id": np.arange(at, 3000, 3), "x": np.arange(1000) / 4})
-        pq.write_table(table, folder / f"{at}.parquet", row_group_size=100)
-
-
-def jsonl(folder):
-    for at in range(3):
-        rows = (f'{{"id": {i if i % 197 else "{}"}, "t{at}": "{i:b}"}}' for i in range(900))
-        (folder / f"{at}.jsonl").write_text("\ufeff" * (at == 1) + "\n".join(rows) + "\n" * at)
-
-
-def avro(folder):
-    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": "double"}]}
-    for at in range(3):
-        rows = [{"x": i if i % 197 else float("nan")} for i in range(at, 900)]
-        with (folder / f"{at}.avro").open("wb") as out:
-            fastavro.writer(out, schema, rows)
-
-
-def images(folder):
-    for at in range(9):
-        (folder / f"{at % 2}").mkdir(exist_ok=True)
-        Image.new("L", (8, 8), at).save(folder / f"{at % 2}" / f"{at}.png")
-
-
-CASES = {
-    "csv": (csv, None),
-    "parquet": (parquet, None),
-    "jsonl": (jsonl, None),
-    "avro": (avro, None),
-    "text": (csv, Text()),
-    "documents": (csv, Text(unit="document")),
-    "binary": (csv, Binary()),
-    "images": (images, Images()),
-}
+        KINDS[kind][0](folder / f"{at}{suffix}", at)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize(
+    "kind", ["csv", "parquet", "jsonl", "avro", "text", "document", "binary", "images"]
+)
 @pytest.mark.parametrize("range_cells", [1, 2])
 def test_scan_on_an_engine_gives_the_same_manifest(tmp_path, monkeypatch, kind, range_cells):
     (tmp_path / "in").mkdir()
-    write, options = CASES[kind]
-    write(tmp_path / "in")
+    options = KINDS[kind][1]
+    if kind == "csv":
+        csv(tmp_path / "in")
+    else:
+        write_files(tmp_path / "in", kind)
     monkeypatch.setattr(text_scan, "CELL_BYTES", 1000)
     here = open_source(str(tmp_path / "in"), options)
     monkeypatch.setattr(whole_files, "_FILES_A_TASK", range_cells)
@@ -106,7 +72,7 @@ def test_scan_on_an_engine_gives_the_same_manifest(tmp_path, monkeypatch, kind, 
 
 
 def test_damaged_file_in_a_scan_on_an_engine_is_named(tmp_path):
-    parquet(tmp_path)
+    write_files(tmp_path, "parquet", ".parquet")
     (tmp_path / "1.parquet").write_bytes(b"PAR1" + bytes(20))
     with pytest.raises(DataError) as error:
         open_source(

@@ -33,14 +33,6 @@ def test_format_and_size_as_pillow_writes_them(kind, options):
     assert str(header) == f"{kind} 31x17"
 
 
-def test_as_tensorflow_writes_them():
-    import tensorflow as tf
-
-    digit = tf.zeros((8, 9, 1), tf.uint8)
-    assert image_header(tf.io.encode_png(digit).numpy()) == ("PNG", 9, 8)
-    assert image_header(tf.io.encode_jpeg(digit).numpy()) == ("JPEG", 9, 8)
-
-
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP", "WebP"])
 def test_a_cut_header_is_no_image(kind):
     data = encoded(kind, mode="P" if kind == "GIF" else "RGB")

@@ -10,14 +10,9 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files import commit
 from penstock.components.files.commit import attempt
 from penstock.components.files.find import find
-from penstock.components.tfrecord.manifest import (
-    Manifest,
-    RowAccount,
-    Shard,
-    read_manifest,
-    write_manifest,
-)
+from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.recovery import locked, recover
+from tests.components.files.test_commit import finished
 
 pytestmark = pytest.mark.slow
 
@@ -45,11 +40,7 @@ def _killed_between_renames(target):
 def torn(tmp_path):
     """Where an output was that is gone, its replacement killed between the two renames."""
     target = tmp_path / "out"
-    (target / "Split-train").mkdir(parents=True)
-    (target / "Split-train" / "a.tfrecord").write_text("old")
-    shards = {"train": [Shard("Split-train/a.tfrecord", 1, 3, "0")]}
-    account = RowAccount(read=1, written={"train": 1})
-    write_manifest(target, Manifest(shards, (), "", "csv", "", 1, account))
+    finished(target)
     process = multiprocessing.get_context("fork").Process(
         target=_killed_between_renames, args=(target,)
     )
@@ -66,12 +57,12 @@ def torn(tmp_path):
         _try_manifest,
         lambda out: find(str(out), "shards"),
         lambda out: find(f"{out}/Split-train/*", "shards"),
-        lambda out: find(f"{out}/Split-train/a.tfrecord", "tfrecord"),
+        lambda out: find(f"{out}/Split-train/a", "tfrecord"),
     ],
 )
 def test_every_reader_finds_the_old_output_again(torn, look):
     look(torn)
-    assert (torn / "Split-train" / "a.tfrecord").read_text() == "old"
+    assert (torn / "Split-train" / "a").read_text() == "old"
     assert os.listdir(torn.parent) == ["out"]
 
 

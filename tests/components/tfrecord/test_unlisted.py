@@ -2,7 +2,7 @@ import gzip
 import os
 
 import pytest
-from tensorflow.train import SequenceExample
+from row_files import sequence_example
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.unlisted import (
@@ -75,13 +75,9 @@ def test_damage_is_found_by_shard_record_and_offset(tfrecord, row, tmp_path):
     assert "a-00001-of-00002: record 3 at offset 150: payload of 34" in find_damage(files)
 
 
-@pytest.mark.parametrize("context", [b"x", None])
+@pytest.mark.parametrize("context", [{"c": [b"x"]}, {}])
 def test_a_sequence_example_is_named_however_late_it_comes(tfrecord, row, context):
-    message = SequenceExample()
-    message.feature_lists.feature_list["s"].feature.add().int64_list.value.append(1)
-    if context:
-        message.context.feature["c"].bytes_list.value.append(context)
-    sequence = message.SerializeToString()
+    sequence = sequence_example(context, s=[[1]])
     path = str(tfrecord("a", [*map(row, range(150)), b"", sequence, row(1)]))
     require_examples(path, records=100)
     for _ in range(2):

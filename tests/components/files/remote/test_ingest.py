@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from shared_runs import run_stock
 
-from penstock.components.errors import UsageError
-from penstock.components.sources.options import Table
 from penstock.components.tfrecord.manifest import read_manifest
 
 pytestmark = pytest.mark.slow
@@ -98,23 +96,3 @@ def test_the_node_runs_again_when_an_object_changes_and_not_else(s3, proxy, tmp_
     prints = {read_manifest(uri).source_fingerprint for uri in again}
     assert len(prints) == 2
     assert b"3f9c" not in (tmp_path / "metadata.sqlite").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("base", "pattern", "options"),
-    [
-        ("https://host/a.csv?X-Amz-Signature=pw-3f9c", "*", {}),
-        ("https://host", "a.csv?X-Amz-Signature=pw-3f9c", {}),
-        ("s3://bucket", "*", {"schema_file": "https://me:pw-3f9c@host/schema.pbtxt"}),
-    ],
-)
-def test_a_node_is_not_made_of_an_address_with_a_secret(base, pattern, options):
-    from tfx.proto import example_gen_pb2
-
-    from penstock.components.example_gen.component import ShardedExampleGen
-
-    splits = example_gen_pb2.Input(splits=[{"name": "train", "pattern": pattern}])
-    with pytest.raises(UsageError) as caught:
-        ShardedExampleGen(base, input_config=splits, source=Table(**options))
-    assert "holds a" in str(caught.value)
-    assert "3f9c" not in str(caught.value)

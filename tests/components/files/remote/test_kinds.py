@@ -1,98 +1,65 @@
 """Every kind of files from a real S3 server: the same rows as from the local disk."""
 
-import io
 import os
 
-import fastavro
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from reading import rows_of
 from scipy.io import savemat
 
-from penstock.components.sources.binary import Binary
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
-from penstock.components.sources.plain_text import Text
-from penstock.components.sources.tfrecords.source import TFRecord
+from tests.components.sources.test_contract import KINDS
 
 pytestmark = pytest.mark.slow
-SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "x", "type": "long"}]}
 
 
-def csv(folder):
+@pytest.fixture
+def places(s3, tmp_path):
+    """Uploads the files of a folder; gives the folder and its address."""
+
+    def upload():
+        for file in (tmp_path / "data").iterdir():
+            s3.upload_file(str(file), "bucket", f"data/{file.name}")
+        return str(tmp_path / "data"), "s3://bucket/data"
+
+    (tmp_path / "data").mkdir()
+    return upload
+
+
+def assert_equal_sources(local, remote):
+    rows = rows_of(local, 2)
+    assert rows
+    assert rows_of(remote, 2) == rows
+    for name in ("columns", "kind", "input_bytes", "fingerprint"):
+        assert getattr(remote, name) == getattr(local, name), name
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sql"])
+def test_rows_are_those_of_local_files(places, tmp_path, kind):
+    write, options = KINDS[kind]
+    for at in range(2):
+        write(tmp_path / "data" / f"{at}", at)
+    assert_equal_sources(*(open_source(f"{place}/*", options) for place in places()))
+    assert os.listdir(os.environ["PENSTOCK_SPOOL"]) == []
+
+
+def test_schema_and_labels_at_an_address_are_those_of_local_files(places, tmp_path):
+    folder = tmp_path / "data"
     (folder / "a.csv").write_text("x\n1\n2\n")
     (folder / "schema.pbtxt").write_text('feature { name: "x" type: FLOAT }')
-
-
-def parquet(folder):
-    pq.write_table(pa.table({"x": [1, 2]}), folder / "a.parquet")
-
-
-def jsonl(folder):
-    (folder / "a.jsonl").write_text('{"x": 1}\n{"x": 2}\n')
-
-
-def avro(folder):
-    with (folder / "a.avro").open("wb") as out:
-        fastavro.writer(out, SCHEMA, [{"x": 1}, {"x": 2}])
-
-
-def tfrecord(folder):
-    import tensorflow as tf
-
-    feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
-    example = tf.train.Example(features=tf.train.Features(feature={"x": feature}))
-    with tf.io.TFRecordWriter(str(folder / "a.tfrecord.gz"), "GZIP") as out:
-        out.write(example.SerializeToString())
-        out.write(example.SerializeToString())
-
-
-def images(folder):
-    (folder / "in").mkdir()
-    for name, shade in (("a.png", 10), ("b.png", 200)):
-        data = io.BytesIO()
-        Image.fromarray(np.full((4, 6, 3), shade, np.uint8)).save(data, "PNG")
-        (folder / "in" / name).write_bytes(data.getvalue())
-    savemat(folder / "labels.mat", {"file": np.array(["a.png", "b.png"], object), "class": [1, 2]})
-
-
-def text(folder):
-    (folder / "a.txt").write_text("one\ntwo\n")
-
-
-@pytest.mark.parametrize(
-    ("write", "below", "options"),
-    [
-        (csv, "a.csv", lambda root: Table(schema_file=f"{root}/schema.pbtxt")),
-        (parquet, "", None),
-        (jsonl, "", None),
-        (avro, "", None),
-        (tfrecord, "*.tfrecord.gz", lambda root: TFRecord()),
-        (text, "", lambda root: Text()),
-        (text, "", lambda root: Binary()),
-        (images, "in", lambda root: Images(labels_file=f"{root}/labels.mat")),
-    ],
-)
-def test_rows_are_those_of_local_files(s3, tmp_path, read_out, write, below, options):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    write(folder)
-    for file in folder.rglob("*.*"):
-        s3.upload_file(str(file), "bucket", f"data/{file.relative_to(folder)}")
-
-    def opened(root):
-        return open_source(f"{root}/{below}".rstrip("/"), options(root) if options else None)
-
-    local, remote = opened(folder), opened("s3://bucket/data")
-    rows = read_out(local, 2).rows
-    assert len(rows) == 2 or write is text
-    assert read_out(remote, 2).rows == rows
-    assert remote.columns == local.columns
-    assert remote.kind == local.kind
-    assert remote.input_bytes == local.input_bytes
-    assert remote.fingerprint == local.fingerprint
-    # Of the schema and of the labels, which their readers want as paths.
-    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == (write in (csv, images))
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (6, 4)).save(folder / name)
+    savemat(folder / "labels.mat", {"file": ["a.png", "b.png"], "class": [1, 2]})
+    both = places()
+    tables, images = (
+        [open_source(f"{place}/{name}", kind(**{option: f"{place}/{file}"})) for place in both]
+        for name, kind, option, file in (
+            ("a.csv", Table, "schema_file", "schema.pbtxt"),
+            ("*.png", Images, "labels_file", "labels.mat"),
+        )
+    )
+    assert_equal_sources(*tables)
+    assert_equal_sources(*images)
+    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 2  # which their readers want as paths

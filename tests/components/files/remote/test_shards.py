@@ -1,8 +1,8 @@
 """Shards on a real S3 server, held against the manifest that lies above them there."""
 
 import pytest
+from reading import data_error
 
-from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
 from penstock.components.sources.open import open_source
@@ -32,9 +32,7 @@ def opened(pattern):
 
 
 def refused(pattern):
-    with pytest.raises(DataError) as caught:
-        opened(pattern)
-    return str(caught.value)
+    return data_error(lambda: opened(pattern))
 
 
 @pytest.mark.parametrize("pattern", ["x/Split-train", "x/Split-train/", "x/Split-*/*"])

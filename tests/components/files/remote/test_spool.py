@@ -6,17 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from reading import data_error
 
-from penstock.components.errors import DataError
 from penstock.components.files import spool
 from penstock.components.files.remote import RemoteFile, remote_file
 from penstock.components.files.spool import copy_to
-
-
-def data_error(call):
-    with pytest.raises(DataError) as caught:
-        call()
-    return str(caught.value)
 
 
 @pytest.mark.slow

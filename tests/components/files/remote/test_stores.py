@@ -1,4 +1,4 @@
-"""Google's store by its JSON API from a server of our own; HDFS by Arrow's own file system."""
+"""Google's store by its JSON API from a server of our own."""
 
 import pytest
 

@@ -2,10 +2,8 @@
 
 import pytest
 
-from penstock.components.files.find import find
 from penstock.components.sources.binary import Binary
 from penstock.components.sources.open import open_source
-from penstock.components.sources.plain_text import Text
 
 
 @pytest.fixture
@@ -23,13 +21,6 @@ def test_names_are_below_the_folder(bucket, given, read_out):
         [b"d/a/1.txt\n", b"a/1.txt", 10],
     ]
     assert source.ignored == ("s3://bucket/d/.hidden/3.txt", "s3://bucket/d/_SUCCESS")
-
-
-def test_lines_of_one_file_and_of_a_glob(bucket, read_out):
-    out = read_out(open_source("s3://bucket/d/a/1.txt", Text()))
-    assert out.rows == [[b"d/a/1.txt", b"1.txt", 1]]
-    out = read_out(open_source("s3://bucket/*/*.txt", Text()), 3)
-    assert [row[1] for row in out.rows] == [b"d/2.txt", b"other/4.txt"]
 
 
 @pytest.mark.slow
@@ -53,17 +44,3 @@ def test_a_glob_gives_folders_with_all_in_them_as_on_a_path(s3, pattern, tmp_pat
         assert sorted(row[1] for row in remote.rows) == [
             b"cat/1.txt", b"cat/old/2.txt", b"cover.txt", b"dog/4.txt"
         ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("pattern", "found"), [("*", ["a.csv"]), ("**", ["a.csv", "sub/b.csv"])])
-def test_a_glob_of_tables_gives_files_only_as_on_a_path(s3, pattern, found, tmp_path):
-    for name in ("a.csv", "sub/b.csv", ".hidden.csv"):
-        s3.put_object(Bucket="bucket", Key=f"t/{name}", Body=b"x\n1\n")
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("x\n1\n")
-    assert find(f"s3://bucket/t/{pattern}", "csv").files == tuple(
-        f"s3://bucket/t/{name}" for name in found
-    )
-    assert find(f"{tmp_path}/{pattern}", "csv").files == tuple(
-        f"{tmp_path}/{name}" for name in found
-    )

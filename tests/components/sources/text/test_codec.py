@@ -7,6 +7,7 @@ import lzma
 
 import pyarrow as pa
 import pytest
+from reading import rows_of
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import IngestInput, IngestOptions, ingest
@@ -29,13 +30,6 @@ CSV = b"id,text\n" + b"".join(
 JSON = b"".join(json.dumps({"id": i, "text": "y" * (i % 99)}).encode() + b"\n" for i in range(ROWS))
 
 
-def rows(source, parts=1):
-    runs = [source.part(run) for run in source.cut(parts)]
-    batches = [batch for part, run in runs for batch in part.read(run)]
-    assert sum(batch.rows_read for batch in batches) == source.rows
-    return [row for batch in batches for row in batch.table.to_pylist()]
-
-
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize(
     ("name", "data", "options"),
@@ -54,16 +48,16 @@ def test_compressed_text_has_the_rows_of_the_plain(
     assert (source.kind, source.columns, source.rows) == (plain.kind, plain.columns, plain.rows)
     expected = [
         {**row, **({"filename": path.name.encode()} if name == "a.txt" else {})}
-        for row in rows(plain)
+        for row in rows_of(plain)
     ]
-    assert rows(source, 3) == expected
+    assert rows_of(source, 3) == expected
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_members_one_after_another_are_one_text(tmp_path, codec):
     compress, path = CODECS[codec], tmp_path / f"a.csv.{codec}"
     path.write_bytes(compress(CSV[:1000]) + compress(CSV[1000:]))
-    assert [row["id"] for row in rows(open_source(str(path)))] == list(range(ROWS))
+    assert [row["id"] for row in rows_of(open_source(str(path)))] == list(range(ROWS))
 
 
 @pytest.mark.parametrize("codec", ["bz2", "xz"])
@@ -71,7 +65,7 @@ def test_empty_members_and_padding_between_members_end_no_text(tmp_path, codec):
     compress, path = CODECS[codec], tmp_path / f"a.csv.{codec}"
     members = [compress(CSV[:1000]), bytes(8), compress(b""), compress(CSV[1000:]), bytes(4)]
     path.write_bytes(b"".join(members))
-    assert len(rows(open_source(str(path)))) == ROWS
+    assert len(rows_of(open_source(str(path)))) == ROWS
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -93,7 +87,7 @@ def test_a_later_member_with_a_fault_is_named(tmp_path, codec, fault):
 
 def test_text_that_begins_like_bzip2_is_text(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"BZh9,b\n1,2\n")
-    assert rows(open_source(str(tmp_path / "a.csv"), Csv())) == [{"BZh9": 1, "b": 2}]
+    assert rows_of(open_source(str(tmp_path / "a.csv"), Csv())) == [{"BZh9": 1, "b": 2}]
 
 
 def test_a_bad_row_is_named_by_its_line_in_the_text(tmp_path):

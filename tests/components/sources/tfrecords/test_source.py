@@ -2,6 +2,7 @@ from importlib.resources import files
 
 import pyarrow as pa
 import pytest
+from row_files import sequence_example
 
 from penstock.components.errors import DataError
 from penstock.components.example_gen.ingest import plan_input, write_inputs
@@ -10,7 +11,6 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.open import open_source
 from penstock.components.sources.tfrecords.source import TFRecord
 from penstock.components.tfrecord.encoder import encode_examples
-from penstock.components.tfrecord.example_proto import SequenceExample
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.records import read_records
@@ -169,12 +169,9 @@ def test_two_sets_in_one_folder_are_refused(tmp_path):
 
 
 def test_a_sequence_example_among_examples_is_rejected(tmp_path):
-    message = SequenceExample()
-    message.context.feature["id"].int64_list.value.append(7)
-    message.feature_lists.feature_list["steps"].feature.add().int64_list.value.append(1)
     for place in (0, 50):
         records = examples(range(100)).to_pylist()
-        records[place] = message.SerializeToString()
+        records[place] = sequence_example({"id": [7]}, steps=[[1]])
         path = write(tmp_path, "a.tfrecord", pa.array(records, pa.binary()))
         _, taken, rejected = read(open_source(path))
         assert len(taken) == 99
@@ -184,16 +181,10 @@ def test_a_sequence_example_among_examples_is_rejected(tmp_path):
 
 
 def test_a_step_of_another_kind_than_most_of_its_list_is_rejected(tmp_path):
-    records = []
-    for at in range(100):
-        message = SequenceExample()
-        message.context.feature["id"].int64_list.value.append(at)
-        for step in range(3):
-            message.feature_lists.feature_list["steps"].feature.add().int64_list.value.append(step)
-        records.append(message)
-    message.feature_lists.feature_list["steps"].feature.add()  # Without value: of any kind.
-    records[40].feature_lists.feature_list["steps"].feature.add().bytes_list.value.append(b"x")
-    payloads = [record.SerializeToString() for record in records]
+    lists = [[[step] for step in range(3)] for _ in range(100)]
+    lists[40].append([b"x"])
+    lists[99].append(None)  # of any kind
+    payloads = [sequence_example({"id": [at]}, steps=steps) for at, steps in enumerate(lists)]
     path = write(tmp_path, "a.tfrecord", pa.array(payloads, pa.binary()))
     source = open_source(path)
     assert source.has_sequences

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
+from reading import rows_of
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.sources.base import Column
@@ -36,10 +37,6 @@ def builder(tmp_path_factory):
     return folder / "tiny" / "1.0.0"
 
 
-def table(source):
-    return [row for run in source.cut(3) for b in source.read(run) for row in b.table.to_pylist()]
-
-
 def test_a_split_by_name(builder):
     source = open_source(str(builder), Tfds(dataset_splits=("train",)))
     assert (source.kind, source.rows) == ("tfds", 20)
@@ -47,14 +44,14 @@ def test_a_split_by_name(builder):
         Column("box/x", FLOAT), Column("image", BYTES), Column("label", INT),
         Column("tags", INT, is_list=True),
     )  # fmt: skip
-    found = table(source)
+    found = rows_of(source, 3)
     assert sorted(row["box/x"] for row in found) == [i / 2 for i in range(20)]
     assert all(row["image"].startswith(b"\x89PNG") for row in found)
 
 
 def test_a_split_by_pattern(builder):
     source = open_source(str(builder / "*-test.tfrecord*"), Tfds(keep_features=("label",)))
-    assert sorted(row["label"] for row in table(source)) == [0, 0, 0, 1, 1]
+    assert sorted(row["label"] for row in rows_of(source, 3)) == [0, 0, 0, 1, 1]
 
 
 def test_splits_do_not_mix_unasked(builder):
@@ -104,6 +101,6 @@ def test_a_data_set_by_name_is_prepared_on_request(tmp_path):
         open_source("home_made", options)
     for prepare in (True, False):
         source = open_source("home_made", Tfds(data_dir=str(tmp_path), prepare=prepare))
-        assert sorted(row["x"] for row in table(source)) == list(range(7))
+        assert sorted(row["x"] for row in rows_of(source, 3)) == list(range(7))
     with pytest.raises(DataError, match="nowhere: no file or folder, and no data set that TFDS"):
         open_source("nowhere", options)
