@@ -101,11 +101,13 @@ def test_every_layout_is_upright(encoded, kind, number, turned):
     ],
 )
 def test_what_tensorflow_does_not_read_alike_becomes_jpeg_or_png(encoded, options, kind, channels):
-    stored = store(encoded(**options), "a", Images())
+    data = encoded(**options)
+    stored = store(data, "a", Images())
+    assert stored.encoded != data
     assert (stored.format, stored.height, stored.width, stored.channels) == (kind, 16, 32, channels)
     if options.get("mode") not in ("L", "LA"):
         assert quarters(stored) == [RED, GREEN, BLUE, WHITE]
-    decoded = store(encoded(**options), "a", Images(layout="decoded"))
+    decoded = store(data, "a", Images(layout="decoded"))
     assert decoded.channels == 3
     assert len(decoded.encoded) == 16 * 32 * 3
 
