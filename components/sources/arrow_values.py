@@ -133,7 +133,8 @@ def _lists(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Arra
     """Converts lists; a list with a null or with a value that does not fit is at fault."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     ends = np.cumsum(lengths, dtype=np.int64)
-    children = array.flatten()
+    # Arrow 10 cannot flatten fixed-size lists that are all null.
+    children = array.flatten() if array.null_count < len(array) else array.values[:0]
     values, child_faults = _converted(children, kind, non_finite)
     faults: Faults = {}
     for child in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():

@@ -109,6 +109,12 @@ def test_a_slice_converts_as_the_whole_does(array, kind, values):
         assert found.to_pylist() == (values * 40)[start : start + size]
 
 
+def test_fixed_size_lists_that_are_all_null_are_missing():
+    array = pa.array([None, None], pa.list_(pa.float32(), 2))
+    found, faults = to_feature(array, Column("x", FLOAT, is_list=True), "reject")
+    assert (found.to_pylist(), faults) == ([None, None], {})
+
+
 def test_values_that_do_not_fit_reject_their_row(write, read_out):
     path = write(
         {
