@@ -234,7 +234,7 @@ def _termination_messages(cluster: Cluster, run: str) -> str:
 def schedule_starts_its_own_run(cluster: Cluster) -> str:
     """A schedule with one run per minute starts a run, which succeeds."""
     file = cluster.compile("taxi", *_FEW_STEPS, placement=_PLACEMENT)
-    made = cluster.in_pod("python", "-", file, cluster.kfp, stdin=_SCHEDULE)
+    made = cluster.in_pod("python", "-c", _SCHEDULE, file, cluster.kfp)
     schedule = made.splitlines()[-1]
 
     def state() -> str:
