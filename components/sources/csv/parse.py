@@ -163,8 +163,10 @@ def _cast(values: pa.Array, column: Column, options: Csv, *, may_be_hex: bool) -
     found = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     if np.isfinite(found).all():
         return numbers
-    # Infinity may come from a finite number beyond float32; NaN only comes from a text for NaN.
-    if options.non_finite == "reject" or np.isinf(found).any():
+    # Infinity may come from a finite number beyond float32; NaN only comes from a text for NaN, of
+    # which Arrow also takes "nan(1)".
+    is_c99 = pc.any(pc.match_substring(texts, "(")).as_py()
+    if options.non_finite == "reject" or np.isinf(found).any() or is_c99:
         return None
     if options.non_finite == "keep":
         return numbers

@@ -213,6 +213,15 @@ def test_nan_among_integers_is_null_or_rejected(write, read_out):
     assert kept.rejected[0].reason == "'NaN' is not an integer (INT by the sample)"
 
 
+def test_nan_of_c99_is_no_number_in_any_block(write, read_out):
+    path = write("x\n1.5\nnan(1)\nnan\n")
+    out = read_out(open_source(path, Table(non_finite="null")))
+    assert out.rows == [[1.5], [None]]
+    assert out.errors == [
+        "data.csv: line 3 (row 2), column 'x': 'nan(1)' is not a number (FLOAT by the sample)"
+    ]
+
+
 def test_null_tokens_of_numbers_and_of_text(write, read_out):
     path = write('i,s\n1,NA\n2,NA\nNA,\n ,""\nNULL,x\n-,-\n')
     out = read_out(open_source(path))
