@@ -65,7 +65,9 @@ def _read_once(file: RemoteFile, start: int, end: int) -> bytes:
     except Exception as error:
         if status_of(error) in _CHANGED or isinstance(error, _OtherVersionError):
             require_unchanged(file)
-            raise OSError("the server says it was changed, and then that it was not") from error
+            raise OSError(
+                "the server reported a change, but size and version are unchanged"
+            ) from error
         raise
     if len(data) != end - start:
         require_unchanged(file)

@@ -8,7 +8,7 @@
 
 A block is `block_rows` successive rows of one file; the last block of a file, or of a share's part
 of it, may have fewer. Since all this is computed, a training can resume at any row without reading
-the rows before it, and any number of workers that divides the number of shares can read them.
+the rows before it. The number of workers may be any divisor of the number of shares.
 """
 
 import threading
@@ -61,7 +61,7 @@ class Order:
         return PassPlan(self._dealt(self._pieces(number)))
 
     def locate(self, rows: int) -> tuple[int, int]:
-        """Returns the pass, and the row in it, at which this share is after `rows` rows."""
+        """Returns the pass, and the row within it, that follow `rows` rows of this share."""
         number = rows * self.shares // self._total
         while number and self.rows_before(number) > rows:
             number -= 1

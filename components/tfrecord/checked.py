@@ -103,7 +103,7 @@ def check_listed(path: str | os.PathLike[str]) -> bool:
 
 
 def stamp_of(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Returns size in bytes and time of change (ns); a replaced file has another stamp."""
+    """Returns size in bytes and modification time (ns), which tell whether a file was replaced."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
 

@@ -206,7 +206,7 @@ def _on_kept_batch(steps: Steps, backup: Backup) -> Callable[[int], None] | None
 
 
 class _TensorBoard(keras.callbacks.TensorBoard):
-    """Keras' writer of TensorBoard logs, which also gets the epochs before a resumption."""
+    """Keras' writer of TensorBoard logs; also logs the epochs before a resumption."""
 
     def __init__(self, log_dir: str, backup: Backup) -> None:
         super().__init__(log_dir, write_graph=False)

@@ -51,9 +51,9 @@ def image_examples(
 
 
 def _splits(feature: str | None) -> example_gen_pb2.Output:
-    """Returns splits train, eval and test, 4 to 1 to 1; by a feature's values, or by whole rows.
+    """Splits 4:1:1 into train, eval and test, by the hash of a feature or of whole rows.
 
-    The Evaluator judges by eval; test tells what the model reaches on rows that chose nothing.
+    The Evaluator judges the model on eval; no choice depends on the rows of test.
     """
     return _output({"train": 4, "eval": 1, HELD_OUT: 1}, feature)
 

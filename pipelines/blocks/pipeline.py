@@ -228,7 +228,7 @@ def training_pipeline(
 
 
 def _retraining(retrain: Sequence[BaseNode]) -> AbstractContextManager[None]:
-    """Returns the condition of the nodes that are made in the block: that the gate says yes."""
+    """Makes the nodes created in the `with` block run only if the gate says yes."""
     if not retrain:
         return nullcontext()
     condition: AbstractContextManager[None] = Cond(

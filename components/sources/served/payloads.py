@@ -119,6 +119,6 @@ def _plain(value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
-    """Returns the bytes that TensorFlow Serving's JSON has in base64; other values unchanged."""
+    """Decodes bytes from TensorFlow Serving's base64 JSON; returns other values unchanged."""
     is_coded = isinstance(value, dict) and set(value) == {"b64"}
     return base64.b64decode(value["b64"], validate=True) if is_coded else value

@@ -78,7 +78,7 @@ class PostgresDatabase(Database):
 
 
 def _tolerant(name: str) -> type[Loader]:
-    """Returns a loader of dates or times; of those that Python cannot hold (44 BC), their text."""
+    """Returns a loader of dates or times; it keeps those too early for Python (44 BC) as text."""
     oid = psycopg.adapters.types[name].oid
     exact: Any = psycopg.adapters.get_loader(oid, pq.Format.TEXT)
 
