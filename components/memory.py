@@ -1,4 +1,4 @@
-"""Gives free memory back to the system; spares imports the search for garbage."""
+"""Returns free memory to the system; keeps imported objects out of garbage collection."""
 
 import ctypes
 import gc

@@ -1,4 +1,4 @@
-"""Decodes records and predicts them: batches of TFMA's extracts (features, labels, predictions)."""
+"""Decodes records and adds predictions, in TFMA's extracts (features, labels, predictions)."""
 
 import gc
 from collections.abc import Sequence

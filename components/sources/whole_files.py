@@ -189,7 +189,7 @@ class Listing(NamedTuple):
     def _fingerprint(self, kind: str, labels: bytes) -> str:
         """Digests names and content of files, their `labels`, and rejected files.
 
-        Not by `content.fingerprint`: it resolves paths, which takes longer than opening a file.
+        `content.fingerprint` is not used because it resolves paths: slower than opening a file.
         """
         digest = hashlib.sha256(kind.encode())
         for file, content in zip(self.files, self.contents, strict=True):

@@ -46,8 +46,9 @@ def command(
     Rows are checked as in an ingest: a missing column of the model, or a value of the wrong type,
     stops the command with one line. The file has each row with its `prediction`; if that is a
     class, also its `probability` and the `probabilities` of all classes by name. With --explain,
-    `because` names the three columns that moved it most, each by what its value adds compared with
-    a typical one: the median, or the most frequent text, of the first 4,096 rows.
+    `because` names the three columns that changed the prediction most. The effect of a
+    value is measured against a typical one: the median, or the most frequent text, of the first
+    4,096 rows.
 
     Example: penstock predict runs customers.csv --out predictions.parquet
     """

@@ -15,7 +15,7 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook, as_text, null_tokens_remedy
 from penstock.pipelines.starter.options import StarterOptions
 
-# Most distinct texts of a target of classes.
+# A text target with more distinct values is not taken as classes.
 _MAX_TEXT_CLASSES = 200
 # A text column with a larger share of distinct values is an id or free text.
 _MAX_TEXT_SHARE = 0.5
