@@ -102,8 +102,8 @@ def spans_at(address: str) -> set[int]:
 class LatestSpansStrategy(SpanRangeStrategy):
     """TFX's SpanRangeStrategy, but returns only the newest Examples of each span.
 
-    TFX's returns all Examples that a span ever had: after a new version, or an ingest with other
-    options, its rows would be trained on twice.
+    TFX's strategy returns all Examples that a span ever had. After a new version of the span, or
+    an ingest with other options, a model would be trained twice on its rows.
 
     Use:
         Resolver(
