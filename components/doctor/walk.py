@@ -87,7 +87,10 @@ class Report:
 def walk(
     path: str, new_look: Callable[[int], Look], on_progress: OnProgress | None = None
 ) -> Report:
-    """Reads all files at a path as `verify` does; `new_look` gives the look at one of so many."""
+    """Reads all files at a path, as `verify` describes.
+
+    `new_look` gets the number of files and returns the look at the records of one.
+    """
     plan = _planned(path)
     total = sum(one.shard.bytes if one.shard else one.path.stat().st_size for one in plan.targets)
     done = 0

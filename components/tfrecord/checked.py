@@ -287,7 +287,8 @@ def _scope_of(root: Path, folders: Sequence[Path], pattern: str) -> Scope:
         return inside and fnmatch.fnmatch(file.name, pattern)
 
     shards = tuple(shard for file, shard in listed.items() if is_meant(file))
-    present = (file for split in root.glob(split_dir("*")) for file in split.rglob("*"))
+    splits = root.glob(split_dir("*")) if root in folders else folders
+    present = (file for split in splits for file in split.rglob("*"))
     leftovers = (
         file
         for file in present

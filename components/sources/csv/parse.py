@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -47,7 +48,7 @@ class RowParser:
         """
         first = np.frombuffer(block.data, np.uint8)[block.starts]
         is_blank = (block.ends - block.starts <= 2) & np.isin(first, (LF, CR))
-        rows: list[int] = np.flatnonzero(~is_blank).tolist()
+        rows = np.flatnonzero(~is_blank)
         table, faults = self._convert(block, rows)
         rejected = [*_rejected(block, place, faults)] if faults else []
         batch = Batch(table, rejected, block.rows - len(rows))
@@ -61,10 +62,11 @@ class RowParser:
         *,
         quoted: bool,
         on_invalid: Callable[[Any], None] = lambda row: None,
-    ) -> dict[str, pa.Array]:
+    ) -> tuple[dict[str, pa.Array], bool]:
         """Returns those of the columns that rows have, not yet converted (binary [rows]), by name.
 
-        Rows of another width are left out; `on_invalid` gets each as Arrow describes it.
+        Also returns whether all of `data` is UTF-8. Rows of another width are left out;
+        `on_invalid` gets each as Arrow describes it.
         """
 
         def skip(row: Any) -> str:
@@ -96,10 +98,12 @@ class RowParser:
             ),
         ).read_all()
         found = {name: table[name].combine_chunks() for name in names}
-        return found if is_utf8 else {name: _latin1(values) for name, values in found.items()}
+        if not is_utf8:
+            found = {name: _latin1(values) for name, values in found.items()}
+        return found, is_utf8
 
     def _convert(
-        self, block: RowBlock, rows: list[int]
+        self, block: RowBlock, rows: npt.NDArray[np.int64]
     ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
         """Returns the good ones of some rows of a block, and the faults of the others by row."""
         is_whole = len(rows) == block.rows
@@ -111,10 +115,10 @@ class RowParser:
         def reject(row: Any) -> None:
             fields = "field" if row.actual_columns == 1 else "fields"
             reason = f"{row.actual_columns} {fields}, expected {row.expected_columns}"
-            wrong_width[rows[row.number - 1]] = (None, reason)
+            wrong_width[int(rows[row.number - 1])] = (None, reason)
 
-        raw = self.fields(data, self.columns, quoted=block.quoted, on_invalid=reject)
-        kept = [row for row in rows if row not in wrong_width] if wrong_width else rows
+        raw, is_utf8 = self.fields(data, self.columns, quoted=block.quoted, on_invalid=reject)
+        kept = np.setdiff1d(rows, [*wrong_width]) if wrong_width else rows
         may_be_hex = b"0x" in data or b"0X" in data
 
         def convert(column: Column) -> tuple[pa.Array, Faults]:
@@ -127,10 +131,11 @@ class RowParser:
                     _one_by_one(values, column, self.options) if numbers is None else (numbers, {})
                 )
             texts = null_texts(values, self.options.text_null_tokens)
-            return texts, {at: _not_utf8(block, kept[at]) for at in _bad_texts(values)}
+            bad = [] if is_utf8 else _bad_texts(values)
+            return texts, {at: _not_utf8(block, kept[at]) for at in bad}
 
         table, faults = convert_columns(self.columns, convert)
-        of_rows = {kept[at]: fault for at, fault in faults.items()}
+        of_rows = {int(kept[at]): fault for at, fault in faults.items()}
         return rows_without(faults, table), wrong_width | of_rows
 
 
@@ -165,8 +170,9 @@ def _cast(values: pa.Array, column: Column, options: Csv, *, may_be_hex: bool) -
         return numbers
     # Infinity may come from a finite number beyond float32; NaN only comes from a text for NaN, of
     # which Arrow also takes "nan(1)".
-    is_c99 = pc.any(pc.match_substring(texts, "(")).as_py()
-    if options.non_finite == "reject" or np.isinf(found).any() or is_c99:
+    if options.non_finite == "reject" or np.isinf(found).any():
+        return None
+    if pc.any(pc.match_substring(texts, "(")).as_py():
         return None
     if options.non_finite == "keep":
         return numbers

@@ -90,6 +90,7 @@ def _sampled_columns(
     for header, block in sample_rows(headers, splitter, options.sample_rows):
         parser = RowParser(header.names, tuple(texts), options)
         if block.data.strip(b"\r\n"):
-            for name, values in parser.fields(block.data, texts, quoted=block.quoted).items():
+            found, _ = parser.fields(block.data, texts, quoted=block.quoted)
+            for name, values in found.items():
                 sample.add(name, values)
     return tuple(Column(name, sample.kind(name)) for name in names)

@@ -72,8 +72,8 @@ class PackedInput(Input):
         )
         opened = _open(files, layout, wanted, options)
         rows, numbers = PackedRows(opened), _Numbers(shares, opened.first_numbers)
-        group = step_rows = batch_size if len(shares) == 1 else numbers.step_rows
-        group *= _group_batches(files, options, step_rows)
+        step_rows = batch_size if len(shares) == 1 else numbers.step_rows
+        group = step_rows * _group_batches(files, options, step_rows)
         begin = shares[0].step * numbers.step_rows
         begins = tf.data.Dataset.range(begin, ENDLESS - group, group)
         groups = self._features(begins, rows, lambda at: numbers.of(at, group), group)
