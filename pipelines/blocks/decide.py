@@ -1,4 +1,4 @@
-"""The threshold from which a model of two classes says the second one, from evaluated rows."""
+"""Chooses the probability threshold of a binary model from evaluated rows."""
 
 from collections.abc import Sequence
 
