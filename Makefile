@@ -94,13 +94,27 @@ image-for-tests: image
 # each now and then waits for Docker or for a server.
 IN_IMAGE := docker run --rm --network none --hostname localhost --read-only --volume /tmp \
     --volume $(CURDIR):/tests:ro --env PYTEST_ADDOPTS $(IMAGE)-test $(PYTEST) -p no:cacheprovider
-SLOW_IN_IMAGE := $(addprefix tests/,components/batches components/evaluator components/gates \
-    components/sources/test_spark.py components/trainer pipelines/digits pipelines/taxi)
+SLOW_IN_IMAGE := $(addprefix tests/,components/batches components/evaluator/test_evaluate.py \
+    components/sources/test_spark.py components/trainer/test_loop.py components/trainer/test_resume.py \
+    components/trainer/test_workers.py pipelines/digits pipelines/taxi/test_pipeline.py)
 test-image: image-for-tests setup $(KFP)/bin/kfp
 	$(IN_IMAGE) -m "not slow and not image"
 	$(IN_IMAGE) -m "slow and not image" $(SLOW_IN_IMAGE)
 	PENSTOCK_IMAGE=$(IMAGE) KFP_PYTHON=$(abspath $(KFP))/bin/python \
 	    $(BIN)/$(PYTEST) --numprocesses 3 -m image tests/containers
+
+# KServe's server and agent for a test; the agent is built from its Go module, by its own versions of
+# libraries, for four minutes of a core.
+KSERVE_GO := github.com/kserve/kserve@v0.17.0
+build/kserve/bin/python:
+	$$(.ci/python $(VENV)) -m venv --clear build/kserve
+	build/kserve/bin/pip install --quiet kserve==0.21.0
+
+build/kserve-agent:
+	mkdir -p build
+	source=$$(go mod download -json $(KSERVE_GO) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
+	    install -m 644 $$source/go.mod $$source/go.sum build && cd $$source && \
+	    go build -mod=mod -modfile=$(CURDIR)/build/go.mod -o $(CURDIR)/build/kserve-agent ./cmd/agent
 
 $(KFP)/bin/kfp:
 	python3 -m venv $(KFP)

@@ -69,8 +69,8 @@ def find_leaks(
         left_out: Columns that the model does not get.
         group: Column by which the split is grouped: equal values are all in one split.
     """
-    # The sample of a split lacks features with several values in a row; one without any value may
-    # have another type.
+    # The sample of a split lacks features with several values in a row, and a feature without any
+    # value may have another type in it.
     first, *others = splits.values()
     names = [
         field.name

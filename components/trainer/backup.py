@@ -183,7 +183,7 @@ class Backup(keras.callbacks.Callback):
             raise TrainingInterruptedError(f"{place}: nothing is saved, train() has no resume_dir")
         self.save()
         raise TrainingInterruptedError(
-            f"{place}: saved in {self._checkpoints.directory}; run again to go on from there"
+            f"{place}: saved in {self._checkpoints.directory}; run again to continue from there"
         )
 
     def save(self) -> None:

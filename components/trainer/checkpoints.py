@@ -107,7 +107,7 @@ class Checkpoints:
         except _UNWRITABLE as error:
             raise DataError(
                 f"{self.directory}: no checkpoint can be written ({short_error(error, 999)}); "
-                "the training goes on from the one before when it is run again"
+                "the training continues from the one before when it is run again"
             ) from error
 
     def _write(
@@ -183,7 +183,7 @@ def _read_whole(path: str) -> Saved:
     reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
     for name in reader.get_variable_to_shape_map():
         value = np.asarray(reader.get_tensor(name))
-        # Weights that no training could go on from; an optimizer or a metric may hold inf.
+        # Weights that no training could continue from; an optimizer or a metric may hold inf.
         if name.startswith("model/") and value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} holds NaN or inf")
     with tf.io.gfile.GFile(posixpath.join(path, _STATE)) as file:

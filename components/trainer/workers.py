@@ -82,8 +82,8 @@ class Workers:
             names = [f"{i} ({self.addresses[i]})" for i in sorted(found) if i < len(self.addresses)]
             raise WorkerLostError(
                 f"worker {self.index} of {len(self.addresses)} stops, as worker "
-                f"{' or '.join(names) or 'another'} is gone; start all again, they go on from the "
-                "last checkpoint"
+                f"{' or '.join(names) or 'another'} is gone; start all again, they continue from "
+                "the last checkpoint"
             ) from error
 
     @contextmanager
@@ -102,7 +102,7 @@ class Workers:
                     return
             print(
                 f"penstock: worker {self.index} of {len(self.addresses)} stops: no step ended in "
-                f"{timeout_seconds:g} s, as another hangs; start all again, they go on from the "
+                f"{timeout_seconds:g} s, as another hangs; start all again, they continue from the "
                 "last checkpoint",
                 file=sys.stderr,
                 flush=True,

@@ -122,7 +122,7 @@ def _run_spans(
         try:
             _show(_run_quietly(name, own, quiet=quiet), as_json=as_json)
         except PenstockError as error:
-            on = "" if is_one else f"\n  the same command goes on with span {span}"
+            on = "" if is_one else f"\n  the same command continues with span {span}"
             raise type(error)(f"span {span}: {error}{on}") from error
         redo = redo or chained
 

@@ -121,7 +121,8 @@ def _store(placement: Placement) -> str:
 
 
 def _command(task: Task, placement: Placement) -> list[str]:
-    # Not KFP's `active_deadline_seconds`, which only KFP 2.5 and 2.14 to 2.17 are known to read.
+    # `timeout` works everywhere; only KFP 2.5 and 2.14 to 2.17 are known to read their own
+    # `active_deadline_seconds`.
     seconds = placement.resources_of(task.node_id).timeout_seconds
     timeout = ["timeout", "--kill-after=60", str(seconds)] if seconds else []
     return [*timeout, "penstock", "node"]

@@ -97,7 +97,7 @@ def submit_spans(
         try:
             started.append(submit(path, name=own, parameters=given, **{**options, "wait": True}))
         except DataError as error:
-            on = f"\n  the same command goes on with span {span}" if len(spans) > 1 else ""
+            on = f"\n  the same command continues with span {span}" if len(spans) > 1 else ""
             raise DataError(f"span {span}: {error}{on}") from error
     return "\n".join(started)
 

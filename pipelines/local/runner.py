@@ -92,7 +92,7 @@ class _WatchedRunner(LocalDagRunner):
                 raise NodeInterruptedError(f"interrupted in node {node!r}: {error}") from error
             if was_interrupted(error):
                 raise NodeInterruptedError(
-                    f"interrupted in node {node!r}; run again to go on from there"
+                    f"interrupted in node {node!r}; run again to continue from there"
                 ) from error
             if isinstance(error, SystemExit):
                 raise NodeFailedError(

@@ -19,7 +19,7 @@ _MAX_STEPS_TABLE, _MAX_STEPS_IMAGES = 20_000, 3_000
 _EPOCHS = 30
 # On small data an epoch is several passes, because the evaluation after each epoch costs time.
 _MIN_STEPS_PER_EPOCH = 20
-# A constant has an AUC of 0.5, on few rows with a large error; a useful model has more than 0.6.
+# A constant has an AUC of 0.5, which on few rows has a large error; a useful model has over 0.6.
 _MAX_CHANCE_AUC = 0.6
 _MAX_SLICE_VALUES, _MAX_SLICES = 12, 2
 

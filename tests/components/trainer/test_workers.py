@@ -257,7 +257,7 @@ def test_a_worker_ends_where_another_hangs():
     assert done.returncode == 138
     assert done.stderr.splitlines()[-1] == (
         "penstock: worker 1 of 2 stops: no step ended in 0.1 s, as another hangs; start all "
-        "again, they go on from the last checkpoint"
+        "again, they continue from the last checkpoint"
     )
 
 

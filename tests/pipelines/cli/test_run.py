@@ -57,7 +57,7 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(tmp_path, penstock, taxi
     stopped = run("1..2")
     assert stopped.returncode == 1
     assert "span 2: node 'ShardedExampleGen' failed: data/2/trips.csv: line" in stopped.stderr
-    assert stopped.stderr.endswith("the same command goes on with span 2\n")
+    assert stopped.stderr.endswith("the same command continues with span 2\n")
     write(2)
     done = run("1..2")
     assert done.returncode == 0

@@ -76,7 +76,7 @@ def test_an_unchanged_run_comes_from_the_cache(tmp_path):
     [
         ("data", 1, "node 'Check' failed: numbers: row 3: too big; expected at most 9"),
         ("code", 1, "node 'Check' failed: ValueError: odd"),
-        ("interrupt", 130, "interrupted in node 'Check'; run again to go on from there"),
+        ("interrupt", 130, "interrupted in node 'Check'; run again to continue from there"),
     ],
 )
 def test_a_failure_stops_the_run_and_leaves_nothing(tmp_path, fault, code, text):

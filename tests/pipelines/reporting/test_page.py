@@ -295,9 +295,9 @@ def test_tables_and_figures_have_names_for_a_screen_reader(whole):
         ),
         (
             "running",
-            "interrupted in node 'Trainer'; run again to go on from there",
+            "interrupted in node 'Trainer'; run again to continue from there",
             "Interrupted",
-            "Interrupted in node 'Trainer'; run again to go on from there.",
+            "Interrupted in node 'Trainer'; run again to continue from there.",
         ),
         (
             "done",  # as one that was ended in KFP between two nodes

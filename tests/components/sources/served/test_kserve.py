@@ -8,7 +8,6 @@ import csv
 import json
 import os
 import queue
-import shutil
 import subprocess
 import sys
 import time
@@ -27,9 +26,6 @@ from free_ports import free_port
 import penstock
 
 ROOT = Path(__file__).parents[4]
-VENV = ROOT / "build" / "kserve"
-AGENT = ROOT / "build" / "kserve-agent"
-MODULE = "github.com/kserve/kserve@v0.17.0"
 TEXTS = ("payment_type", "company")
 FLOATS = ("fare", "trip_miles", "pickup_latitude", "pickup_longitude", "dropoff_latitude",
           "dropoff_longitude")  # fmt: skip
@@ -54,39 +50,23 @@ for line in sys.stdin:
 pytestmark = pytest.mark.timeout(1500)
 
 
+def made(path):
+    """Returns a file that `make` builds."""
+    if not path.exists() and subprocess.run(["make", path.relative_to(ROOT)], cwd=ROOT).returncode:
+        pytest.skip("KServe is built by go, from the package index and the module proxy")
+    return path
+
+
 @pytest.fixture(scope="module")
 def kserve_python():
     """Python of an environment with the package kserve."""
-    python = VENV / "bin" / "python"
-    if (
-        not python.exists()
-        or subprocess.run([python, "-c", "import kserve"], check=False).returncode
-    ):
-        subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
-        done = subprocess.run([python, "-m", "pip", "install", "-q", "kserve==0.21.0"], check=False)
-        if done.returncode:
-            pytest.skip("the package index has no kserve for this Python")
-    return python
+    return made(ROOT / "build" / "kserve" / "bin" / "python")
 
 
 @pytest.fixture(scope="module")
-def agent(tmp_path_factory):
+def agent():
     """The program of KServe's agent."""
-    if not AGENT.exists():
-        if not shutil.which("go"):
-            pytest.skip("KServe's agent is built by go")
-        known = subprocess.run(["go", "mod", "download", "-json", MODULE], capture_output=True)
-        if known.returncode:
-            pytest.skip("the module proxy has no KServe")
-        source, own = Path(json.loads(known.stdout)["Dir"]), tmp_path_factory.mktemp("go")
-        for name in ("go.mod", "go.sum"):  # those of the module's cache cannot be written
-            (own / name).write_bytes((source / name).read_bytes())
-        options = ("-mod=mod", f"-modfile={own / 'go.mod'}", "-o", AGENT)
-        AGENT.parent.mkdir(exist_ok=True)
-        built = subprocess.run(["go", "build", *options, "./cmd/agent"], cwd=source, check=False)
-        if built.returncode:
-            pytest.skip("KServe's agent cannot be built by this version of go")
-    return AGENT
+    return made(ROOT / "build" / "kserve-agent")
 
 
 @contextmanager
