@@ -66,9 +66,7 @@ class _Search(BaseTuner):
             self._failure = str(error)
             activity.tell(f"{title}: {error}", is_milestone=True)
             raise FailedTrialError(self._failure) from error
-        except (
-            Exception
-        ) as error:  # at any other one, KerasTuner would continue with the next trial
+        except Exception as error:  # at another type, KerasTuner continues with the next trial
             raise FatalError(str(error)) from error
         activity.tell(f"{title}: {self._objective} {score:.4f}", is_milestone=True)
         return {self._objective: score}
