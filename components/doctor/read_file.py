@@ -68,56 +68,60 @@ class Target:
 
 
 def read_file(target: Target, look: Look, on_bytes: Callable[[int], None]) -> FileReport:
-    path = str(target.path)
+    path, shard = str(target.path), target.shard
     try:
-        if _is_packed(path):
-            return _read_packed(target, on_bytes)
-        if target.layout is not None:
-            raise DataError(f"{path}: is no Arrow file; pack again")
         with open_file(path) as raw:
             size = os.fstat(raw.fileno()).st_size
-            file = HashingStream(raw, on_bytes)
-            reader = RecordReader(file, path)
-            read = _read_records(reader, path, look)
-            while read.is_whole and file.read(CHUNK_BYTES):  # after a fault, read on for the digest
+            is_packed = raw.read(len(ARROW_MAGIC)) == ARROW_MAGIC
+            raw.seek(0)
+            stream = HashingStream(raw, on_bytes)
+            if is_packed:
+                read = _read_packed(path, target.layout)
+            elif target.layout is None:
+                read = _read_records(RecordReader(stream, path), path, look)
+            else:
+                raise DataError(f"{path}: is no Arrow file; pack again")
+            while read.is_whole and stream.read(CHUNK_BYTES):  # for the digest, also after a fault
                 pass
     except DataError as error:
         return FileReport(path, 0, "", 0, None, (str(error),))
+    records, content = read.records, stream.content()
     found_faults, notes = look.findings(path)
     faults = [*read.faults, *found_faults]
-    records = read.records
     if not read.is_whole:
-        done = file.content().size if reader.compression else read.end
-        records = round(records * size / done)
-    elif target.shard is not None:
-        faults += _differences(path, file.content(), read.rows, target.shard, "records")
+        records = round(records * size / (content.size if read.compression else read.end))
+    elif shard is not None:
+        faults += _differences(path, content, read, shard)
     elif not size:
         faults.append(f"{path}: zero bytes; an empty shard cannot be told from a lost one")
-    if target.shard is not None and size and reader.compression != target.compression:
+    if shard is not None and size and read.compression != target.compression:
         faults.append(
-            f"{path}: compression {reader.compression or 'none'}, the manifest says "
+            f"{path}: compression {read.compression or 'none'}, the manifest says "
             f"{target.compression or 'none'}"
         )
     return FileReport(
         path,
         size,
-        reader.compression,
+        read.compression,
         records,
         read.rows,
         tuple(faults),
         tuple(notes),
         is_exact=read.rows is not None,
+        packed=is_packed,
     )
 
 
 class _Read(NamedTuple):
-    """One pass over the records of a file, damaged ones included."""
+    """One pass over the records of a file, damaged ones included, or over its Arrow batches."""
 
     records: int
-    rows: int | None  # One per record; None if a fault, or a part not read, hides some.
-    end: int  # Offset after the last good record.
-    is_whole: bool  # False if the look wanted no more.
+    rows: int | None  # None if a fault, or a part not read, hides some.
     faults: list[str]
+    noun: str  # of what `rows` counts
+    end: int = 0  # Offset after the last good record.
+    is_whole: bool = True  # False if the look wanted no more.
+    compression: str = ""
 
 
 def _read_records(reader: RecordReader, name: str, look: Look) -> _Read:
@@ -136,64 +140,41 @@ def _read_records(reader: RecordReader, name: str, look: Look) -> _Read:
     if more := len(damaged) - len(named):
         named.append(f"{name}: {more:,} more records have damaged payloads")
     rows = records if is_whole and not hidden else None
-    return _Read(records, rows, end, is_whole, [*named, *hidden])
+    return _Read(records, rows, [*named, *hidden], "records", end, is_whole, reader.compression)
 
 
-def _read_packed(target: Target, on_bytes: Callable[[int], None]) -> FileReport:
-    path, faults = str(target.path), []
-    with target.path.open("rb") as raw:
-        content = HashingStream(raw, on_bytes).read_out()
-    batches, rows = 0, None
-    try:
-        batches, rows = _packed_rows(target.path, target.layout)
-    except DataError as error:
-        faults.append(str(error))
-    if target.shard is not None:
-        faults += _differences(path, content, rows, target.shard, "rows")
-    size, is_exact = content.size, rows is not None
-    return FileReport(path, size, "", batches, rows, tuple(faults), is_exact=is_exact, packed=True)
-
-
-def _differences(
-    path: str, content: Content, rows: int | None, shard: Shard, noun: str
-) -> Iterator[str]:
-    digest = content.digest.hex()
-    if rows is not None and rows != shard.rows:
-        fewer = "; it was cut at the end of a record" if rows < shard.rows else ""
-        yield f"{path}: {rows:,} {noun}, the manifest says {shard.rows:,}{fewer}"
-    if content.size != shard.bytes:
-        yield f"{path}: {content.size:,} bytes, the manifest says {shard.bytes:,}"
-    elif digest != shard.sha256:
-        yield altered(path, digest, shard)
-
-
-def _is_packed(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a file begins as Arrow files do."""
-    with open_file(path) as file:
-        return file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
-
-
-def _packed_rows(path: Path, layout: PackedLayout | None = None) -> tuple[int, int]:
-    """Returns the numbers of batches and rows of a shard, once every value was looked at.
-
-    Raises:
-        DataError: It is no whole Arrow file, or with a `layout`, not one of this layout.
-    """
+def _read_packed(path: str, layout: PackedLayout | None) -> _Read:
+    """Looks at every value of an Arrow file; with a `layout`, its columns and blocks must fit."""
     rows = number = 0
+
+    def failed(fault: str) -> _Read:
+        return _Read(0, None, [f"{path}: {fault}"], "rows")
+
     try:
-        with pa.OSFile(str(path)) as source:
+        with pa.OSFile(path) as source:
             file = pa.ipc.open_file(source)
             if layout is not None and file.schema != layout.schema:
-                raise DataError(f"{path}: other columns than the manifest has; pack again")
+                return failed("other columns than the manifest has; pack again")
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
                 batch.validate(full=True)
                 if layout is not None and batch.num_rows > layout.block_rows:
-                    raise DataError(
-                        f"{path}: batch {number} has {batch.num_rows:,} rows, at most "
+                    return failed(
+                        f"batch {number} has {batch.num_rows:,} rows, at most "
                         f"{layout.block_rows:,} as the manifest says"
                     )
                 rows += batch.num_rows
-            return file.num_record_batches, rows
+            return _Read(file.num_record_batches, rows, [], "rows")
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: batch {number}: {short_error(error)}") from error
+        return failed(f"batch {number}: {short_error(error)}")
+
+
+def _differences(path: str, content: Content, read: _Read, shard: Shard) -> Iterator[str]:
+    digest = content.digest.hex()
+    if read.rows is not None and read.rows != shard.rows:
+        fewer = "; it was cut at the end of a record" if read.rows < shard.rows else ""
+        yield f"{path}: {read.rows:,} {read.noun}, the manifest says {shard.rows:,}{fewer}"
+    if content.size != shard.bytes:
+        yield f"{path}: {content.size:,} bytes, the manifest says {shard.bytes:,}"
+    elif digest != shard.sha256:
+        yield altered(path, digest, shard)

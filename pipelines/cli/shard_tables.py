@@ -2,8 +2,7 @@
 
 from rich.console import Console
 
-from penstock.components.doctor.feature_summary import MAX_DISTINCT, FeatureSummary
-from penstock.components.doctor.inspect import InspectReport
+from penstock.components.doctor.inspect import MAX_DISTINCT, FeatureSummary, InspectReport
 from penstock.components.errors import DataError, counted
 from penstock.components.packing.layout import EMPTY_COLUMNS, PackedLayout
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest

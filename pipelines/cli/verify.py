@@ -6,7 +6,7 @@ import typer
 
 if TYPE_CHECKING:
     from penstock.components.doctor.read_file import FileReport
-    from penstock.components.doctor.walk import Report
+    from penstock.components.doctor.verify import Report
 
 # A screenful; --json has them all. Files with a fault are on stderr in any case.
 _MAX_FILES = 20
