@@ -236,9 +236,15 @@ def _check_lengths(name: str, shape: tuple[int, ...], facts: ColumnFacts) -> Non
         )
 
 
-def vocabulary(facts: ColumnFacts, *, filled: int) -> list[bytes]:
-    """Returns the values of a column of ids, most frequent first, ties sorted by bytes."""
+def vocabulary(facts: ColumnFacts, name: str, *, filled: int) -> bytes:
+    """Returns the lines of a vocabulary: values, most frequent first, ties sorted by bytes."""
     counts = Counter(facts.values)
     if filled:
         counts[b""] += filled
-    return sorted(counts, key=lambda value: (-counts[value], value))
+    values = sorted(counts, key=lambda value: (-counts[value], value))
+    if broken := [value for value in values if b"\n" in value or b"\r" in value]:
+        raise DataError(
+            f"{name}: the value {broken[0]!r} has a line break, which a vocabulary of one value a "
+            "line cannot hold; pack the column without ids"
+        )
+    return b"".join(value + b"\n" for value in values)

@@ -11,9 +11,9 @@ it is read. Reading and writing tasks share only the output, so any engine can r
 
 import math
 import os
-import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.components import activity
-from penstock.components.errors import DataError, naming
+from penstock.components.errors import naming
 from penstock.components.files.content import hash_file
 from penstock.components.files.output import WORK_DIR, Output
-from penstock.components.packing.arrays import BlockMaker
+from penstock.components.packing.arrays import BlockMaker, image_shape
 from penstock.components.packing.facts import (
     ColumnFacts,
     Facts,
@@ -32,7 +32,6 @@ from penstock.components.packing.facts import (
     packed_columns,
     vocabulary,
 )
-from penstock.components.packing.images import ImageDecoder, image_shape
 from penstock.components.packing.layout import PackedColumn, PackedLayout, packed_name
 from penstock.components.packing.options import (
     MAX_BLOCK_ROWS,
@@ -211,11 +210,9 @@ def plan_layout(
     size = sum(_stored_bytes(column, of[column.name]) for column in columns)
     rows = max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, int(TARGET_BLOCK_BYTES / max(1, size))))
     files = {
-        column.vocabulary: vocabulary_file(
-            column.vocabulary, vocabulary(of[column.name], filled=column.filled)
-        )
-        for column in columns
-        if column.vocabulary
+        c.vocabulary: vocabulary(of[c.name], c.name, filled=c.filled)
+        for c in columns
+        if c.vocabulary
     }
     words = {c.name: of[c.name].words(facts.rows) for c in columns if c.storage == "words"}
     return PackedLayout(columns, options.block_rows or rows, options.seed), words, files
@@ -225,17 +222,6 @@ def _stored_bytes(column: PackedColumn, facts: ColumnFacts) -> float:
     if column.storage == "uint8":
         return column.width
     return 4 * column.width if column.storage in ("words", "int32") else facts.mean_bytes()
-
-
-def vocabulary_file(path: str, values: Sequence[bytes]) -> bytes:
-    for value in values:
-        if b"\n" in value or b"\r" in value:
-            raise DataError(
-                f"{posixpath.basename(path).removesuffix('.txt')}: the value {value!r} has a line "
-                "break, which a vocabulary of one value a line cannot hold; pack the column "
-                "without ids"
-            )
-    return b"".join(value + b"\n" for value in values)
 
 
 def write_tasks(
@@ -255,37 +241,31 @@ def write_tasks(
             yield WriteTask(split, index, rows[bounds[index] : bounds[index + 1], 1:])
 
 
+@dataclass
 class WritePacked:
     """Runs `WriteTask`s: rows and vocabularies are read from the output, shards written to it."""
 
-    def __init__(
-        self,
-        plan: PackPlan,
-        layout: PackedLayout,
-        words: Mapping[str, list[bytes]],
-        output: Output,
-    ) -> None:
-        self._plan, self._layout, self._words, self._output = plan, layout, words, output
-        self._maker: BlockMaker | None = None
+    plan: PackPlan
+    layout: PackedLayout
+    words: Mapping[str, list[bytes]]
+    output: Output
 
     def __call__(self, task: WriteTask) -> tuple[str, Shard]:
         """Writes a packed shard; returns its split and its entry of the manifest."""
-        # Vocabularies may be large, so each process reads them once.
-        self._maker = self._maker or self._block_maker()
-        with self._output.new_try() as folder:
-            shard = self._write(task, folder, self._maker)
-            self._output.take(folder)
+        with self.output.new_try() as folder:
+            shard = self._write(task, folder)
+            self.output.take(folder)
         return task.split, shard
 
-    def _write(self, task: WriteTask, folder: Path, maker: BlockMaker) -> Shard:
-        first, end = self._plan.first_rows(task.split)[task.index : task.index + 2]
-        name = packed_name(task.index, self._plan.shards[task.split].shards)
+    def _write(self, task: WriteTask, folder: Path) -> Shard:
+        first, end = self.plan.first_rows(task.split)[task.index : task.index + 2]
+        name = packed_name(task.index, self.plan.shards[task.split].shards)
         path = folder / split_dir(task.split) / name
         path.parent.mkdir()
         with naming(path), path.open("wb", _WRITTEN_BYTES) as out:
-            with pa.ipc.new_file(out, self._layout.schema) as file:
-                for batch in self._blocks(task, end - first, maker):
-                    file.write_batch(maker.with_pixels(batch))
+            with pa.ipc.new_file(out, self.layout.schema) as file:
+                for batch in self._blocks(task, end - first):
+                    file.write_batch(self._maker.with_pixels(batch))
                     activity.advance(batch.num_rows)
             out.flush()
             os.fsync(out.fileno())
@@ -293,29 +273,29 @@ class WritePacked:
         file_name = path.relative_to(folder).as_posix()
         return Shard(file_name, end - first, content.size, content.digest.hex())
 
-    def _blocks(self, task: WriteTask, rows: int, maker: BlockMaker) -> Iterator[pa.RecordBatch]:
+    def _blocks(self, task: WriteTask, rows: int) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a shard, which memory holds as a whole, in their order."""
         if not rows:
             return
         parts = [
             part
             for number, begin, end in task.parts.tolist()
-            for part in decode_rows(self._output.read(_rows_file(number), begin, end))
+            for part in decode_rows(self.output.read(_rows_file(number), begin, end))
         ]
         order = np.argsort(np.concatenate([places for places, _ in parts]))
         assert len(order) == rows, "each row comes once"
-        stored = maker.stored(joined([batch for _, batch in parts]))
-        for begin in range(0, rows, self._layout.block_rows):
-            yield stored.take(pa.array(order[begin : begin + self._layout.block_rows]))
+        stored = self._maker.stored(joined([batch for _, batch in parts]))
+        for begin in range(0, rows, self.layout.block_rows):
+            yield stored.take(pa.array(order[begin : begin + self.layout.block_rows]))
 
-    def _block_maker(self) -> BlockMaker:
-        columns, read = self._layout.columns, self._output.read
-        shapes = {column.name: column.shape for column in columns}
-        decoders = {i.name: ImageDecoder(i, shapes[i.name]) for i in self._plan.options.images}
-        values = {
-            column.name: read(column.vocabulary).split(b"\n")[:-1]
-            for column in columns
+    @cached_property
+    def _maker(self) -> BlockMaker:
+        """Vocabularies may be large, so each process reads them once."""
+        ids = {
+            column.name: self.output.read(column.vocabulary).split(b"\n")[:-1]
+            for column in self.layout.columns
             if column.vocabulary
         }
-        arrays = {n: pa.array(v, pa.large_binary()) for n, v in {**values, **self._words}.items()}
-        return BlockMaker(self._layout, arrays, decoders)
+        arrays = {n: pa.array(v, pa.large_binary()) for n, v in {**ids, **self.words}.items()}
+        images = {image.name: image for image in self.plan.options.images}
+        return BlockMaker(self.layout, arrays, images)

@@ -27,8 +27,7 @@ from penstock.components.readers.order import (
     numpy_permutation,
     tensorflow_permutation,
 )
-from penstock.components.readers.packed_shards import PackedShards
-from penstock.components.readers.packed_values import row_value
+from penstock.components.readers.packed_shards import PackedShards, row_value
 from penstock.components.sources.base import Column
 from penstock.components.sources.tfrecords.decode import RecordDecoder
 from penstock.components.tfrecord.checked import checked_manifest, require_stamp, stamp_of

@@ -205,66 +205,62 @@ def test_ids_of_a_column_that_no_row_has_are_all_the_empty_string(tmp_path, writ
     assert (tmp_path / "a/vocabulary/kind.txt").read_bytes() == b"\n"
 
 
-def test_what_is_no_image_is_refused(tmp_path, write_rows):
-    rows = write_rows([{"image": b"text"}])
-    with pytest.raises(DataError) as error:
-        pack(str(rows), tmp_path / "a", PackOptions(images=(ImageColumn("image"),)))
-    assert str(error.value) == (
-        "column 'image' holds no JPEG, PNG, GIF or BMP; for raw pixels, state the shape: "
-        "--image image=HxWxC"
-    )
-
-
-def test_wrong_columns_splits_and_folders_are_named(tmp_path, write_rows):
-    rows = write_rows([{"a": 1, "b": b"x"}])
-    for options, text in [
-        (PackOptions(columns=("c",)), "no column 'c' with a value; there are a, b"),
-        (PackOptions(splits=("eval",)), f"{rows}: no split 'eval'; it has train"),
+@pytest.mark.parametrize(
+    ("values", "options", "error", "text"),
+    [
+        ([1], {"columns": ("c",)}, UsageError, "no column 'c' with a value; there are a, b"),
+        ([1], {"splits": ("eval",)}, UsageError, "rows: no split 'eval'; it has train"),
         (
-            PackOptions(ids=("a",)),
+            [1],
+            {"ids": ("a",)},
+            UsageError,
             "column 'a': ids need BYTES with equally many values per row",
         ),
-    ]:
-        with pytest.raises(UsageError) as error:
-            pack(str(rows), tmp_path / "packed", options)
-        assert str(error.value) == text
+        ([1, 1.5], {}, DataError, "Split-train: column 'a' is FLOAT, in rows before it INT"),
+        (
+            [b"x\ny"],
+            {"ids": ("a",)},
+            DataError,
+            "a: the value b'x\\ny' has a line break, which a vocabulary of one value a line cannot "
+            "hold; pack the column without ids",
+        ),
+        (
+            [b"text"],
+            {"images": (ImageColumn("a"),)},
+            DataError,
+            "column 'a' holds no JPEG, PNG, GIF or BMP; for raw pixels, state the shape: --image "
+            "a=HxWxC",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_the_rows_are_refused(
+    tmp_path, write_rows, values, options, error, text
+):
+    rows = write_rows([{"a": value, "b": b"x"} for value in values])
+    with pytest.raises(error) as caught:
+        pack(str(rows), tmp_path / "packed", PackOptions(**options))
+    assert str(caught.value).removeprefix(f"{tmp_path}/") == text
+    assert not (tmp_path / "packed").exists()
+
+
+def test_only_row_examples_are_packed(tmp_path, write_rows):
     with pytest.raises(DataError, match="no such folder of Examples"):
         pack(str(tmp_path / "none"), tmp_path / "packed", PackOptions())
-    pack(str(rows), tmp_path / "packed")
+    pack(str(write_rows([{"a": 1}])), tmp_path / "packed")
     with pytest.raises(UsageError, match=r"packed: is packed already; name the row Examples"):
         pack(str(tmp_path / "packed"), tmp_path / "again")
 
 
-def test_kinds_that_differ_between_rows_are_named(tmp_path, write_rows):
-    rows = write_rows([{"a": 1}, {"a": 1.5}])
-    with pytest.raises(DataError) as error:
-        pack(str(rows), tmp_path / "packed", PackOptions())
-    assert str(error.value) == "Split-train: column 'a' is FLOAT, in rows before it INT"
-
-
-def test_a_value_with_a_line_break_is_no_id(tmp_path, write_rows):
-    rows = write_rows([{"a": b"x\ny"}])
-    with pytest.raises(DataError, match="has a line break"):
-        pack(str(rows), tmp_path / "packed", PackOptions(ids=("a",)))
-    assert not (tmp_path / "packed").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "column"),
-    [
-        ("image", ImageColumn("image")),
-        ("image/encoded=28x30", ImageColumn("image/encoded", (28, 30))),
-        ("image=28x30x1", ImageColumn("image", (28, 30), 1)),
-    ],
-)
-def test_image_columns_as_the_command_line_has_them(text, column):
-    assert ImageColumn.parse(text) == column
-
-
-@pytest.mark.parametrize("text", ["image=", "image=28", "image=28x28x2", "=28x28"])
-def test_other_texts_are_refused(text):
-    with pytest.raises(UsageError, match="--image takes NAME"):
-        ImageColumn.parse(text)
+def test_image_columns_as_the_command_line_has_them():
+    for text, column in {
+        "image": ImageColumn("image"),
+        "image/encoded=28x30": ImageColumn("image/encoded", (28, 30)),
+        "image=28x30x1": ImageColumn("image", (28, 30), 1),
+    }.items():
+        assert ImageColumn.parse(text) == column
+    for text in ("image=", "image=28", "image=28x28x2", "=28x28"):
+        with pytest.raises(UsageError, match="--image takes NAME"):
+            ImageColumn.parse(text)
 
 
 def test_a_sequence_example_among_examples_is_refused(tmp_path, write_rows):
