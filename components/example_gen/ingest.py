@@ -22,8 +22,8 @@ from penstock.components import activity
 from penstock.components.engine.tasks import Engine, run_tasks
 from penstock.components.errors import DataError, UsageError, nearest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
-from penstock.components.example_gen.quarantine import QUARANTINE_DIR
 from penstock.components.example_gen.shard_task import (
+    QUARANTINE_DIR,
     ShardTask,
     TaskResult,
     WriteShards,

@@ -1,10 +1,13 @@
 """The unit of work: reads some pieces of a source, writes one shard of each split."""
 
+import base64
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +15,6 @@ import pyarrow as pa
 from penstock.components import activity
 from penstock.components.errors import DataError
 from penstock.components.example_gen.options import IngestOptions, SplitOptions
-from penstock.components.example_gen.quarantine import QUARANTINE_DIR, QuarantineWriter
 from penstock.components.example_gen.splits import assign_splits, row_digests
 from penstock.components.files.output import Output
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Piece, RejectedRow, Source
@@ -21,6 +23,7 @@ from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import shard_name, split_dir
 from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
+QUARANTINE_DIR = "quarantine"
 _ADVICE = re.compile(r"; [a-z]")
 
 
@@ -129,3 +132,43 @@ def _bounded(batch: Batch) -> Iterator[Batch]:
             records=records.slice(start, step) if records is not None else None,
             digests=digests.slice(start, step) if digests is not None else None,
         )
+
+
+class QuarantineWriter:
+    """Writes rejected rows to one file, created only if there are any; a context manager.
+
+    Each line is an object with `file`, `line`, `row`, `column`, `reason`, and the row's bytes in
+    the file: as `raw`, or as `raw_base64` if they are not UTF-8.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._out: TextIO | None = None
+        self.rows = 0
+        self.first: str | None = None  # place and reason of the first row
+
+    def write(self, rejected: Sequence[RejectedRow]) -> None:
+        if not rejected:
+            return
+        if self._out is None:
+            self._path.parent.mkdir(exist_ok=True)
+            self._out = self._path.open("w", encoding="utf-8")
+            self.first = str(rejected[0])
+        self._out.writelines(json.dumps(_as_json(row)) + "\n" for row in rejected)
+        self.rows += len(rejected)
+
+    def __enter__(self) -> "QuarantineWriter":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._out is not None:
+            self._out.close()
+
+
+def _as_json(row: RejectedRow) -> dict[str, object]:
+    entry = {name: getattr(row, name) for name in ("file", "line", "row", "column", "reason")}
+    try:
+        entry["raw"] = row.raw.decode()
+    except UnicodeDecodeError:
+        entry["raw_base64"] = base64.b64encode(row.raw).decode()
+    return entry

@@ -10,23 +10,30 @@ its own, and the driver renames the files of those attempts that Spark accepted.
 """
 
 import pickle
+import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.components.errors import DataError, UsageError
+import pyarrow as pa
+
+from penstock.components.errors import DataError, PenstockError, TriesFailedError, UsageError
 from penstock.components.example_gen.ingest import manifest_of
 from penstock.components.example_gen.options import IngestOptions, OnBadRow, SplitOptions
-from penstock.components.example_gen.quarantine import QUARANTINE_DIR
-from penstock.components.example_gen.shard_task import TaskResult
-from penstock.components.example_gen.spark_task import SparkRows, Written, partition_writer
+from penstock.components.example_gen.shard_task import (
+    QUARANTINE_DIR,
+    ShardTask,
+    TaskResult,
+    write_files,
+)
 from penstock.components.example_gen.splits import check_partition
-from penstock.components.files.output import Output, open_output
+from penstock.components.files.output import WORK_DIR, Output, open_output
 from penstock.components.sources.arrow_values import feature_type
-from penstock.components.sources.base import Column
+from penstock.components.sources.base import Batch, Column, Piece, Source
+from penstock.components.sources.columnar import as_features
 from penstock.components.sources.options import NON_FINITE
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE, Manifest, digest_of
 from penstock.components.tfrecord.sharding import shard_name, split_dir
@@ -36,6 +43,32 @@ if TYPE_CHECKING:
 
 # Each move takes two requests to an object store.
 _MOVED_AT_ONCE = 16
+
+
+class Written(NamedTuple):
+    """Files that an attempt wrote, and the prefix of their names relative to the output."""
+
+    folder: str
+    result: TaskResult
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SparkRows(Source):
+    names: tuple[str, ...]  # Spark has numbers, as it reads dots as paths
+    non_finite: str
+    place: str = ""
+    batches: Iterable[pa.RecordBatch] = ()  # can be read once
+
+    def cut(self, parts: int) -> list[tuple[Piece, ...]]:
+        """Returns no pieces: Spark has cut the rows."""
+        return [()] * parts
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
+        before = 0
+        for numbered in self.batches:
+            rows = pa.RecordBatch.from_arrays(numbered.columns, self.names)
+            yield as_features(rows, self.columns, self.non_finite, self.place, before)
+            before += rows.num_rows
 
 
 def write_tfrecords(
@@ -156,3 +189,41 @@ def _named(written: Sequence[Written], options: IngestOptions, output: Output) -
     with ThreadPoolExecutor(_MOVED_AT_ONCE) as pool:
         list(pool.map(lambda move: output.move(*move), moves))
     return results
+
+
+def partition_writer(
+    rows: SparkRows, splits: SplitOptions, options: IngestOptions, output: Output
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Function for `mapInArrow`: writes a partition; returns one row, its number and result.
+
+    That is pickled: `Written`, or the DataError that stopped it.
+    """
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "Spark's executors call this within a task"
+        partition = context.partitionId()
+        source = replace(rows, place=f"partition {partition}", batches=batches)
+        name = f"{WORK_DIR}/{partition:05d}-{context.taskAttemptId()}"
+        result: Written | DataError
+        try:
+            with output.new_try() as folder:
+                (folder / name).mkdir(parents=True)
+                task = ShardTask(0, source, splits, 0, 1, ())
+                result = Written(name, write_files(task, options, folder / name))
+                output.take(folder)
+        except TriesFailedError:
+            raise
+        except FileNotFoundError as error:
+            result = DataError(
+                f"{error.filename}: not seen by the executor on {socket.gethostname()}; name a "
+                "path that the driver and all executors share, or an s3a:// or gs:// address"
+            )
+        except PenstockError as error:
+            # A result and no failure: Spark would try four times what cannot succeed.
+            result = DataError(str(error))
+        yield pa.RecordBatch.from_pydict({"result": [pickle.dumps((partition, result))]})
+
+    return write

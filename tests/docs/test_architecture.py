@@ -16,5 +16,5 @@ def test_a_row_and_an_image_cross_at_most_25_files():
     for file in (*of_row, *of_image):
         assert (ROOT / file).is_file(), file
     text = {file for file in of_row if re.search("/csv/|/text/|/infer", file)}
-    assert len(of_row) == 24
+    assert len(of_row) == 23
     assert len({*of_row} - text | {*of_image}) <= 25

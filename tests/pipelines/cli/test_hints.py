@@ -21,10 +21,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w-])")
 # Flags of other programs.
 OTHERS = {"--glob", "--long", "--user", "--from-literal", "--audience", "--logdir"}
 # Errors of functions that have no command, and of nodes.
-_IN_PYTHON = {
-    "components/example_gen/spark_writer.py",
-    "components/example_gen/spark_task.py",
-}
+_IN_PYTHON = {"components/example_gen/spark_writer.py"}
 # Kinds of data that `init` reads have their texts in all of `sources` but these.
 _NOT_OF_INIT = (
     "served/",
