@@ -7,10 +7,8 @@ import functools
 import hashlib
 import os
 import struct
-import uuid
 import zlib
 from pathlib import Path
-from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -25,8 +23,6 @@ from penstock.components.tfrecord.manifest import Shard
 # smaller (benchmarks/ingest.py).
 GZIP_LEVEL = 1
 _GZIP_WBITS = 16 + zlib.MAX_WBITS  # a gzip header without time stamp: equal rows, equal bytes
-
-Buffer = Any  # bytes or pa.Buffer; pyarrow ships no types
 
 
 def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
@@ -43,18 +39,16 @@ def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
 
 
 class ShardWriter:
-    """Writer of one shard under a temporary name; renames it when it is complete.
+    """Writer of one shard below a folder of one attempt, which discards it if the attempt fails.
 
-    A context manager; an exception in the block removes the file. Two writers of the same shard (a
-    retried Beam bundle) use different temporary names: the last one to finish replaces the other's.
+    A context manager; two attempts at one shard (a retried Beam bundle) have different folders.
     """
 
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:
         self._file = file
         self._path = Path(root) / file
         self._path.parent.mkdir(exist_ok=True)  # not the root: a late try must not recreate it
-        self._temporary = self._path.with_name(f".{self._path.name}.{uuid.uuid4().hex}")
-        self._out = self._temporary.open("wb", buffering=0)
+        self._out = self._path.open("wb", buffering=0)
         self._gzip = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS) if compression else None
         self._digest = hashlib.sha256()
         self._rows = 0
@@ -64,15 +58,15 @@ class ShardWriter:
         if len(framed) == 0:
             return
         self._rows += len(framed)
-        self._append(_contiguous(framed))
+        data = _contiguous(framed)
+        self._flush(self._gzip.compress(data) if self._gzip else data)
 
     def finish(self) -> Shard:
-        """Completes the file under its final name and returns its manifest entry."""
+        """Completes the file and returns its manifest entry."""
         if self._gzip:
             self._flush(self._gzip.flush())
         os.fsync(self._out.fileno())
         self._out.close()
-        self._temporary.rename(self._path)
         return Shard(self._file, self._rows, self._bytes, self._digest.hexdigest())
 
     def __enter__(self) -> "ShardWriter":
@@ -80,12 +74,8 @@ class ShardWriter:
 
     def __exit__(self, *_: object) -> None:
         self._out.close()
-        self._temporary.unlink(missing_ok=True)
 
-    def _append(self, data: Buffer) -> None:
-        self._flush(self._gzip.compress(data) if self._gzip else data)
-
-    def _flush(self, data: Buffer) -> None:
+    def _flush(self, data: bytes | memoryview) -> None:
         self._digest.update(data)
         self._bytes += len(data)
         left = memoryview(data)
