@@ -13,6 +13,7 @@ from penstock.components.files.remote import RemoteFile, is_read_in_parts, remot
 from penstock.components.files.remote_range import open_parts
 from penstock.components.files.retry import RetryingFile
 from penstock.components.files.spool import local_path
+from penstock.components.tfrecord.checked import disk_state
 from penstock.components.tfrecord.sharding import MIB
 
 _HASH_BLOCK_BYTES = 8 * MIB
@@ -118,10 +119,9 @@ def file_state(stream: BinaryIO) -> int:
     it is based on ctime, which an editor cannot preserve, as it can size and mtime.
     """
     try:
-        found = os.fstat(stream.fileno())
+        return hash(disk_state(stream.fileno()))
     except io.UnsupportedOperation:
         return 0
-    return hash((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
 
 
 @contextmanager

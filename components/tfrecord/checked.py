@@ -40,7 +40,7 @@ from penstock.components.tfrecord.sharding import split_dir
 _SETTLED_NS = 3 * 10**9
 _HASHING_THREADS = 4
 
-_State = list[int]
+_State = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,12 @@ def check_listed(path: str | os.PathLike[str]) -> bool:
     for scope in scopes:
         check_scope(scope)
     return bool(scopes)
+
+
+def disk_state(file: str | int) -> _State:
+    """Returns inode, size, mtime and ctime of a path or a descriptor; each change changes them."""
+    found = os.stat(file)
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def stamp_of(path: str | os.PathLike[str]) -> tuple[int, int]:
@@ -181,13 +187,13 @@ class _Digests:
         # Without a readable cache, all digests are computed.
         with suppress(OSError, ValueError, AttributeError, TypeError):
             known = json.loads((root / DIGESTS_NAME).read_text(encoding="utf-8"))
-            self._known = {file: (state, digest) for file, (state, digest) in known.items()}
+            self._known = {file: (tuple(state), digest) for file, (state, digest) in known.items()}
 
     def of(self, file: str) -> str:
         path = self._root / file
         try:
             with path.open("rb", buffering=0) as content:
-                state = _state(content.fileno())
+                state = disk_state(content.fileno())
                 known = self._known.get(file)
                 if known and known[0] == state:
                     return known[1]
@@ -196,7 +202,7 @@ class _Digests:
                 while block := content.read(CHUNK_BYTES):
                     digest.update(block)
                 settled = max(state[2:]) + _SETTLED_NS < now
-                if settled and _state(content.fileno()) == state:
+                if settled and disk_state(content.fileno()) == state:
                     self._known[file] = (state, digest.hexdigest())
                     self._is_new = True
         except OSError as error:
@@ -262,11 +268,6 @@ def _cut(place: object, shard: Shard, size: int) -> str:
         f"{place}: shard has {size} bytes, the manifest says {shard.bytes}; "
         "it was cut or altered, write it again"
     )
-
-
-def _state(file: int) -> _State:
-    found = os.fstat(file)
-    return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
 def _root_of(folder: Path, *, is_split: bool) -> Path | None:

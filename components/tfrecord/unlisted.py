@@ -9,10 +9,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from penstock.components.errors import DataError
+from penstock.components.tfrecord.checked import disk_state
 from penstock.components.tfrecord.example_proto import (
     has_sequences,
     is_example,
@@ -30,12 +32,6 @@ _MEMBER = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<s
 _MAX_NAMED = 10
 # Threads help: decompression takes most of the time and releases the GIL.
 _THREADS = 4
-# Path, inode, size, mtime and ctime of a file.
-_State = tuple[str, int, int, int, int]
-# Number of records of each file in the state in which it was counted, and files without
-# SequenceExamples.
-_counted: dict[_State, int] = {}
-_examples_only: set[_State] = set()
 
 
 def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
@@ -46,7 +42,7 @@ def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
     for fault in missing_members(map(Path, files)):
         raise DataError(f"{fault}; bring back the whole set, and only that")
     with ThreadPoolExecutor(_THREADS) as pool:
-        return tuple(pool.map(_count, files))
+        return tuple(pool.map(lambda file: _count(file, disk_state(file)), files))
 
 
 def find_damage(files: Iterable[str]) -> str | None:
@@ -66,15 +62,16 @@ def require_examples(file: str, records: int | None = None) -> None:
     Looks at the first records of a local file, or at all of them, which takes 0.7 us per record,
     plus decompression; a file that did not change is looked at once.
     """
-    key = _state(file)
-    if key in _examples_only:
-        return
+    _require_examples(file, disk_state(file), records)
+
+
+@cache
+def _require_examples(file: str, state: tuple[int, ...], records: int | None) -> None:
+    del state
     with open_file(file) as content:
         payloads = islice(RecordReader(content, file).unchecked_payloads(), records)
         for number, payload in unusual_examples(payloads):
             require_example(payload, f"{file}: record {number}")
-    if records is None:
-        _examples_only.add(key)
 
 
 def require_example(payload: bytes, where: str) -> None:
@@ -87,22 +84,16 @@ def require_example(payload: bytes, where: str) -> None:
         )
 
 
-def _state(file: str) -> _State:
-    found = os.stat(file)
-    return file, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _count(file: str) -> int:
-    key = _state(file)
-    if key not in _counted:
-        if not os.path.getsize(file):
-            raise DataError(
-                f"{file}: zero bytes; an empty shard cannot be told from a lost one; remove it or "
-                "write it again"
-            )
-        with open_file(file) as content:
-            _counted[key] = RecordReader(content, file).count()
-    return _counted[key]
+@cache
+def _count(file: str, state: tuple[int, ...]) -> int:
+    del state
+    if not os.path.getsize(file):
+        raise DataError(
+            f"{file}: zero bytes; an empty shard cannot be told from a lost one; remove it or "
+            "write it again"
+        )
+    with open_file(file) as content:
+        return RecordReader(content, file).count()
 
 
 def missing_members(files: Iterable[Path]) -> Iterator[str]:

@@ -72,17 +72,9 @@ def test_a_damaged_manifest_or_another_version_is_named(artifact, damage, text):
     ("path", "value", "text"),
     [
         (("splits", "train", 0, "rows"), "10", r"splits.train\[0\].rows: .* 0 or more, got '10'"),
-        (("splits", "train", 0, "bytes"), 1.5, r"splits.train\[0\].bytes: .* 0 or more, got 1.5"),
-        (("splits", "train", 0, "bytes"), -1, r"splits.train\[0\].bytes: .* 0 or more, got -1"),
-        (("splits", "train", 0, "rows"), True, r"splits.train\[0\].rows: .* 0 or more, got True"),
         (("splits", "train", 0, "sha256"), None, r"splits.train\[0\].sha256: expected a text"),
-        (("account", "read"), "25", "account.read: expected a whole number"),
         (("account", "written", "train"), "20", "account.written.train: expected a whole number"),
         (("columns", 0, "is_list"), 1, r"columns\[0\].is_list: expected true or false, got 1"),
-        (("source_files",), "1", "source_files: expected a whole number"),
-        (("quarantine",), 7, "quarantine: expected a text, got 7"),
-        (("columns",), {}, "columns: expected a list"),
-        (("splits", "train"), "", "splits.train: expected a list"),
         (("packed",), "yes", "packed: expected an object"),
     ],
 )

@@ -1,12 +1,11 @@
 import multiprocessing
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import UsageError
 from penstock.components.files import commit
 from penstock.components.files.commit import attempt
 from penstock.components.files.find import find
@@ -17,9 +16,15 @@ from tests.components.files.test_commit import finished
 pytestmark = pytest.mark.slow
 
 
-def _try_manifest(out):
-    with suppress(DataError):  # it is no real one
-        read_manifest(out)
+def _write_beside(out):
+    with attempt(out.parent / "other"):
+        pass
+    (out.parent / "other").rmdir()
+
+
+def _write_there(out):
+    with pytest.raises(UsageError, match=f"{out.name} exists already"):
+        attempt(out).__enter__()
 
 
 def _killed_between_renames(target):
@@ -36,10 +41,10 @@ def _killed_between_renames(target):
         pass
 
 
-@pytest.fixture
-def torn(tmp_path):
+@pytest.fixture(params=["out", "o" * 255])
+def torn(tmp_path, request):
     """Where an output was that is gone, its replacement killed between the two renames."""
-    target = tmp_path / "out"
+    target = tmp_path / request.param
     finished(target)
     process = multiprocessing.get_context("fork").Process(
         target=_killed_between_renames, args=(target,)
@@ -54,21 +59,18 @@ def torn(tmp_path):
 @pytest.mark.parametrize(
     "look",
     [
-        _try_manifest,
+        read_manifest,
+        _write_beside,
+        _write_there,
         lambda out: find(str(out), "shards"),
         lambda out: find(f"{out}/Split-train/*", "shards"),
         lambda out: find(f"{out}/Split-train/a", "tfrecord"),
     ],
 )
-def test_every_reader_finds_the_old_output_again(torn, look):
+def test_every_reader_and_writer_finds_the_old_output_again(torn, look):
     look(torn)
     assert (torn / "Split-train" / "a").read_text() == "old"
-    assert os.listdir(torn.parent) == ["out"]
-
-
-def test_the_next_ingest_is_told_at_once_that_the_output_is_there(torn):
-    with pytest.raises(UsageError, match="out exists already"):
-        attempt(torn).__enter__()
+    assert os.listdir(torn.parent) == [torn.name]
 
 
 def test_a_replacement_at_work_is_left_to_it(tmp_path):
