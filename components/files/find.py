@@ -159,7 +159,7 @@ def _find_one(one: str, kind: str | None, rules: _Rules) -> Found:
     found = Found()
     if is_remote(one):
         one = remote.normal_address(one)
-        files, is_one = remote.find_files(one)
+        files, is_one = remote.find_files(one, deep=rules.deep)
         if is_one:
             return Found([FoundFile(files[0], os.path.basename(files[0]))])
         _add(one, _below_address(one, files, kind, rules), found, rules)
@@ -217,10 +217,8 @@ def _add(one: str, paths: Iterable[str], found: Found, rules: _Rules) -> None:
 def _below_address(
     one: str, files: Sequence[RemoteFile], kind: str | None, rules: _Rules
 ) -> Sequence[RemoteFile]:
-    """Returns the files of a folder or a glob; `files` are those found right at the address."""
-    if rules.deep:
-        return remote.find_matches(one) if has_glob(one) else remote.find_below(one)
-    if has_glob(one) or kind not in _PARTITIONED:
+    """Returns `files`, and of a folder of a table, those in its folders `column=value`, too."""
+    if rules.deep or has_glob(one) or kind not in _PARTITIONED:
         return files
     _, folders = remote.list_folder(one)
     _check_no_table(one, folders)

@@ -70,34 +70,32 @@ def is_read_in_parts(path: str) -> bool:
     return is_remote(path) and scheme_of(path) in _SURE_SCHEMES
 
 
-def find_files(pattern: str) -> tuple[list[RemoteFile], bool]:
+def find_files(pattern: str, *, deep: bool = False) -> tuple[list[RemoteFile], bool]:
     """Returns the files at an address, sorted, and whether the address names a single file.
 
-    The address is a file, a folder (not recursive) or a glob; with http(s) only a file.
+    The address is a file, a folder or a glob; with http(s) only a file. `deep` adds the files below
+    the folders in that folder, or that match the glob.
     """
     pattern = normal_address(pattern)
-    if has_glob(pattern):
-        try:
-            info = ask(pattern, "info")  # a name may contain glob characters
-        except NotThereError:
-            found = ask(pattern, "glob", detail=True)
-            return _files(pattern, found.values()), False
-    else:
+    try:
         info = ask(pattern, "info")
+    except NotThereError:
+        if not has_glob(pattern):  # which a name may look like
+            raise
+        return _matches(pattern, deep=deep), False
     if info["type"] == "directory":
-        return _files(pattern, ask(pattern, "ls", detail=True)), False
+        files = find_below(pattern) if deep else _files(pattern, ask(pattern, "ls", detail=True))
+        return files, False
     if scheme_of(pattern) in _WEB_SCHEMES:
         _refuse_page(pattern, info)
     return [_file(pattern, info)], True
 
 
-def find_matches(pattern: str) -> list[RemoteFile]:
-    """Returns the files that match a glob or lie below folders that match it, sorted."""
-    pattern = normal_address(pattern)
+def _matches(pattern: str, *, deep: bool) -> list[RemoteFile]:
     given = list(ask(pattern, "glob", detail=True).values())
-    files = set(_files(pattern, given))
-    walked: tuple[str, ...] = ()
-    for folder in sorted(_address(pattern, i).rstrip("/") for i in given if i["type"] != "file"):
+    files, walked = set(_files(pattern, given)), tuple[str, ...]()
+    folders = (_address(pattern, i).rstrip("/") for i in given if deep and i["type"] != "file")
+    for folder in sorted(folders):
         if not folder.startswith(walked):  # `**` also matches folders inside a matched folder
             walked = (*walked, f"{folder}/")
             files.update(find_below(folder))

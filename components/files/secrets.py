@@ -92,11 +92,6 @@ def secret_kind(name: str, value: str) -> str | None:
     return None
 
 
-def is_secret_parameter(name: str, value: str) -> bool:
-    """Returns whether a parameter of an address, such as `sig`, is a secret by its name."""
-    return bool(_PARAMETER.fullmatch(name)) and not _FILE.match(value)
-
-
 def hide_secret(name: str, value: str) -> str:
     """Returns `value`, or `***` if it looks like a secret in clear text."""
     return "***" if secret_kind(name, value) else value
@@ -128,7 +123,7 @@ def _secrets(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
             if not (form.groups and _NO_VALUE.match(found[1])):
                 yield kind, found.span(form.groups)
     for name, value, span in _query_values(text):
-        if is_secret_parameter(name, value):
+        if _PARAMETER.fullmatch(name) and not _FILE.match(value):
             yield f"the value of {name!r}", span
     for pattern in _ASSIGNMENTS if _PART_OF_NAME.search(text) else ():
         for found in pattern.finditer(text):

@@ -6,7 +6,6 @@ those of web servers in one stream, which each try starts from the beginning.
 """
 
 import atexit
-import fcntl
 import hashlib
 import logging
 import os
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO
 
 from penstock.components.errors import DataError
 from penstock.components.files.address import scheme_of
+from penstock.components.files.commit import remove_abandoned
 from penstock.components.files.remote import (
     RemoteFile,
     find_below,
@@ -34,7 +34,7 @@ from penstock.components.files.remote import (
 from penstock.components.files.remote_range import BLOCK_BYTES, read_part
 from penstock.components.files.remote_system import file_system
 from penstock.components.files.retry import retry_remote
-from penstock.components.tfrecord.recovery import locked
+from penstock.components.tfrecord.recovery import LOCK, attempt_folder, clear, locked
 from penstock.components.tfrecord.sharding import MIB
 
 _LOG = logging.getLogger(__name__)
@@ -42,8 +42,6 @@ _LOG = logging.getLogger(__name__)
 # Folder of the copies. The first process that needs one sets it; its workers on the same machine
 # inherit it.
 _VARIABLE = "PENSTOCK_SPOOL"
-_PREFIX = "penstock-spool-"
-_LOCK = "lock"
 _ONE_AT_A_TIME = threading.Lock()
 _STREAM_BYTES = MIB
 _FILES_AT_A_TIME = 8  # each takes a block of memory
@@ -96,7 +94,7 @@ def remove_copies() -> None:
     for copy in Path(given).iterdir() if given and Path(given).is_dir() else ():
         if copy.is_dir():
             shutil.rmtree(copy, ignore_errors=True)
-        elif copy.name != _LOCK:
+        else:
             copy.unlink(missing_ok=True)
 
 
@@ -152,18 +150,14 @@ async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
     url, headers = system.encode_url(str(file)), {"Accept-Encoding": "identity"}
     async with session.get(url, headers=headers) as answer:
         answer.raise_for_status()
-        if file.size is None and not _has_length_or_chunks(answer):
+        is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
+        if file.size is None and not is_chunked and answer.content_length is None:
             raise DataError(
                 f"{file}: the server tells neither a length nor the end, so that nothing tells "
                 "whether a copy is whole; copy it by hand"
             )
         async for block in answer.content.iter_chunked(_STREAM_BYTES):
             _write(file, out, block)
-
-
-def _has_length_or_chunks(answer: Any) -> bool:
-    is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
-    return is_chunked or answer.content_length is not None
 
 
 def _write(file: RemoteFile, out: BinaryIO, data: bytes) -> None:
@@ -187,28 +181,16 @@ def _spool() -> Path:
         given = os.environ.get(_VARIABLE)
         if given and Path(given).is_dir():
             return Path(given)
-        _remove_abandoned(Path(tempfile.gettempdir()))
-        lock = None
-        while lock is None:
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            with suppress(FileNotFoundError):  # another process removed it as abandoned
-                lock = locked(folder / _LOCK)
+        remove_abandoned(Path(tempfile.gettempdir()))
+        folder = attempt_folder(Path(tempfile.gettempdir(), "penstock-spool"))
+        lock = locked(folder.with_name(folder.name + LOCK))
+        folder.mkdir(mode=0o700)
         os.environ[_VARIABLE] = str(folder)
         atexit.register(_remove, folder, os.getpid(), lock)
         return folder
 
 
 def _remove(folder: Path, owner: int, lock: object) -> None:
-    del lock
+    del lock  # which was held until now
     if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_abandoned(parent: Path) -> None:
-    for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
-        try:
-            with lock.open("r+") as held:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.parent, ignore_errors=True)
-        except OSError:
-            continue  # in use, removed in the meantime, or another user's
+        clear(folder, folder)

@@ -13,7 +13,6 @@ from penstock.components.files import commit
 from penstock.components.files.commit import attempt, attempt_file, check_file, check_target
 from penstock.components.tfrecord import recovery
 from penstock.components.tfrecord.manifest import Manifest, RowAccount, Shard, write_manifest
-from penstock.components.tfrecord.recovery import set_aside
 
 
 def names(folder):
@@ -27,12 +26,6 @@ def finished(folder, text="old", **parts):
     (folder / shard.file).write_text(text)
     account = RowAccount(read=1, written={"train": 1})
     write_manifest(folder, Manifest({"train": [shard]}, (), "", "csv", "", 1, account, **parts))
-
-
-@pytest.fixture
-def no_exchange(monkeypatch):
-    """A file system that cannot exchange two folders in one step."""
-    monkeypatch.setattr(commit, "exchange", lambda first, second: False)
 
 
 def test_the_output_appears_when_the_block_ends(tmp_path):
@@ -124,22 +117,17 @@ def test_an_output_in_a_folder_of_others_is_refused(tmp_path, check):
     assert child.exitcode == 0
 
 
-def test_overwrite_replaces_the_old_output_at_the_end(tmp_path):
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_overwrite_replaces_the_old_output_at_the_end(tmp_path, monkeypatch, caplog, can_exchange):
+    if not can_exchange:
+        monkeypatch.setattr(commit, "exchange", lambda first, second: False)
     finished(tmp_path / "out")
     with attempt(tmp_path / "out", overwrite=True) as folder:
         (folder / "new").write_text("1")
         assert names(tmp_path / "out") == ["Split-train", "manifest.json"]
     assert names(tmp_path / "out") == ["new"]
     assert names(tmp_path) == ["out"]
-
-
-def test_overwrite_without_exchange_replaces_the_output_and_warns(tmp_path, no_exchange, caplog):
-    finished(tmp_path / "out")
-    with attempt(tmp_path / "out", overwrite=True) as folder:
-        (folder / "new").write_text("1")
-    assert names(tmp_path / "out") == ["new"]
-    assert names(tmp_path) == ["out"]
-    assert "cannot exchange two folders in one step" in caplog.text
+    assert ("cannot exchange two folders in one step" in caplog.text) == (not can_exchange)
 
 
 def test_overwrite_through_a_link_replaces_its_target(tmp_path):
@@ -308,49 +296,20 @@ def test_another_process_at_work_is_left_alone(tmp_path):
     assert names(tmp_path) == ["other", "out"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [3, 255])
-def test_an_output_that_was_set_aside_comes_back(tmp_path, length):
-    target = tmp_path / ("o" * length)
-    target.mkdir()
-    (target / "precious").write_text("1")
-    process = multiprocessing.get_context("fork").Process(target=_die_after_aside, args=(target,))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    assert target.name not in names(tmp_path)
-    with attempt(tmp_path / "aother"):
-        pass
-    assert names(target) == ["precious"]
-    assert names(tmp_path) == ["aother", target.name]
-
-
-def _die_after_aside(target):
-    with commit.beside(target) as folder:
-        set_aside(folder, target)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.parametrize("text", ["{}", '{"name": "my app"}', "no JSON", '{"version": 99}', "[1]"])
-def test_overwrite_of_a_folder_with_another_manifest_is_refused(tmp_path, text):
-    (tmp_path / "web" / "src").mkdir(parents=True)
-    (tmp_path / "web" / "src" / "precious").write_text("1")
-    (tmp_path / "web" / "manifest.json").write_text(text)
-    with pytest.raises(UsageError) as caught:
-        attempt(tmp_path / "web", overwrite=True).__enter__()
-    assert str(caught.value) == (
-        f"{tmp_path}/web: not written by penstock ingest or pack (its manifest.json is not one of "
-        "Penstock's, or damaged); refusing to overwrite it; name another output"
-    )
-    assert (tmp_path / "web" / "src" / "precious").read_text() == "1"
-
-
-def test_overwrite_of_a_folder_without_manifest_is_refused(tmp_path):
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "precious").write_text("1")
-    with pytest.raises(UsageError, match=r"home: not written by .*\(no manifest"):
-        attempt(tmp_path / "home", overwrite=True).__enter__()
-    (tmp_path / "file").write_text("1")
-    with pytest.raises(UsageError, match=r"file: not written by penstock ingest"):
-        attempt(tmp_path / "file", overwrite=True).__enter__()
-    assert names(tmp_path / "home") == ["precious"]
+@pytest.mark.parametrize("text", ["{}", '{"name": "my app"}', "no JSON", '{"version": 99}', None])
+def test_overwrite_of_what_is_no_output_is_refused(tmp_path, text):
+    web, reason = tmp_path / "web", "no manifest.json"
+    (web / "src").mkdir(parents=True)
+    (web / "src" / "precious").write_text("1")
+    if text is not None:
+        (web / "manifest.json").write_text(text)
+        reason = "its manifest.json is not one of Penstock's, or damaged"
+    for place in (web, web / "src" / "precious"):
+        with pytest.raises(UsageError) as caught:
+            attempt(place, overwrite=True).__enter__()
+        assert str(caught.value) == (
+            f"{place}: not written by penstock ingest or pack ({reason}); refusing to overwrite "
+            "it; name another output"
+        )
+        reason = "no manifest.json"
+    assert (web / "src" / "precious").read_text() == "1"

@@ -8,38 +8,27 @@ SECRET = "hunter22"
 
 
 @pytest.mark.parametrize(
-    ("address", "message"),
+    ("address", "shown", "kind"),
     [
-        (f"https://h/a?key={SECRET}", "https://h/a: its 'key' holds a secret; X"),
-        (f"https://h/a?auth={SECRET}", "https://h/a: its 'auth' holds a secret; X"),
-        (f"https://h/a?jwt={SECRET}", "https://h/a: its 'jwt' holds a secret; X"),
-        (f"https://h/a?b=1&code={SECRET}", "https://h/a: its 'code' holds a secret; X"),
-        (f"https://h/a?subscription-key={SECRET}", "https://h/a: its 'subscription-key' holds"),
-        (f"https://h/a?X-Amz-Signature={SECRET}", "https://h/a: its 'X-Amz-Signature' holds"),
-        (f"https://h/a#access_token={SECRET}", "https://h/a: its 'access_token' holds a secret; X"),
-        (f"https://h/a;token={SECRET}", "https://h/a: its 'token' holds a secret; X"),
-        (
-            f"https://{SECRET}@h/a",
-            "https://***@h/a: the address holds a user name, which may be a token; X",
-        ),
-        (f"https://bob:{SECRET}@h/a", "https://***@h/a: the address holds a password; X"),
-        (f"s3://AKIA{'A1' * 8}/a", "***: the address holds an AWS access key; X"),
-        (
-            f"bigquery://p/d?location=EU&credentials_base64={SECRET}",
-            "bigquery://p/d: its 'credentials_base64' holds a secret; X",
-        ),
         *(
-            (f"{address}?{name}={SECRET}", f"{address}: ")
-            for address in ("postgresql://h/db", "snowflake://h/db", "mssql+pyodbc://h/db")
-            for name in ("sslkey", "key_file", "private_key_base64", "connection_string", "token")
+            (f"https://h/a{mark}{name}={SECRET}", "https://h/a", f"the value of {name!r}")
+            for mark in ("?", "?b=1&", "#", ";")
+            for name in ("key", "auth", "jwt", "code", "subscription-key", "X-Amz-Signature")
+        ),
+        (f"https://{SECRET}@h/a", "https://***@h/a", "a user name in a web address"),
+        (f"https://bob:{SECRET}@h/a", "https://***@h/a", "a password in an address"),
+        (f"s3://AKIA{'A1' * 8}/a", "***", "an AWS access key"),
+        *(
+            (f"{address}?location=EU&{name}={SECRET}", address, f"the value of {name!r}")
+            for address in ("bigquery://p/d", "postgresql://h/db", "mssql+pyodbc://h/db")
+            for name in ("sslkey", "key_file", "credentials_base64", "connection_string", "token")
         ),
     ],
 )
-def test_an_address_with_a_secret_is_refused_and_not_repeated(address, message):
+def test_an_address_with_a_secret_is_refused_and_not_repeated(address, shown, kind):
     with pytest.raises(UsageError) as caught:
         check_no_secret(address, "X")
-    assert str(caught.value).startswith(message)
-    assert SECRET not in str(caught.value)
+    assert str(caught.value) == f"{shown}: the address holds a secret ({kind}); X"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def ingest(penstock, tmp_path):
 
 
 def spools(tmp_path):
-    return list((tmp_path / "tmp").glob("penstock-spool*"))
+    return list((tmp_path / "tmp").glob(".penstock-spool*"))
 
 
 def test_the_command_line(s3, ingest, tmp_path):
@@ -62,7 +62,7 @@ def test_a_signal_while_files_are_copied(web, ingest, tmp_path, sent):
     while len(web.faults) == 3:
         assert time.monotonic() < until
         time.sleep(0.02)
-    assert len(spools(tmp_path)) == 1
+    assert len(spools(tmp_path)) == 2  # the folder and its lock
     os.kill(run.pid, sent)
     done = run.wait()
     assert done.returncode != 0

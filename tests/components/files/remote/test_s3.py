@@ -61,25 +61,20 @@ def test_partitions(s3, read_out, tmp_path):
 
 
 @pytest.mark.parametrize("partition_by", [[], ["day"]])
-def test_a_delta_table_is_not_read_as_a_folder_of_files(s3, tmp_path, partition_by):
-    write_delta(tmp_path / "t", {"id": [1, 2], "day": ["x", "y"]}, partition_by=partition_by)
-    for path in (tmp_path / "t").rglob("*.*"):
-        s3.upload_file(str(path), "bucket", f"{path.relative_to(tmp_path)}")
-    for place in ("s3a://bucket/t", "s3://bucket/t/"):
-        assert "is a Delta table, whose log decides" in data_error(lambda: open_source(place))  # noqa: B023
-
-
-def test_a_delta_table_is_read_by_its_log(s3, read_out, tmp_path):
+def test_a_delta_table_is_read_by_its_log_and_not_as_a_folder(s3, read_out, tmp_path, partition_by):
     for first in (0, 3):
         columns = {"id": range(first, first + 3), "day": ["a b/c", "x", None]}
-        write_delta(tmp_path / "t", columns, partition_by=["day"])
+        write_delta(tmp_path / "t", columns, partition_by=partition_by)
     for path in (tmp_path / "t").rglob("*.*"):
         s3.upload_file(str(path), "bucket", f"lake/{path.relative_to(tmp_path)}")
     source = open_source("s3a://bucket/lake/t", Delta(as_of=0))
     assert sorted(read_out(source).rows) == [[0, b"a b/c"], [1, b"x"], [2, None]]
-    assert "name the folder that holds _delta_log" in data_error(
-        lambda: open_source("s3://bucket/lake", Delta())
-    )
+    for place, options, reason in (
+        ("s3://bucket/lake", Delta(), "name the folder that holds _delta_log"),
+        ("s3a://bucket/lake/t", None, "is a Delta table, whose log decides"),
+        ("s3://bucket/lake/t/", None, "is a Delta table, whose log decides"),
+    ):
+        assert reason in data_error(lambda p=place, o=options: open_source(p, o))
 
 
 def test_an_iceberg_table_is_read_by_its_metadata(s3, read_out, tmp_path):
