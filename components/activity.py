@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,6 @@ class Activity:
 
 Listener: TypeAlias = Callable[[Activity], None]
 OnRows: TypeAlias = Callable[[int], None]
-_OnRows = TypeVar("_OnRows", bound=OnRows)
 
 
 def paced(tell: Callable[[str], None]) -> Listener:
@@ -104,10 +103,10 @@ def counting(total: int) -> Iterator[None]:
 
 
 @contextmanager
-def counting_by(on_rows: _OnRows) -> Iterator[_OnRows]:
+def counting_by(on_rows: OnRows) -> Iterator[None]:
     global _on_rows
     before, _on_rows = _on_rows, on_rows
     try:
-        yield on_rows
+        yield
     finally:
         _on_rows = before

@@ -11,7 +11,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,13 +32,12 @@ _WORKER = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from penstock.components.engine import processes; processes._serve(sys.argv[1])"
 )
-_SECONDS_BETWEEN_COUNTS = 0.2
 # Processes without work hold up to 1 GB each, which a training may need.
 _SECONDS_KEPT = 20.0
 
 
 class _RowCount(int):
-    """Number of rows that a task has processed since its process last sent a count."""
+    """Number of rows that a task has processed since the last count."""
 
 
 class _Work(NamedTuple):
@@ -199,7 +197,7 @@ def _serve(handle: str) -> None:
     with (
         Connection(int(handle)) as driver,
         suppress(EOFError, ConnectionError),
-        activity.counting_by(_RowSender(driver)) as sender,
+        activity.counting_by(lambda rows: driver.send(_RowCount(rows))),
     ):
         while True:
             task = driver.recv()
@@ -207,29 +205,7 @@ def _serve(handle: str) -> None:
                 sys.path[:] = task.paths
                 work = pickle.loads(task.pickled)
                 continue
-            answer = _answer(work, task)
-            sender.flush()
-            driver.send_bytes(answer)
-
-
-class _RowSender:
-    """Sends row counts to the driver, a few per second."""
-
-    def __init__(self, driver: Connection) -> None:
-        self._driver = driver
-        self._rows = 0
-        self._next_send = 0.0
-
-    def __call__(self, rows: int) -> None:
-        self._rows += rows
-        if time.monotonic() >= self._next_send:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._rows:
-            self._driver.send(_RowCount(self._rows))
-        self._rows = 0
-        self._next_send = time.monotonic() + _SECONDS_BETWEEN_COUNTS
+            driver.send_bytes(_answer(work, task))
 
 
 def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
