@@ -31,15 +31,10 @@ WHOLE = Outer(Inner(1), (Inner(2, 0.5), Inner(3, 1)), {"a": 1}, (4, 5), {"any": 
 
 def test_from_record_reads_what_asdict_gives():
     assert from_record(Outer, asdict(WHOLE)) == WHOLE
-
-
-def test_from_record_keeps_whole_numbers_of_float_fields():
-    assert repr(from_record(Inner, {"count": 1, "share": 3})) == "Inner(count=1, share=3)"
-
-
-def test_from_record_makes_tuples_of_lists():
     made = from_record(Outer, {"inner": None, "parts": [], "by_name": {}, "size": [4, 5]})
     assert made == Outer(None, (), {}, (4, 5))
+    # Whole numbers of fields of floats stay whole.
+    assert repr(from_record(Inner, {"count": 1, "share": 3})) == "Inner(count=1, share=3)"
 
 
 @pytest.mark.parametrize(
@@ -87,11 +82,16 @@ class Config:
     train: Train = field(default_factory=lambda: Train(rate=0.5))
     stop: Stop | None = None
     least: dict[str, float] = field(default_factory=lambda: {"auc": 0.5, "accuracy": 0.6})
+    paths: list[Path] = field(default_factory=list)
+    pair: tuple[int, str] = (1, "a")
+    limit: int | float | None = None
+    anything: Any = None
+    call: Callable[[], int] | None = None
 
 
-def changed(text, config=None):
+def changed(text):
     """A config with the values of a YAML text, as --set and --config hand them over."""
-    return override(config or Config(), yaml.safe_load(text))
+    return override(Config(), yaml.safe_load(text))
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,10 @@ def changed(text, config=None):
             Config(least={"accuracy": 0.6, "auc": 1.0, "recall": 0.1}),
         ),
         ("least: {auc: null}", Config(least={"accuracy": 0.6})),
+        ("paths: [a, b/c]", Config(paths=[Path("a"), Path("b/c")])),
+        ("pair: [2, b]", Config(pair=(2, "b"))),
+        ("limit: 0.5", Config(limit=0.5)),
+        ("anything: [x]", Config(anything=["x"])),
     ],
 )
 def test_override_values_have_the_type_of_their_field(text, expected):
@@ -126,7 +130,7 @@ def test_override_values_have_the_type_of_their_field(text, expected):
     [
         ("nam: x", "nam: no such option; did you mean 'name'?"),
         ("train: {step: 1}", "train.step: no such option; did you mean 'steps'?"),
-        ("zzz: 1", "zzz: no such option; choices: name, fast, mode, units, train, stop, least"),
+        ("zzz: 1", "zzz: no such option; choices: name, fast, mode, units, train, stop, least, p"),
         ("train: {steps: many}", "train.steps: expected a whole number, got 'many'"),
         ("train: {steps: 1.5}", "train.steps: expected a whole number, got 1.5"),
         ("train: {steps: true}", "train.steps: expected a whole number, got True"),
@@ -142,6 +146,10 @@ def test_override_values_have_the_type_of_their_field(text, expected):
         ("train: {steps: 0}", "train: steps must be at least 1, got 0"),
         ("stop: {patience: 1}", "stop: Stop.__init__() missing 1 required positional argument: "),
         ("least: {auc: high}", "least.auc: expected a number, got 'high'"),
+        ("pair: [2]", "pair: expected 2 values, got 1"),
+        ("pair: [b, 2]", "pair[0]: expected a whole number, got 'b'"),
+        ("limit: many", "limit: expected a number, got 'many'"),
+        ("call: f", "call: its type, collections.abc.Callable[[], int], cannot be set from a text"),
     ],
 )
 def test_override_errors_name_the_path_the_value_and_the_choices(text, message):
@@ -172,41 +180,3 @@ def test_from_json_refuses_other_texts(text, message):
 def test_from_plain_names_missing_fields():
     with pytest.raises(UsageError, match=r"missing 1 required positional argument: 'metric'"):
         from_plain(Stop, {})
-
-
-@dataclass(frozen=True)
-class Typed:
-    paths: list[Path] = field(default_factory=list)
-    pair: tuple[int, str] = (1, "a")
-    limit: int | float | None = None
-    extra: dict[str, int] = field(default_factory=dict)
-    anything: Any = None
-    call: Callable[[], int] | None = None
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("paths: [a, b/c]", Typed(paths=[Path("a"), Path("b/c")])),
-        ("pair: [2, b]", Typed(pair=(2, "b"))),
-        ("limit: 0.5", Typed(limit=0.5)),
-        ("extra: {a: 1}", Typed(extra={"a": 1})),
-        ("anything: [x]", Typed(anything=["x"])),
-    ],
-)
-def test_override_takes_types_of_user_configs(text, expected):
-    assert changed(text, Typed()) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("pair: [2]", "pair: expected 2 values, got 1"),
-        ("pair: [b, 2]", "pair[0]: expected a whole number, got 'b'"),
-        ("limit: many", "limit: expected a number, got 'many'"),
-        ("call: f", "cannot be set from a text or a file"),
-    ],
-)
-def test_override_names_what_does_not_fit_user_types(text, message):
-    with pytest.raises(UsageError, match=re.escape(message)):
-        changed(text, Typed())
