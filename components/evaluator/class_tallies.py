@@ -24,7 +24,6 @@ from penstock.components.evaluator.tallies import (
     Added,
     Tally,
     check_extracts,
-    inputs_of_key,
     without_buckets,
 )
 
@@ -33,7 +32,7 @@ class _Classes(Tally):
     """Counts by actual and predicted class; bucket: (threshold, actual + 1, predicted + 1)."""
 
     def __init__(self, combiner: Any) -> None:
-        super().__init__(combiner, inputs_of_key(combiner))
+        super().__init__(combiner)
         check_extracts(combiner)
 
     def added(self, extracts: Extracts) -> Added:
@@ -70,14 +69,13 @@ class _KerasMeans(Tally):
 
     def __init__(self, combiner: Any) -> None:
         combiner.setup()
-        model, sub_key = combiner._model_name, combiner._sub_key
-        names = combiner._output_names
-        outputs = [Inputs.of(combiner, model=model, output=o, sub_key=sub_key) for o in names]
-        super().__init__(combiner, outputs[0])
-        values = [[_value_of(metric) for metric in combiner._metrics[name]] for name in names]
-        self._outputs = list(zip(outputs, values, strict=True))
+        super().__init__(combiner)
+        self._outputs = [
+            (Inputs.of(combiner, name), [_value_of(metric) for metric in combiner._metrics[name]])
+            for name in combiner._output_names
+        ]
         if (
-            any(None in of_output for of_output in values)
+            any(None in functions for _, functions in self._outputs)
             # A loss adds the mean over its batch, and ignores the weights of rows.
             or any(combiner._loss_configs)
             or combiner._sub_key_in_config
@@ -179,7 +177,7 @@ class _Totals(Tally):
     """Sums without buckets, stored as attributes of the accumulator."""
 
     def __init__(self, combiner: Any) -> None:
-        super().__init__(combiner, inputs_of_key(combiner))
+        super().__init__(combiner)
         self._names, self._columns = _KNOWN[type(combiner)]
 
     def added(self, extracts: Extracts) -> Added:

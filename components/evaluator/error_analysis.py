@@ -24,6 +24,7 @@ from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.evaluator import ERROR_ANALYSIS_NAME
 from penstock.components.evaluator.associations import Value, correlations, groups
 from penstock.components.evaluator.inputs import Extracts, Inputs
+from penstock.components.evaluator.slice_metrics import slice_name
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.tallies import KeyedSums
 from penstock.components.tfrecord.example_proto import values_of
@@ -160,7 +161,7 @@ class ErrorAnalysis:
         numbers, (count, total, squares) = self._squares[target].between(0, len(slices))
         errors = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0) / count)
         return {
-            ", ".join(f"{name}={value}" for name, value in slices[number]): error
+            slice_name(slices[number]): error
             for number, error in zip(numbers.tolist(), errors.tolist(), strict=True)
             if error
         }
@@ -188,7 +189,11 @@ class ErrorAnalysis:
             for target, inputs in self._outputs.items():
                 # The row keeps its label, even if the model computes it from the shuffled feature.
                 after = _distances(known[target][0], _read(inputs, extracts)[1])
-                found[name][target] = _mean_and_error(_difference(after, before[target]))
+                # Their last bits differ if sums of float32 change their order.
+                same = np.isclose(after, before[target], rtol=1e-5, atol=1e-6)
+                change = np.where(same, 0.0, after - before[target])
+                error = float(change.std() / np.sqrt(len(change)))
+                found[name][target] = (float(change.mean()), error)
         return found
 
 
@@ -229,11 +234,6 @@ def _value(row: Mapping[str, tf.train.Feature], name: str) -> Value:
             return value.decode("utf-8", "replace")
         return float(value) if math.isfinite(value) else None
     return None
-
-
-def _difference(after: np.ndarray, before: np.ndarray) -> np.ndarray:
-    # The last bits of a row's float32 predictions differ if sums change their order.
-    return np.where(np.isclose(after, before, rtol=1e-5, atol=1e-6), 0.0, after - before)
 
 
 class _Kept:
@@ -282,7 +282,3 @@ def _task(labels: dict[float, int], predictions: np.ndarray) -> str:
         return "classes"
     shares = predictions.min() >= 0 and predictions.max() <= 1
     return "binary" if labels.keys() <= {0.0, 1.0} and shares else "regression"
-
-
-def _mean_and_error(differences: np.ndarray) -> tuple[float, float]:
-    return float(differences.mean()), float(differences.std() / np.sqrt(len(differences)))

@@ -1,7 +1,7 @@
 """Evaluates models on Examples: sums whole batches by slice, and writes TFMA's files."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -23,7 +23,6 @@ from penstock.components.evaluator.evaluation import HELD_OUT, Evaluation
 from penstock.components.evaluator.inputs import Batch
 from penstock.components.evaluator.slices import SliceKey
 from penstock.components.evaluator.summarize import write_evaluation
-from penstock.components.evaluator.tallies import Tally
 from penstock.components.evaluator.tasks import EvaluateShard, Sums, sum_shards
 
 # Slice key, and the values by metric key.
@@ -79,10 +78,11 @@ def evaluate(
     apart = None
     if held_out:
         of_these = sum_shards(work, held_out, engine=engine, output=output)
-        apart = _written(work, of_these.overall(), os.path.join(output, HELD_OUT), models)
+        apart = _written(work, of_these, [()], os.path.join(output, HELD_OUT), models)
     return _written(
         work,
         sums,
+        sums.keys,
         output,
         models,
         predict=lambda rows: work.predictor.batch(rows).extracts,
@@ -96,12 +96,14 @@ def evaluate_predictions(
     """Evaluates predictions that exist already, and writes the files that `evaluate` writes."""
     config = config_util.update_eval_config_with_defaults(eval_config, has_baseline=False)
     work = EvaluateShard(config.SerializeToString(deterministic=True), (), shards=1)
-    return _written(work, work.summed(batches), output, [])
+    sums = work.summed(batches)
+    return _written(work, sums, sums.keys, output, [])
 
 
 def _written(
     work: EvaluateShard,
     sums: Sums,
+    slices: Collection[SliceKey],
     output: str,
     models: Sequence[EvalSharedModel],
     *,
@@ -111,18 +113,15 @@ def _written(
     eval_config, tallies = work.eval_config, work.tallies
     for tally, summed in zip(tallies, sums.tallies, strict=True):
         tally.sums = summed
-    outputs = ((key, _outputs(tallies, number)) for number, key in enumerate(sums.keys))
+    outputs = (
+        (key, {name: value for tally in tallies for name, value in tally.output(number).items()})
+        for number, key in enumerate(sums.keys)
+        if key in slices
+    )
     results = _derived(outputs, work.computations, eval_config)
     _write_results(results, output, eval_config=eval_config, models=models)
     sums.analysis.write(output, sums.keys, predict)
     return write_evaluation(output, sums.rows, held_out)
-
-
-def _outputs(tallies: Sequence[Tally], number: int) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    for tally in tallies:
-        found.update(tally.combiner.extract_output(tally.accumulator(number)))
-    return found
 
 
 def _derived(

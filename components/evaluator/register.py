@@ -78,7 +78,8 @@ def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: An
     os.environ.update({name: os.environ.get(name, text) for name, text in _PATIENCE.items()})
     client = MlflowClient(to.uri, to.uri)
     try:
-        _make_model(client, to.name)
+        if not client.search_registered_models(f"name='{to.name}'"):
+            client.create_registered_model(to.name)
         version = _known(client, to.name, tags[_MODEL]) or _made(client, to, folder, tags, metrics)
         client.set_registered_model_alias(to.name, to.alias, version)
     except MlflowException as error:
@@ -87,19 +88,9 @@ def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: An
     return version
 
 
-def _make_model(client: Any, name: str) -> None:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        client.create_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
-
-
 def _known(client: Any, name: str, digest: str) -> str | None:
     """Returns the version of a digest; a node that was killed may have made it."""
-    found = (one for one in client.search_model_versions(f"name='{name}'"))
+    found = client.search_model_versions(f"name='{name}'")
     return next((str(one.version) for one in found if one.tags.get(_MODEL) == digest), None)
 
 

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -27,15 +26,21 @@ from penstock.components.evaluator.evaluation import (
     HeldOut,
     Threshold,
 )
-from penstock.components.evaluator.intervals import Interval, binary_counts, intervals
 from penstock.components.evaluator.slice_metrics import (
     EXAMPLE_COUNT,
     OVERALL,
+    Interval,
+    binary_counts,
+    intervals,
     meaningful,
     rows_in_no_slice,
+    slice_name,
 )
+from penstock.components.evaluator.slices import SliceKey
 
 Metrics = dict[str, dict[str, float]]
+Entries = Sequence[tuple[SliceKey, Any]]  # slice and entry of a message
+Plots = Sequence[tuple[str, str, Any]]  # slice, output and value
 
 _DECIDES_AT = 0.5
 _CALIBRATION_GROUPS = 20
@@ -71,24 +76,25 @@ def summarized(folder: str, rows: int | None = None) -> Evaluation:
     config = eval_config_writer.load_eval_run(folder)[0] or config_pb2.EvalConfig()
     specs = config.model_specs
     baselines = {spec.name for spec in specs if spec.is_baseline and len(specs) > 1}
-    messages = [one for one in tfma.load_metrics(folder) if not _compares_slices(one)]
-    plots = list(_plots(folder, baselines))
-    metrics, baseline = (
-        _metrics(messages, plots if of_candidate else (), baselines, of_candidate=of_candidate)
-        for of_candidate in (True, False)
-    )
+    entries = _entries(tfma.load_metrics(folder), "metric_keys_and_values")
+    plots = [
+        (slice_name(key), _prefix(entry.key.output_name).rstrip("/"), entry.value)
+        for key, entry in _entries(tfma.load_plots(folder), "plot_keys_and_values")
+        if entry.key.model_name not in baselines
+    ]
+    metrics, baseline = _metrics(entries, baselines, plots)
     is_validated = tf.io.gfile.glob(os.path.join(folder, "validations*"))
     validation = tfma.load_validation_result(folder) if is_validated else None
     thresholds = tuple(_thresholds(config, baselines, validation))
     deciding, higher = _deciding_metric(thresholds, metrics.get(OVERALL, {}))
     weighted = any(spec.example_weight_key or spec.example_weight_keys for spec in specs)
-    overall = [plot for where, plot in plots if where == OVERALL]
+    overall = [(output, plot) for where, output, plot in plots if where == OVERALL]
     return Evaluation(
         metrics,
         tuple(_failures(validation)),
         deciding,
         higher,
-        rows=_rows(messages) if rows is None else rows,
+        rows=_rows(entries) if rows is None else rows,
         weighted=weighted,
         blessed=validation.validation_ok if thresholds and validation else None,
         baseline=baseline,
@@ -99,24 +105,14 @@ def summarized(folder: str, rows: int | None = None) -> Evaluation:
     )
 
 
-def _compares_slices(message: Any) -> bool:
-    return bool(message.WhichOneof("slicing_spec_oneof") == "cross_slice_key")
-
-
-def _plots(folder: str, baselines: set[str]) -> Iterator[tuple[str, Any]]:
-    for message in tfma.load_plots(folder):
-        for entry in () if _compares_slices(message) else message.plot_keys_and_values:
-            if entry.key.model_name not in baselines:
-                yield slice_name(message.slice_key), entry
-
-
-def slice_name(key: Any) -> str:
-    """Formats a TFMA slice key: `payment_type=Cash, trip_start_hour=3`, or `overall`."""
-    parts = []
-    for part in key.single_slice_keys:
-        value = getattr(part, part.WhichOneof("kind"))
-        parts.append(f"{part.column}={value.decode() if isinstance(value, bytes) else value}")
-    return ", ".join(parts) or OVERALL
+def _entries(messages: Iterable[Any], field: str) -> Entries:
+    """Returns the entries of TFMA's messages by slice, without differences between slices."""
+    return [
+        (slicer_lib.deserialize_slice_key(message.slice_key), entry)
+        for message in messages
+        if not message.HasField("cross_slice_key")
+        for entry in getattr(message, field)
+    ]
 
 
 def _name(key: Any) -> str:
@@ -129,37 +125,27 @@ def _name(key: Any) -> str:
         for name, word in parts.items()
         if key.sub_key.HasField(name)
     ]
-    return of_output(key.output_name, "".join([key.name, *of_class]))
+    return "".join([_prefix(key.output_name), key.name, *of_class])
 
 
-def of_output(output: str, metric: str) -> str:
-    """Returns `price/auc` for the output `price_xf`, `auc` for the only output."""
-    return f"{output.removesuffix('_xf')}/{metric}" if output else metric
+def _prefix(output: str) -> str:
+    """Returns `price/` for the output `price_xf`; empty for the only output."""
+    return f"{output.removesuffix('_xf')}/" if output else ""
 
 
-def _metrics(
-    messages: Sequence[Any],
-    plots: Sequence[tuple[str, Any]],
-    baselines: set[str],
-    *,
-    of_candidate: bool,
-) -> Metrics:
-    found: Metrics = {}
-    features: dict[str, tuple[str, ...]] = {}
-    for message in messages:
-        where = slice_name(message.slice_key)
-        if where != OVERALL:
-            features[where] = tuple(k.column for k in message.slice_key.single_slice_keys)
-        values = {
-            _name(entry.key): value
-            for entry in message.metric_keys_and_values
-            if not entry.key.is_diff
-            and (entry.key.model_name not in baselines) is of_candidate
-            and (value := _value(entry.value)) is not None
-        }
-        if values:
-            found.setdefault(where, {}).update(values)
-    return meaningful({**found, **rows_in_no_slice(found, features)}, partial(_positives, plots))
+def _metrics(entries: Entries, baselines: set[str], plots: Plots) -> Sequence[Metrics]:
+    """Returns metrics by slice and name, those of the candidate and those of the baseline."""
+    features = {slice_name(key): tuple(name for name, _ in key) for key, _ in entries}
+    found: tuple[Metrics, Metrics] = ({}, {})
+    for key, entry in entries:
+        value = _value(entry.value)
+        if value is not None and not entry.key.is_diff:
+            of_model = found[entry.key.model_name in baselines]
+            of_model.setdefault(slice_name(key), {})[_name(entry.key)] = value
+    return [
+        meaningful({**metrics, **rows_in_no_slice(metrics, features)}, partial(_positives, shown))
+        for metrics, shown in zip(found, (plots, ()), strict=True)
+    ]
 
 
 def _value(value: Any) -> float | None:
@@ -170,23 +156,23 @@ def _value(value: Any) -> float | None:
     return float(held.value if hasattr(held, "value") else held)
 
 
-def _positives(plots: Sequence[tuple[str, Any]], where: str) -> tuple[float, float] | None:
+def _positives(plots: Plots, where: str) -> tuple[float, float] | None:
     """Returns positive rows and all rows of a slice; None without a histogram of predictions."""
-    for of_slice, entry in plots:
-        buckets = entry.value.calibration_histogram_buckets.buckets
+    for of_slice, _, plot in plots:
+        buckets = plot.calibration_histogram_buckets.buckets
         if of_slice == where and buckets:
             labels = sum(bucket.total_weighted_label.value for bucket in buckets)
             return labels, sum(bucket.num_weighted_examples.value for bucket in buckets)
     return None
 
 
-def _rows(messages: Sequence[Any]) -> int | None:
-    for message in messages:
-        if slice_name(message.slice_key) == OVERALL:
-            for entry in message.metric_keys_and_values:
-                if entry.key.name == EXAMPLE_COUNT and not entry.key.example_weighted.value:
-                    return round(entry.value.double_value.value)
-    return None
+def _rows(entries: Entries) -> int | None:
+    counts = (
+        round(entry.value.double_value.value)
+        for key, entry in entries
+        if not key and entry.key.name == EXAMPLE_COUNT and not entry.key.example_weighted.value
+    )
+    return next(counts, None)
 
 
 def _thresholds(
@@ -197,33 +183,35 @@ def _thresholds(
     )
     for key, of_key in known.items():
         for spec, threshold in of_key:
-            of_rows = spec is None or isinstance(spec, config_pb2.SlicingSpec)
-            if key.model_name not in baselines and of_rows:
+            is_of_rows = not isinstance(spec, config_pb2.CrossSlicingSpec)
+            if key.model_name not in baselines and is_of_rows:
                 yield _threshold(key, spec or config_pb2.SlicingSpec(), threshold, validation)
 
 
 def _threshold(
     key: metric_types.MetricKey, spec: config_pb2.SlicingSpec, threshold: Any, validation: Any
 ) -> Threshold:
-    keys = [f"each {name}" for name in spec.feature_keys]
-    values = [f"{name}={value}" for name, value in spec.feature_values.items()]
-    is_value = isinstance(threshold, config_pb2.GenericValueThreshold)
     upper = _bound(threshold, "upper_bound")
-    higher = (
-        upper is None
-        if is_value
-        else threshold.direction != config_pb2.MetricDirection.LOWER_IS_BETTER
+    lower_is_better = (
+        upper is not None
+        if isinstance(threshold, config_pb2.GenericValueThreshold)
+        else threshold.direction == config_pb2.MetricDirection.LOWER_IS_BETTER
     )
     return Threshold(
         _name(key.to_proto()),
-        ", ".join(keys + values) or OVERALL,
+        _spec_name(spec, each="each ") or OVERALL,
         lower=_bound(threshold, "lower_bound"),
         upper=upper,
         change=_bound(threshold, "absolute"),
         relative=_bound(threshold, "relative"),
-        higher_is_better=higher,
+        higher_is_better=not lower_is_better,
         passed=validation is not None and not _is_missed(key, spec, threshold, validation),
     )
+
+
+def _spec_name(spec: config_pb2.SlicingSpec, *, each: str = "") -> str:
+    values = [f"{name}={value}" for name, value in spec.feature_values.items()]
+    return ", ".join([*(f"{each}{name}" for name in spec.feature_keys), *values])
 
 
 def _bound(threshold: Any, name: str) -> float | None:
@@ -235,35 +223,28 @@ def _bound(threshold: Any, name: str) -> float | None:
 def _is_missed(
     key: metric_types.MetricKey, spec: config_pb2.SlicingSpec, threshold: Any, validation: Any
 ) -> bool:
-    if spec in validation.missing_slices:
-        return True
     own, slices = key.to_proto(), slicer_lib.SingleSliceSpec(spec=spec)
     applies_to_all = not spec.feature_keys and not spec.feature_values
-    for part in validation.metric_validations_per_slice:
-        if not applies_to_all and not slices.is_slice_applicable(
-            slicer_lib.deserialize_slice_key(part.slice_key)
-        ):
-            continue
-        for failure in part.failures:
-            limit = failure.metric_threshold
-            if failure.metric_key == own and threshold in (
-                limit.value_threshold,
-                limit.change_threshold,
-            ):
-                return True
-    return False
+    return spec in validation.missing_slices or any(
+        failure.metric_key == own
+        and threshold
+        in (failure.metric_threshold.value_threshold, failure.metric_threshold.change_threshold)
+        for part in validation.metric_validations_per_slice
+        if applies_to_all
+        or slices.is_slice_applicable(slicer_lib.deserialize_slice_key(part.slice_key))
+        for failure in part.failures
+    )
 
 
 def _failures(validation: Any) -> Iterator[str]:
     for part in validation.metric_validations_per_slice if validation else ():
-        where = slice_name(part.slice_key)
+        where = slice_name(slicer_lib.deserialize_slice_key(part.slice_key))
         for failure in part.failures:
             name, value = _name(failure.metric_key), _value(failure.metric_value)
             found = "missing" if value is None else f"{value:.4f}"
             yield f"{name} of {where} is {found}; expected {_expected(failure)}"
     for spec in validation.missing_slices if validation else ():
-        values = [f"{name}={value}" for name, value in spec.feature_values.items()]
-        yield f"no row is in slice {', '.join([*spec.feature_keys, *values])}; expected some"
+        yield f"no row is in slice {_spec_name(spec)}; expected some"
 
 
 def _expected(failure: Any) -> str:
@@ -295,9 +276,7 @@ def _squares_errors(folder: str) -> dict[str, dict[str, float]]:
     with tf.io.gfile.GFile(path) as file:
         targets = json.load(file)["targets"]
     return {
-        of_output(target if len(targets) > 1 else "", ""): {
-            name or OVERALL: error for name, error in (found["squared_errors"] or {}).items()
-        }
+        _prefix(target if len(targets) > 1 else ""): found["squared_errors"] or {}
         for target, found in targets.items()
     }
 
@@ -322,14 +301,15 @@ def _intervals(
     return found
 
 
-def _confusions(plots: Sequence[Any], overall: Mapping[str, float]) -> dict[str, Confusion]:
-    found = {}
-    for entry in plots:
-        output = of_output(entry.key.output_name, "").rstrip("/")
-        if entry.value.multi_class_confusion_matrix_at_thresholds.matrices:
-            found[output] = _of_classes(entry.value)
-        elif entry.value.confusion_matrix_at_thresholds.matrices and output not in found:
-            found[output] = _of_two_classes(entry.value)
+def _confusions(
+    plots: Sequence[tuple[str, Any]], overall: Mapping[str, float]
+) -> dict[str, Confusion]:
+    found: dict[str, Confusion] = {}
+    for output, plot in plots:
+        if plot.multi_class_confusion_matrix_at_thresholds.matrices:
+            found[output] = _of_classes(plot)
+        elif plot.confusion_matrix_at_thresholds.matrices:
+            found.setdefault(output, _of_two_classes(plot))
     # With a single output, the counts of two classes also follow from its metrics.
     if not found and (counts := binary_counts(overall)):
         found[""] = Confusion(("0", "1"), counts, _DECIDES_AT, plotted=False)
@@ -356,57 +336,55 @@ def _of_two_classes(plot: Any) -> Confusion:
     return Confusion(("0", "1"), counts, best.threshold)
 
 
-def _curves(plots: Sequence[Any]) -> dict[str, Curves]:
+def _curves(plots: Sequence[tuple[str, Any]]) -> dict[str, Curves]:
     found: dict[str, Curves] = {}
-    for entry in plots:
+    for output, plot in plots:
         buckets = [
-            bucket
-            for bucket in entry.value.calibration_histogram_buckets.buckets
+            (
+                bucket.lower_threshold_inclusive,
+                bucket.total_weighted_refined_prediction.value,
+                bucket.total_weighted_label.value,
+                bucket.num_weighted_examples.value,
+            )
+            for bucket in plot.calibration_histogram_buckets.buckets
             if bucket.num_weighted_examples.value
         ]
-        output = of_output(entry.key.output_name, "").rstrip("/")
         if buckets and output not in found:
-            found[output] = Curves(tuple(_decisions(buckets)), tuple(_calibration(buckets)))
+            lower, *sums = np.array(buckets).T
+            found[output] = Curves(_decisions(lower, *sums[1:]), _calibration(*sums))
     return found
 
 
-def _calibration(buckets: Sequence[Any]) -> list[CalibrationPoint]:
+def _calibration(
+    predicted: np.ndarray, labels: np.ndarray, examples: np.ndarray
+) -> tuple[CalibrationPoint, ...]:
     """Merges TFMA's buckets, 10,000 by default, into groups of enough examples."""
-    groups: dict[int, list[float]] = {}
-    for bucket in buckets:
-        examples = bucket.num_weighted_examples.value
-        predicted = bucket.total_weighted_refined_prediction.value
-        place = int(predicted / examples * _CALIBRATION_GROUPS)
-        number = max(0, min(place, _CALIBRATION_GROUPS - 1))
-        group = groups.setdefault(number, [0.0, 0.0, 0.0])
-        group[0] += predicted
-        group[1] += bucket.total_weighted_label.value
-        group[2] += examples
-    return [
-        CalibrationPoint(predicted / examples, actual / examples, examples)
-        for _, (predicted, actual, examples) in sorted(groups.items())
-    ]
+    places = (predicted / examples * _CALIBRATION_GROUPS).astype(np.int64)
+    groups = np.clip(places, 0, _CALIBRATION_GROUPS - 1)
+    sums = (np.bincount(groups, of).tolist() for of in (predicted, labels, examples))
+    return tuple(
+        CalibrationPoint(mean / count, actual / count, count)
+        for mean, actual, count in zip(*sums, strict=True)
+        if count
+    )
 
 
-def _decisions(buckets: Sequence[Any]) -> list[Decision]:
+def _decisions(lower: np.ndarray, labels: np.ndarray, examples: np.ndarray) -> tuple[Decision, ...]:
     """Counts true and false positives at each threshold by running sums over TFMA's buckets.
 
     A bucket holds the examples whose prediction lies between its thresholds, so the sums from the
     top down to a bucket are exact for the bucket's lower threshold. Buckets without examples add
     nothing.
     """
-    ordered = sorted(buckets, key=lambda b: b.lower_threshold_inclusive, reverse=True)
-    labels = [b.total_weighted_label.value for b in ordered]
-    others = [b.num_weighted_examples.value - b.total_weighted_label.value for b in ordered]
-    positives, negatives = sum(labels), sum(others)
+    falling = np.argsort(-lower, kind="stable")
+    sums = np.cumsum([labels[falling], (examples - labels)[falling]], axis=1)
+    positives, negatives = sums[:, -1].tolist()
     if min(positives, negatives) <= 0:
-        return []
-    sums = zip(accumulate(labels), accumulate(others), strict=True)
-    every = [
-        Decision(min(1.0, max(0.0, b.lower_threshold_inclusive)), *pair, positives, negatives)
-        for b, pair in zip(ordered, sums, strict=True)
-    ]
-    return [every[place] for place in _kept(every)]
+        return ()
+    thresholds = np.clip(lower[falling], 0.0, 1.0)
+    points = zip(thresholds.tolist(), *sums.tolist(), strict=True)
+    every = [Decision(at, hits, alarms, positives, negatives) for at, hits, alarms in points]
+    return tuple(every[place] for place in _kept(every))
 
 
 def _kept(decisions: Sequence[Decision]) -> list[int]:

@@ -83,9 +83,9 @@ class KeyedSums:
 class Tally(ABC):
     """Sums of one combiner for all slices; NotInBatchesError if a setting is not supported."""
 
-    def __init__(self, combiner: Any, inputs: Inputs, width: int = 1) -> None:
+    def __init__(self, combiner: Any, width: int = 1) -> None:
         self.combiner = combiner
-        self.inputs = inputs
+        self.inputs = Inputs.of(combiner)
         self.sums = KeyedSums(width)
 
     def add(self, extracts: Extracts, rows: np.ndarray, slices: np.ndarray) -> None:
@@ -100,10 +100,11 @@ class Tally(ABC):
         taken, self.sums = self.sums, KeyedSums(self.sums.width)
         return taken
 
-    def accumulator(self, number: int) -> Any:
+    def output(self, number: int) -> dict[Any, Any]:
+        """Returns TFMA's metrics of a slice, given its number, by TFMA's keys."""
         first = number * self.sums.width
         keys, sums = self.sums.between(first, first + self.sums.width)
-        return self.accumulated(keys - first, sums)
+        return self.combiner.extract_output(self.accumulated(keys - first, sums))
 
     @abstractmethod
     def added(self, extracts: Extracts) -> Added:
@@ -120,11 +121,6 @@ def without_buckets(*columns: np.ndarray) -> Added:
     return buckets, np.stack(columns), np.ones_like(buckets, bool)
 
 
-def inputs_of_key(combiner: Any) -> Inputs:
-    key = combiner._key if hasattr(combiner, "_key") else combiner._metric_key
-    return Inputs.of(combiner, model=key.model_name, output=key.output_name, sub_key=key.sub_key)
-
-
 def check_extracts(combiner: Any) -> None:
     """Raises NotInBatchesError for a combiner that reads extracts in its own way."""
     standard = metric_util.to_label_prediction_example_weight
@@ -133,10 +129,6 @@ def check_extracts(combiner: Any) -> None:
 
 
 class _Count(Tally):
-    def __init__(self, combiner: Any) -> None:
-        model, output = combiner._model_name, combiner._output_name
-        super().__init__(combiner, Inputs.of(combiner, model=model, output=output))
-
     def added(self, extracts: Extracts) -> Added:
         return without_buckets(self.inputs.weights(extracts, len(extracts[INPUT_KEY]))[:, None])
 
@@ -148,7 +140,7 @@ class _Histogram(Tally):
     """Histogram of labels and weights by prediction, for calibration, AUC and other metrics."""
 
     def __init__(self, combiner: Any) -> None:
-        super().__init__(combiner, inputs_of_key(combiner), combiner._num_buckets + 2)
+        super().__init__(combiner, combiner._num_buckets + 2)
 
     def added(self, extracts: Extracts) -> Added:
         own = self.combiner
@@ -189,7 +181,7 @@ class _Matrices(Tally):
         if not combiner._enable_fractional_labels or combiner._example_id_key:
             raise NotInBatchesError
         self._thresholds = np.array(sorted(set(combiner._binary_confusion_matrices._thresholds)))
-        super().__init__(combiner, inputs_of_key(combiner), len(self._thresholds) + 1)
+        super().__init__(combiner, len(self._thresholds) + 1)
 
     def added(self, extracts: Extracts) -> Added:
         labels, predictions, weights = self.inputs.pairs(extracts)

@@ -17,8 +17,7 @@ from penstock.components.batches.shards import ShardTask, run_shards
 from penstock.components.engine.tasks import Engine
 from penstock.components.evaluator.class_tallies import tally_of
 from penstock.components.evaluator.error_analysis import ErrorAnalysis
-from penstock.components.evaluator.inputs import Batch
-from penstock.components.evaluator.predictor import Predictor
+from penstock.components.evaluator.inputs import Batch, Predictor
 from penstock.components.evaluator.slices import SliceKey, Slicer
 from penstock.components.evaluator.tallies import KeyedSums, Tally
 from penstock.components.sources.tfrecords.examples import read_payloads
@@ -47,10 +46,6 @@ class Sums:
         for tally, more in zip(self.tallies, other.tallies, strict=True):
             tally.merge(more, theirs)
         self.analysis.merge(other.analysis, theirs)
-
-    def overall(self) -> "Sums":
-        """Returns the sums over all rows alone, without slices."""
-        return Sums(self.rows, [()], self.tallies, self.analysis)
 
 
 @dataclass(frozen=True)

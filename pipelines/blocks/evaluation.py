@@ -76,16 +76,19 @@ def _metrics(
         of_slices = options.slice_thresholds.get(name)
         asked = []
         if bound is not None or worse is not None:
-            asked.append(_of([config_pb2.SlicingSpec()], _threshold(metric, bound, worse)))
+            asked.append(_threshold([config_pb2.SlicingSpec()], metric, bound, worse))
         if of_slices is not None and by_slice:
-            asked.append(_of(by_slice, _threshold(metric, of_slices, None)))
+            asked.append(_threshold(by_slice, metric, of_slices, None))
         found.append(config_pb2.MetricConfig(class_name=metric, per_slice_thresholds=asked))
     return found
 
 
 def _threshold(
-    metric: str, bound: float | None, worsening: float | None
-) -> config_pb2.MetricThreshold:
+    where: Sequence[config_pb2.SlicingSpec],
+    metric: str,
+    bound: float | None,
+    worsening: float | None,
+) -> config_pb2.PerSliceMetricThreshold:
     lower = metric in _LOWER_IS_BETTER
     threshold = config_pb2.MetricThreshold()
     if bound is not None:
@@ -97,10 +100,4 @@ def _threshold(
             directions.LOWER_IS_BETTER if lower else directions.HIGHER_IS_BETTER
         )
         threshold.change_threshold.absolute.value = worsening if lower else -worsening
-    return threshold
-
-
-def _of(
-    where: Sequence[config_pb2.SlicingSpec], threshold: config_pb2.MetricThreshold
-) -> config_pb2.PerSliceMetricThreshold:
     return config_pb2.PerSliceMetricThreshold(slicing_specs=where, threshold=threshold)

@@ -25,6 +25,7 @@ _LOSSES = {
     "classes": "sparse_categorical_crossentropy",
     "regression": "mean_squared_error",
 }
+_METRICS = {"binary": "accuracy", "classes": "accuracy", "regression": "mean_absolute_error"}
 
 
 def table_model(
@@ -115,7 +116,7 @@ def _compiled(
         # optional.
         is_used = facts is not None and (options.class_weights or not facts.class_counts)
         losses[target.label] = _loss(target, facts if is_used else None)
-        metrics[target.label] = _metrics(target)
+        metrics[target.label] = [_METRICS[target.task]]
     only = targets[0].label
     model.compile(
         optimizer=keras.optimizers.Adam(options.learning_rate),
@@ -152,14 +153,6 @@ def _loss(target: Target, facts: LabelFacts | None) -> Any:
         return loss(y, p) * keras.ops.take(weights, numbers)
 
     return weighted
-
-
-def _metrics(target: Target) -> list[Any]:
-    if target.task == "binary":
-        return [keras.metrics.BinaryAccuracy(name="accuracy")]
-    if target.task == "classes":
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-    return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
 
 
 def _flat_embedding(rows: Any, ids: int, size: int, initializer: str) -> Any:

@@ -14,6 +14,11 @@ from penstock.components.example_gen.spans import has_span, split_span_address
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 from penstock.pipelines.blocks.resolvers import span_range
 
+# Splits by the hash of a feature or of whole rows; no choice depends on the rows of test. With a
+# column of times, eval has the rows from `ingest.split_at` on.
+_BY_HASH = {"train": 4, "eval": 1, HELD_OUT: 1}
+_BY_TIME = {"train": 2, "eval": 1}
+
 
 def table_examples(config: TableConfig) -> ShardedExampleGen:
     """Returns the ExampleGen of `config.data`, with the types of `config.schema` if it is set.
@@ -32,7 +37,7 @@ def table_examples(config: TableConfig) -> ShardedExampleGen:
     return ShardedExampleGen(
         folder or ".",
         input_config=example_gen_pb2.Input(splits=[split]),
-        output_config=_two_splits(config.time) if config.time else _splits(config.group),
+        output_config=_splits(config.time or config.group, _BY_TIME if config.time else _BY_HASH),
         range_config=span_range(config.span, config.span) if config.span >= 0 else None,
         source=replace(config.source, schema_file=config.schema),
         ingest=config.ingest,
@@ -46,24 +51,11 @@ def image_examples(
 
     Its splits keep equal images together: no image is both trained on and evaluated.
     """
-    splits = _splits(image_features.ENCODED)
+    splits = _splits(image_features.ENCODED, _BY_HASH)
     return node(config.data, output_config=splits, source=config.source, ingest=config.ingest)
 
 
-def _splits(feature: str | None) -> example_gen_pb2.Output:
-    """Splits 4:1:1 into train, eval and test, by the hash of a feature or of whole rows.
-
-    The Evaluator judges the model on eval; no choice depends on the rows of test.
-    """
-    return _output({"train": 4, "eval": 1, HELD_OUT: 1}, feature)
-
-
-def _two_splits(time: str) -> example_gen_pb2.Output:
-    """Returns train and eval, the rows from `ingest.split_at` on."""
-    return _output({"train": 2, "eval": 1}, time)
-
-
-def _output(buckets: Mapping[str, int], feature: str | None) -> example_gen_pb2.Output:
+def _splits(feature: str | None, buckets: Mapping[str, int]) -> example_gen_pb2.Output:
     splits = [
         example_gen_pb2.SplitConfig.Split(name=name, hash_buckets=count)
         for name, count in buckets.items()

@@ -23,7 +23,7 @@ from penstock.components.example_gen.spans import has_span
 from penstock.components.gates.curated_schema import CuratedSchema
 from penstock.components.gates.gate import ValidationGate
 from penstock.components.gates.kserve import KServePush
-from penstock.components.gates.options import GateOptions, RegisterOptions, RetrainOptions
+from penstock.components.gates.options import GateOptions, RetrainOptions
 from penstock.components.gates.pusher import Pusher
 from penstock.components.gates.retrain_gate import DAY_SECONDS, YES, RetrainGate
 from penstock.components.gates.serving_check import ServingCheck
@@ -102,11 +102,13 @@ def training_pipeline(
     # retrain: String, yes or no; verdict: String; if it is no, all nodes from Transform on are
     # skipped
     retrain = []
+    condition: AbstractContextManager[object] = nullcontext()
     if config.retrain.is_set:
         options = _retrain_options(config, labels, left_out)
         baseline = before[0].outputs["statistics"]
         retrain = [RetrainGate(statistics=statistics, baseline=baseline, options=options)]
         retrain[0].add_upstream_nodes([gate, *gates])
+        condition = Cond(retrain[0].outputs["retrain"].future()[0].value == YES)
 
     # Examples of the spans to train on; nodes other than Transform, Pack and Trainer read the
     # newest span
@@ -114,7 +116,7 @@ def training_pipeline(
     spans = [last_spans(example_gen, config.last_spans, span)] if config.last_spans > 1 else []
     span_examples = spans[0].outputs["examples"] if spans else examples
 
-    with _retraining(retrain):
+    with condition:
         # TransformGraph; Examples of the model's inputs and the label
         transform = BatchTransform(
             examples=span_examples,
@@ -199,7 +201,11 @@ def training_pipeline(
                     pushed=pusher.outputs["pushed_model"],
                     evaluation=evaluator.outputs["evaluation"],
                     examples=examples,
-                    options=_register_options(config, run_fn),
+                    options=replace(
+                        config.register,
+                        report=config.register.report or f"{config.folder}/report.html",
+                        code=code_digest(run_fn),
+                    ),
                 )
             ]
     nodes = [
@@ -227,16 +233,6 @@ def training_pipeline(
     return pipeline_of(name, config, nodes)
 
 
-def _retraining(retrain: Sequence[BaseNode]) -> AbstractContextManager[None]:
-    """Makes the nodes created in the `with` block run only if the gate says yes."""
-    if not retrain:
-        return nullcontext()
-    condition: AbstractContextManager[None] = Cond(
-        retrain[0].outputs["retrain"].future()[0].value == YES
-    )
-    return condition
-
-
 def _retrain_options(
     config: PipelineConfig, labels: Sequence[str], left_out: Collection[str]
 ) -> RetrainOptions:
@@ -248,11 +244,6 @@ def _retrain_options(
         by_span=has_span(getattr(config, "data", "")),
         today=int(time.time() // DAY_SECONDS) if limits.age_days else 0,
     )
-
-
-def _register_options(config: PipelineConfig, run_fn: str) -> RegisterOptions:
-    to = config.register
-    return replace(to, report=to.report or f"{config.folder}/report.html", code=code_digest(run_fn))
 
 
 def _each(*names: Iterable[str | None]) -> tuple[str, ...]:

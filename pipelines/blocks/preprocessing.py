@@ -6,7 +6,7 @@ Missing values are no error: a missing number becomes the mean, and another colu
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import tensorflow as tf
@@ -223,12 +223,7 @@ def _scaled(values: tf.Tensor) -> tf.Tensor:
 
 
 def _number(column: Column) -> tf.Tensor:
-    if isinstance(column, tf.SparseTensor):
-        column = tf.SparseTensor(
-            column.indices, tf.cast(column.values, tf.float32), column.dense_shape
-        )
-        return dense_column(column, math.nan)
-    return tf.cast(dense_column(column), tf.float32)
+    return dense_column(_map(column, lambda values: tf.cast(values, tf.float32)), math.nan)
 
 
 def _boolean(column: Column) -> tf.Tensor:
@@ -243,12 +238,12 @@ def _boolean(column: Column) -> tf.Tensor:
 
 
 def _text(column: Column) -> tf.Tensor:
-    if column.dtype == tf.string:
-        return dense_column(column)
-    if isinstance(column, tf.SparseTensor):
-        texts = tf.strings.as_string(column.values)
-        return dense_column(tf.SparseTensor(column.indices, texts, column.dense_shape))
-    return tf.strings.as_string(dense_column(column))
+    return dense_column(column if column.dtype == tf.string else _map(column, tf.strings.as_string))
+
+
+def _map(column: Column, function: Callable[[tf.Tensor], tf.Tensor]) -> Column:
+    is_sparse = isinstance(column, tf.SparseTensor)
+    return column.with_values(function(column.values)) if is_sparse else function(column)
 
 
 def _ids(column: Column, name: str, size: int) -> tf.Tensor:
@@ -261,8 +256,7 @@ def _ids(column: Column, name: str, size: int) -> tf.Tensor:
         # The name becomes that of a file and of a TensorFlow scope, which allow few characters.
         vocab_filename=column_name(name),
     )
-    shifted = tf.SparseTensor(ranks.indices, ranks.values + _FIRST, ranks.dense_shape)
-    return dense_column(shifted, _NO_VALUE)
+    return dense_column(ranks.with_values(ranks.values + _FIRST), _NO_VALUE)
 
 
 def _days(column: Column, format_: str) -> tf.Tensor:

@@ -15,6 +15,7 @@ from penstock.pipelines.runs.rivals import LINEAR, TREES
 # With so many rows, trees take about 2 s of CPU and a linear model 0.3 s; with twice as many 4 s.
 MAX_ROWS = 50_000
 _MIN_ROWS = 20
+_LARGE = 3e38  # in place of infinity; its square is finite in float64
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -36,47 +37,35 @@ def predict_rivals(
         return {}
     from threadpoolctl import threadpool_limits
 
-    numbers, categories = ((_flat(train, kinds), _flat(evaluated, kinds)) for kinds in ("f", "iu"))
+    kinds = {name: values.dtype.kind == "f" for name, values in train.items()}
+    names = sorted(kinds, key=lambda name: not kinds[name])  # numbers, then categories
+    x, new = (np.concatenate([rows[n] for n in names], axis=1) for rows in (train, evaluated))
+    is_number = np.concatenate([np.full(train[n].shape[1], kinds[n]) for n in names])
+    models = {LINEAR: _linear(is_number, target), TREES: _trees(y, target)}
     # OpenMP threads spin while they wait: on a busy machine, two threads take ten times the CPU of
     # one.
     with threadpool_limits(1):
-        return {
-            LINEAR: _linear(numbers, categories, y, target),
-            TREES: _trees(numbers, categories, y, target),
-        }
+        return {name: _predicted(model.fit(x, y), new, target) for name, model in models.items()}
 
 
-def _flat(features: Arrays, kinds: str) -> np.ndarray:
-    parts = [values for values in features.values() if values.dtype.kind in kinds]
-    rows = len(next(iter(features.values())))
-    return np.concatenate(parts, axis=1) if parts else np.zeros((rows, 0), np.float32)
-
-
-Pair = tuple[np.ndarray, np.ndarray]  # (training rows, evaluation rows)
-
-
-def _linear(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np.ndarray:
-    from scipy import sparse
+def _linear(is_number: np.ndarray, target: Target) -> Any:
+    from sklearn.compose import make_column_transformer
     from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-    by_kind = (StandardScaler(), numbers), (OneHotEncoder(handle_unknown="ignore"), categories)
-    fitted = [(e.fit(np.nan_to_num(pair[0])), pair) for e, pair in by_kind if pair[0].shape[1]]
-
-    def inputs(side: int) -> Any:
-        parts = (encoder.transform(np.nan_to_num(pair[side])) for encoder, pair in fitted)
-        return sparse.hstack([sparse.csr_matrix(part) for part in parts], "csr")
-
-    if target.task == "regression":
-        return Ridge().fit(inputs(0), y).predict(inputs(1))
-    model = LogisticRegression(max_iter=300).fit(inputs(0), y)
-    return _of_all_classes(model, inputs(1), target)
+    return make_pipeline(
+        FunctionTransformer(np.nan_to_num, kw_args={"posinf": _LARGE, "neginf": -_LARGE}),
+        make_column_transformer(
+            (StandardScaler(), is_number), (OneHotEncoder(handle_unknown="ignore"), ~is_number)
+        ),
+        Ridge() if target.task == "regression" else LogisticRegression(max_iter=300),
+    )
 
 
-def _trees(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np.ndarray:
+def _trees(y: np.ndarray, target: Target) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    x, new = (np.concatenate(sides, axis=1) for sides in zip(numbers, categories, strict=True))
     is_quantity = target.task == "regression"
     kind = HistGradientBoostingRegressor if is_quantity else HistGradientBoostingClassifier
     # The stratified split for early stopping needs two rows of each class.
@@ -84,19 +73,19 @@ def _trees(numbers: Pair, categories: Pair, y: np.ndarray, target: Target) -> np
     can_stop = is_quantity or (counts.min() > 1 and len(counts) < 0.2 * len(y))
     # The best of eight settings on 20 tables of docs/real_tables.md. Ids ordered by frequency gave
     # better models as numbers than as categories.
-    model = kind(
+    return kind(
         learning_rate=0.05,
         max_iter=300 if can_stop else 50,
         early_stopping=can_stop,
         validation_fraction=0.2,
         random_state=0,
     )
-    model.fit(x, y)
-    return model.predict(new) if is_quantity else _of_all_classes(model, new, target)
 
 
-def _of_all_classes(model: Any, rows: Any, target: Target) -> np.ndarray:
-    """Returns probabilities of all classes; a class without training rows gets 0."""
-    found = np.zeros((rows.shape[0], len(target.classes)))
+def _predicted(model: Any, rows: np.ndarray, target: Target) -> np.ndarray:
+    """Returns numbers, or probabilities of all classes; a class without training rows gets 0."""
+    if target.task == "regression":
+        return model.predict(rows)
+    found = np.zeros((len(rows), len(target.classes)))
     found[:, model.classes_.astype(np.int64)] = model.predict_proba(rows)
     return found

@@ -4,12 +4,12 @@ The best constant is the share of each class, or the mean of the labels, in the 
 no other constant has a smaller loss there.
 """
 
-import importlib
 import json
 import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import keras
@@ -45,6 +45,11 @@ _MAX_ROWS = 50_000
 # Trees of wide tables are fitted on fewer rows: with so many values they take seconds.
 _MAX_VALUES = 4_000_000
 _LEAST = 1e-7  # trees may be sure of a class that a row does not have
+_LOSSES = {
+    "binary": keras.losses.BinaryCrossentropy,
+    "classes": keras.losses.SparseCategoricalCrossentropy,
+    "regression": keras.losses.MeanSquaredError,
+}
 
 
 def train_and_compare(
@@ -115,9 +120,8 @@ def callbacks_of(path: str | None) -> Sequence[keras.callbacks.Callback]:
     """Returns what the function at a dotted path returns; none for no path."""
     if path is None:
         return ()
-    module, _, name = path.rpartition(".")
     try:
-        function = getattr(importlib.import_module(module), name)
+        function = resolve_name(path)
     except (AttributeError, ImportError, ValueError) as error:
         raise UsageError(
             f"callbacks: {path!r} must be package.module.function, without arguments, of Keras "
@@ -140,12 +144,19 @@ def compare_with_rivals(
     """
 
     def judge(features: Any, label: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        outputs = model(features, training=False)
-        each = [(target, _of(outputs, target, targets)) for target in targets]
-        # In the graph of the model, Keras takes the logits behind a sigmoid or softmax, as in
-        # training: probabilities in 32 bits would end the loss of a row at about 16.
-        losses = {t.label: _row_losses(t, _of(label, t, targets), p) for t, p in each}
-        return losses, {t.label: _says(t, p) for t, p in each if t.classes}
+        labels, outputs = (
+            _by_label(label, targets),
+            _by_label(model(features, training=False), targets),
+        )
+        losses, said = {}, {}
+        for target in targets:
+            y, p = tf.reshape(labels[target.label], [-1, 1]), outputs[target.label]
+            # In the graph of the model, Keras takes the logits behind a sigmoid or softmax, as in
+            # training: probabilities in 32 bits would end the loss of a row at about 16.
+            losses[target.label] = _LOSSES[target.task](reduction=None)(y, p)
+            if target.classes:
+                said[target.label] = p[:, 0] if target.task == "binary" else tf.argmax(p, axis=1)
+        return losses, said
 
     traced = tf.function(
         judge,
@@ -196,7 +207,7 @@ def _gather(
         if rows >= most:
             part = rows
             break
-        labels = {t.label: tf.reshape(_of(label, t, targets), [-1]) for t in targets}
+        labels = {n: tf.reshape(y, [-1]) for n, y in _by_label(label, targets).items()}
         batches.append(({n: features[n] for n in names}, labels, *judge(features, label)))
         rows += len(labels[targets[0].label])
     x, y, losses, p = tf.nest.map_structure(lambda *values: np.concatenate(values), *batches)
@@ -221,10 +232,14 @@ def _compared(target: Target, tested: _Rows, fitted: _Rows | None, decide: Decid
             own = _losses(target, y, values)
             error = float((own - losses).std() / math.sqrt(len(y)))
             rivals.append(Rival(name, float(own.mean()), error, fitted.part))
-    threshold, said = None, tested.predicted.get(target.label)
-    if said is not None and target.task == "binary":
-        threshold = decision_threshold(y, said, decide)
-        said = said > 0.5 if threshold is None else said >= threshold
+    threshold, found = None, ()
+    if target.classes:
+        said = tested.predicted[target.label]
+        if target.task == "binary":
+            threshold = decision_threshold(y, said, decide)
+            said = said > 0.5 if threshold is None else said >= threshold
+        right = y[said == y].astype(np.int64)
+        found = tuple(np.bincount(right, minlength=len(target.classes)).tolist())
     return Beaten(
         target.name,
         metric,
@@ -236,15 +251,9 @@ def _compared(target: Target, tested: _Rows, fitted: _Rows | None, decide: Decid
         target.classes,
         tuple(rivals),
         facts.class_counts,
-        () if said is None else _found(y, said, target),
+        found,
         threshold,
     )
-
-
-def _found(y: np.ndarray, predicted: np.ndarray, target: Target) -> tuple[int, ...]:
-    """Returns the number of rows of each class for which the model predicts this class."""
-    right = y[predicted == y].astype(np.int64)
-    return tuple(np.bincount(right, minlength=len(target.classes)).tolist())
 
 
 def write_rivals(model_run_dir: str, compared: Sequence[Beaten]) -> None:
@@ -263,23 +272,8 @@ def require_beaten(compared: Sequence[Beaten], must_beat: str) -> None:
         )
 
 
-def _of(values: Any, target: Target, targets: Sequence[Target]) -> tf.Tensor:
-    return values[target.label] if isinstance(values, Mapping) and len(targets) > 1 else values
-
-
-def _says(target: Target, p: tf.Tensor) -> tf.Tensor:
-    """Returns each row's class, or its probability of the second of two; `p`: the output."""
-    return p[:, 0] if target.task == "binary" else tf.argmax(p, axis=1)
-
-
-def _row_losses(target: Target, y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
-    """Returns the model's loss of each row, [rows]; `p`: its output, [rows, outputs]."""
-    losses = {
-        "binary": keras.losses.BinaryCrossentropy,
-        "classes": keras.losses.SparseCategoricalCrossentropy,
-        "regression": keras.losses.MeanSquaredError,
-    }
-    return losses[target.task](reduction=None)(tf.reshape(y, [-1, 1]), p)
+def _by_label(values: Any, targets: Sequence[Target]) -> Mapping[str, tf.Tensor]:
+    return values if len(targets) > 1 else {targets[0].label: values}
 
 
 def _losses(target: Target, y: np.ndarray, p: np.ndarray) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field
+from pkgutil import resolve_name
 from typing import Any
 
 from penstock.components.errors import UsageError, nearest
@@ -54,7 +55,9 @@ def training_options(
     decide = getattr(getattr(config, "evaluation", None), _DECIDE, DecideOptions())
     return {
         **{name: asdict(options) for name, options in groups.items()},
-        _TYPES: {name: _type_name(type(options)) for name, options in groups.items()},
+        _TYPES: {
+            name: f"{type(of).__module__}:{type(of).__qualname__}" for name, of in groups.items()
+        },
         "callbacks": config.callbacks,
         "must_beat": config.must_beat,
         "start_from": base,
@@ -87,7 +90,7 @@ def read_options(
     What `search_space` makes of the Tuner's `hyperparameters` replaces options of the config.
     """
     types = custom_config[_TYPES]
-    groups = {name: from_plain(_type(types[name]), custom_config[name]) for name in types}
+    groups = {name: from_plain(resolve_name(types[name]), custom_config[name]) for name in types}
     if hyperparameters and "run_fn" in custom_config:
         from keras_tuner import HyperParameters
 
@@ -106,16 +109,3 @@ def read_options(
         pack=custom_config["pack"],
         decide=from_plain(DecideOptions, custom_config.get(_DECIDE, {})),
     )
-
-
-def _type_name(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _type(name: str) -> Any:
-    module, _, qualified = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in qualified.split("."):
-        found = getattr(found, part)
-    assert is_dataclass(found)
-    return found

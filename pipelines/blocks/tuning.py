@@ -7,6 +7,7 @@ again, reads the records of the trials that ended, and resumes the one that did 
 
 import posixpath
 from contextlib import suppress
+from pkgutil import resolve_name
 from typing import Any
 
 import attr
@@ -18,7 +19,6 @@ from keras_tuner.errors import FailedTrialError, FatalError
 from keras_tuner.oracles import RandomSearchOracle
 from tfx.components.trainer.fn_args_utils import FnArgs
 from tfx.components.tuner.component import TunerFnResult
-from tfx.utils.import_utils import import_func_from_module
 
 from penstock.components import activity
 from penstock.components.errors import DataError, UsageError, nearest
@@ -89,7 +89,6 @@ class _Search(BaseTuner):
             return read_training_record(folder)
         keras.utils.clear_session()
         release_memory()
-        module, _, name = args.custom_config["run_fn"].rpartition(".")
         trial = attr.evolve(args, hyperparameters=drawn.get_config(), model_run_dir=folder)
-        import_func_from_module(module, name)(trial)
+        resolve_name(args.custom_config["run_fn"])(trial)
         return read_training_record(folder)

@@ -85,11 +85,6 @@ def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
     return None if _required(kind) else override(kind(), changes)
 
 
-def _add_working_directory() -> None:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-
-
 def _find_here() -> str:
     found = sorted(
         file.parent.name
@@ -107,7 +102,8 @@ def _find_here() -> str:
 
 def _require_module(name: str) -> None:
     """Raises UsageError if there is no such module, before TFX is imported."""
-    _add_working_directory()
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
     try:
         found = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from tfx.orchestration.pipeline import Pipeline
 
 from penstock.nodes import ImageGate
-from penstock.pipelines.digits import data, features
+from penstock.pipelines.digits import features
 from penstock.pipelines.digits.config import Config
-from penstock.pipelines.digits.example_gen import DigitsExampleGen
+from penstock.pipelines.digits.example_gen import IMAGES, LABELS, DigitsExampleGen
 from penstock.recipes import eval_config, image_examples, training_pipeline
 from penstock.training import check_application
 
@@ -19,7 +19,10 @@ def create_pipeline(config: Config) -> Pipeline:
     if config.data:
         example_gen = image_examples(config)
     else:
-        example_gen = image_examples(_with_digits(config), node=DigitsExampleGen)
+        folder = f"{config.folder}/data"
+        source = replace(config.source, labels_file=f"{folder}/{LABELS}")
+        written = replace(config, data=f"{folder}/{IMAGES}", source=source)
+        example_gen = image_examples(written, node=DigitsExampleGen)
     gate = ImageGate(examples=example_gen.outputs["examples"], options=config.checks)
     return training_pipeline(
         "digits",
@@ -32,9 +35,3 @@ def create_pipeline(config: Config) -> Pipeline:
         eval_config=eval_config([features.TARGET], config.evaluation),
         materialize=False,
     )
-
-
-def _with_digits(config: Config) -> Config:
-    folder = f"{config.folder}/data"
-    source = replace(config.source, labels_file=f"{folder}/{data.LABELS}")
-    return replace(config, data=f"{folder}/{data.IMAGES}", source=source)

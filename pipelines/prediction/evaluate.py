@@ -6,7 +6,6 @@ columns in use are held in memory. Out: a folder with `evaluation.json`, TFMA's 
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,7 +18,7 @@ from penstock.components.errors import DataError, UsageError, one_line
 from penstock.components.evaluator.evaluate import evaluate_predictions
 from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.evaluator.inputs import Batch
-from penstock.components.evaluator.slices import Coded, coded_values
+from penstock.components.evaluator.slices import Values
 from penstock.components.files.commit import attempt
 from penstock.components.files.spool import local_path
 from penstock.components.sources.open import good_tables, open_source
@@ -70,15 +69,16 @@ def evaluate(
     with attempt(output, overwrite=None) as folder:
         table = _read(predictions, names)
         try:
-            rows = _Rows.of(table, label, prediction, weight, slices)
+            task, classes, extracts = _judged(table, label, prediction, weight)
+            by = {name: _sliceable(table[name], name) for name in slices}
         except pa.ArrowInvalid as error:  # a whole number of 64 bits, bytes that are no text
             raise DataError(f"{predictions}: {one_line(error)}") from error
         options = EvaluationOptions(thresholds=dict(thresholds or {}), slices=tuple(slices))
-        target = Target(label, rows.task, rows.classes, label)
+        target = Target(label, task, classes, label)
         config = eval_config([target], options)
         config.model_specs[0].example_weight_key = weight or ""
-        result = evaluate_predictions(rows.batches(), str(folder), config)
-        facts = gather_evaluation(str(folder), {label: rows.classes})
+        result = evaluate_predictions(_batches(extracts, by), str(folder), config)
+        facts = gather_evaluation(str(folder), {label: classes})
         write_page(render_evaluation(facts, os.path.basename(predictions)), folder / PAGE_NAME)
     return result
 
@@ -107,51 +107,47 @@ def _require(names: Sequence[str], there: Sequence[str], data: str) -> None:
         raise DataError(f"{data}: no column {', '.join(missing)}; it has {', '.join(there)}")
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Labels [n, 1], predictions [n, classes or 1], weights [n, 1] and the columns to slice by."""
+def _judged(
+    table: pa.Table, label: str, prediction: str, weight: str | None
+) -> tuple[str, tuple[str, ...], dict[str, np.ndarray]]:
+    """Returns the task, its classes, and TFMA's extracts.
 
-    task: str
-    classes: tuple[str, ...]
-    extracts: Mapping[str, np.ndarray]
-    slices: pa.Table
-
-    @classmethod
-    def of(
-        cls, table: pa.Table, label: str, prediction: str, weight: str | None, slices: Sequence[str]
-    ) -> "_Rows":
-        predictions, classes = _predictions(table[prediction], prediction)
-        labels = _labels(table[label], label, classes)
-        width = predictions.shape[1]
-        classes = classes or tuple(map(str, range(width if width > 1 else 2)))
-        of_two = bool(np.isin(labels, (0, 1)).all())
-        if width > 1 and len(wrong := labels[~np.isin(labels, range(width))]):
-            raise DataError(f"column {label!r}: a label is {wrong[0]:g}; expected 0..{width - 1}")
-        shares = bool(((predictions >= 0) & (predictions <= 1)).all())
-        if width > 1 and not shares:
-            raise DataError(f"column {prediction!r}: expected probabilities within 0..1")
-        if width == 2:
-            predictions = predictions[:, 1:]
-        task = "classes" if width > 2 else "binary" if of_two and shares else "regression"
-        extracts = {constants.LABELS_KEY: labels[:, None], constants.PREDICTIONS_KEY: predictions}
-        if weight:
-            extracts[constants.EXAMPLE_WEIGHTS_KEY] = _numbers(table[weight], weight)[:, None]
-            if (extracts[constants.EXAMPLE_WEIGHTS_KEY] < 0).any():
-                raise DataError(f"column {weight!r}: a weight is below 0")
-        columns = [_sliceable(table[name], name) for name in slices]
-        by = pa.table(columns, names=list(slices))
-        return cls(task, () if task == "regression" else classes, extracts, by)
-
-    def batches(self) -> Iterator[Batch]:
-        for start in range(0, len(self.extracts[constants.LABELS_KEY]), _BATCH_ROWS):
-            part = {name: of[start : start + _BATCH_ROWS] for name, of in self.extracts.items()}
-            by, rows = self.slices.slice(start, _BATCH_ROWS), len(part[constants.LABELS_KEY])
-            part[constants.INPUT_KEY] = np.full(rows, b"", object)  # there are no Examples
-            yield Batch(rows, part, partial(_coded, by))
+    These are labels [n, 1], predictions [n, classes or 1] and, if there are any, weights [n, 1].
+    """
+    predictions, classes = _predictions(table[prediction], prediction)
+    labels = _labels(table[label], label, classes)
+    width = predictions.shape[1]
+    classes = classes or tuple(map(str, range(width if width > 1 else 2)))
+    of_two = bool(np.isin(labels, (0, 1)).all())
+    if width > 1 and len(wrong := labels[~np.isin(labels, range(width))]):
+        raise DataError(f"column {label!r}: a label is {wrong[0]:g}; expected 0..{width - 1}")
+    shares = bool(((predictions >= 0) & (predictions <= 1)).all())
+    if width > 1 and not shares:
+        raise DataError(f"column {prediction!r}: expected probabilities within 0..1")
+    if width == 2:
+        predictions = predictions[:, 1:]
+    task = "classes" if width > 2 else "binary" if of_two and shares else "regression"
+    extracts = {constants.LABELS_KEY: labels[:, None], constants.PREDICTIONS_KEY: predictions}
+    if weight:
+        extracts[constants.EXAMPLE_WEIGHTS_KEY] = _numbers(table[weight], weight)[:, None]
+        if (extracts[constants.EXAMPLE_WEIGHTS_KEY] < 0).any():
+            raise DataError(f"column {weight!r}: a weight is below 0")
+    return task, () if task == "regression" else classes, extracts
 
 
-def _coded(slices: pa.Table, name: str) -> Coded:
-    return coded_values(slices[name].combine_chunks())
+def _batches(
+    extracts: Mapping[str, np.ndarray], slices: Mapping[str, pa.ChunkedArray]
+) -> Iterator[Batch]:
+    for start in range(0, len(extracts[constants.LABELS_KEY]), _BATCH_ROWS):
+        part = {name: of[start : start + _BATCH_ROWS] for name, of in extracts.items()}
+        by = {name: of.slice(start, _BATCH_ROWS) for name, of in slices.items()}
+        rows = len(part[constants.LABELS_KEY])
+        part[constants.INPUT_KEY] = np.full(rows, b"", object)  # there are no Examples
+        yield Batch(rows, part, partial(_values, by))
+
+
+def _values(columns: Mapping[str, pa.ChunkedArray], name: str) -> list[Values]:
+    return [() if value is None else (value,) for value in columns[name].to_pylist()]
 
 
 def _predictions(column: pa.ChunkedArray, name: str) -> tuple[np.ndarray, tuple[str, ...]]:

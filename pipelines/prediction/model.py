@@ -1,8 +1,7 @@
-"""Finds and opens a pushed model, and runs batches through one of its signatures."""
+"""Finds and opens a pushed model, runs batches through a signature, explains predictions."""
 
 import os
 import posixpath
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.remote import is_remote
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import (
+    MISSING_INT,
     SERVE_COLUMNS,
     SERVE_IMAGES,
     class_names_node,
@@ -25,6 +25,8 @@ _SAVED_MODEL = "saved_model.pb"
 _KINDS = {"int64": FeatureKind.INT, "float32": FeatureKind.FLOAT, "string": FeatureKind.BYTES}
 # Each field of a struct is a column of the Parquet file.
 _MOST_NAMED_CLASSES = 100
+_MOST_COLUMNS = 3  # of an explanation
+_LEAST_SHARE = 0.001  # of the predictions' spread; a smaller effect is not worth a word
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,16 @@ class PushedModel:
     def is_of_images(self) -> bool:
         return self.signature == SERVE_IMAGES
 
-    def outputs(self, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Returns what the signature gives for a batch, by name."""
-        return {name: value.numpy() for name, value in self._function(**columns).items()}
+    def outputs(self, columns: Mapping[str, Any]) -> dict[str, dict[str, np.ndarray]]:
+        """Returns what the signature gives for a batch, by name, for each target.
+
+        A target is given by its prefix, such as `price/`; empty for the only target.
+        """
+        found: dict[str, dict[str, np.ndarray]] = {}
+        for name, value in self._function(**columns).items():
+            target, slash, part = name.rpartition("/")
+            found.setdefault(f"{target}{slash}", {})[part] = value.numpy()
+        return found
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:
         """Returns the predictions for a batch of tensors [rows], or [rows, longest] for lists.
@@ -60,21 +69,24 @@ class PushedModel:
         regression: `prediction`. With several targets, names begin with the target:
         `price/prediction`.
         """
-        outputs = self.outputs(columns)
         found: dict[str, pa.Array] = {}
-        for name, value in outputs.items():
-            prefix, part = re.fullmatch(r"(.*/)?(\w+)", name).groups("")  # type: ignore[union-attr]
-            if part == "value":
-                found[f"{prefix}prediction"] = pa.array(value)
-            elif part == "text":
-                texts = [text.decode(errors="replace") for text in value]
-                found[f"{prefix}prediction"] = pa.array(texts, pa.string())
-            elif part == "probabilities":
-                said = outputs[f"{prefix}label"].reshape(-1, 1)
-                found[f"{prefix}probability"] = pa.array(np.take_along_axis(value, said, 1)[:, 0])
-                names = self._class_names.get(class_names_node(prefix.removesuffix("/")), ())
-                found[f"{prefix}probabilities"] = _by_class(value, names)
+        for prefix, parts in self.outputs(columns).items():
+            if "value" in parts:
+                found[f"{prefix}prediction"] = pa.array(parts["value"])
+                continue
+            texts = [text.decode(errors="replace") for text in parts["text"]]
+            names = self._class_names.get(class_names_node(prefix.removesuffix("/")), ())
+            found[f"{prefix}prediction"] = pa.array(texts, pa.string())
+            found[f"{prefix}probability"] = pa.array(number_of(parts, parts["label"]))
+            found[f"{prefix}probabilities"] = _by_class(parts["probabilities"], names)
         return dict(sorted(found.items()))
+
+
+def number_of(parts: Mapping[str, np.ndarray], label: np.ndarray | None) -> np.ndarray:
+    """Returns the predicted number of each row, or the probability of its class in `label`."""
+    if label is None:
+        return parts["value"]
+    return np.take_along_axis(parts["probabilities"], label.reshape(-1, 1), 1)[:, 0]
 
 
 def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
@@ -136,3 +148,72 @@ def _find(place: str, files: Any) -> str:
         f"{place}: no model; expected a folder with {_SAVED_MODEL}, a folder of pushed versions, "
         "or the root of runs that pushed a model"
     )
+
+
+class Explainer:
+    """Names the columns that moved a prediction: what changes if one of them has a typical value.
+
+    The text of a row is such as `income=900 (-0.31), age=71 (+0.08)`: the difference that this
+    value makes to the probability of the predicted class, or to the predicted number. It costs a
+    call of the model for each of its columns. The typical row, of the first batch, has the median
+    of numbers and the most frequent text; lists are left out. `names` has the data's own name of
+    each column of the model.
+    """
+
+    def __init__(
+        self, model: PushedModel, columns: Mapping[str, Any], names: Mapping[str, str]
+    ) -> None:
+        values = {name: value.numpy() for name, value in columns.items() if name not in model.lists}
+        if len(next(iter(values.values()), ())) < 2:
+            raise DataError("--explain compares rows with a typical one: give at least two rows")
+        found = {name: _typical(value) for name, value in values.items()}
+        self._model, self._names = model, names
+        self._typical = {name: value for name, value in found.items() if value is not None}
+
+    def because(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:
+        """Returns the column `because`, or `price/because` and its like for several targets."""
+        import tensorflow as tf
+
+        before = self._model.outputs(columns)
+        effects: dict[str, list[np.ndarray]] = {prefix: [] for prefix in before}
+        for name, typical in self._typical.items():
+            replaced = tf.fill(columns[name].shape, tf.constant(typical, columns[name].dtype))
+            after = self._model.outputs({**columns, name: replaced})
+            for prefix, parts in before.items():
+                label = parts.get("label")
+                change = number_of(parts, label) - number_of(after[prefix], label)
+                effects[prefix].append(change)
+        values = [columns[name].numpy() for name in self._typical]
+        return {
+            f"{prefix}because": pa.array(self._texts(np.stack(changes), values))
+            for prefix, changes in effects.items()
+            if changes
+        }
+
+    def _texts(self, changes: np.ndarray, values: list[np.ndarray]) -> list[str]:
+        names = [self._names[served] for served in self._typical]
+        least = _LEAST_SHARE * float(np.abs(changes).max())
+        order = np.argsort(-np.abs(changes), axis=0, kind="stable")[:_MOST_COLUMNS]
+        return [
+            ", ".join(
+                f"{names[at]}={_text(values[at][row])} ({changes[at, row]:+.3g})"
+                for at in order[:, row]
+                if abs(changes[at, row]) > least
+            )
+            for row in range(changes.shape[1])
+        ]
+
+
+def _typical(values: np.ndarray) -> Any:
+    if values.dtype == object:
+        texts, counts = np.unique(values[values != b""], return_counts=True)
+        return texts[np.argmax(counts)] if len(texts) else None
+    there = values[~np.isnan(values)] if values.dtype.kind == "f" else values[values != MISSING_INT]
+    return np.sort(there)[len(there) // 2] if len(there) else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace") or "nothing"
+    is_missing = np.isnan(value) if isinstance(value, np.floating) else value == MISSING_INT
+    return "nothing" if is_missing else f"{value:.6g}"

@@ -31,8 +31,7 @@ from penstock.components.trainer.served_columns import (
     column_name,
     features_by_column_name,
 )
-from penstock.pipelines.prediction.explain import Explainer
-from penstock.pipelines.prediction.model import PushedModel, open_model
+from penstock.pipelines.prediction.model import Explainer, PushedModel, open_model
 
 _MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), FeatureKind.BYTES: b""}
 # Rows, or images, per call of the model.

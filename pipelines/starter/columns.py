@@ -37,8 +37,8 @@ class ColumnLook:
     is_list: bool
     rows: int
     nulls: int = 0
-    # Values and their frequencies, the most frequent first.
-    counts: tuple[tuple[object, int], ...] = ()
+    # Values, bytes as texts, and their frequencies, the most frequent first.
+    counts: tuple[tuple[str | int | float, int], ...] = ()
     # One of `DATE_FORMATS`; None if the column holds no dates.
     date_format: str | None = None
 
@@ -53,7 +53,7 @@ class ColumnLook:
     @property
     def texts(self) -> list[str]:
         """Distinct values as texts, the most frequent first."""
-        return [as_text(value) for value, _ in self.counts]
+        return [str(value) for value, _ in self.counts]
 
     @property
     def class_names(self) -> list[str]:
@@ -73,8 +73,7 @@ class ColumnLook:
 
     @property
     def is_whole(self) -> bool:
-        numbers = (float(value) for value, _ in self.counts)  # type: ignore[arg-type]
-        return not self.is_text and all(number.is_integer() for number in numbers)
+        return not self.is_text and all(float(value).is_integer() for value, _ in self.counts)
 
 
 def look_at_columns(source: Source, table: pa.Table) -> list[ColumnLook]:
@@ -87,10 +86,13 @@ def _look(column: Column, values: pa.ChunkedArray, date_format: str | None) -> C
     if column.is_list:
         return ColumnLook(name, kind, True, rows)
     found = pc.value_counts(values.drop_null())
-    counts = zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
-    ordered = tuple(sorted(counts, key=lambda one: (-one[1], as_text(one[0]))))
+    known = found.field("values").to_pylist()
     if kind is FeatureKind.BYTES:
-        date_format = _date_format([as_text(value) for value, _ in ordered[:_DATE_VALUES]])
+        known = [value.decode(errors="replace") for value in known]
+    counts = zip(known, found.field("counts").to_pylist(), strict=True)
+    ordered = tuple(sorted(counts, key=lambda one: (-one[1], str(one[0]))))
+    if kind is FeatureKind.BYTES:
+        date_format = _date_format([value for value, _ in ordered[:_DATE_VALUES]])
     return ColumnLook(name, kind, False, rows, values.null_count, ordered, date_format)
 
 
@@ -160,7 +162,3 @@ def _date_format(texts: Sequence[str]) -> str | None:
 
 def _share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
     return sum(bool(pattern.match(text)) for text in texts) / len(texts)
-
-
-def as_text(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -128,14 +128,12 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _label_file(folder: str) -> str | None:
+    def label_files(place: Path) -> list[Path]:
+        return [path for path in sorted(place.iterdir()) if path.suffix.lower() in _LABEL_FILES]
+
     here = Path(folder)
-    inside = [p for p in sorted(here.iterdir()) if p.suffix.lower() in _LABEL_FILES]
-    flat = any(format_by_extension(path.name) for path in here.iterdir() if path.is_file())
-    found = inside or (
-        [p for p in sorted(here.parent.iterdir()) if p.suffix.lower() in _LABEL_FILES]
-        if flat
-        else []
-    )
+    is_flat = any(format_by_extension(path.name) for path in here.iterdir() if path.is_file())
+    found = label_files(here) or (label_files(here.parent) if is_flat else [])
     if len(found) > 1:
         raise UsageError(
             f"{folder}: several files may hold the labels ({', '.join(p.name for p in found)}); "

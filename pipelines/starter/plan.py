@@ -132,9 +132,6 @@ def example_request(look: TableLook | ImagesLook) -> dict[str, object]:
     for column in look.columns:
         if column.name in used:
             value = column.counts[0][0]
-            if isinstance(value, bytes):
-                value = value.decode(errors="replace")
-            elif column.kind is FeatureKind.FLOAT:
-                value = float(f"{value:.6g}")
-            inputs[column_name(column.name)] = [value]
+            is_float = column.kind is FeatureKind.FLOAT
+            inputs[column_name(column.name)] = [float(f"{value:.6g}") if is_float else value]
     return {"signature_name": SERVE_COLUMNS, "inputs": inputs}

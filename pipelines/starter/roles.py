@@ -12,7 +12,7 @@ from penstock.components.gates.leakage import MAX_NUMBERED_CLASSES, is_id_name
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.trainer.served_columns import features_by_column_name
 from penstock.pipelines.blocks.target import Target
-from penstock.pipelines.starter.columns import ColumnLook, as_text, null_tokens_remedy
+from penstock.pipelines.starter.columns import ColumnLook, null_tokens_remedy
 from penstock.pipelines.starter.options import StarterOptions
 
 # A text target with more distinct values is not taken as classes.
@@ -136,7 +136,7 @@ def split_at(look: ColumnLook) -> str:
         )
     values, counts = zip(*sorted(look.counts), strict=True)
     early = bisect_left(list(accumulate(counts)), look.rows * _EARLY_SHARE)
-    return as_text(values[min(early + 1, len(values) - 1)])
+    return str(values[min(early + 1, len(values) - 1)])
 
 
 def _target(look: ColumnLook) -> Target:
@@ -252,7 +252,7 @@ def _numbers_rows(look: ColumnLook) -> bool:
     """
     if not look.is_whole or not look.distinct == look.present >= _MIN_ID_ROWS:
         return False
-    values = [float(value) for value, _ in look.counts]  # type: ignore[arg-type]
+    values = [float(value) for value, _ in look.counts]
     pairs = len(values) * (len(values) - 1) / 2 / (max(values) - min(values))
     return pairs >= _MIN_EXPECTED_PAIRS or bool(_NUMBERING.search(look.name))
 

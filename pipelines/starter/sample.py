@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import fastavro
@@ -71,10 +72,8 @@ def _write_kinds_of_tables(folder: Path) -> None:
     with (folder / "trips.avro").open("wb") as file:
         schema = {"type": "record", "name": "Trip", "fields": fields}
         fastavro.writer(file, schema, rows.to_dict("records"))
-    with sqlite3.connect(folder / "trips.db") as database:
-        database.execute("CREATE TABLE trips (id INTEGER PRIMARY KEY, fare REAL, company TEXT)")
-        database.executemany("INSERT INTO trips VALUES (?, ?, ?)", rows.itertuples(index=False))
-    database.close()
+    with closing(sqlite3.connect(folder / "trips.db")) as database:
+        rows.to_sql("trips", database, index=False, dtype={"id": "INTEGER PRIMARY KEY"})
 
 
 def _write_photos(folder: Path) -> None:

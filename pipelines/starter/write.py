@@ -1,6 +1,5 @@
 """Writes the package of a pipeline from templates and the properties of the data."""
 
-import functools
 import importlib.util
 import json
 import keyword
@@ -18,7 +17,6 @@ from penstock.pipelines.starter.look import ImagesLook, TableLook, schema_text, 
 from penstock.pipelines.starter.options import StarterOptions
 from penstock.pipelines.starter.plan import example_request, plan_images, plan_table
 
-_TEMPLATES = Path(__file__).parent / "templates"
 _MODULES = ("config", "features", "model", "preprocessing")
 _AROUND = {
     "README.md": "README.md",
@@ -82,23 +80,12 @@ def render_starter(
     files |= {f"{package}/{module}.py": f"{kind}/{module}.py" for module in _MODULES}
     files |= {target: f"shared/{template}" for template, target in _AROUND.items()}
     texts = {
-        file: _templates().get_template(f"{template}.j2").render(values)
+        file: _ENVIRONMENT.get_template(f"{template}.j2").render(values)
         for file, template in files.items()
     }
     if isinstance(look, TableLook):
         texts[f"{package}/schema.pbtxt"] = schema_text(look)
     return texts
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(py=_python, comma="{:,}".format, markdown=_markdown)
-    return environment
 
 
 def _python(value: Any) -> str:
@@ -135,3 +122,11 @@ def _markdown(text: str) -> str:
 def _shell(request: object) -> str:
     text = json.dumps(request, ensure_ascii=False)
     return (text if text.isprintable() else json.dumps(request)).replace("'", "'\\''")
+
+
+_ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    undefined=jinja2.StrictUndefined,
+    keep_trailing_newline=True,
+)
+_ENVIRONMENT.filters.update(py=_python, comma="{:,}".format, markdown=_markdown)

@@ -24,6 +24,7 @@ def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[
         `big_tipper_xf` int64 [batch, 1] in {0, 1}.
     """
     dense = {name: columns.dense_column(tensor) for name, tensor in inputs.items()}
+    big_tips = features.BIG_TIP_SHARE_OF_FARE * dense[features.FARE]
     categories = [
         *_bucketed(dense),
         *(_vocabulary_ids(dense[name], name) for name in features.VOCABULARY),
@@ -32,24 +33,21 @@ def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[
     return {
         columns.NUMBERS_XF: columns.scaled_numbers(inputs, features.NUMERIC),
         columns.CATEGORIES_XF: tf.concat(categories, axis=1),
-        features.TARGET.label: _big_tipper(dense[features.TARGET.name], dense[features.FARE]),
+        features.TARGET.label: tf.cast(dense[features.TARGET.name] > big_tips, tf.int64),
     }
 
 
-def _stack(dense: Mapping[str, tf.Tensor], names: tuple[str, ...]) -> tf.Tensor:
-    return tf.concat([tf.cast(dense[name], tf.float32) for name in names], axis=1)
-
-
 def _bucketed(dense: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+    numbers = [tf.cast(dense[name], tf.float32) for name in features.BUCKETED]
     boundaries = tft.quantiles(
-        _stack(dense, features.BUCKETED),
+        tf.concat(numbers, axis=1),
         num_buckets=features.BUCKETS,
         epsilon=0.01,
         reduce_instance_dims=False,
     )
     return [
-        tft.apply_buckets(tf.cast(dense[name], tf.float32), boundaries[index : index + 1])
-        for index, name in enumerate(features.BUCKETED)
+        tft.apply_buckets(column, boundaries[index : index + 1])
+        for index, column in enumerate(numbers)
     ]
 
 
@@ -64,7 +62,3 @@ def _vocabulary_ids(values: tf.Tensor, name: str) -> tf.Tensor:
 
 def _bounded(values: tf.Tensor, size: int) -> tf.Tensor:
     return tf.where((values >= 0) & (values < size), values, tf.zeros_like(values))
-
-
-def _big_tipper(tips: tf.Tensor, fare: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tips > features.BIG_TIP_SHARE_OF_FARE * fare, tf.int64)

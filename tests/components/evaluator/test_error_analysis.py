@@ -47,7 +47,9 @@ def test_error_analysis_of_a_regression_has_worst_row_and_importance(tmp_path):
     assert found["task"] == "regression"
     assert found["labels"] is None
     # Squares are 2500 once and 0 of the other 39.
-    assert found["squared_errors"] == {"": pytest.approx(2500 * (39 / 40**2) ** 0.5 / 40**0.5)}
+    assert found["squared_errors"] == {
+        "overall": pytest.approx(2500 * (39 / 40**2) ** 0.5 / 40**0.5)
+    }
     [wrong] = found["most_wrong"]  # the others are right
     assert (wrong["label"], wrong["prediction"]) == (64, [14])
     kept = tf.train.Example.FromString(base64.b64decode(wrong["record"]))
@@ -76,29 +78,39 @@ def test_importance_of_an_unused_feature_ignores_rounding(tmp_path):
     assert look_at(rows, predict, tmp_path)["importance"]["unused"] == [0, 0]
 
 
-def test_labels_of_several_classes_are_counted(tmp_path):
-    rows = [(0.25, 1, 0), (0.75, 2, 0), (0.5, 3, 1)]
-    found = look_at(rows, lambda x: x[:, None], tmp_path)
-    assert (found["task"], found["labels"]) == ("binary", {"0": 2, "1": 1})
-    assert [(w["label"], w["prediction"]) for w in found["most_wrong"]] == [
-        (0, [0.75]),
-        (1, [0.5]),
-        (0, [0.25]),
-    ]
-
-
-def test_all_labels_of_many_classes_are_counted(tmp_path):
-    rows = [(number % 150, 1, number % 150) for number in range(450)]
-    found = look_at(rows, lambda x: np.eye(150)[x.astype(int)], tmp_path)
-    assert found["labels"] == {str(number): 3 for number in range(150)}
-
-
-def test_error_of_several_classes_is_the_distance_to_the_highest(tmp_path):
-    rows = [(0.1, 1, 0), (0.2, 2, 1), (0.3, 3, 2)]
-    found = look_at(rows, lambda x: np.stack([x, 0.5 - x, x * 0 + 0.5], axis=1), tmp_path)
-    assert found["task"] == "classes"
-    said = [np.round(w["prediction"], 3).tolist() for w in found["most_wrong"]]
-    assert said == [[0.1, 0.4, 0.5], [0.2, 0.3, 0.5]]
+@pytest.mark.parametrize(
+    ("rows", "predict", "task", "labels", "wrong"),
+    [
+        (
+            [(0.25, 1, 0), (0.75, 2, 0), (0.5, 3, 1)],
+            lambda x: x[:, None],
+            "binary",
+            {"0": 2, "1": 1},
+            [(0, [0.75]), (1, [0.5]), (0, [0.25])],
+        ),
+        (  # the error is the distance to the highest
+            [(0.1, 1, 0), (0.2, 2, 1), (0.3, 3, 2)],
+            lambda x: np.stack([x, 0.5 - x, x * 0 + 0.5], axis=1),
+            "classes",
+            {"0": 1, "1": 1, "2": 1},
+            [(0, [0.1, 0.4, 0.5]), (1, [0.2, 0.3, 0.5])],
+        ),
+        (
+            [(number % 150, 1, number % 150) for number in range(450)],
+            lambda x: np.eye(150)[x.astype(int)],
+            "classes",
+            {str(number): 3 for number in range(150)},
+            [],
+        ),
+    ],
+)
+def test_labels_of_classes_are_counted_and_errors_ranked(
+    rows, predict, task, labels, wrong, tmp_path
+):
+    found = look_at(rows, predict, tmp_path)
+    assert (found["task"], found["labels"]) == (task, labels)
+    said = [(w["label"], np.round(w["prediction"], 3).tolist()) for w in found["most_wrong"]]
+    assert said == wrong
 
 
 @pytest.mark.parametrize("labels", [np.array([[b"a"]], object), np.ones((1, 3), np.float32)])

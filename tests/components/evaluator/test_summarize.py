@@ -22,15 +22,6 @@ def read(folder, *messages):
     return Evaluation.read(str(folder))
 
 
-def test_metrics_by_slice(tmp_path):
-    slices = metrics(0.5, 60, 7), metrics(0.7, 40, 8), metrics(0.0, 2, 9)
-    result = read(tmp_path, metrics(0.9, 100), *slices)
-    assert result.metrics[OVERALL] == {"binary_accuracy": 0.9, "example_count": 100.0}
-    assert result.metrics["hour=7"]["binary_accuracy"] == 0.5
-    assert (result.deciding_metric, result.higher_is_better) == ("binary_accuracy", True)
-    assert result.failures == ()
-
-
 def test_differences_between_slices_and_models_are_left_out(tmp_path):
     between = metrics(-0.2, -20)
     between.cross_slice_key.baseline_slice_key.single_slice_keys.add(column="hour", int64_value=7)
@@ -43,14 +34,6 @@ def test_differences_between_slices_and_models_are_left_out(tmp_path):
         result = read(tmp_path, *others, candidate, *others)
         assert result.metrics[OVERALL] == {"binary_accuracy": 0.9, "example_count": 100.0}
         assert result.rows == 100
-
-
-def test_small_slices_and_rows_in_no_slice_are_there_too(tmp_path):
-    slices = metrics(1.0, 60, 7), metrics(1.0, 2, 8), metrics(0.5, 6, 9)
-    result = read(tmp_path, metrics(0.9, 100), *slices)
-    assert result.small_slices(30) == ["hour=9", "hour=8"]
-    assert result.metrics["hour missing"] == {"example_count": 32.0, "binary_accuracy": 0.78125}
-    assert result.worst_slices(1, min_examples=30) == ["hour missing"]
 
 
 def test_metrics_and_thresholds_of_several_targets_have_their_names(tmp_path):

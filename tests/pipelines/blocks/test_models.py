@@ -63,12 +63,6 @@ def table(targets, **options):
     return table_model(facts, model_options, categories=[5, 5])
 
 
-def test_table_model_of_one_target_has_one_output():
-    probability = table((CHURNED,))(ROWS).numpy()
-    assert probability.shape == (4, 1)
-    assert ((probability > 0) & (probability < 1)).all()
-
-
 def test_regression_starts_at_the_mean_of_the_labels():
     value = table((PRICE,))(ROWS).numpy()
     assert abs(value.mean() - 200_000) < 3 * 50_000

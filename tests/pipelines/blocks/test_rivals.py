@@ -51,5 +51,13 @@ def test_more_categories_than_bins_of_trees_are_no_error():
     }
 
 
-def test_labels_of_one_value_have_no_rivals():
-    assert predict_rivals({"x": X}, np.ones(600), {"x": X}, YES) == {}
+@pytest.mark.parametrize(("rows", "y"), [(600, np.ones(600)), (19, np.arange(19) % 2)])
+def test_labels_of_one_value_or_few_rows_have_no_rivals(rows, y):
+    assert predict_rivals({"x": X[:rows]}, y, {"x": X}, YES) == {}
+
+
+def test_infinite_and_missing_numbers_are_no_error():
+    x = X.copy()
+    x[:2, 0], x[2:5, 0] = (np.inf, -np.inf), np.nan
+    for predicted in predict_rivals({"x": x}, x[:, 1], {"x": x}, QUANTITY).values():
+        assert np.isfinite(predicted).all()

@@ -24,20 +24,25 @@ def package(tmp_path, monkeypatch):
 FUNCTION = "shop_digest.preprocessing.preprocessing_fn"
 
 
-@pytest.mark.parametrize("module", ["preprocessing.py", "deep/__init__.py", "deep/names.py"])
-def test_code_digest_changes_with_a_line_of_the_package(package, module):
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("preprocessing.py", True),
+        ("deep/__init__.py", True),
+        ("deep/names.py", True),
+        ("linked/part.py", True),
+        ("notes.txt", False),
+        ("../other.py", False),
+    ],
+)
+def test_code_digest_changes_with_modules_of_the_package(file, changes, package, tmp_path_factory):
+    (package / "linked").symlink_to(tmp_path_factory.mktemp("real"))
+    (package / file).touch()
     before = code_digest(FUNCTION)
-    file = package / module
-    file.write_text(file.read_text() + "# changed\n")
-    assert code_digest(FUNCTION) != before
-
-
-def test_code_digest_ignores_dates_other_packages_and_data(package):
-    before = code_digest(FUNCTION)
-    (package / "deep/names.py").write_text("")
-    (package / "notes.txt").touch()
-    (package.parent / "other.py").touch()
+    (package / "deep/names.py").touch()  # a date is not content
     assert code_digest(FUNCTION) == before
+    (package / file).write_text("# changed\n")
+    assert (code_digest(FUNCTION) != before) is changes
     assert "shop_digest.preprocessing" not in sys.modules
 
 
@@ -61,12 +66,3 @@ def test_code_digest_of_a_module_without_a_package_covers_its_folder(tmp_path, m
     before = code_digest("flat_preprocessing.preprocessing_fn")
     (tmp_path / "flat_features.py").write_text("SIZE = 4\n")
     assert code_digest("flat_preprocessing.preprocessing_fn") != before
-
-
-def test_code_digest_follows_linked_folders(package, tmp_path_factory):
-    real = tmp_path_factory.mktemp("real")
-    (real / "part.py").touch()
-    (package / "linked").symlink_to(real)
-    before = code_digest(FUNCTION)
-    (real / "part.py").write_text("x = 1\n")
-    assert code_digest(FUNCTION) != before

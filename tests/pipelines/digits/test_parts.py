@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from penstock.components.errors import UsageError
 from penstock.components.plain import override
 from penstock.pipelines.digits.config import Config
-from penstock.pipelines.digits.data import write_digits
+from penstock.pipelines.digits.example_gen import write_digits
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import tensorflow as tf
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.serving import Served, serve_columns
 from penstock.pipelines.cli.predict import command
-from penstock.pipelines.prediction.explain import Explainer
+from penstock.pipelines.prediction.model import Explainer
 from penstock.pipelines.prediction.predict import predict
 
 SPEC = {
@@ -80,7 +80,7 @@ def test_explanation_names_the_columns_that_moved_a_prediction(tmp_path, runs):
 
 def test_explanation_names_a_column_as_the_data_does():
     model = SimpleNamespace(
-        lists=(), outputs=lambda columns: {"value": columns["column__kept__since_"].numpy()}
+        lists=(), outputs=lambda columns: {"": {"value": columns["column__kept__since_"].numpy()}}
     )
     columns = {"column__kept__since_": tf.constant([1.0, 2.0, 4.0])}
     explainer = Explainer(model, columns, {"column__kept__since_": "(kept, since)"})
@@ -122,6 +122,11 @@ def test_parquet_and_a_version_of_the_model(tmp_path, runs):
             r"rows.csv: line 3 \(row 2\), column 'age': '1.5' is not an integer",
         ),
         ("id,age,monthly fee,plan", "a,1", r"rows.csv: line 3 \(row 2\): 2 fields"),
+        (
+            "age,monthly fee,plan,prediction",
+            "1,1,a,mine",
+            "columns with names of predictions: prediction; rename",
+        ),
     ],
 )
 def test_rows_that_do_not_fit_are_one_line(tmp_path, runs, header, line, message):
@@ -140,13 +145,6 @@ def test_option_of_the_table_on_the_command_line_is_used(tmp_path, runs):
     assert pq.read_table(tmp_path / "out.parquet")["age"].to_pylist() == [None]
     with pytest.raises(UsageError, match=r"^--source delimiter=\.\.\. must be one ASCII"):
         command(str(runs), data, tmp_path / "two.parquet", source=["delimiter=ab"])
-
-
-def test_columns_of_the_data_are_not_replaced_by_predictions(tmp_path, runs):
-    data = rows_of(tmp_path, "1,1,a,mine", header="age,monthly fee,plan,prediction")
-    with pytest.raises(DataError, match="columns with names of predictions: prediction; rename"):
-        predict(str(runs), data, tmp_path / "p.parquet")
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 
 
 def test_a_file_that_is_there_is_kept_unless_it_may_be_replaced(tmp_path, runs):

@@ -43,7 +43,7 @@ def table(names):
     number, boolean, date, category, left_out, target, low, high = names
 
     def column(name, value):
-        counts = ((value.encode(), 5), (high.encode(), 2))
+        counts = ((value, 5), (high, 2))
         return ColumnLook(name, FeatureKind.BYTES, False, 9, 2 * (name == target), counts)
 
     roles = Roles(
