@@ -12,7 +12,7 @@ from .components.sources.lake import Delta, Iceberg
 from .components.sources.options import Csv, Parquet, Table
 from .components.sources.orc import Orc
 from .components.sources.plain_text import Text
-from .components.sources.served.options import Requests
+from .components.sources.served.source import Requests
 from .components.sources.sql.options import Sql
 from .components.sources.tfrecords.source import TFRecord
 from .components.sources.tfrecords.tfds import Tfds

@@ -38,9 +38,9 @@ class Threshold:
 
     Attributes:
         where: `overall` (TFMA then applies it to every other slice, too), `each hour`, `hour=14`.
-        lower: Minimum; None if the metric has no lower bound.
-        upper: Maximum; None if the metric has no upper bound.
-        change: Minimum difference to the baseline model; the maximum if lower is better.
+        lower: Least value; None if it is not bounded.
+        upper: Greatest value.
+        change: Least difference to the baseline model; the greatest if less is better.
         relative: The same as a share of the baseline model's value.
     """
 
@@ -58,8 +58,8 @@ class Threshold:
 class Confusion:
     """Confusion matrix of all rows: `counts[i][j]` rows of class i were predicted as class j.
 
-    `classes` are numbers as texts (`none`: no class reached the threshold); `0` and `1` for a
-    binary model.
+    `classes` are numbers as texts (`none`: no class reached the threshold); of two classes, `0` and
+    `1`.
     """
 
     classes: tuple[str, ...]

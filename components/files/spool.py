@@ -2,7 +2,7 @@
 
 Readers that need a path open such a copy: seeking is free, and the bytes parsed are the bytes
 scanned, whatever happens to the original in the meantime. Files of stores are copied in blocks,
-those of web servers in one stream, which each try starts from the beginning.
+those of web servers in one stream, which each try begins anew.
 """
 
 import atexit

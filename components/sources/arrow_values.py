@@ -6,6 +6,7 @@ that do not fit are examined one by one, to give each its reason.
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyarrow import types
 from penstock.components.sources.base import NUMBERS, Column
 from penstock.components.sources.batches import Faults
 from penstock.components.sources.tokens import INT64_MAX, beyond_float32, beyond_int64, finite_or
-from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
+from penstock.components.tfrecord.feature_kind import FeatureKind
 
 # Factor and divisor from an Arrow unit to microseconds.
 _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}
@@ -105,37 +106,29 @@ def to_feature(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Arr
     """Returns the values in the column's type, null where one does not fit, and the faults."""
     if types.is_null(array.type):
         return pa.nulls(len(array), column.arrow_type), {}
-    return _converted(array, column.kind, non_finite)
-
-
-def _converted(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Array, Faults]:
-    return (_lists if _is_list(array.type) else _values)(array, kind, non_finite)
-
-
-def _values(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Array, Faults]:
+    if _is_list(array.type):
+        return _lists(array, column, non_finite)
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if types.is_null(array.type):
-        return pa.nulls(len(array), ARROW_TYPES[kind]), {}
-    if kind is FeatureKind.BYTES:
+    if column.kind is FeatureKind.BYTES:
         if types.is_fixed_size_binary(array.type):
             # Arrow 10's cast of a slice without nulls crashes, so the slice is copied.
             array = array.take(pa.array(np.arange(len(array))))
         return array.cast(pa.binary()), {}
-    if kind is FeatureKind.INT:
+    if column.kind is FeatureKind.INT:
         if types.is_floating(array.type):
             return _whole_numbers(array, non_finite)
         return _integers(array)
     return _floats(array, non_finite)
 
 
-def _lists(array: pa.Array, kind: FeatureKind, non_finite: str) -> tuple[pa.Array, Faults]:
+def _lists(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
     """Converts lists; a list with a null or with a value that does not fit is at fault."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     ends = np.cumsum(lengths, dtype=np.int64)
     # Arrow 10 cannot flatten fixed-size lists that are all null.
     children = array.flatten() if array.null_count < len(array) else array.values[:0]
-    values, child_faults = _converted(children, kind, non_finite)
+    values, child_faults = to_feature(children, replace(column, is_list=False), non_finite)
     faults: Faults = {}
     for child in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
         row = int(np.searchsorted(ends, child, side="right"))

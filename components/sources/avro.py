@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import fastavro
@@ -23,9 +24,9 @@ from penstock.components.sources.columnar import ColumnarFile, described, read_c
 from penstock.components.sources.files import map_files, require_rows, spread_files
 from penstock.components.sources.options import RowFileOptions
 from penstock.components.sources.partitions import add_partitions, find_folders
-from penstock.components.sources.python_values import Row, RowConverter
+from penstock.components.sources.python_values import Row
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.staging import StagedFile, StagedSource, stage
+from penstock.components.sources.staging import StagedSource, stage
 
 _SYNC_BYTES = 16
 _END_BYTES = 4 + _SYNC_BYTES  # of a block: the checksum of the codec snappy, and the mark
@@ -58,7 +59,8 @@ def open_avro(inputs: Sequence[str], options: Avro, spread: Spread) -> StagedSou
     headers = map_files(lambda path: _read_header(path, options.nested), listing.files)
     folders = find_folders(listing.files, inputs)
     columns = type_columns(headers, options, folders)
-    staged = spread_files(_Stage(columns, options, spread.workspace()), listing.files, spread)
+    read = partial(_stage, columns=columns, options=options, workspace=spread.workspace())
+    staged = spread_files(read, listing.files, spread)
     require_rows(staged, allow_empty=options.allow_empty)
     source = StagedSource.of("avro", staged, listing, columns=columns, options=options)
     return add_partitions(source, folders)
@@ -86,22 +88,15 @@ def _read_header(path: str, nested: str) -> ColumnarFile:
     return described(path, content, pa.schema(types), ())
 
 
-@dataclass(frozen=True)
-class _Stage:
-    """A task that reads a file once: it hashes and checks it, and stages its rows."""
-
-    columns: tuple[Column, ...]
-    options: Avro
-    workspace: Output
-
-    def __call__(self, path: str) -> StagedFile:
-        converter = RowConverter(self.columns, self.options, self.options.nested)
-        with open_data(path) as file:
-            stream = _Stream(file)
-            staged = stage(_rows(stream, path), converter, path, self.workspace)
-        digest, *seen = stream.content()
-        content = scanned_content(path, (seen[0], seen[1]), digest)
-        return replace(staged, read_content=content)
+def _stage(
+    path: str, columns: tuple[Column, ...], options: Avro, workspace: Output
+) -> ColumnarFile:
+    """Reads a file once: hashes and checks it, and stages its rows."""
+    with open_data(path) as file:
+        stream = _Stream(file)
+        staged = stage(_rows(stream, path), columns, options, path, workspace)
+    digest, size, state = stream.content()
+    return replace(staged, content=scanned_content(path, (size, state), digest))
 
 
 class _Stream(HashingStream):

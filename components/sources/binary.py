@@ -7,7 +7,7 @@ from functools import partial
 from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.limits import check_numbers
 from penstock.components.sources.base import Column, Source
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 from penstock.components.sources.whole_files import (
     FILENAME,
     SIZE,
@@ -39,7 +39,7 @@ class Binary(WholeFileOptions):
         check_numbers(self, max_mib=(1, MAX_FILE_MIB))
 
 
-def open_binary(inputs: Sequence[str], options: Binary, spread: Spread = here) -> Source:
+def open_binary(inputs: Sequence[str], options: Binary, spread: Spread) -> Source:
     """Lists and hashes files; rows hold `content`, `filename` and `size`."""
     return open_whole_files(
         "binary",

@@ -79,6 +79,8 @@ class ColumnarFile(ScannedFile):
     # Columns that are not stored in the file: the value of all rows, by name.
     constants: Mapping[str, Any] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)  # Name in the file, if another.
+    # Path and content of the file that holds the rows of `path`, if they were copied.
+    copy: tuple[str, Content] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -148,8 +150,9 @@ class ColumnarSource(FileSource[ColumnarFile]):
         names += self.also_read
         in_file = [file.stored.get(name, name) for name in names]
         damaged = f"within rows {piece.start + 1} to {piece.end}"
-        with open_unchanged(piece.file, file.content), opening(piece.file, damaged):
-            for batch in _slices(self.read_groups(file.path, groups, in_file, size), size):
+        path, content = file.copy or (file.path, file.content)
+        with open_unchanged(path, content), opening(path, damaged):
+            for batch in _slices(self.read_groups(path, groups, in_file, size), size):
                 begin = max(0, piece.start - row)
                 part = batch.slice(begin, max(0, piece.end - row - begin))
                 if part.num_rows:
@@ -167,18 +170,10 @@ class ColumnarSource(FileSource[ColumnarFile]):
 
     def _convert(self, rows: pa.RecordBatch, file: ColumnarFile, first: int) -> Batch:
         """Converts rows of the file, the first with index `first`."""
-        columns = [*rows.columns, *_constants(file, rows.num_rows)]
+        scalars = [pa.scalar(value, file.type_of(name)) for name, value in file.constants.items()]
+        columns = [*rows.columns, *(pa.repeat(scalar, rows.num_rows) for scalar in scalars)]
         rows = pa.RecordBatch.from_arrays(columns, [*rows.schema.names, *file.constants])
         return as_features(rows, self.columns, self.options.non_finite, file.path, first)
-
-
-def _constants(file: ColumnarFile, rows: int) -> Iterator[pa.Array]:
-    for name, value in file.constants.items():
-        arrow_type = file.type_of(name)
-        if value is None:
-            yield pa.nulls(rows, arrow_type)
-        else:
-            yield pa.repeat(pa.scalar(value, arrow_type), rows)
 
 
 def as_features(

@@ -58,16 +58,6 @@ class ScannedFile:
     rows: int  # Number of rows, blank ones included.
 
     @property
-    def place(self) -> str:
-        """Name of the file in messages."""
-        return self.path
-
-    @property
-    def original(self) -> Content:
-        """Content of the file at `place`, if the rows are read from a copy at `path`."""
-        return self.content
-
-    @property
     def units(self) -> int:
         """Amount to read: rows, or bytes for text."""
         return self.rows
@@ -97,13 +87,13 @@ class FileSource(Source, Generic[FileT]):
         By default, a digest of the files' names and contents is the fingerprint.
         """
         if "fingerprint" not in fields:
-            digests = [(file.place, file.original.digest) for file in files]
+            digests = [(file.path, file.content.digest) for file in files]
             fields["fingerprint"] = fingerprint(kind, digests)
         return cls(
             kind=kind,
             rows=sum(file.rows for file in files),
             files=listing.files,
-            input_bytes=sum(file.original.size for file in files),
+            input_bytes=sum(file.content.size for file in files),
             ignored=tuple(listing.ignored),
             scanned={file.path: file for file in files if file.rows},
             **fields,
@@ -149,19 +139,17 @@ class FileSource(Source, Generic[FileT]):
             piece.file: self.scanned[piece.file].for_reading(piece.start, piece.end)
             for piece in pieces
         }
-        places = {file.place for file in scanned.values()} & self.partitions.keys()
-        partitions = {place: self.partitions[place] for place in places}
+        partitions = {path: self.partitions[path] for path in scanned if path in self.partitions}
         return replace(source, scanned=scanned, partitions=partitions), pieces  # type: ignore[call-arg]
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         for piece in pieces:
-            file = self.scanned[piece.file]
-            for batch in self.read_piece(file, piece):
-                yield self._with_partitions(batch, file.place)
+            for batch in self.read_piece(self.scanned[piece.file], piece):
+                yield self._with_partitions(batch, piece.file)
 
-    def _with_partitions(self, batch: Batch, place: str) -> Batch:
+    def _with_partitions(self, batch: Batch, path: str) -> Batch:
         """Adds the columns of the file's folders; values in the file must equal the folder's."""
-        values, arrays = self.partitions.get(place), batch.table.columns
+        values, arrays = self.partitions.get(path), batch.table.columns
         if not values:
             return batch
         for at, column in enumerate(self.columns):
@@ -174,7 +162,7 @@ class FileSource(Source, Generic[FileT]):
             for other in map(repr, arrays[at].drop_null().to_pylist()):
                 if other != expected:
                     raise DataError(
-                        f"{place}: column {column.name!r} holds {other[:80]}, and its folder says "
+                        f"{path}: column {column.name!r} holds {other[:80]}, and its folder says "
                         f"{value!r}; correct one, or name the folder itself as the input"
                     )
             arrays[at] = pa.repeat(scalar, len(arrays[at]))
@@ -217,4 +205,4 @@ def inspected(path: str, inspect: Callable[[str], FileT]) -> FileT:
 def require_rows(files: Sequence[ScannedFile], *, allow_empty: bool, what: str = "rows") -> None:
     for file in files:
         if not file.rows and not allow_empty:
-            raise DataError(f"{file.place}: has no {what}; {EMPTY_ADVICE}")
+            raise DataError(f"{file.path}: has no {what}; {EMPTY_ADVICE}")

@@ -5,9 +5,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.components.errors import DataError
 from penstock.components.files.find import find
@@ -17,17 +17,10 @@ from penstock.components.sources.batches import rows_without
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import RowFileOptions
 from penstock.components.sources.partitions import add_partitions, find_folders
-from penstock.components.sources.python_values import Row, RowConverter, row_columns
-from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.text.blocks import (
-    LINE_BLOCK_BYTES,
-    RowBlock,
-    RowPlace,
-    Splitter,
-    lines_of,
-    too_long,
-)
-from penstock.components.sources.text.source import TextSource, line_header, sample_rows, scan_files
+from penstock.components.sources.python_values import Row, convert_rows, row_columns
+from penstock.components.sources.spread import Spread
+from penstock.components.sources.text.blocks import LINE_BLOCK_BYTES, RowBlock, RowPlace, Splitter
+from penstock.components.sources.text.source import TextSource, line_header, sample_rows
 from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
 
@@ -57,56 +50,34 @@ class JsonLinesSource(TextSource):
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         """Yields one batch: a block is small."""
-        rows: list[Row] = []
-        lines: list[tuple[int, bytes]] = []
-        rejected: list[RejectedRow] = []
-        for number, line in lines_of(block, place):
-            if len(line) > self.options.max_row_bytes:
-                long = RowPlace(place.file, number, number)
-                rejected.append(too_long(long, line, self.options.max_row_bytes))
-            elif line.strip():
-                try:
-                    rows.append(parse_line(line))
-                    lines.append((number, line))
-                except ValueError as error:
-                    column = _infinite_column(line) if _LARGE.search(line) else None
-                    reason = str(error)
-                    rejected.append(RejectedRow(place.file, number, number, column, reason, line))
-        blank = block.rows - len(rows) - len(rejected)
-        table, faults = RowConverter(self.columns, self.options, self.options.nested).convert(rows)
+        found, rejected = self.good_lines(block, place, lambda line, _: parse_line(line))
+        blank = block.rows - len(found) - len(rejected)
+        table, faults = convert_rows([row for *_, row in found], self.columns, self.options)
         for at, fault in faults.items():
-            number, line = lines[at]
+            number, line, _ = found[at]
             rejected.append(RejectedRow(place.file, number, number, *fault, line))
         rejected.sort(key=lambda row: row.line)
         yield Batch(rows_without(faults, table), rejected, blank)
 
 
-def open_json_lines(
-    inputs: Sequence[str], options: JsonLines, spread: Spread = here
-) -> JsonLinesSource:
+def open_json_lines(inputs: Sequence[str], options: JsonLines, spread: Spread) -> JsonLinesSource:
     listing = find(inputs, "jsonl")
-    headers = map_files(lambda path: line_header(path, check_head), listing.files)
+    headers = map_files(lambda path: line_header(path, check_head)[0], listing.files)
     splitter = Splitter(LINE_BLOCK_BYTES, options.max_row_bytes)
-    scanned, rejected = scan_files(headers, splitter, spread, allow_empty=options.allow_empty)
+    source = JsonLinesSource.scan(
+        "jsonl", listing, headers, splitter, spread, options=options, columns=()
+    )
     sample = sample_rows(headers, splitter, options.sample_rows)
     rows = ((row, header.path) for header, block in sample for row in _readable(block.data))
     columns = row_columns(rows, options)
-    if not columns and rejected:
-        raise DataError(str(rejected[0]))
+    if not columns and source.rejected_by_scan:
+        raise DataError(str(source.rejected_by_scan[0]))
     if not columns:
         raise DataError(
             f"{listing.files[0]}: no row could be read as a JSON object, so there are no columns; "
             "expected one object a line"
         )
-    source = JsonLinesSource.of(
-        "jsonl",
-        scanned,
-        listing,
-        columns=columns,
-        options=options,
-        splitter=splitter,
-        rejected_by_scan=rejected,
-    )
+    source = replace(source, columns=columns)
     return add_partitions(source, find_folders(listing.files, inputs))
 
 
@@ -119,7 +90,7 @@ def _readable(data: bytes) -> Iterator[Row]:
 
 
 def parse_line(line: bytes) -> dict[str, object]:
-    """Parses the object on one line; ValueError if it is not JSON or has a key twice."""
+    """Parses the object on one line; ValueError (reason, column) if it is no good JSON."""
     try:
         row = json.loads(line, parse_float=_finite if _LARGE.search(line) else None)
     except UnicodeDecodeError as error:
@@ -128,6 +99,8 @@ def parse_line(line: bytes) -> dict[str, object]:
         raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from error
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    except ValueError as error:  # by `_finite`
+        raise ValueError(str(error), _infinite_column(line)) from error
     if not isinstance(row, dict):
         raise ValueError(
             f"expected an object ({{...}}), got {line[:40].decode(errors='replace')!r}"
@@ -137,7 +110,11 @@ def parse_line(line: bytes) -> dict[str, object]:
     if line.count(b":") > len(row):
         json.loads(line, object_pairs_hook=no_duplicates)
     if b"\\u" in line or b"\xed" in line:  # Otherwise no text has a surrogate.
-        check_keys(row)
+        for key in row:
+            try:
+                key.encode()
+            except UnicodeEncodeError as error:
+                raise ValueError(f"key {key!r} is not Unicode text (a lone surrogate)") from error
     return row
 
 
@@ -149,15 +126,6 @@ def _infinite_column(line: bytes) -> str | None:
             if math.inf in values or -math.inf in values:
                 return str(name)
     return None
-
-
-def check_keys(row: Iterable[str]) -> None:
-    """Raises ValueError for keys that are not Unicode text and so cannot be column names."""
-    for key in row:
-        try:
-            key.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"key {key!r} is not Unicode text (a lone surrogate)") from error
 
 
 def _finite(text: str) -> float:

@@ -1,22 +1,29 @@
-"""One version of a table whose log lists Parquet files (Delta, Iceberg), as a `Source`."""
+"""One version of a table whose log lists Parquet files, as a `Source`; of Delta Lake, by deltalake.
+
+`iceberg.py` reads the metadata of Iceberg.
+"""
 
 import hashlib
+import json
 import os
+import posixpath
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from penstock.components.errors import DataError, PenstockError, UsageError, short_error
 from penstock.components.files.find import Found, FoundFile
-from penstock.components.files.remote import is_remote, remote_file
+from penstock.components.files.remote import is_remote, normal_address, remote_file
 from penstock.components.sources.columnar import ColumnarFile, ColumnarSource, type_columns
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.parquet import inspect_parquet, read_parquet
+from penstock.components.sources.spread import Spread
 
 # Names of types in the tables' schemas (Delta, Iceberg) that differ from Arrow's own.
 _ARROW_TYPES = {
@@ -26,6 +33,9 @@ _ARROW_TYPES = {
     "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }  # fmt: skip
+# Prefix of the columns of partitions in deltalake's list of files.
+_PARTITION = "partition."
+_DELTA_ADVICE = "name the folder that holds _delta_log, and a version that the log still has"
 
 
 @dataclass(frozen=True)
@@ -165,3 +175,67 @@ def _arrow_type(name: str) -> pa.DataType:
     if name.startswith("decimal("):
         return pa.decimal128(*map(int, name[len("decimal(") : -1].split(",")))
     return _ARROW_TYPES.get(name, pa.null())
+
+
+def open_delta(inputs: Sequence[str], options: Delta, spread: Spread) -> ColumnarSource:
+    del spread  # only footers are read
+    place = table_place(inputs, "delta")
+    place = normal_address(place) if is_remote(place) else os.path.realpath(place)
+    with errors_named(place, _DELTA_ADVICE):
+        snapshot = _delta_snapshot(_delta_table(place, options.as_of), place)
+    return open_snapshot("delta", place, snapshot, options)
+
+
+def _delta_table(place: str, version: int | None) -> Any:
+    try:
+        from deltalake import DeltaTable
+    except ImportError as error:
+        raise UsageError(
+            "kind 'delta' needs deltalake: pip install \"penstock-tfx[delta]\""
+        ) from error
+    # By default its S3 client refuses plain http, which test servers and on-site stores may use.
+    is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:")
+    options = {"AWS_ALLOW_HTTP": str(is_plain).lower()}
+    return DeltaTable(place, version=version, storage_options=options)
+
+
+def _delta_snapshot(table: Any, place: str) -> Snapshot:
+    # Asked of every table, since a log may hold deletion vectors that its protocol does not name.
+    for batch in table.deletion_vectors():
+        for file in _values(batch, "filepath"):
+            raise DataError(
+                f"{place}: rows of {posixpath.basename(file)} are deleted by a deletion vector, "
+                "which is not read; merge it into the data files, in Spark by REORG TABLE ... "
+                "APPLY (PURGE)"
+            )
+    columns = [
+        LakeColumn(
+            one["name"],
+            str(one["type"]),
+            # Files of a table with column mapping have other names.
+            one["metadata"].get("delta.columnMapping.physicalName", one["name"]),
+        )
+        for one in json.loads(table.schema().to_json())["fields"]
+    ]
+    actions = table.get_add_actions(flatten=True)
+    names = [name for name in actions.schema.names if name.startswith(_PARTITION)]
+    by_name = {name.removeprefix(_PARTITION): _values(actions, name) for name in names}
+    files = [
+        DataFile(_within(place, path), {name: by_name[name][at] for name in by_name})
+        for at, path in enumerate(_values(actions, "path"))
+    ]
+    return Snapshot(table.version(), table.metadata().id, columns, files)
+
+
+def _within(place: str, path: str) -> str:
+    """Returns the place of a data file; DataError if the log leads out of the table."""
+    inner = unquote(path)
+    whole = inner if "://" in inner else posixpath.join(place, inner)
+    bare = whole.removeprefix("file://")
+    if ".." in bare.split("/") or not bare.startswith(f"{place}/"):
+        raise DataError(f"{place}: its log names {path}, which is not within the table")
+    return whole
+
+
+def _values(batch: Any, name: str) -> list[Any]:
+    return [value.as_py() for value in batch[name]]

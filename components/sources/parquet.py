@@ -61,31 +61,25 @@ def inspect_parquet(path: str) -> ColumnarFile:
     content, _ = read_content(path, (PARQUET_MAGIC, _ENCRYPTED_MAGIC), "Parquet")
     with open_reader(path) as reader:
         schema, metadata = reader.schema_arrow, reader.metadata
-    _check_int96(path, metadata)
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     row_bytes = [group.total_byte_size // max(1, group.num_rows) for group in groups]
     return described(
         path,
         content,
-        _with_intervals(schema, metadata),
+        _checked(path, schema, metadata),
         (group.num_rows for group in groups),
         max([1, *row_bytes]),
     )
 
 
-def _check_int96(path: str, metadata: pq.FileMetaData) -> None:
-    leaves = map(metadata.schema.column, range(metadata.num_columns))
-    wide = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
-    if wide and str(metadata.created_by).startswith(_ARROW):
-        raise DataError(
-            f"{path}: column {wide[0]!r} has 96-bit timestamps that Arrow wrote, which cannot be "
-            "told apart before 1970; write it again with timestamps of 64 bits"
-        )
-
-
-def _with_intervals(schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
-    """Gives Parquet's intervals their type; Arrow reads their 12 bytes as plain data."""
+def _checked(path: str, schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
+    """Refuses 96-bit timestamps of Arrow; gives a type to intervals, which Arrow reads as bytes."""
     for leaf in map(metadata.schema.column, range(metadata.num_columns)):
+        if leaf.physical_type == "INT96" and str(metadata.created_by).startswith(_ARROW):
+            raise DataError(
+                f"{path}: column {leaf.path!r} has 96-bit timestamps that Arrow wrote, which "
+                "cannot be told apart before 1970; write it again with timestamps of 64 bits"
+            )
         at = schema.get_field_index(leaf.path)  # -1 within a list or a struct
         if at >= 0 and leaf.converted_type == "INTERVAL":
             schema = schema.set(at, pa.field(leaf.path, pa.month_day_nano_interval()))

@@ -12,20 +12,13 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import EMPTY_ADVICE
 from penstock.components.files.find import find
 from penstock.components.files.sniff import not_plain_text
-from penstock.components.sources.base import Batch, Column, RejectedRow, Source
+from penstock.components.sources.base import Batch, Column, Source
 from penstock.components.sources.batches import batch_of
 from penstock.components.sources.files import map_files
 from penstock.components.sources.options import check_fields
-from penstock.components.sources.spread import Spread, here
-from penstock.components.sources.text.blocks import (
-    LINE_BLOCK_BYTES,
-    RowBlock,
-    RowPlace,
-    Splitter,
-    lines_of,
-    too_long,
-)
-from penstock.components.sources.text.source import TextSource, line_header, scan_files
+from penstock.components.sources.spread import Spread
+from penstock.components.sources.text.blocks import LINE_BLOCK_BYTES, RowBlock, RowPlace, Splitter
+from penstock.components.sources.text.source import TextSource, line_header
 from penstock.components.sources.whole_files import (
     FILENAME,
     UnfitFileError,
@@ -103,33 +96,27 @@ class LineSource(TextSource):
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         """Yields one batch: a block is small."""
-        options = self.options
+        encoding, skip_blank = self.options.encoding, self.options.skip_blank
         # One check of all bytes accepts almost every block.
-        is_good = fault_in(block.data, options.encoding, what="block") is None
-        texts, numbers = list[bytes](), list[int]()
-        rejected: list[RejectedRow] = []
-        for number, line in lines_of(block, place):
-            at = block.offset + int(block.starts[number - place.line])
-            fault = None if is_good else fault_in(line, options.encoding, what="line", offset=at)
-            if len(line) > options.max_row_bytes:
-                long = RowPlace(place.file, number, number)
-                rejected.append(too_long(long, line, options.max_row_bytes))
-            elif fault:
-                rejected.append(RejectedRow(place.file, number, number, None, fault, line))
-            elif line.strip() or not options.skip_blank:
-                texts.append(_to_utf8(line, options.encoding))
-                numbers.append(number)
+        is_good = fault_in(block.data, encoding, what="block") is None
+
+        def parse(line: bytes, offset: int) -> bytes:
+            if not is_good and (fault := fault_in(line, encoding, what="line", offset=offset)):
+                raise ValueError(fault)
+            return _to_utf8(line, encoding)
+
+        found, rejected = self.good_lines(block, place, parse, skip_blank=skip_blank)
         name = pa.scalar(os.fsencode(self.names[place.file]), pa.binary())
         arrays = [
-            pa.array(texts, pa.binary()),
-            pa.repeat(name, len(texts)),
-            pa.array(numbers, pa.int64()),
+            pa.array([text for *_, text in found], pa.binary()),
+            pa.repeat(name, len(found)),
+            pa.array([number for number, *_ in found], pa.int64()),
         ]
-        blank = block.rows - len(texts) - len(rejected)
+        blank = block.rows - len(found) - len(rejected)
         yield Batch(batch_of(self.columns, arrays), rejected, blank)
 
 
-def open_text(inputs: Sequence[str], options: Text, spread: Spread = here) -> Source:
+def open_text(inputs: Sequence[str], options: Text, spread: Spread) -> Source:
     """Lists and hashes text; rows hold `text`, `filename` and, for lines, `line`, from 1."""
     if options.unit == "line":
         return _open_lines(inputs, options, spread)
@@ -150,17 +137,11 @@ def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSou
     for path, reason in sorted(tree.refused.items()):
         raise DataError(f"{path}: {reason}")
     check = partial(_check_head, encoding=options.encoding)
-    headers = map_files(lambda path: line_header(path, check), tree.files)
+    headers = map_files(lambda path: line_header(path, check)[0], tree.files)
     splitter = Splitter(LINE_BLOCK_BYTES, options.max_row_bytes)
-    scanned, _ = scan_files(headers, splitter, spread, allow_empty=options.allow_empty)
-    return LineSource.of(
-        "text",
-        scanned,
-        tree,
-        columns=(TEXT, FILENAME, LINE),
-        options=options,
-        splitter=splitter,
-        names={file.path: file.name for file in tree.entries},
+    columns, names = (TEXT, FILENAME, LINE), {file.path: file.name for file in tree.entries}
+    return LineSource.scan(
+        "text", tree, headers, splitter, spread, options=options, columns=columns, names=names
     )
 
 

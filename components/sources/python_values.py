@@ -6,7 +6,7 @@ converted one by one, so that each misfit has its reason.
 
 import datetime
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from uuid import UUID
@@ -30,37 +30,26 @@ _WORDS = {bool: "a truth value", int: "a number", float: "a number", str: "text"
 _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError)
 
 
-class RowConverter:
-    """Converts rows to batches of the columns, by the options' policies."""
+def convert_rows(
+    rows: Sequence[Row], columns: Sequence[Column], options: ColumnOptions
+) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
+    """Returns all rows as a batch, with null for a misfit, and the faults by row."""
+    as_json = isinstance(options, RowFileOptions) and options.nested == "json"
 
-    def __init__(
-        self, columns: Sequence[Column], options: ColumnOptions, nested: str = "reject"
-    ) -> None:
-        self._columns = columns
-        self._names = {column.name for column in columns}
-        self._options, self._nested = options, nested
+    def convert(column: Column) -> tuple[pa.Array, Faults]:
+        values = [row.get(column.name) for row in rows]
+        if as_json:
+            values = [nested_as_json(value) for value in values]
+        return to_column(values, column, options.non_finite)
 
-    def convert(self, rows: Sequence[Row]) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-        """Returns all rows as a batch, with null for a misfit, and the faults by row."""
-
-        def convert(column: Column) -> tuple[pa.Array, Faults]:
-            values = [row.get(column.name) for row in rows]
-            if self._nested == "json":
-                values = [nested_as_json(value) for value in values]
-            return to_column(values, column, self._options.non_finite)
-
-        table, faults = convert_columns(self._columns, convert)
-        unknown = self._unknown(rows) if self._options.extra_columns == "reject" else {}
-        return table, {**faults, **unknown}
-
-    def _unknown(self, rows: Sequence[Row]) -> dict[int, RowFault]:
-        faults: dict[int, RowFault] = {}
-        for at, row in enumerate(rows):
-            if not row.keys() <= self._names:
-                name = next(name for name in row if name not in self._names)
-                faults[at] = (name, "is not a column of the schema or of the sampled rows; name it "
-                              "in a schema, or set `extra_columns='drop'`")  # fmt: skip
-        return faults
+    table, faults = convert_columns(columns, convert)
+    names = {column.name for column in columns}
+    for at, row in enumerate(rows) if options.extra_columns == "reject" else ():
+        if not row.keys() <= names:
+            name = next(name for name in row if name not in names)
+            faults[at] = (name, "is not a column of the schema or of the sampled rows; name it "
+                          "in a schema, or set `extra_columns='drop'`")  # fmt: skip
+    return table, faults
 
 
 def is_nested(value: object) -> bool:
@@ -102,31 +91,23 @@ def to_column(values: Sequence[object], column: Column, non_finite: str) -> tupl
 def _one_by_one(
     values: Sequence[object], column: Column, non_finite: str
 ) -> tuple[pa.Array, Faults]:
-    parts, faults = [], {}
+    found = [_one(value, column, non_finite) for value in values]
+    faults = {at: reason for at, (_, reason) in enumerate(found) if reason}
+    return pa.concat_arrays([part for part, _ in found]), faults
+
+
+def _one(value: object, column: Column, non_finite: str) -> tuple[pa.Array, str | None]:
     missing = pa.nulls(1, column.arrow_type)
-    for at, value in enumerate(values):
-        part, reason = missing, None
-        if value is not None:
-            part, reason = _one(
-                str(value) if isinstance(value, UUID) else value, column, non_finite
-            )
-        parts.append(missing if part is None else part)
-        if reason:
-            faults[at] = reason
-    return pa.concat_arrays(parts), faults
-
-
-def _one(value: object, column: Column, non_finite: str) -> tuple[pa.Array | None, str | None]:
     try:
-        array = pa.array([value])
+        array = pa.array([str(value) if isinstance(value, UUID) else value])
     except UnicodeError:
-        return None, f"{_shown(value)} is not Unicode text (a lone surrogate)"
+        return missing, f"{_shown(value)} is not Unicode text (a lone surrogate)"
     except OverflowError:
-        return None, beyond_int64(_shown(value))
+        return missing, beyond_int64(_shown(value))
     except (pa.ArrowException, TypeError, ValueError):
-        return None, _misfit(value, column)
+        return missing, _misfit(value, column)
     if not fits(column, array.type):
-        return None, _misfit(value, column)
+        return missing, _misfit(value, column)
     converted, faults = to_feature(array, column, non_finite)
     return converted, faults.get(0)
 
@@ -177,14 +158,13 @@ class ValueSample:
     """Counts of the shapes and types of values in each column; the majority decides the type."""
 
     def __init__(self) -> None:
-        self._shapes: dict[str, Counter[str]] = {}
-        self._values: dict[str, Counter[str]] = {}
+        self._shapes = defaultdict[str, Counter[str]](Counter)
+        self._values = defaultdict[str, Counter[str]](Counter)
         self._nested_in: dict[str, str] = {}
 
     def add(self, row: Mapping[str, object], path: str) -> None:
         for name, value in row.items():
-            shapes = self._shapes.setdefault(name, Counter())
-            values = self._values.setdefault(name, Counter())
+            shapes, values = self._shapes[name], self._values[name]
             if value is None:
                 continue
             shape = "nested" if is_nested(value) else "list" if isinstance(value, list) else "one"
@@ -211,7 +191,7 @@ class ValueSample:
 
     def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
         """Returns (kind, is_list); the kind is None without values, BYTES for nested values."""
-        shape, values = self._shape(name), self._values.get(name, Counter())
+        shape, values = self._shape(name), self._values[name]
         if shape == "nested":
             return FeatureKind.BYTES, False
         numbers = values["integers"] + values["floats"] + values["rejected"]
@@ -223,5 +203,4 @@ class ValueSample:
         return FeatureKind.INT if whole else FeatureKind.FLOAT, shape == "list"
 
     def _shape(self, name: str) -> str:
-        shapes = self._shapes.get(name)
-        return shapes.most_common(1)[0][0] if shapes else "one"
+        return next((shape for shape, _ in self._shapes[name].most_common(1)), "one")

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from penstock.components.errors import DataError
+from penstock.components.files.find import identity
 from penstock.components.files.remote import ask, is_remote, normal_address
 
 SUCCESS = "_SUCCESS"
@@ -22,11 +23,13 @@ def require_finished(inputs: Sequence[str], files: Sequence[str]) -> None:
     folder `column=value` is a part of one.
     """
     for one in inputs:
-        folder = normal_address(one) if is_remote(one) else os.path.abspath(one)
-        folder = folder.rstrip("/")
-        if not any(_is_part(file, folder) for file in files) or "=" in os.path.basename(folder):
+        folder = (normal_address(one) if is_remote(one) else os.path.abspath(one)).rstrip("/")
+        mark = f"{folder}/{SUCCESS}"
+        inside = [file for file in files if identity(file).startswith(f"{folder}/")]
+        has_parts = any(map(_PART.match, map(os.path.basename, inside)))
+        if not has_parts or "=" in os.path.basename(folder):
             continue
-        if not _has(f"{folder}/{SUCCESS}"):
+        if not (ask(mark, "exists") if is_remote(one) else os.path.exists(mark)):
             raise DataError(
                 f"{one}: holds part files of Spark but no {SUCCESS}, so its job did not finish or "
                 f"failed; run it again, or name the files, as '{folder}/part-*'"
@@ -38,12 +41,3 @@ def require_finished(inputs: Sequence[str], files: Sequence[str]) -> None:
                     f"{one}: {name} is a copy that was not finished; wait for it, or copy the file "
                     "again"
                 )
-
-
-def _is_part(file: str, folder: str) -> bool:
-    place = file if is_remote(file) else os.path.abspath(file)
-    return place.startswith(f"{folder}/") and _PART.match(os.path.basename(place)) is not None
-
-
-def _has(path: str) -> bool:
-    return bool(ask(path, "exists")) if is_remote(path) else os.path.exists(path)

@@ -57,7 +57,3 @@ class Spread(ExitStack):
             folder = tempfile.TemporaryDirectory(prefix="penstock-rows-")
             return os.path.join(self.enter_context(folder), "rows")
         return self._output
-
-
-# For scans of files that can be read at any place.
-here = Spread()

@@ -6,8 +6,8 @@ file is JSON of (column, reason, raw row) for a row that is rejected, and null f
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import pyarrow as pa
@@ -15,17 +15,17 @@ import pyarrow.parquet as pq
 
 from penstock.components.files.content import Content, hash_file, look
 from penstock.components.files.output import Output
-from penstock.components.sources.base import Batch, RejectedRow
+from penstock.components.sources.base import Batch, Column, RejectedRow
 from penstock.components.sources.batches import (
     FIRST_BATCH_ROWS,
-    batch_of,
     next_batch_rows,
     rows_without,
 )
 from penstock.components.sources.columnar import ColumnarFile, ColumnarSource, ReadGroups
 from penstock.components.sources.files import RowStart
+from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.parquet import inspect_parquet, read_parquet
-from penstock.components.sources.python_values import Row, RowConverter, row_json
+from penstock.components.sources.python_values import Row, convert_rows, row_json
 from penstock.components.tfrecord.sharding import MIB
 
 # A name that no column has: neither kind allows a blank one.
@@ -35,20 +35,6 @@ _GROUP_BYTES = 16 * MIB
 # A thousand rows of Python values still fit the processor's cache when Arrow converts them: with 40
 # columns, 6.0 us per row, against 7.5 us with 256 or 8192 rows.
 ROWS_AT_ONCE = 1024
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StagedFile(ColumnarFile):
-    read_from: str
-    read_content: Content  # Of the file that the rows were read from; of a database, of `path`.
-
-    @property
-    def place(self) -> str:
-        return self.read_from
-
-    @property
-    def original(self) -> Content:
-        return self.read_content
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,15 +52,11 @@ class StagedSource(ColumnarSource):
         return RowStart(row, row + 1)
 
     def _convert(self, rows: pa.RecordBatch, file: ColumnarFile, first: int) -> Batch:
-        assert isinstance(file, StagedFile)
-        found = dict(zip(rows.schema.names, rows.columns, strict=True))
-        faults = {at: text for at, text in enumerate(found[_FAULT].to_pylist()) if text}
-        rejected = [_rejected(file.place, first + 1 + at, text) for at, text in faults.items()]
-        arrays = [
-            found[column.name] if column.name in found else pa.nulls(len(rows), column.arrow_type)
-            for column in self.columns
-        ]
-        return Batch(rows_without(faults, batch_of(self.columns, arrays)), rejected)
+        texts = rows.column(rows.schema.get_field_index(_FAULT)).to_pylist()
+        faults = {at: text for at, text in enumerate(texts) if text}
+        rejected = [_rejected(file.path, first + 1 + at, text) for at, text in faults.items()]
+        good = rows_without(faults, rows)
+        return Batch(super()._convert(good, file, first).table, rejected)
 
 
 def _rejected(place: str, row: int, text: str) -> RejectedRow:
@@ -83,29 +65,46 @@ def _rejected(place: str, row: int, text: str) -> RejectedRow:
 
 
 def stage(
-    rows: Iterator[Row], converter: RowConverter, place: str, workspace: Output
-) -> StagedFile:
-    """Converts rows and writes them to a new file."""
-    none = _staged([], converter)
+    rows: Iterator[Row],
+    columns: Sequence[Column],
+    options: ColumnOptions,
+    place: str,
+    workspace: Output,
+) -> ColumnarFile:
+    """Converts rows of `place` and writes them to a new file, with a column of faults.
+
+    The content of the result is that of the new file.
+    """
+
+    def staged(some: Sequence[Row]) -> pa.RecordBatch:
+        table, faults = convert_rows(some, columns, options)
+        texts: list[str | None] = [None] * len(some)
+        for at, (column, reason) in faults.items():
+            raw = row_json(some[at]).decode("utf-8", "surrogateescape")
+            texts[at] = json.dumps([column, reason, raw])
+        arrays = [*table.columns, pa.array(texts, pa.string())]
+        return pa.RecordBatch.from_arrays(arrays, [*table.schema.names, _FAULT])
+
     name = f"rows-{uuid.uuid4().hex}.parquet"
     with workspace.new_try() as folder:
         path = str(folder / name)
         # Python's file: its error of a full disk names the cause.
-        with open(path, "wb") as file, pq.ParquetWriter(file, none.schema) as writer:
-            for group in _groups(rows, converter):
+        with open(path, "wb") as file, pq.ParquetWriter(file, staged([]).schema) as writer:
+            for group in _groups(rows, staged):
                 writer.write_table(group, group.num_rows)
         described, digest = inspect_parquet(path), hash_file(path).digest
         workspace.take(folder)
     path = workspace.place(name)
     content = Content(digest, *look(path))
-    fields = {**vars(described), "path": path, "content": content}
-    return StagedFile(**fields, read_from=place, read_content=content)
+    return replace(described, path=place, content=content, copy=(path, content))
 
 
-def _groups(rows: Iterator[Row], converter: RowConverter) -> Iterator[pa.Table]:
+def _groups(
+    rows: Iterator[Row], convert: Callable[[list[Row]], pa.RecordBatch]
+) -> Iterator[pa.Table]:
     waiting, size, wanted = list[pa.RecordBatch](), 0, FIRST_BATCH_ROWS
     while some := list(islice(rows, wanted)):
-        batch = _staged(some, converter)
+        batch = convert(some)
         wanted = next_batch_rows(wanted, batch.nbytes // len(some), ROWS_AT_ONCE)
         waiting.append(batch)
         size += batch.nbytes
@@ -114,15 +113,3 @@ def _groups(rows: Iterator[Row], converter: RowConverter) -> Iterator[pa.Table]:
             waiting, size = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
-
-
-def _staged(rows: Sequence[Row], converter: RowConverter) -> pa.RecordBatch:
-    """Returns rows as they are stored, with a column of faults."""
-    table, faults = converter.convert(rows)
-    texts: list[str | None] = [None] * len(rows)
-    for at, (column, reason) in faults.items():
-        raw = row_json(rows[at]).decode("utf-8", "surrogateescape")
-        texts[at] = json.dumps([column, reason, raw])
-    return pa.RecordBatch.from_arrays(
-        [*table.columns, pa.array(texts, pa.string())], [*table.schema.names, _FAULT]
-    )

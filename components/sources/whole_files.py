@@ -156,20 +156,24 @@ class WholeFileSource(FileSource[FileList]):
 class Listing(NamedTuple):
     """Files to read, in the order of the shards, and rows that are rejected unread."""
 
-    places: list[int]  # Indices of `files` in the files that were listed.
-    files: list[FoundFile]
-    contents: list[Content]
+    found: Found
     rejected: list[RejectedRow]
+    places: list[int]  # Index of each file in the entries of `found`.
+    contents: list[Content]
+
+    @property
+    def files(self) -> list[FoundFile]:
+        return [self.found.entries[at] for at in self.places]
 
     def source(
-        self, kind: str, found: Found, facts: pa.RecordBatch, labels: bytes = b"", **fields: Any
+        self, kind: str, facts: pa.RecordBatch, labels: bytes = b"", **fields: Any
     ) -> WholeFileSource:
         """Returns the source of the files; `fields` are its other attributes."""
         paths = tuple(file.path for file in self.files)
         size = sum(content.size for content in self.contents)
         listed = FileList(
             content=Content(b"", size, 0),
-            rows=len(self.files) + len(self.rejected),
+            rows=len(paths) + len(self.rejected),
             entries=tuple(zip(paths, self.contents, strict=True)),
             facts=facts,
             rejected=tuple(self.rejected),
@@ -180,7 +184,7 @@ class Listing(NamedTuple):
             rows=listed.rows,
             files=paths or tuple(row.file for row in self.rejected),
             input_bytes=size,
-            ignored=tuple(found.ignored),
+            ignored=tuple(self.found.ignored),
             rejected_by_scan=listed.rejected,
             scanned={listed.path: listed},
             **fields,
@@ -200,19 +204,25 @@ class Listing(NamedTuple):
         return digest.hexdigest()
 
 
-def list_files(files: Sequence[FoundFile], seed: int, max_bytes: int, spread: Spread) -> Listing:
-    """Lists and hashes files, without examining their content, in an order by `seed`."""
-    listed = Listing([], [], [], [])
-    order = shuffled([os.fsencode(file.name) for file in files], seed)
-    paths = [files[at].path for at in order]
+def list_files(
+    found: Found,
+    kept: Sequence[int],
+    rejected: Sequence[RejectedRow],
+    seed: int,
+    max_bytes: int,
+    spread: Spread,
+) -> Listing:
+    """Hashes the `kept` entries of `found`, without examining their content, in order by `seed`."""
+    listed, entries = Listing(found, [*rejected], [], []), found.entries
+    order = [kept[at] for at in shuffled([os.fsencode(entries[at].name) for at in kept], seed)]
     look = partial(_look, max_bytes=max_bytes)
-    for at, seen in zip(order, spread_files(look, paths, spread, _FILES_A_TASK), strict=True):
+    looks = spread_files(look, [entries[at].path for at in order], spread, _FILES_A_TASK)
+    for at, seen in zip(order, looks, strict=True):
         if isinstance(seen, str):
-            listed.rejected.append(rejected_file(files[at].path, seen))
-            continue
-        listed.places.append(at)
-        listed.files.append(files[at])
-        listed.contents.append(seen)
+            listed.rejected.append(rejected_file(entries[at].path, seen))
+        else:
+            listed.places.append(at)
+            listed.contents.append(seen)
     return listed
 
 
@@ -235,19 +245,17 @@ def open_whole_files(
     `columns` are the content, then `FILENAME` and `SIZE` or one of them; `convert` is picklable.
     """
     found = find(inputs, kind)
-    listing = list_files(found.entries, options.shuffle_seed, max_bytes, spread)
-    listing.rejected[:0] = refused_files(found)
+    every, seed = range(len(found.entries)), options.shuffle_seed
+    listing = list_files(found, every, refused_files(found), seed, max_bytes, spread)
     columns = (*columns, *([LABEL] if options.folder_label else []))
-    folders = [one.folder for one in listing.files]
     values = {
         FILENAME.name: [os.fsencode(one.name) for one in listing.files],
         SIZE.name: [one.size for one in listing.contents],
-        LABEL.name: [None if folder is None else os.fsencode(folder) for folder in folders],
+        LABEL.name: [one.folder and os.fsencode(one.folder) for one in listing.files],
     }
     facts = [pa.array(values[one.name], one.arrow_type) for one in columns[1:]]
     return listing.source(
         kind,
-        found,
         batch_of(columns[1:], facts),
         columns=columns,
         options=options,

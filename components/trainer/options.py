@@ -46,7 +46,7 @@ class TrainOptions:
         early_stop: When to stop before the end; None never does.
         checkpoint_every_steps: Steps between checkpoints, in addition to those by time and at the
             end of each epoch; 0 saves none by steps.
-        checkpoint_every_seconds: Maximum seconds between checkpoints while steps run.
+        checkpoint_every_seconds: Most seconds between checkpoints while steps run.
         collective_timeout_seconds: If no call ends for this time, a worker of several exits with
             code 138, since another worker hangs. The first call includes compilation.
 

@@ -35,8 +35,8 @@ class Served:
     Attributes:
         name: Prefix of the served names, as in `price/value`; empty if there is only one output.
         classes: Names of the classes, in the order of their numbers; empty for a regression.
-        threshold: Probability from which on a binary model answers with the second class; None
-            answers with the most probable class.
+        threshold: Probability from which on the second of two classes is the answer; None answers
+            with the most probable class.
     """
 
     name: str = ""
@@ -54,7 +54,7 @@ def serve_columns(
 
     Args:
         model: Model that returns for each of `served` probabilities [N, classes], or the
-            probability of the second class [N, 1], or a value [N, 1].
+            probability of the second of two classes [N, 1], or a value [N, 1].
         graph: Transform graph from raw features to the model's features; None if they are the same.
         spec: Raw features without the labels, each of one value or a RaggedFeature.
         served: Meaning of each output by name, or of the only output.

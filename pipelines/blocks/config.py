@@ -102,7 +102,7 @@ def _check_dropout(dropout: float) -> None:
 
 @dataclass(frozen=True)
 class DecideOptions:
-    """When a binary model predicts the second class; by default from a probability of 0.5 on.
+    """When a model of two classes says the second one; by default from a probability of 0.5 on.
 
     The threshold is chosen on the evaluation rows, and stored with the model.
 
@@ -133,10 +133,10 @@ class EvaluationOptions:
 
     Attributes:
         thresholds: Threshold of each metric over all rows: least accuracy, or largest error.
-        max_worsening: Maximum worsening of each metric against the last blessed model.
+        max_worsening: Largest worsening of each metric against the last blessed model.
         slice_thresholds: Threshold of each metric in every slice.
         slices: Raw features whose values define slices.
-        decide: Recall or cost by which the threshold of a binary model is chosen.
+        decide: Recall or cost by which a model of two classes decides.
     """
 
     thresholds: dict[str, float] = field(default_factory=dict)

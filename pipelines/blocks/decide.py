@@ -1,4 +1,4 @@
-"""Chooses the probability threshold of a binary model from evaluated rows."""
+"""The threshold from which a model of two classes says the second one, from evaluated rows."""
 
 from collections.abc import Sequence
 

@@ -17,7 +17,7 @@ class Target:
     Attributes:
         name: Raw feature with the label; requests to the served model do not need it.
         task: `binary`, `classes` or `regression`.
-        classes: Names of the classes, by number; in a binary target the second is the positive one.
+        classes: Names of the classes, by number; of two classes the second is the positive one.
         label: Name of the transformed label; by default `transformed_name(name)`.
 
     Raises:

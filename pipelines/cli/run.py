@@ -56,7 +56,7 @@ def command(
         typer.Option(
             metavar="SPAN|FIRST..LAST",
             help="Spans of the data to run, one run each in order, such as 3..7 or "
-            "2026-01-03..2026-01-09; a range skips the spans that a run has finished.",
+            "2026-01-03..2026-01-09; of several, those that a run has finished are skipped.",
         ),
     ] = None,
     as_json: Annotated[

@@ -27,7 +27,7 @@ def command(
         typer.Option(
             metavar="SPAN|FIRST..LAST",
             help="Spans of the data, such as 3..7 or 2026-01-03..2026-01-09: one run each in "
-            "order, with --wait; a range skips the spans that a run has finished.",
+            "order, with --wait; of several, those that a run has finished are skipped.",
         ),
     ] = None,
     namespace: Namespace = None,

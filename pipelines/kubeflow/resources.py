@@ -23,9 +23,9 @@ class Resources:
 
     Attributes:
         cpu_request: Requested CPUs: `2`, `0.5` or `500m`.
-        cpu_limit: Maximum number of CPUs, in the same form.
+        cpu_limit: Most CPUs, in the same form.
         memory_request: Requested memory: `2Gi` or `512Mi`.
-        memory_limit: Maximum memory, in the same form.
+        memory_limit: Most memory, in the same form.
         timeout_seconds: Seconds after which an attempt gets SIGTERM, and a minute later SIGKILL;
             None for no limit.
     """

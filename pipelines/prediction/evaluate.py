@@ -56,7 +56,7 @@ def evaluate(
         prediction: Column of the predictions.
         weight: Column of the weights of rows.
         slices: Columns whose values define slices.
-        thresholds: Minimum values of overall metrics, maximum ones for errors: `{"AUC": 0.8}`.
+        thresholds: Least values of overall metrics, largest ones for errors: `{"AUC": 0.8}`.
 
     Returns:
         The evaluation; `blessed` says whether all thresholds were reached, and `failures` why not.

@@ -53,7 +53,7 @@ class Beaten:
     # Number of rows by class, and of those for which the model predicts this class.
     class_rows: tuple[int, ...] = ()
     found_rows: tuple[int, ...] = ()
-    # Threshold of a binary model's second class, if it was chosen on these rows.
+    # Probability from which on the second of two classes is said, if it was chosen on these rows.
     threshold: float | None = None
 
     def beats(self, name: str) -> bool:

@@ -13,11 +13,12 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files.remote import is_remote
 from penstock.components.gates.leakage import GROUP, Leak, find_leaks
 from penstock.components.plain import from_plain
-from penstock.components.sources.images.looks import format_by_extension
+from penstock.components.sources.images.headers import format_by_extension
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.source import open_images
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import Table
+from penstock.components.sources.spread import Spread
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.pipelines.starter.columns import ColumnLook, look_at_columns, sample_rows
 from penstock.pipelines.starter.options import StarterOptions
@@ -150,7 +151,7 @@ def _look_at_images(data: str, options: StarterOptions, labels_file: str | None)
         )
     try:
         named = {"labels_file": labels_file, "label_column": column, **options.source}
-        source = open_images([data], from_plain(Images, named))
+        source = open_images([data], from_plain(Images, named), Spread())
     except DataError as error:
         text = str(error).replace("with `label_column` or `text_column`", "by --target")
         raise DataError(text) from error

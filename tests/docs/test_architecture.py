@@ -15,6 +15,6 @@ def test_a_row_and_an_image_cross_at_most_25_files():
     )
     for file in (*of_row, *of_image):
         assert (ROOT / file).is_file(), file
-    text = {file for file in of_row if re.search("/csv/|/text/|/infer", file)}
-    assert len(of_row) == 23
+    text = {file for file in of_row if re.search("/csv/|/text/|/tokens", file)}
+    assert len(of_row) == 22
     assert len({*of_row} - text | {*of_image}) <= 25

@@ -131,7 +131,8 @@ class RowParser:
                     _one_by_one(values, column, self.options) if numbers is None else (numbers, {})
                 )
             texts = null_texts(values, self.options.text_null_tokens)
-            bad = [] if is_utf8 else _bad_texts(values)
+            bytes_of = enumerate([] if is_utf8 else values.to_pylist())
+            bad = [at for at, text in bytes_of if first_bad_byte(text) is not None]
             return texts, {at: _not_utf8(block, kept[at]) for at in bad}
 
         table, faults = convert_columns(self.columns, convert)
@@ -202,15 +203,6 @@ def _number_text(text: str, column: Column, options: Csv) -> str | None:
         return None if whole is None else str(whole)
     number = to_float32(stripped, options.non_finite)
     return None if number is None else stripped.lstrip("+")
-
-
-def _bad_texts(values: pa.Array) -> list[int]:
-    try:
-        values.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts = values.to_pylist()
-        return [at for at, text in enumerate(texts) if first_bad_byte(text) is not None]
-    return []
 
 
 def _not_utf8(block: RowBlock, row: int) -> str:

@@ -21,12 +21,12 @@ from penstock.components.files.sniff import kind_by_magic
 from penstock.components.image_features import LABEL, TEXT
 from penstock.components.sources.base import Column
 from penstock.components.sources.batches import batch_of
-from penstock.components.sources.images.matlab import is_matlab, label_rows, read_matlab
+from penstock.components.sources.images.matlab import MAGIC, label_rows, read_matlab
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.jsonl import JsonLines, no_duplicates
 from penstock.components.sources.open import good_tables, open_source
 from penstock.components.sources.options import Csv
-from penstock.components.sources.python_values import RowConverter, ValueSample
+from penstock.components.sources.python_values import ValueSample, convert_rows
 from penstock.components.sources.schema import shown
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
@@ -54,6 +54,9 @@ class LabelTable:
     rows: pa.RecordBatch
     first_class: int = 0  # Number of the first class: 1 in MATLAB files, else 0.
 
+    def place(self, row: int) -> str:
+        return f"{self.path}: row {row + 1}"
+
     def values(self, name: str) -> list:
         return self.rows.column(self.rows.schema.get_field_index(name)).to_pylist()
 
@@ -76,18 +79,13 @@ class LabelColumns:
 
 
 def label_by_folder(images: Sequence[FoundFile], class_names: Names | None) -> Labels:
-    """Labels images by folder, numbered in the order of `class_names` or sorted."""
+    """Labels images by folder."""
     folders = [image.folder for image in images]
-    names = class_names or sorted({folder for folder in folders if folder is not None})
-    numbers = {name: number for number, name in enumerate(names)}
-    for image, folder in zip(images, folders, strict=True):
-        if folder is not None and folder not in numbers:
-            raise DataError(f"{image.path}: class {folder!r} is not one of {shown(names)}")
-    unlabelled = tuple(at for at, folder in enumerate(folders) if folder is None)
-    if not numbers:
-        return Labels((), pa.RecordBatch.from_arrays([], []), unlabelled)
-    labels = [None if folder is None else numbers[folder] for folder in folders]
     texts = [None if folder is None else os.fsencode(folder) for folder in folders]
+    unlabelled = tuple(at for at, text in enumerate(texts) if text is None)
+    if not class_names and len(unlabelled) == len(images):
+        return Labels((), pa.RecordBatch.from_arrays([], []), unlabelled)
+    labels = _numbered(texts, class_names, lambda at: images[at].path)
     columns = (Column(LABEL, FeatureKind.INT), Column(TEXT, FeatureKind.BYTES))
     rows = batch_of(columns, [pa.array(labels, pa.int64()), pa.array(texts, pa.binary())])
     return Labels(columns, rows, unlabelled, notes=("classes are folders",))
@@ -156,7 +154,7 @@ def _match(
         other = image_by_key.setdefault(key, image)
         if found is not None and other is not image:
             raise DataError(
-                f"{table.path}: row {found + 1}: {wanted[found]!r} may be {other.path} or "
+                f"{table.place(found)}: {wanted[found]!r} may be {other.path} or "
                 f"{image.path}; write paths below the input into column {file_column!r}"
             )
     missing = [(row + 1, wanted[row]) for key, row in row_by_key.items() if key not in image_by_key]
@@ -172,7 +170,7 @@ def _match(
 def _as_path(value: object, table: LabelTable, row: int) -> str:
     """Returns the name that a row gives an image, as text with `/`; it may be a number."""
     if value is None:
-        raise DataError(f"{table.path}: row {row + 1}: names no file")
+        raise DataError(f"{table.place(row)}: names no file")
     name = os.fsdecode(value) if isinstance(value, bytes) else str(value)
     return name.strip().replace("\\", "/").removeprefix("./")
 
@@ -185,15 +183,12 @@ def _classes(
     if taken.label is None:
         assert texts is not None, "find_columns requires one of them"
         texts = [text or None for text in texts]
-        names = [*map(os.fsencode, class_names or ())] or sorted({text for text in texts if text})
-        _check_known(texts, names, table)
-        numbers_by_text = {text: number for number, text in enumerate(names)}
-        return [numbers_by_text[text] if text else None for text in texts], texts
+        return _numbered(texts, class_names, table.place), texts
     numbers = table.values(taken.label)
     if texts is not None:
         _check_one_text(numbers, texts, table)
         if class_names:
-            _check_known(texts, [*map(os.fsencode, class_names)], table)
+            _numbered(texts, class_names, table.place)  # Every text must be a name.
         return numbers, texts
     if class_names is None:
         return numbers, None
@@ -202,20 +197,23 @@ def _classes(
     for row, number in enumerate(numbers):
         if number is not None and number not in by_number:
             raise DataError(
-                f"{table.path}: row {row + 1}: class {number} is beyond the {len(class_names)} "
+                f"{table.place(row)}: class {number} is beyond the {len(class_names)} "
                 f"names of classes, {first} to {first + len(class_names) - 1}"
             )
     return numbers, [by_number.get(number) for number in numbers]
 
 
-def _check_known(texts: Sequence[bytes | None], names: Sequence[bytes], table: LabelTable) -> None:
-    known = set(names)
-    for row, text in enumerate(texts):
-        if text and text not in known:
-            raise DataError(
-                f"{table.path}: row {row + 1}: class {os.fsdecode(text)!r} is not one of "
-                f"{shown([*map(os.fsdecode, names)])}"
-            )
+def _numbered(
+    texts: Sequence[bytes | None], class_names: Names | None, place: Callable[[int], str]
+) -> list[int | None]:
+    """Returns the number of each class, in the order of `class_names`; without them, sorted."""
+    given = {os.fsdecode(text) for text in texts if text}
+    numbers = {name: number for number, name in enumerate(class_names or sorted(given))}
+    names = [text and os.fsdecode(text) for text in texts]
+    for at, name in enumerate(names):
+        if name and name not in numbers:
+            raise DataError(f"{place(at)}: class {name!r} is not one of {shown(numbers)}")
+    return [numbers[name] if name else None for name in names]
 
 
 def _text(value: object) -> bytes | None:
@@ -229,7 +227,7 @@ def _check_one_text(
     for row, (number, text) in enumerate(zip(numbers, texts, strict=True)):
         if number is not None and of_class.setdefault(number, text) != text:
             raise DataError(
-                f"{table.path}: row {row + 1}: class {number} is {text!r}, above "
+                f"{table.place(row)}: class {number} is {text!r}, above "
                 f"{of_class[number]!r}; expected one text per class"
             )
 
@@ -240,13 +238,15 @@ def read_labels(path: str, options: Images) -> LabelTable:
         head = stream.read(_HEAD_BYTES)
     if not head:
         raise DataError(f"{path}: is empty (0 bytes), expected labels")
-    if is_matlab(head):
-        return _typed(label_rows(path, head, options.labels_variable), path, first_class=1)
+    if head.startswith(MAGIC):
+        return _typed(label_rows(path, options.labels_variable), path, first_class=1)
     if kind_by_magic(head) is not None:
         raise DataError(f"{path}: is no label file; expected CSV, JSON or MATLAB")
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return _typed(_read_json(path, options.labels_variable), path)
-    return _read_csv(path)
+    source = open_source(path, Csv())
+    [rows] = pa.concat_tables(good_tables(source)).combine_chunks().to_batches()
+    return LabelTable(path, source.columns, rows)
 
 
 def read_class_names(path: str) -> tuple[str, ...]:
@@ -255,8 +255,8 @@ def read_class_names(path: str) -> tuple[str, ...]:
         data = stream.read()
     head = data[:_HEAD_BYTES]
     names: object
-    if is_matlab(head):
-        names = read_matlab(path, head).get(_CLASS_NAMES)
+    if head.startswith(MAGIC):
+        names = read_matlab(path).get(_CLASS_NAMES)
     elif head.lstrip()[:1] in (b"{", b"["):
         names = _parse_json(path)
     else:
@@ -270,12 +270,6 @@ def read_class_names(path: str) -> tuple[str, ...]:
     if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise DataError(f"{path}: names class {twice[0]!r} twice")
     return tuple(names)
-
-
-def _read_csv(path: str) -> LabelTable:
-    source = open_source(path, Csv())
-    [rows] = pa.concat_tables(good_tables(source)).combine_chunks().to_batches()
-    return LabelTable(path, source.columns, rows)
 
 
 def _read_json(path: str, variable: str | None) -> list[Mapping[str, object]]:
@@ -304,7 +298,7 @@ def _typed(rows: list[Mapping[str, object]], path: str, first_class: int = 0) ->
     for row in rows:
         sample.add(row, path)
     columns = sample.columns("reject")
-    table, faults = RowConverter(columns, JsonLines()).convert(rows)
+    table, faults = convert_rows(rows, columns, JsonLines())
     if faults:
         row_at = min(faults)
         column, reason = faults[row_at]

@@ -13,26 +13,11 @@ from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.files.spool import local_path
 from penstock.components.sources.schema import shown
 
-_HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-_USER_BLOCK_BYTES = 512  # Size of MATLAB's header, which precedes HDF5's in version 7.3.
+MAGIC = b"MATLAB "
 
 
-def is_matlab(head: bytes) -> bool:
-    """Returns whether a file is in MATLAB's format or HDF5; `head` is its first 1 KiB or more."""
-    return head.startswith(b"MATLAB ") or _is_hdf5(head)
-
-
-def _is_hdf5(head: bytes) -> bool:
-    return _HDF5_MAGIC in (head[:8], head[_USER_BLOCK_BYTES : _USER_BLOCK_BYTES + 8])
-
-
-def read_matlab(path: str, head: bytes) -> dict[str, object]:
+def read_matlab(path: str) -> dict[str, object]:
     """Returns all variables of a file; DataError if it is damaged or of version 7.3 (HDF5)."""
-    if _is_hdf5(head):
-        raise DataError(
-            f"{path}: is a MATLAB file of version 7.3 (HDF5), which is not read; save it with "
-            "save(..., '-v7'), or write the labels as CSV"
-        )
     try:
         from scipy.io import loadmat
 
@@ -40,6 +25,11 @@ def read_matlab(path: str, head: bytes) -> dict[str, object]:
     except ImportError as error:
         raise UsageError(
             f'{path}: MATLAB files need {error.name}: pip install "penstock-tfx[images]"'
+        ) from error
+    except NotImplementedError as error:
+        raise DataError(
+            f"{path}: is a MATLAB file of version 7.3 (HDF5), which is not read; save it with "
+            "save(..., '-v7'), or write the labels as CSV"
         ) from error
     except MemoryError:
         raise
@@ -49,12 +39,12 @@ def read_matlab(path: str, head: bytes) -> dict[str, object]:
     return {name: _plain(v) for name, v in variables.items() if not name.startswith("__")}
 
 
-def label_rows(path: str, head: bytes, variable: str | None) -> list[Mapping[str, object]]:
+def label_rows(path: str, variable: str | None) -> list[Mapping[str, object]]:
     """Returns the rows of the struct array `variable`; without one, those of the file's vectors.
 
     The longest vectors are columns; shorter ones, such as names of classes, are not.
     """
-    variables = read_matlab(path, head)
+    variables = read_matlab(path)
     if variable is not None:
         value: Any = variables.get(variable)
         rows = value if isinstance(value, list) else [value]  # One struct is no list.

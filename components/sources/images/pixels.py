@@ -56,7 +56,9 @@ def store(data: bytes, path: str, options: Images) -> StoredImage:
     image = decode(data, seen, options)
     if options.size is not None:
         if options.fit == "shortest":  # The long side of a narrow strip has no bound.
-            _check_enlarged(image, options)
+            scale = options.size / min(image.size)
+            wide, high = round(image.width * scale), round(image.height * scale)
+            check_pixels(wide, high, options.max_pixels)
         image = resize(image, options.size, options.fit)
     image = image.convert("L" if options.channels == 1 else "RGB")
     if options.layout == "decoded":
@@ -71,11 +73,6 @@ def _as_bytes(data: bytes, seen: Probe, options: Images) -> StoredImage:
     if options.verify == "decode":
         decode(data, seen, options)
     return StoredImage(data, seen.format, seen.height, seen.width, seen.channels)
-
-
-def _check_enlarged(image: "Image", options: Images) -> None:
-    scale = (options.size or 0) / min(image.size)
-    check_pixels(round(image.width * scale), round(image.height * scale), options.max_pixels)
 
 
 def _encoded(image: "Image", kind: str, options: Images) -> StoredImage:

@@ -8,7 +8,6 @@ shard mixes the classes, and a new image does not move the others.
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -29,7 +28,7 @@ from penstock.components.sources.images.labels import (
 from penstock.components.sources.images.options import Images
 from penstock.components.sources.images.pixels import require_pillow, store
 from penstock.components.sources.schema import shown
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 from penstock.components.sources.whole_files import (
     Listing,
     WholeFileSource,
@@ -56,25 +55,23 @@ MAX_FILE_BYTES = 256 * MIB
 _SHOWN_IGNORED = 20
 
 
-def open_images(inputs: Sequence[str], options: Images, spread: Spread = here) -> WholeFileSource:
+def open_images(inputs: Sequence[str], options: Images, spread: Spread) -> WholeFileSource:
     require_pillow()
     tree = find(inputs, "images")
     labels = _labels(tree.entries, options)
     kept, rejected = _apply_policies(tree, labels, options)
-    images = [tree.entries[at] for at in kept]
-    listing = list_files(images, options.shuffle_seed, MAX_FILE_BYTES, spread)
-    listing.rejected[:0] = rejected
-    rows = labels.rows.take(pa.array([kept[at] for at in listing.places], pa.int64()))
+    listing = list_files(tree, kept, rejected, options.shuffle_seed, MAX_FILE_BYTES, spread)
+    rows = labels.rows.take(pa.array(listing.places, pa.int64()))
     columns = (_FILENAME, *labels.columns, *([DIGEST_COLUMN] if options.content_digest else []))
     facts = [pa.array([os.fsencode(one.name) for one in listing.files], pa.binary()), *rows.columns]
     if options.content_digest:
         digests = [one.digest.hex().encode() for one in listing.contents]
         facts.append(pa.array(digests, pa.binary()))
+    given = (options.labels_file, options.class_names_file)
     return listing.source(
         "images",
-        replace(tree, ignored=_short(tree.ignored)),
         batch_of(columns, facts),
-        _labels_digest(options),
+        b"".join(b"\0labels\0" + hash_file(path).digest for path in given if path),
         columns=(*_IMAGE_COLUMNS, *columns),
         notes=(*labels.notes, *_notes(listing, rows)),
         options=options,
@@ -109,6 +106,8 @@ def _apply_policies(
         tree.ignored += [tree.entries[at].path for at in labels.unlabelled]
     if options.missing_images == "reject":
         rejected += _missing(labels, options.labels_file or "")
+    rest = len(tree.ignored) - _SHOWN_IGNORED
+    tree.ignored[_SHOWN_IGNORED:] = [f"{rest:,} more"] if rest > 0 else []
     kept = [at for at in range(len(tree.entries)) if at not in without]
     if not kept and not rejected:
         raise DataError("no image is left: all are without label, and `unlabelled` is 'drop'")
@@ -147,13 +146,3 @@ def _notes(listing: Listing, labels: pa.RecordBatch) -> tuple[str, ...]:
     if unlabelled := numbers.count(None):
         lines.append(f"{counted(unlabelled, 'image')} without label")
     return tuple(lines)
-
-
-def _labels_digest(options: Images) -> bytes:
-    given = (options.labels_file, options.class_names_file)
-    return b"".join(b"\0labels\0" + hash_file(path).digest for path in given if path)
-
-
-def _short(paths: Sequence[str]) -> list[str]:
-    rest = len(paths) - _SHOWN_IGNORED
-    return [*paths[:_SHOWN_IGNORED], *([f"{rest:,} more"] if rest > 0 else [])]

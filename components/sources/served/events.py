@@ -3,24 +3,35 @@
 TFRecords of TensorFlow Serving's PredictionLog have both in one record. KServe's logger writes one
 event for the request and one for the response, with the same id: CloudEvents, which a collector
 keeps as JSON lines, or its own records in JSON or (as of 0.17) Parquet.
+
+A body is JSON of TensorFlow Serving's REST API (KServe's protocol V1) or of the open inference
+protocol (V2), or has tensors by name, as NumPy arrays, where V1 has columns. Its rows have None for
+a missing value, as `serve_columns` marks it.
 """
 
 import base64
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import open_data
 from penstock.components.magic import PARQUET_MAGIC
+from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.prediction_log import parse_prediction
 from penstock.components.tfrecord.records import RecordReader
 
 _REQUEST, _RESPONSE = ".request", ".response"
+# Same value as in `components.trainer.served_columns`; JSON and integer tensors have no null.
+_MISSING_INT = -(2**63)
+PREDICTION, PROBABILITY = "prediction", "probability"
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -32,7 +43,7 @@ class Event:
         call: Id that request and response share; None for a whole call.
         time_us: Time in microseconds since 1970, UTC; None if unknown.
         version: Version of the model; none if the response may tell it.
-        request: Body, see `payloads`, or its JSON; anything if the server refused it.
+        request: Body, or its JSON; anything if the server refused it.
         response: The same of the response.
     """
 
@@ -131,3 +142,106 @@ def _microseconds(text: str) -> int:
     """Parses an RFC 3339 time; Python 3.10 knows neither `Z` nor nanoseconds."""
     [time] = pa.array([text]).cast(pa.timestamp("ns", "UTC")).cast(pa.int64()).to_pylist()
     return int(time) // 1000
+
+
+def parsed(body: Any) -> Any:
+    """Returns a body from its JSON, as text or bytes; a body as it is."""
+    return json.loads(body) if isinstance(body, str | bytes) else body
+
+
+def asked_rows(body: Any) -> list[Row]:
+    """Returns the rows of a request's body; ValueError if it has no columns by name."""
+    return [_row(one) for one in _items(body, "instances", "inputs")]
+
+
+def answers(body: Any, rows: int) -> list[Row]:
+    """Returns `prediction` and `probability` of each of the rows, named as by `penstock predict`.
+
+    A single output is the prediction; several are named `prediction_NAME`.
+    """
+    found = _items(body, "predictions", "outputs")
+    if len(found) != rows:
+        raise ValueError(f"{len(found)} predictions for {rows} rows")
+    return [_prediction(one if isinstance(one, dict) else {PREDICTION: one}) for one in found]
+
+
+def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
+    """Returns one item a row; a dict where the body has names."""
+    found = body if isinstance(body, dict) else {}
+    if isinstance(found.get(by_row), list):
+        return list(found[by_row])
+    tensors = found.get(by_column)
+    if isinstance(tensors, list) and not all(isinstance(one, dict) for one in tensors):
+        return tensors
+    if isinstance(tensors, list):  # protocol V2, where data may be flat
+        tensors = {one["name"]: np.array(one["data"], object).reshape(one["shape"])
+                   for one in tensors}  # fmt: skip
+    if not isinstance(tensors, dict):
+        raise ValueError(f"the body has no {by_row!r} and no {by_column!r}")
+    # TensorFlow Serving takes a value without its list for a single row.
+    lists = {n: one if isinstance(one, list | np.ndarray) else [one] for n, one in tensors.items()}
+    columns = {name: values for name, values in lists.items() if len(values)}
+    if len({len(values) for values in columns.values()}) > 1:
+        sizes = ", ".join(f"{name} {len(values)}" for name, values in columns.items())
+        raise ValueError(f"the columns have different numbers of rows: {sizes}")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _row(one: Any) -> Row:
+    """Returns a row: an object by column, or a serialized Example alone or as its only value."""
+    is_object = isinstance(one, dict) and set(one) != {"b64"}
+    values = list(one.values()) if is_object else [one]
+    if len(values) == 1 and (example := _example(_decoded(values[0]))):
+        return example
+    if not is_object:
+        raise ValueError(f"a row is {str(one)[:40]!r}, expected an object with columns by name")
+    return {name: _plain(value) for name, value in one.items()}
+
+
+def _example(value: Any) -> Row:
+    """Returns the columns of a serialized Example; none of another value, or without features."""
+    message: Any = parse_example(value) if isinstance(value, bytes) else None
+    if message is None:
+        return {}
+    return {name: _feature(feature) for name, feature in sorted(message.context.feature.items())}
+
+
+def _feature(feature: Any) -> Any:
+    kind = feature.WhichOneof("kind")
+    return _plain(np.array(getattr(feature, kind).value, object)) if kind else None
+
+
+def _prediction(outputs: Mapping[str, Any]) -> Row:
+    named: Row = {}
+    for name, value in outputs.items():
+        part = name.rpartition("/")[2]
+        prefix = name.removesuffix(part)
+        if part == "probabilities" and isinstance(value, list | np.ndarray):
+            named[f"{prefix}{PROBABILITY}"] = float(max(value))
+        elif part in ("text", "value", PREDICTION) or len(outputs) == 1:
+            named[f"{prefix}{PREDICTION}"] = _plain(value)
+        elif part != "label" or f"{prefix}text" not in outputs:
+            named[f"{PREDICTION}_{name}"] = _plain(value)
+    return named
+
+
+def _plain(value: Any) -> Any:
+    """Returns a Python value, of an array with one value this value; None if it is missing."""
+    if isinstance(value, np.ndarray):
+        value = value.item() if value.size == 1 else value.tolist()
+    if isinstance(value, list):
+        values = [_plain(item) for item in value]
+        while values and values[-1] is None:
+            values.pop()  # a list is filled up to the longest of its batch
+        return values
+    value = _decoded(value.item() if isinstance(value, np.generic) else value)
+    is_missing = value in ("", b"", _MISSING_INT) or (
+        isinstance(value, float) and math.isnan(value)
+    )
+    return None if is_missing else value
+
+
+def _decoded(value: Any) -> Any:
+    """Decodes bytes from TensorFlow Serving's base64 JSON; returns other values unchanged."""
+    is_coded = isinstance(value, dict) and set(value) == {"b64"}
+    return base64.b64decode(value["b64"], validate=True) if is_coded else value

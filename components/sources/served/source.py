@@ -6,6 +6,7 @@ Memory grows with the requests that wait for their response, and with the labels
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
@@ -13,15 +14,36 @@ from penstock.components.errors import DataError, counted
 from penstock.components.files.content import fingerprint, hash_file
 from penstock.components.files.find import find
 from penstock.components.sources.open import good_tables, open_source
-from penstock.components.sources.options import Table
-from penstock.components.sources.python_values import RowConverter, row_columns
-from penstock.components.sources.served.events import Event, read_events
-from penstock.components.sources.served.options import REQUEST_ID, Requests
-from penstock.components.sources.served.payloads import Row, answers, asked_rows, parsed
+from penstock.components.sources.options import RowFileOptions, Table
+from penstock.components.sources.python_values import row_columns
+from penstock.components.sources.served.events import (
+    Event,
+    Row,
+    answers,
+    asked_rows,
+    parsed,
+    read_events,
+)
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.staging import StagedSource, stage
 
+REQUEST_ID = "request_id"
 _SAMPLED_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Requests(RowFileOptions):
+    """Logs of requests to a served model: TensorFlow Serving's PredictionLogs, KServe's logger.
+
+    Attributes:
+        labels_file: Table of labels that came later, in any file that is recognised as a table;
+            its other columns are added to the rows with the same value of `key`.
+        key: Column of the rows and of the labels by which they are joined.
+    """
+
+    kind: str = "requests"
+    labels_file: str | None = None
+    key: str = REQUEST_ID
 
 
 def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> StagedSource:
@@ -32,8 +54,8 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> S
     rows = _labelled(_rows(listing.files, left_out), options, labelled)
     sampled = list(islice(rows, _SAMPLED_ROWS))
     columns = row_columns(((row, first) for row in sampled), options)
-    converter = RowConverter(columns, options, options.nested)
-    staged = stage(chain(sampled, rows), converter, f"{first}, joined rows", spread.workspace())
+    place, rows = f"{first}, joined rows", chain(sampled, rows)
+    staged = stage(rows, columns, options, place, spread.workspace())
     parts = [f"{counted(n, one)} without a {other}" for (one, other), n in left_out.items()]
     notes = [f"left out: {', '.join(parts)}"] if parts else []
     if not staged.rows:

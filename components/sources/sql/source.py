@@ -17,8 +17,8 @@ from penstock.components.files.content import Content
 from penstock.components.files.find import Found, FoundFile
 from penstock.components.files.output import Output
 from penstock.components.sources.base import MAX_BATCH_BYTES, Column
-from penstock.components.sources.columnar import described, type_columns
-from penstock.components.sources.python_values import Row, RowConverter, ValueSample
+from penstock.components.sources.columnar import ColumnarFile, described, type_columns
+from penstock.components.sources.python_values import Row, ValueSample
 from penstock.components.sources.schema import shown
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.sql.database import (
@@ -30,7 +30,7 @@ from penstock.components.sources.sql.database import (
     whole_table,
 )
 from penstock.components.sources.sql.options import Sql
-from penstock.components.sources.staging import ROWS_AT_ONCE, StagedFile, StagedSource, stage
+from penstock.components.sources.staging import ROWS_AT_ONCE, StagedSource, stage
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
 # Workers divide the rows at no more places than this, for the same shards whatever the parts.
@@ -73,7 +73,7 @@ def read_database(database: Database, options: Sql, workspace: Output) -> Staged
             sampled, features = _sample(rows, names, options.sample_rows)
             rows = chain(sampled, rows)
         columns = _columns(database.shown, dict(zip(names, features, strict=True)), options)
-        file = stage(rows, RowConverter(columns, options), database.shown, workspace)
+        file = stage(rows, columns, options, database.shown, workspace)
     if not file.rows and not options.allow_empty:
         what = "query" if options.query is not None else f"table {options.table!r}"
         raise DataError(
@@ -138,7 +138,7 @@ def _arrow_type(kind: FeatureKind | None, is_list: bool) -> pa.DataType:
     return pa.list_(value) if is_list else value
 
 
-def _fingerprint(options: Sql, names: Sequence[str], file: StagedFile) -> str:
+def _fingerprint(options: Sql, names: Sequence[str], file: ColumnarFile) -> str:
     picked = [options.query, options.table, sorted(options.bound_params().items()), list(names)]
     digest = hashlib.sha256(b"sql\0" + json.dumps(picked).encode())
     digest.update(file.content.digest)

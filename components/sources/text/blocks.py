@@ -194,12 +194,6 @@ class Splitter:
         return RejectedRow(place.file, place.row, line, None, _BROKEN_QUOTE, raw)
 
 
-def lines_of(block: RowBlock, place: RowPlace) -> Iterator[tuple[int, bytes]]:
-    """Yields number and text of each line, without its line end (LF or CRLF)."""
-    for number, line in enumerate(block.data.removesuffix(b"\n").split(b"\n"), place.line):
-        yield number, line.removesuffix(b"\r")
-
-
 def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:
     """Returns the rejected row of an overlong line, with the line's first bytes."""
     reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"

@@ -19,31 +19,42 @@ _MAGIC_BYTES = 10
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 
-class _Members(io.RawIOBase):
+class _Stream(io.RawIOBase):
+    """A stream of the bytes that `read` returns."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _Members:
     """Text of all members of a bz2 or xz file; NULs may lie between them, each must be whole."""
 
     def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
         self._file, self._new = file, new
         self._member = new()
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
+    def read(self, size: int) -> bytes:
         while True:
             compressed = b""
             if self._member.eof:
                 compressed = self._next_member()
                 if not compressed:
-                    return 0
+                    return b""
                 self._member = self._new()
             elif self._member.needs_input:
                 compressed = self._file.read(CHUNK_BYTES)
                 if not compressed:
                     raise EOFError("ends without its end mark")
-            if data := self._member.decompress(compressed, len(buffer)):
-                buffer[: len(data)] = data
-                return len(data)
+            if data := self._member.decompress(compressed, size):
+                return bytes(data)
 
     def _next_member(self) -> bytes:
         """Returns the first bytes after a member; empty at the end of the file."""
@@ -63,7 +74,7 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
 
 
 def _members(file: BinaryIO, new: Callable[[], Any]) -> io.BufferedReader:
-    return io.BufferedReader(_Members(file, new), CHUNK_BYTES)
+    return io.BufferedReader(_Stream(_Members(file, new).read), CHUNK_BYTES)
 
 
 def is_compressed(head: bytes) -> bool:
@@ -74,7 +85,7 @@ class TextStream:
     """Text of a compressed file with all its members."""
 
     def __init__(self, file: Readable, path: str) -> None:
-        raw = io.BufferedReader(_Raw(file), CHUNK_BYTES)
+        raw = io.BufferedReader(_Stream(file.read), CHUNK_BYTES)
         head = raw.peek(_MAGIC_BYTES)
         opener = next(one for magic, one in _OPENERS.items() if re.match(magic, head))
         self._stream = opener(raw)
@@ -90,19 +101,6 @@ class TextStream:
                 "are damaged or cut, copy or write the file again"
             ) from error
         return data
-
-
-class _Raw(io.RawIOBase):
-    def __init__(self, stream: Readable) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def read_head(path: str, size: int) -> tuple[bytes, bool]:

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from penstock.components.files.content import (
     open_unchanged,
     scanned_content,
 )
+from penstock.components.files.find import Found
 from penstock.components.sources.base import Batch, Piece, RejectedRow
 from penstock.components.sources.batches import empty_batch
 from penstock.components.sources.files import (
@@ -32,7 +33,7 @@ from penstock.components.sources.files import (
     map_files,
 )
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter
+from penstock.components.sources.text.blocks import RowBlock, RowPlace, Splitter, too_long
 from penstock.components.sources.text.codec import TextStream, read_head
 from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
@@ -48,6 +49,8 @@ _MIN_SAMPLED_ROWS = 64
 _SAMPLE_BYTES = 256 << 10
 _SNIFFED_BYTES = 512
 _FILES_AT_ONCE = 256
+
+SourceT = TypeVar("SourceT", bound="TextSource")
 
 
 class Header(NamedTuple):
@@ -84,6 +87,31 @@ class TextSource(FileSource[TextFile]):
 
     splitter: Splitter  # Finds the rows.
 
+    @classmethod
+    def scan(
+        cls: type[SourceT],
+        kind: str,
+        listing: Found,
+        headers: Sequence[Header],
+        splitter: Splitter,
+        spread: Spread,
+        **fields: Any,
+    ) -> SourceT:
+        """Scans files, of which broken rows are found; `fields` are other attributes.
+
+        DataError if a file has only blank rows or none, unless the option `allow_empty` is set.
+        """
+        scan = partial(_scan_file, splitter=splitter)
+        found = spread(scan, headers, sum(header.size for header in headers))
+        for file, _ in found:
+            if not (file.has_data or fields["options"].allow_empty):
+                what = "has a header and no rows" if file.header.names else "holds only blank lines"
+                what = what if file.content.size else "is empty (0 bytes)"
+                raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
+        rejected = [row for _, rows in found for row in rows]
+        fields["rejected_by_scan"] = tuple(rejected[:MAX_SCAN_REJECTED])
+        return cls.of(kind, [file for file, _ in found], listing, splitter=splitter, **fields)
+
     @property
     def most_parts(self) -> int:
         files = self.scanned.values()
@@ -92,6 +120,34 @@ class TextSource(FileSource[TextFile]):
     @abstractmethod
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         """Yields the rows of an unbroken block."""
+
+    def good_lines(
+        self,
+        block: RowBlock,
+        place: RowPlace,
+        parse: Callable[[bytes, int], Any],
+        *,
+        skip_blank: bool = True,
+    ) -> tuple[list[tuple[int, bytes, Any]], list[RejectedRow]]:
+        """Returns number, text and value of each line that fits, and the lines that do not.
+
+        `parse` gets a line without its end (LF or CRLF) and its offset in the file. The arguments
+        of a ValueError that it raises are the reason and, if one is at fault, the column.
+        """
+        most, offset = self.splitter.max_row_bytes, block.offset
+        found, rejected = list[tuple[int, bytes, Any]](), list[RejectedRow]()
+        for number, raw in enumerate(block.data.removesuffix(b"\n").split(b"\n"), place.line):
+            line = raw.removesuffix(b"\r")
+            if len(line) > most:
+                rejected.append(too_long(RowPlace(place.file, number, number), line, most))
+            elif line.strip() or not skip_blank:
+                try:
+                    found.append((number, line, parse(line, offset)))
+                except ValueError as error:
+                    reason, column, *_ = (*error.args, None)
+                    rejected.append(RejectedRow(place.file, number, number, column, reason, line))
+            offset += len(raw) + 1
+        return found, rejected
 
     def row_start(self, file: TextFile, at: int, before: RowStart | None, parts: int) -> RowStart:
         """Returns the start of the first row at byte `at` of the data or after it, or the end.
@@ -144,17 +200,19 @@ class TextSource(FileSource[TextFile]):
                 place = place.after(block)
 
 
-def line_header(path: str, check_head: Callable[[bytes], str | None]) -> Header:
-    """Returns a header that says where the lines of a file begin: after a byte order mark.
+def line_header(
+    path: str, check_head: Callable[[bytes], str | None], size: int = _SNIFFED_BYTES
+) -> tuple[Header, bytes]:
+    """Returns where the lines of a file begin: after a byte order mark; and its first bytes.
 
-    `check_head` returns the fault in the file's first bytes, if any, for a DataError.
+    `check_head` returns the fault in the first bytes, if any, for a DataError.
     """
-    size, state = look(path)
-    head, is_compressed = read_head(path, _SNIFFED_BYTES)
+    before = look(path)
+    head, is_compressed = read_head(path, size)
     if problem := check_head(head):
         raise DataError(f"{path}: {problem}")
     start = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-    return Header(path, (), start, 1, size, state, is_compressed)
+    return Header(path, (), start, 1, *before, is_compressed), head
 
 
 def sample_rows(
@@ -181,24 +239,6 @@ def _first_rows(header: Header, splitter: Splitter, wanted: int) -> list[tuple[H
             if wanted <= 0:
                 break
     return found
-
-
-def scan_files(
-    headers: Sequence[Header], splitter: Splitter, spread: Spread, *, allow_empty: bool
-) -> tuple[list[TextFile], tuple[RejectedRow, ...]]:
-    """Scans files; returns them and their first broken rows.
-
-    DataError if a file has only blank rows or none, unless `allow_empty`.
-    """
-    scan = partial(_scan_file, splitter=splitter)
-    found = spread(scan, headers, sum(header.size for header in headers))
-    for file, _ in found:
-        if not (file.has_data or allow_empty):
-            what = "has a header and no rows" if file.header.names else "holds only blank lines"
-            what = what if file.content.size else "is empty (0 bytes)"
-            raise DataError(f"{file.path}: {what}; {EMPTY_ADVICE}")
-    rejected = [row for _, rows in found for row in rows]
-    return [file for file, _ in found], tuple(rejected[:MAX_SCAN_REJECTED])
 
 
 def _split(stream: Readable, header: Header, splitter: Splitter) -> Iterator[RowBlock]:

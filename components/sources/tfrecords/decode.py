@@ -1,6 +1,6 @@
 """Decodes serialized Examples to Arrow columns; other writers' by tfx_bsl's C++ decoder."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,9 +23,9 @@ class FeatureSample:
 
     def __init__(self, wanted: int = 0) -> None:
         self._wanted = wanted
-        self._kinds: dict[str, Counter[FeatureKind]] = {}
-        self._most_values: dict[str, int] = {}
-        self._steps: dict[str, Counter[FeatureKind]] = {}
+        self._kinds = defaultdict[str, Counter[FeatureKind]](Counter)
+        self._lists = set[str]()  # Features with several values in any record.
+        self._steps = defaultdict[str, Counter[FeatureKind]](Counter)
 
     def add(self, payload: bytes) -> None:
         """Counts one record, unless enough were counted."""
@@ -36,35 +36,32 @@ class FeatureSample:
         if message is None:
             return
         for name, feature in message.context.feature.items():
-            kinds = self._kinds.setdefault(name, Counter())
-            which = feature.WhichOneof("kind")
-            if which is None:
-                continue
-            values = len(getattr(feature, which).value)
+            kinds, which = self._kinds[name], feature.WhichOneof("kind")
+            values = len(getattr(feature, which).value) if which else 0
             if values:  # CsvExampleGen writes a missing value as an empty list of floats.
                 kinds[KIND_OF_LIST[which]] += 1
-            self._most_values[name] = max(self._most_values.get(name, 0), values)
+            if values > 1:
+                self._lists.add(name)
         for name, kinds_of_steps in step_kinds(message):
-            self._steps.setdefault(name, Counter()).update(kinds_of_steps)
+            self._steps[name].update(kinds_of_steps)
 
     def merge(self, other: "FeatureSample") -> None:
         for mine, others in ((self._kinds, other._kinds), (self._steps, other._steps)):
             for name, kinds in others.items():
-                mine.setdefault(name, Counter()).update(kinds)
-        for name, values in other._most_values.items():
-            self._most_values[name] = max(self._most_values.get(name, 0), values)
+                mine[name].update(kinds)
+        self._lists |= other._lists
 
     def columns(self) -> tuple[Column, ...]:
         """Returns the features sorted by name, each with the kind of most of its values."""
-        return tuple(self._column(name) for name in sorted(self._kinds))
+        kinds = dict.fromkeys(self._kinds, FeatureKind.BYTES) | _most_common(self._kinds)
+        return tuple(Column(name, kinds[name], name in self._lists) for name in sorted(kinds))
 
     def step_kinds(self) -> dict[str, FeatureKind]:
-        return {name: kinds.most_common(1)[0][0] for name, kinds in self._steps.items() if kinds}
+        return _most_common(self._steps)
 
-    def _column(self, name: str) -> Column:
-        kinds = self._kinds[name]
-        kind = kinds.most_common(1)[0][0] if kinds else FeatureKind.BYTES
-        return Column(name, kind, is_list=self._most_values.get(name, 0) > 1)
+
+def _most_common(counts: Mapping[str, Counter[FeatureKind]]) -> dict[str, FeatureKind]:
+    return {name: kinds.most_common(1)[0][0] for name, kinds in counts.items() if kinds}
 
 
 def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[str, str] | None:

@@ -24,7 +24,7 @@ from penstock.components.sources.files import (
 from penstock.components.sources.options import KindOptions
 from penstock.components.sources.schema import schema_columns
 from penstock.components.sources.spark import require_finished
-from penstock.components.sources.spread import Spread, here
+from penstock.components.sources.spread import Spread
 from penstock.components.sources.tfrecords.decode import (
     FeatureSample,
     RecordDecoder,
@@ -156,9 +156,7 @@ def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
         yield chunk
 
 
-def open_tfrecords(
-    inputs: Sequence[str], options: TFRecord, spread: Spread = here
-) -> TFRecordSource:
+def open_tfrecords(inputs: Sequence[str], options: TFRecord, spread: Spread) -> TFRecordSource:
     """Checks the checksums of all records, counts the records and infers their features."""
     listing = find(inputs, "tfrecord")
     require_finished(inputs, listing.files)

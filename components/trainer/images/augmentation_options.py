@@ -12,13 +12,13 @@ class AugmentOptions:
     Attributes:
         flip_horizontal: Whether to swap left and right in half of the images.
         flip_vertical: Whether to swap top and bottom in half of the images.
-        rotate_degrees: Maximum rotation in either direction, in degrees; 0..180.
-        shift: Maximum shift in either direction, as a share of height and width; 0..1.
-        zoom: Maximum change of scale, up or down, as a share; 0..1.
-        brightness: Maximum change of brightness, up or down, as a share of the range; 0..1.
-        contrast: Maximum change of contrast, up or down, as a share; 0..1.
-        saturation: Maximum change of saturation, up or down, as a share; 0..1.
-        hue: Maximum change of hue in either direction, as a share of the colour circle; 0..1.
+        rotate_degrees: Largest rotation in either direction, in degrees; 0..180.
+        shift: Largest shift in either direction, as a share of height and width; 0..1.
+        zoom: Largest change of scale, up or down, as a share; 0..1.
+        brightness: Largest change of brightness, up or down, as a share of the range; 0..1.
+        contrast: Largest change of contrast, up or down, as a share; 0..1.
+        saturation: Largest change of saturation, up or down, as a share; 0..1.
+        hue: Largest change of hue in either direction, as a share of the colour circle; 0..1.
 
     Raises:
         UsageError: A value is outside its range.

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, orc
+from reading import read_all, rows_of
 
 from penstock.components.sources import batches, columnar
 from penstock.components.sources.arrow import Arrow
@@ -56,11 +57,8 @@ def test_rows_of_every_form(tmp_path, name):
     WRITERS[name](str(tmp_path / name))
     source = open_source(str(tmp_path / name))
     assert (source.kind, source.rows) == ("orc" if name.endswith("orc") else "arrow", ROWS)
-    rows = []
-    for run in source.cut(3):
-        for batch in source.part(run)[0].read(run):
-            assert batch.rejected == []
-            rows += batch.table.to_pylist()
+    rows, rejected = read_all(source, 3)
+    assert rejected == []
     assert [row["id"] for row in rows] == list(range(ROWS))
     assert rows[6] == {
         "id": 6, "name": None, "score": 3.0, "tags": [6, 7], "at": 1_600_000_006_000
@@ -88,7 +86,7 @@ def test_columns_keep_their_names_in_files_of_another_order(tmp_path, suffix, ha
         (tmp_path / "schema.pbtxt").write_text("\n".join(features))
     kind = {"parquet": Parquet, "arrow": Arrow, "orc": Orc}[suffix]
     source = open_source(str(tmp_path / f"*.{suffix}"), kind(**options))
-    rows = [row for b in source.read(source.cut(1)[0]) for row in b.table.to_pylist()]
+    rows = rows_of(source)
     expected = [{"age": 1, "price": 10}, {"age": 2, "price": 20}] * 2
     assert [{"age": row["age"], "price": row["price"]} for row in rows] == expected
     assert [row.get("age.x") for row in rows] == ([None] * 4 if has_schema else [5, 6, 5, 6])

@@ -61,12 +61,16 @@ def test_logical_types(tmp_path):
 
 
 def test_a_row_that_does_not_fit_is_named(tmp_path):
-    path = write(tmp_path / "a.avro", [{"name": "x", "type": "double"}],
-                 [{"x": 1.0}, {"x": float("nan")}, {"x": 1e300}])  # fmt: skip
+    lists = {"type": "array", "items": ["null", "int"]}
+    good, bad = {"x": 1.0, "v": [1]}, {"x": 1.0, "v": [1, None]}
+    fields = [{"name": "x", "type": "double"}, {"name": "v", "type": lists}]
+    misfits = [{"x": float("nan"), "v": []}, {"x": 1e300, "v": []}, bad]
+    path = write(tmp_path / "a.avro", fields, [good, *misfits, good])
     rows, rejected = read_all(open_source(path))
-    assert rows == [{"x": 1.0}]
+    assert rows == [good, good]
     assert rejected[0].startswith(f"{path}: row 2, column 'x': nan is not finite")
     assert rejected[1].startswith(f"{path}: row 3, column 'x': 1e+300 is beyond float32")
+    assert rejected[2].startswith(f"{path}: row 4, column 'v': value 2 of the list: null within")
 
 
 def test_an_edit_in_the_midst_of_the_reading_is_seen(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from penstock.components.errors import DataError
+from penstock.components.files import retry
 from penstock.components.sources import staging
 from penstock.components.sources.arrow import Arrow
 from penstock.components.sources.avro import Avro
@@ -256,12 +257,30 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line_with_a_remedy(tmp_pat
 def test_an_edit_between_a_csvs_header_and_its_rows_is_seen(tmp_path, monkeypatch):
     path = tmp_path / "data"
     csv(path, 1)
-    scan = csv_source.scan_files
+    read_headers = csv_source.map_files
 
-    def edited(*given, **options):
+    def edited(*given):
+        headers = read_headers(*given)
         edit(path, "csv")
-        return scan(*given, **options)
+        return headers
 
-    monkeypatch.setattr(csv_source, "scan_files", edited)
+    monkeypatch.setattr(csv_source, "map_files", edited)
     with pytest.raises(DataError, match="/data: was changed while it was read; start again"):
         open_source(str(path), Table(kind="csv"))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_small_parts_are_cut_without_a_look_at_the_file_for_each(tmp_path, monkeypatch, name):
+    header, row = (
+        ("id,text\n", '{},"{}"\n') if name == "a.csv" else ("", '{{"a": {}, "b": "{}"}}\n')
+    )
+    lines = (row.format(at, "x" * (at % 100)) for at in range(40_000))
+    (tmp_path / name).write_text(header + "".join(lines))
+    source = open_source(str(tmp_path / name))
+    read, readinto = [], retry._readinto
+    monkeypatch.setattr(retry, "_readinto", lambda *a: read.append(readinto(*a)) or read[-1])
+    runs = source.cut(200)
+    assert sum(read) < 10 * source.input_bytes
+    rows = [batch.rows_read for run in runs for batch in source.read(run)]
+    assert sum(rows) == 40_000
+    assert len(rows) == 200

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from lake_tables import read
 from pyarrow import orc
+from reading import rows_of
 
 from penstock.components.errors import DataError
 from penstock.components.sources.base import Column
@@ -116,8 +117,7 @@ def test_folder_without_a_value_is_no_value(tmp_path, folder):
         write_table(tmp_path / one / "a.parquet")
     source = open_source(str(tmp_path))
     assert source.columns == (Column("fare", FLOAT), Column("id", INT))
-    rows = [row for batch in source.read(source.cut(1)[0]) for row in batch.table.to_pylist()]
-    assert {row["id"] for row in rows} == {None, 7}
+    assert {row["id"] for row in rows_of(source)} == {None, 7}
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,7 @@ _GOOD = st.tuples(
 ).map(lambda cells: ("good", ",".join(cells)))
 _BAD = st.sampled_from(
     [
+        ("1", None, "1 field, expected 3"),
         ("1,2", None, "2 fields, expected 3"),
         ("1,2,a,b,c", None, "5 fields, expected 3"),
         ("one,2,a", "i", "'one' is not an integer (INT by the schema)"),

@@ -46,27 +46,6 @@ def refused(path, **options):
 # Rows
 
 
-def test_short_and_long_rows_are_rejected_by_line(write, read_out):
-    source = open_source(write("a,b,c\n1,2,3\n4,5\n6\n7,8,9,10\n1,2,3\n"))
-    out = read_out(source)
-    assert out.rows == [[1, 2, 3], [1, 2, 3]]
-    assert out.errors == [
-        "data.csv: line 3 (row 2): 2 fields, expected 3",
-        "data.csv: line 4 (row 3): 1 field, expected 3",
-        "data.csv: line 5 (row 4): 4 fields, expected 3",
-    ]
-    assert [row.raw for row in out.rejected] == [b"4,5", b"6", b"7,8,9,10"]
-
-
-def test_quoted_newlines_survive_and_lines_are_counted_by_the_file(write, read_out):
-    source = open_source(write('a,b\n"x\ny",1\n"p ""q"", r",2\nz,three\n'), Table())
-    out = read_out(source)
-    assert out.rows == [[b"x\ny", 1], [b'p "q", r', 2]]
-    assert out.errors == [
-        "data.csv: line 5 (row 3), column 'b': 'three' is not an integer (INT by the sample)"
-    ]
-
-
 def test_quoted_header_with_delimiter_newline_and_byte_order_mark(write, read_out):
     source = open_source(write('\ufeff"a, b","c\nd",e\n1,2,3\n'))
     assert [column.name for column in source.columns] == ["a, b", "c\nd", "e"]
@@ -172,13 +151,6 @@ def test_schema_decides_and_bad_numbers_reject_only_their_row(write, schema, rea
     ]
 
 
-@pytest.mark.parametrize("text", ["0x10", "0XFFFFFFFFFFFFFFFF", "x"])
-def test_hexadecimal_integers_are_not_read_as_others(write, read_out, text):
-    out = read_out(open_source(write(f"i,s\n1,0xabc\n2,x\n{text},y\n")))
-    assert out.rows == [[1, b"0xabc"], [2, b"x"]]
-    assert out.rejected[0].reason == f"{text!r} is not an integer (INT by the sample)"
-
-
 def test_neighbours_read_alike_beside_a_bad_row(write, schema, read_out):
     numbers = [f"{n},0.{n}12345678901234567,s{n}" for n in range(300)]
     options = Table(schema_file=schema)
@@ -189,37 +161,26 @@ def test_neighbours_read_alike_beside_a_bad_row(write, schema, read_out):
 
 
 @pytest.mark.parametrize(
-    ("policy", "rows"),
+    ("values", "policy", "rows", "reason"),
     [
-        ("reject", [[1, 1.5]]),
-        ("null", [[1, 1.5], [2, None], [3, None]]),
-        ("keep", [[1, 1.5], [2, float("nan")], [3, float("-inf")]]),
+        (["1.5", "NaN", "-Infinity"], "null", [1.5, None, None], None),
+        (["1.5", "NaN", "-Infinity"], "keep", [1.5, float("nan"), float("-inf")], None),
+        (["1.5", "2", "NaN"], "reject", [1.5, 2.0], "nan is not finite; `non_finite` 'null' or"),
+        (["1.5", "2", "-inf"], "reject", [1.5, 2.0], "-inf is not finite; `non_finite` 'null' or"),
+        (["1", "NaN", "3"], "null", [1, None, 3], None),
+        (["1", "NaN", "3"], "keep", [1, 3], "'NaN' is not an integer (INT by the sample)"),
+        (["1.5", "nan(1)", "nan"], "null", [1.5, None], "'nan(1)' is not a number (FLOAT by the s"),
+        (["1", "2", "0x10"], "reject", [1, 2], "'0x10' is not an integer (INT by the sample)"),
+        (["1", "2", "0XFFFFFFFFFFFFFFFF"], "reject", [1, 2], "'0XFFFFFFFFFFFFFFFF' is not an int"),
+        (["1", "2", "x"], "reject", [1, 2], "'x' is not an integer (INT by the sample)"),
     ],
 )
-def test_nan_and_infinity_by_policy(write, read_out, policy, rows):
-    path = write("i,f\n1,1.5\n2,NaN\n3,-Infinity\n")
+def test_numbers_by_policy(write, read_out, values, policy, rows, reason):
+    path = write("n,s\n" + "".join(f"{value},0xabc\n" for value in values))
     out = read_out(open_source(path, Table(non_finite=policy)))
-    assert repr(out.rows) == repr(rows)
-    assert [row.reason.split(";")[0] for row in out.rejected] == [
-        f"{number} is not finite" for number in ("nan", "-inf")[: 3 - len(rows)]
-    ]
-
-
-def test_nan_among_integers_is_null_or_rejected(write, read_out):
-    path = write("i\n1\nNaN\n3\n")
-    assert read_out(open_source(path, Table(non_finite="null"))).rows == [[1], [None], [3]]
-    kept = read_out(open_source(path, Table(non_finite="keep")))
-    assert kept.rows == [[1], [3]]
-    assert kept.rejected[0].reason == "'NaN' is not an integer (INT by the sample)"
-
-
-def test_nan_of_c99_is_no_number_in_any_block(write, read_out):
-    path = write("x\n1.5\nnan(1)\nnan\n")
-    out = read_out(open_source(path, Table(non_finite="null")))
-    assert out.rows == [[1.5], [None]]
-    assert out.errors == [
-        "data.csv: line 3 (row 2), column 'x': 'nan(1)' is not a number (FLOAT by the sample)"
-    ]
+    assert repr(out.rows) == repr([[number, b"0xabc"] for number in rows])
+    assert len(out.rejected) == (reason is not None)
+    assert all(row.reason.startswith(reason) for row in out.rejected)
 
 
 def test_null_tokens_of_numbers_and_of_text(write, read_out):
@@ -284,15 +245,7 @@ def test_nothing_but_empty_files_has_no_columns(write):
         (b'{"a": 1}\n', "JSON; say --kind jsonl"),
         (b'[\n {"a": 1}]', "one JSON array; write an object a line"),
         (b"SQLite format 3\0\x10", "an SQLite database; read it as sqlite:///PATH"),
-        (b"\x89PNG\r\n\x1a\n\0", "a PNG image; read it with --kind images"),
-        (b"ARROW1\0\0", "Arrow IPC or Feather; name it .arrow"),
-        (b"\xff\xff\xff\xff\x10", "an Arrow stream; name it .arrow"),
-        (b"FEA1\0\0", "Feather version 1; write it again"),
         (b"ORC\x0a\x03", "ORC; name it .orc"),
-        (b"Obj\x01", "Avro; name it .avro"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Excel workbook; export it"),
-        (b"\x89HDF\r\n\x1a\n", "HDF5; export it as Parquet"),
-        (b"\x93NUMPY\x01", "a NumPy array; export it as Parquet"),
         (b"\x80\x04\x95", "a Python pickle; reading it may run code"),
     ],
 )
@@ -376,13 +329,12 @@ def test_reordered_columns_are_mapped_by_name(write, tmp_path, read_out):
 
 
 def test_missing_and_extra_columns_are_named_with_the_file(write, tmp_path):
-    first = write("a,b\n1,x\n", "d/1.csv")
+    write("a,b\n1,x\n", "d/1.csv")
     write("b,c\ny,2\n", "d/2.csv")
     assert refused(str(tmp_path / "d")) == (
         "2.csv: lacks 'a' and has 'c' besides; expected the columns of 1.csv in any order. "
         "Give a schema to say which columns count, or ingest the files separately"
     )
-    assert first.endswith("1.csv")
 
 
 def test_schema_names_what_is_missing_and_what_is_unknown(write, schema, read_out):

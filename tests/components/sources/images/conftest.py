@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.images.source import open_images
+from penstock.components.sources.open import open_source
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +65,7 @@ def read_images(read_out, tmp_path):
     """The rows of images as mappings, in the order of their names, and what was rejected."""
 
     def read(inputs, parts=2, **options):
-        source = open_images([str(inputs)], Images(**options))
+        source = open_source(str(inputs), Images(**options))
         out = read_out(source, parts)
         names = [column.name for column in source.columns]
         rows = [dict(zip(names, row, strict=True)) for row in out.rows]

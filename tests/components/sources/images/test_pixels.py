@@ -197,19 +197,18 @@ def test_cut_files_of_other_kinds_are_found_by_decoding(encoded, kind):
         store(data[: len(data) // 2], "a", Images())
 
 
-def test_a_strip_is_not_enlarged_beyond_all_bounds(encoded):
-    data = encoded("PNG", width=5000, height=2)
-    options = Images(layout="resized", size=500, fit="shortest")
-    with pytest.raises(UnfitFileError, match="1250000x500 is 625,000,000 pixels, more than"):
-        store(data, "a", options)
-
-
-def test_a_jpeg_cannot_be_that_wide():
+@pytest.mark.parametrize(
+    ("width", "height", "size", "reason"),
+    [
+        (5000, 2, 500, "1250000x500 is 625,000,000 pixels, more than"),
+        (70_000, 1, 1, "a JPEG at most 65,500 a side; set `encoding='png'`"),
+    ],
+)
+def test_a_strip_is_not_enlarged_beyond_all_bounds(width, height, size, reason):
     buffer = io.BytesIO()
-    Image.new("L", (70_000, 1)).save(buffer, "PNG")
-    options = Images(layout="resized", size=1, fit="shortest")
-    with pytest.raises(UnfitFileError, match=r"a JPEG at most 65,500 a side; set `encoding='png'`"):
-        store(buffer.getvalue(), "a", options)
+    Image.new("L", (width, height)).save(buffer, "PNG")
+    with pytest.raises(UnfitFileError, match=reason):
+        store(buffer.getvalue(), "a", Images(layout="resized", size=size, fit="shortest"))
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from penstock.components.errors import DataError
 from penstock.components.sources.open import open_source
-from penstock.components.sources.served.options import Requests
-from penstock.components.sources.served.payloads import asked_rows
+from penstock.components.sources.served.events import asked_rows
+from penstock.components.sources.served.source import Requests
 from penstock.components.sources.spread import Spread
 
 ASKED = "org.kubeflow.serving.inference.request"

@@ -13,13 +13,14 @@ from penstock.components.example_gen.options import IngestInput
 from penstock.components.sources import staging
 from penstock.components.sources.base import Column
 from penstock.components.sources.spread import Spread
-from penstock.components.sources.sql.database import Database
+from penstock.components.sources.sql.database import Database, Login, parse_address, read_login
 from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.sql.source import open_database, read_database, state_of
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 TRIPS = "id INTEGER PRIMARY KEY, fare REAL, company TEXT, raw BLOB"
+SECRET = "pw-3f9c"
 
 
 def trips(count):
@@ -69,20 +70,25 @@ def test_a_value_in_one_of_several_groups_that_does_not_fit_rejects_its_row_only
     assert max(sizes) - min(sizes) <= 3
 
 
-def test_a_query_with_bound_parameters(sqlite_table, open_sql, read_out):
-    address = sqlite_table(TRIPS, trips(10))
-    query = "SELECT id AS k, company FROM t WHERE id >= CAST(:least AS INTEGER) -- the newest"
-    source = open_sql(address, query=query, params=("least=8",))
-    assert read_out(source).rows == [[8, b"company 2"], [9, b"company 0"]]
+EVIL = "'; DROP TABLE t; --"
+ENDS = (";", " ; ;\n", "; -- all of them", "; /* a */ -- b\n -- c", " -- it's", " -- a; -- b")
 
 
-def test_a_parameter_is_only_a_value(sqlite_table, open_sql, read_out):
-    evil = "'; DROP TABLE t; --"
-    address = sqlite_table("id INTEGER, name TEXT", [(1, "a"), (2, evil)])
-    query = "SELECT * FROM t WHERE name = :name;"
-    source = open_sql(address, query=query, params=(f"name={evil}",))
-    assert read_out(source).rows == [[2, evil.encode()]]
-    assert read_out(open_sql(address, table="t")).rows[0] == [1, b"a"]
+@pytest.mark.parametrize(
+    ("query", "params", "rows"),
+    [
+        ("SELECT id FROM t WHERE id >= CAST(:least AS INTEGER) -- new", ("least=2",), [[2]]),
+        ("SELECT id FROM t WHERE name = :name;", (f"name={EVIL}",), [[2]]),
+        ("SELECT ';--' AS x FROM t WHERE ';' <> '; -- ' LIMIT 1", (), [[b";--"]]),
+        *((f"SELECT id FROM t{end}", (), [[1], [2]]) for end in ENDS),
+    ],
+)
+def test_a_query_has_bound_parameters_and_may_end_in_semicolons_and_comments(
+    sqlite_table, open_sql, read_out, query, params, rows
+):
+    address = sqlite_table("id INTEGER, name TEXT", [(1, "a"), (2, EVIL)])
+    assert read_out(open_sql(address, query=query, params=params)).rows == rows
+    assert open_sql(address, table="t").rows == 2
 
 
 def test_nulls_are_no_value_and_a_column_of_nulls_is_text(sqlite_table, open_sql, read_out):
@@ -191,7 +197,8 @@ def test_rows_stay_as_they_were_read(sqlite_table, open_sql, read_out, journal):
 
 def test_files_exist_as_long_as_the_source(sqlite_table, open_sql):
     source = open_sql(sqlite_table(TRIPS, trips(10)), table="t")
-    [path] = source.scanned
+    [file] = source.scanned.values()
+    path, _ = file.copy
     assert os.path.exists(path)
     del source
     assert not os.path.exists(path)
@@ -236,14 +243,44 @@ def test_a_database_of_any_make_is_read(sqlite_table, read_out):
 
 
 @pytest.mark.parametrize(
-    "end", [";", " ; ;\n", "; -- all of them", "; /* a */ -- b\n -- c", " -- it's", " -- a; -- b"]
+    "address",
+    [
+        f"postgresql://reader:{SECRET}@host/db",
+        f"postgresql://reader:{SECRET}/with@host/db",
+        f"mssql+pyodbc://?odbc_connect=DRIVER%3D%7Bx%7D%3BPWD%3D{SECRET}",
+        f"reader:{SECRET}@host/db",
+        f"nonsense {SECRET}@",
+    ],
 )
-def test_a_query_may_end_in_a_semicolon_and_comments(sqlite_table, open_sql, end):
-    source = open_sql(sqlite_table(TRIPS, trips(3)), query=f"SELECT * FROM t{end}")
-    assert source.rows == 3
+def test_an_address_with_a_password_is_refused_and_not_repeated(address):
+    with pytest.raises(UsageError) as caught:
+        parse_address(address)
+    assert SECRET not in str(caught.value)
+    if "://" in address:
+        assert "set PENSTOCK_SQL_PASSWORD or a `credentials_file` instead" in str(caught.value)
 
 
-def test_a_semicolon_in_a_text_is_kept(sqlite_table, open_sql, read_out):
-    query = "SELECT id, ';--' AS x FROM t WHERE ';' <> '; -- '"
-    source = open_sql(sqlite_table(TRIPS, trips(1)), query=query)
-    assert read_out(source).rows == [[0, b";--"]]
+def test_an_address_without_one_is_taken():
+    url = parse_address("postgresql://reader@host:5433/db?sslmode=require&passfile=/etc/pgpass")
+    assert url.drivername == "postgresql+psycopg"
+    assert Database(url, None).shown == "postgresql+psycopg://reader@host:5433/db"
+
+
+def test_the_login_is_of_the_file_or_else_the_environment(tmp_path, monkeypatch):
+    assert read_login(None) == Login(None, None)
+    monkeypatch.setenv("PENSTOCK_SQL_USER", "me")
+    monkeypatch.setenv("PENSTOCK_SQL_PASSWORD", "a=b")
+    assert read_login(None) == Login("me", "a=b")
+    file = tmp_path / "login"
+    file.write_text("# reader\n\nuser = you\npassword = c=d\n")
+    assert read_login(str(file)) == Login("you", "c=d")
+
+
+def test_a_credentials_file_that_is_not_understood_is_not_repeated(tmp_path):
+    file = tmp_path / "login"
+    file.write_text(f"user = you\n{SECRET}\n")
+    with pytest.raises(DataError, match=r"login: line 2: expected `user = \.\.\.` or") as caught:
+        read_login(str(file))
+    assert SECRET not in str(caught.value)
+    with pytest.raises(DataError, match=r"none: cannot read the credentials \(No such file"):
+        read_login(str(tmp_path / "none"))

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from penstock.components.sources.infer import TypeSample
+from penstock.components.sources.tokens import TypeSample
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
 
