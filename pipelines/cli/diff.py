@@ -19,8 +19,8 @@ from penstock.pipelines.cli.option_flags import (
     source_flags,
     source_option,
 )
+from penstock.pipelines.terminal.progress import watched_rows
 from penstock.pipelines.terminal.tables import console, print_table
-from penstock.pipelines.terminal.work_progress import watched_rows
 
 if TYPE_CHECKING:
     from penstock.components.doctor.diff import ColumnDiff, DataDiff

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.components.errors import DataError, counted
-from penstock.pipelines.cli.option_flags import Namespace
+from penstock.pipelines.cli.option_flags import Namespace, ServiceAccount
 from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
 
 
@@ -15,10 +15,7 @@ def command(
         str, typer.Option(metavar="HOST", help="Address of the Kubeflow Pipelines server.")
     ],
     namespace: Namespace = None,
-    service_account: Annotated[
-        str | None,
-        typer.Option(help="Kubernetes account of the run's pods; by default the server's."),
-    ] = None,
+    service_account: ServiceAccount = None,
     placement: Annotated[
         Path | None, typer.Option(help="Placement that pipelines are compiled with.")
     ] = None,

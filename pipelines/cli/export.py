@@ -26,8 +26,8 @@ def command(
     Example: penstock export shards as-parquet --to parquet
     """
     from penstock.components.readers.export import export
+    from penstock.pipelines.terminal.progress import work_progress
     from penstock.pipelines.terminal.tables import console
-    from penstock.pipelines.terminal.work_progress import work_progress
 
     started = time.perf_counter()
     with work_progress("{:,} rows".format) as on_rows:

@@ -230,8 +230,8 @@ def _run(
     # Imported here, because --help does not need these modules.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.example_gen.ingest import ingest as write_examples
+    from penstock.pipelines.terminal.progress import watched_rows
     from penstock.pipelines.terminal.tables import console
-    from penstock.pipelines.terminal.work_progress import watched_rows
 
     errors = console(stderr=True)
     started = time.perf_counter()

@@ -5,6 +5,7 @@ interrupted by Ctrl-C or SIGTERM.
 """
 
 import gc
+import importlib
 import importlib.util
 import os
 import sys
@@ -17,33 +18,14 @@ import typer
 
 from penstock import __version__
 from penstock.components.errors import PenstockError, one_line
-from penstock.pipelines.cli import compile as compile_
-from penstock.pipelines.cli import (
-    containers,
-    diff,
-    doctor,
-    evaluate,
-    export,
-    ingest,
-    init,
-    inspect,
-    node,
-    pack,
-    predict,
-    report,
-    run,
-    runs,
-    sample,
-    submit,
-    verify,
-)
+from penstock.pipelines.cli import containers, runs
 from penstock.pipelines.terminal.interrupts import (
     EXIT_CODE,
     catch_interrupts,
     end_interrupted,
     was_interrupted,
 )
-from penstock.pipelines.terminal.output import plain
+from penstock.pipelines.terminal.tables import plain
 
 # Kubernetes mounts this file into each container, and reads its first 4,096 bytes.
 _TERMINATION_LOG = Path("/dev/termination-log")
@@ -57,26 +39,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=True,
 )
-for _one in (
-    *(
-        sample,
-        init,
-        run,
-        predict,
-        evaluate,
-        report,
-        ingest,
-        pack,
-        export,
-        inspect,
-        verify,
-        diff,
-        compile_,
-        submit,
-    ),
-    *(doctor, node),
+# In the order of the help.
+for _name in (
+    *("sample", "init", "run", "predict", "evaluate", "report", "ingest", "pack", "export"),
+    *("inspect", "verify", "diff", "compile", "submit", "doctor", "node"),
 ):
-    app.command(_one.__name__.rpartition(".")[2], cls=getattr(_one, "Command", None))(_one.command)
+    _module = importlib.import_module(f"penstock.pipelines.cli.{_name}")
+    app.command(_name, cls=getattr(_module, "Command", None))(_module.command)
 app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old runs left.")
 if importlib.util.find_spec("penstock.benchmarks"):  # in a checkout alone
     app.add_typer(

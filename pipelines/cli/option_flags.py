@@ -49,11 +49,22 @@ Overwrite = Annotated[
 Root = Annotated[
     str, typer.Option(help="Folder or mysql:// address in which run ids are searched.")
 ]
+ServiceAccount = Annotated[
+    str | None, typer.Option(help="Kubernetes account of the run's pods; by default the server's.")
+]
 SourceOptions = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
         help="Option of reading the data, such as delimiter=;, as in penstock ingest; repeatable.",
+    ),
+]
+Spans = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPAN|FIRST..LAST",
+        help="Spans of the data, one run each in order, such as 3..7 or 2026-01-03..2026-01-09; "
+        "a range skips the spans that a run has finished.",
     ),
 ]
 LOCAL = "http://localhost:8080"

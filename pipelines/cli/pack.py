@@ -57,7 +57,7 @@ def _pack(
         engine = EngineOptions(**taken(values, EngineOptions))
         shards = ShardOptions(**taken(values, ShardOptions))
         options = PackOptions(shards=shards, **values)
-    from penstock.pipelines.terminal.work_progress import watched_rows
+    from penstock.pipelines.terminal.progress import watched_rows
 
     started = time.perf_counter()
     with watched_rows():

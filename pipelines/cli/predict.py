@@ -60,8 +60,8 @@ def command(
         table = from_plain(Table, {"non_finite": "null", **options}) if options else None
     # TensorFlow takes seconds to import, so wrong arguments are reported first.
     from penstock.pipelines.prediction.predict import predict
+    from penstock.pipelines.terminal.progress import work_progress
     from penstock.pipelines.terminal.tables import console
-    from penstock.pipelines.terminal.work_progress import work_progress
 
     started = time.perf_counter()
     with errors_in_flags(source_flags(Table)), work_progress("{:,} rows".format) as on_rows:

@@ -12,7 +12,7 @@ from penstock.components.errors import UsageError
 from penstock.components.files.commit import check_file
 from penstock.pipelines.cli.option_flags import Overwrite, Root
 from penstock.pipelines.terminal.noise import noise_to_log
-from penstock.pipelines.terminal.output import plain
+from penstock.pipelines.terminal.tables import plain
 
 MOST_RUNS = 4
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.components.errors import DataError, PenstockError
+from penstock.components.errors import DataError
 from penstock.components.memory import imports_that_stay
-from penstock.pipelines.cli.option_flags import Assignments, Config
+from penstock.pipelines.cli.option_flags import Assignments, Config, Spans
 from penstock.pipelines.cli.predict import require_place
 from penstock.pipelines.config.overrides import load_overrides
 from penstock.pipelines.config.registry import (
@@ -51,14 +51,7 @@ def command(
         Path | None,
         typer.Option(help="Folder of the runs; sets the option 'root'. [runs/PIPELINE]"),
     ] = None,
-    spans: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SPAN|FIRST..LAST",
-            help="Spans of the data to run, one run each in order, such as 3..7 or "
-            "2026-01-03..2026-01-09; of several, those that a run has finished are skipped.",
-        ),
-    ] = None,
+    spans: Spans = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print the summary as JSON."),
@@ -103,28 +96,23 @@ def _run_spans(
     name: str, changes: Mapping[str, Any], text: str, *, as_json: bool, quiet: bool
 ) -> None:
     """Runs a pipeline once for each span that no run has finished; stops at the first failure."""
-    from penstock.pipelines.runs.spans import check_spans, parse_spans
+    from penstock.pipelines.runs.spans import check_spans, parse_spans, run_spans
 
     spans = parse_spans(text)
     config = peek_config(name, changes) or _find(name, changes).config
     check_spans(getattr(config, "data", None), spans)
-    # Such a run depends on earlier ones: if one of these runs again, so does it.
-    chained = getattr(config, "last_spans", 1) > 1 or bool(getattr(config, "start_from", None))
-    redo = len(spans) == 1
-    for span in spans:
-        own = {**changes, "span": span}
-        is_one = len(spans) == 1
-        if not redo and (done := _finished(name, own)):
-            typer.echo(f"span {span}: skipped, finished by run {done}", err=True)
-            continue
-        if not (is_one or quiet):
-            typer.echo(f"span {span}", err=True)
-        try:
-            _show(_run_quietly(name, own, quiet=quiet), as_json=as_json)
-        except PenstockError as error:
-            on = "" if is_one else f"\n  the same command continues with span {span}"
-            raise type(error)(f"span {span}: {error}{on}") from error
-        redo = redo or chained
+
+    def start(span: int) -> None:
+        _show(_run_quietly(name, {**changes, "span": span}, quiet=quiet), as_json=as_json)
+
+    run_spans(
+        spans,
+        start,
+        lambda span: _finished(name, {**changes, "span": span}),
+        functools.partial(typer.echo, err=True),
+        quiet=quiet,
+        chained=getattr(config, "last_spans", 1) > 1 or bool(getattr(config, "start_from", None)),
+    )
 
 
 def _finished(name: str, changes: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.pipelines.cli.option_flags import LOCAL, Host, Namespace
+from penstock.pipelines.cli.option_flags import LOCAL, Host, Namespace, ServiceAccount, Spans
 from penstock.pipelines.kubeflow.compiled_file import needs_kubeflow
 
 
@@ -22,21 +22,14 @@ def command(
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Pipeline parameter; repeatable.")
     ] = None,
-    spans: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SPAN|FIRST..LAST",
-            help="Spans of the data, such as 3..7 or 2026-01-03..2026-01-09: one run each in "
-            "order, with --wait; of several, those that a run has finished are skipped.",
-        ),
-    ] = None,
+    spans: Spans = None,
     namespace: Namespace = None,
-    service_account: Annotated[
-        str | None,
-        typer.Option(help="Kubernetes account of the run's pods; by default the server's."),
-    ] = None,
+    service_account: ServiceAccount = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Show each node's progress; exit 1 if the run fails.")
+        bool,
+        typer.Option(
+            "--wait", help="Show each node's progress; exit 1 if the run fails. --spans waits."
+        ),
     ] = False,
 ) -> None:
     """Start a run on Kubeflow Pipelines and print its id; kfp recurring-run makes schedules.

@@ -30,8 +30,8 @@ def command(
     """
     from penstock.components.doctor.verify import verify
     from penstock.components.files.spool import local_folder
+    from penstock.pipelines.terminal.progress import work_progress
     from penstock.pipelines.terminal.tables import human_bytes
-    from penstock.pipelines.terminal.work_progress import work_progress
 
     with work_progress(human_bytes) as on_progress:
         report = verify(local_folder(path), on_progress=on_progress)

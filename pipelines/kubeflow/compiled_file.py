@@ -3,6 +3,7 @@
 Imports neither TFX nor kfp, so that wrong options are reported at once.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,8 +16,16 @@ import yaml
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.commit import check_file
 from penstock.pipelines.config.overrides import name_and_value
-from penstock.pipelines.kubeflow.parameters import KINDS, parse_value
 
+# Python's types of KFP's parameter types, and words for them.
+_KINDS: dict[str, tuple[type, str]] = {
+    "STRING": (str, "a text"),
+    "BOOLEAN": (bool, "true or false"),
+    "NUMBER_INTEGER": (int, "a whole number"),
+    "NUMBER_DOUBLE": (float, "a number"),
+    "STRUCT": (dict, "a JSON object"),
+    "LIST": (list, "a JSON list"),
+}
 _DIGEST_DIGITS = 64
 _BY_DIGEST = re.compile(rf"^[^\s@]+@sha256:[0-9a-f]{{{_DIGEST_DIGITS}}}$")
 _WRONG_DIGEST = re.compile(r"^[^\s@]+@sha256:(?P<digest>.*)$")
@@ -82,8 +91,27 @@ class CompiledFile:
         if name not in self.parameters:
             choices = ", ".join(self.parameters) or "there are none"
             raise UsageError(f"{self.path}: no parameter {name!r}; choices: {choices}")
-        kind, _ = KINDS[self.parameters[name].get("parameterType", "STRING")]
+        kind, _ = _KINDS[self.parameters[name].get("parameterType", "STRING")]
         return name, parse_value(name, value, kind)
+
+
+def parse_value(name: str, text: str, kind: type) -> Any:
+    """Parses the text of a parameter; KFP writes every number as a double, 1000000 as 1e+06."""
+    if kind is str:
+        return text
+    try:
+        value = json.loads(text.lower() if kind is bool else text)
+        if isinstance(value, bool) == (kind is bool):
+            if kind is int and value == int(value):
+                return int(value)
+            if kind is float:
+                return float(value)
+            if isinstance(value, kind):
+                return value
+    except (OverflowError, TypeError, ValueError):
+        pass
+    [expected] = [words for one, words in _KINDS.values() if one is kind]
+    raise UsageError(f"parameter {name!r}: expected {expected}, got {text!r}")
 
 
 def tasks_of(spec: Mapping[str, Any]) -> dict[str, Any]:

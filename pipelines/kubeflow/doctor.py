@@ -13,7 +13,7 @@ from urllib3.exceptions import HTTPError
 
 from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.kubeflow.placement import Placement
-from penstock.pipelines.kubeflow.server import connect, health, server_errors
+from penstock.pipelines.kubeflow.server import connect, health, load_cluster_config, server_errors
 
 # KFP releases whose protos the tests use to parse compiled files.
 _OLDEST, _NEWEST = (2, 5), (2, 17)
@@ -39,10 +39,7 @@ def examine(
     except PenstockError as error:
         yield "server", ("fault", str(error))
     try:
-        try:
-            config.load_kube_config()
-        except config.ConfigException:
-            config.load_incluster_config()
+        load_cluster_config()
         client.VersionApi().get_code(_request_timeout=_TIMEOUT_SECONDS)
     except (config.ConfigException, client.ApiException, HTTPError) as error:
         why = f"{type(error).__name__}: {one_line(error)}"

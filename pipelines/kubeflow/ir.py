@@ -13,7 +13,7 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.proto.orchestration import pipeline_pb2
 
 from penstock.components.errors import DataError, UsageError, short_error
-from penstock.pipelines.kubeflow.parameters import parse_value
+from penstock.pipelines.kubeflow.compiled_file import parse_value
 
 # Parameters that TFX sets in each run; all others are the user's.
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
@@ -133,6 +133,12 @@ def bind_parameters(
 def kind_of(parameter: pipeline_pb2.RuntimeParameter) -> type:
     """Returns the type of a runtime parameter: int, float or str."""
     return {"INT": int, "DOUBLE": float, "STRING": str}[parameter.Type.Name(parameter.type)]
+
+
+def default_of(parameter: pipeline_pb2.RuntimeParameter) -> int | float | str | None:
+    """Returns the default of a runtime parameter; None without one."""
+    value = parameter.default_value
+    return getattr(value, value.WhichOneof("value") or "", None)
 
 
 def _restore_falsy_defaults(node: pipeline_pb2.PipelineNode, pipeline: Pipeline) -> None:

@@ -6,11 +6,10 @@ executor runs, both are imported, with TensorFlow's file systems.
 """
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from penstock.pipelines.runs.submodules import submodules_only
 
 _HEAVY = ("tensorflow", "apache_beam", "tfx.components")
 # A driver that needs these packages for their protos and constants alone.
@@ -46,5 +45,21 @@ def import_driver(class_path: str) -> None:
     if class_path.rpartition(".")[0] != _LIGHT_DRIVER:
         load_tensorflow()
         return
-    with submodules_only("tfx.components", *_PACKAGES):
+    with _submodules_only("tfx.components", *_PACKAGES):
         importlib.import_module(_LIGHT_DRIVER)
+
+
+@contextmanager
+def _submodules_only(*packages: str) -> Iterator[None]:
+    """Imports modules of packages without the packages' own `__init__`, unless it has run."""
+    hollow = [name for name in packages if name not in sys.modules]
+    for name in hollow:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None, name
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        yield
+    finally:
+        for name in hollow:
+            del sys.modules[name]
+            sys.modules.pop(f"{name}.proto", None)  # the real package binds its own

@@ -15,7 +15,7 @@ _RESERVED_TASKS = ("root",)
 _RESERVED = ("run_id", "metrics", "html")
 # Component of the last task of a run, and its environment variable with the webhook's address.
 NOTIFY, WEBHOOK = "penstock.notify", "PENSTOCK_WEBHOOK"
-_MAX_PARAMETER_CHARS = 60
+_MAX_FIELD_CHARS = 60
 
 
 def task_names(node_ids: Iterable[str]) -> dict[str, str]:
@@ -23,10 +23,10 @@ def task_names(node_ids: Iterable[str]) -> dict[str, str]:
     return _unique({i: _task_name(i) for i in node_ids}, _RESERVED_TASKS, "-", _MAX_TASK_CHARS)
 
 
-def parameter_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """Returns a parameter name of `[a-z0-9_]` for each name of a parameter."""
-    wanted = {name: _parameter_name(name) for name in names}
-    return _unique(wanted, (*_RESERVED, *taken), "_", _MAX_PARAMETER_CHARS)
+def field_names(wanted: Mapping[Key, str], taken: Iterable[str] = ()) -> dict[Key, str]:
+    """Returns a name of `[a-z0-9_]`, not in `taken`, for each wanted name of an input or output."""
+    texts = {key: _field_name(name) for key, name in wanted.items()}
+    return _unique(texts, (*_RESERVED, *taken), "_", _MAX_FIELD_CHARS)
 
 
 def artifact_names(outputs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -36,21 +36,7 @@ def artifact_names(outputs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], 
     """
     pairs = list(outputs)
     one_node = len({node_id for node_id, _ in pairs}) < 2
-    return _names({pair: pair[1] if one_node else "_".join(pair) for pair in pairs}, ())
-
-
-def input_names(
-    outputs: Iterable[tuple[str, str]], taken: Iterable[str]
-) -> dict[tuple[str, str], str]:
-    """Returns the name under which a task reads each (node id, output key) of other tasks."""
-    return _names({pair: "_".join(pair) for pair in outputs}, taken)
-
-
-def _names(
-    wanted: Mapping[tuple[str, str], str], taken: Iterable[str]
-) -> dict[tuple[str, str], str]:
-    texts = {pair: _parameter_name(name) for pair, name in wanted.items()}
-    return _unique(texts, (*_RESERVED, *taken), "_", _MAX_PARAMETER_CHARS)
+    return field_names({pair: pair[1] if one_node else "_".join(pair) for pair in pairs})
 
 
 def pipeline_name(name: str) -> str:
@@ -63,8 +49,8 @@ def _task_name(node_id: str) -> str:
     return name[:_MAX_TASK_CHARS].strip("-") or "node"
 
 
-def _parameter_name(name: str) -> str:
-    text = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:_MAX_PARAMETER_CHARS]
+def _field_name(name: str) -> str:
+    text = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:_MAX_FIELD_CHARS]
     return text if text[:1].isalpha() else f"p_{text}"
 
 

@@ -17,6 +17,7 @@ from penstock.components.tfrecord.manifest import MANIFEST_NAME, read_manifest
 from penstock.pipelines.kubeflow.executor import ExecutorInput, write_text
 from penstock.pipelines.kubeflow.names import artifact_names
 from penstock.pipelines.runs.ledger import ROWS_PROPERTY, rows_of
+from penstock.pipelines.runs.run_record import plain_properties
 
 View = TypeVar("View")
 METRICS, HTML, _FACTS = "metrics", "html", "facts"
@@ -68,9 +69,7 @@ def write_kubeflow_outputs(
 def _facts(artifacts: Sequence[Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for artifact in artifacts[:1]:
-        found = artifact.mlmd_artifact
-        for name, value in [*found.properties.items(), *found.custom_properties.items()]:
-            facts[name] = getattr(value, value.WhichOneof("value") or "string_value")
+        facts = plain_properties(artifact.mlmd_artifact)
         rows = rows_of(facts)
         facts |= {f"rows_{split}": count for split, count in (rows.written if rows else {}).items()}
         for one in _views(_FACTS, [artifact], _facts_of):

@@ -3,34 +3,36 @@
 In: a `tfx.dsl.Pipeline` or its IR. Out: a `Plan`, with no TFX type in it.
 """
 
-import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
+from tfx.proto.orchestration import pipeline_pb2
 
-from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.groups import group_nodes
 from penstock.pipelines.kubeflow.names import (
     artifact_names,
-    input_names,
-    parameter_names,
+    field_names,
     pipeline_name,
     task_names,
 )
 from penstock.pipelines.kubeflow.outputs import VIEWS, artifact_kind
 from penstock.pipelines.kubeflow.recipe import Recipe, option_kind
-from penstock.pipelines.kubeflow.refusals import check_no_secrets, needed_packages
+from penstock.pipelines.kubeflow.refusals import (
+    check_no_secrets,
+    check_runs_in_container,
+    needed_packages,
+)
 
-_EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
-_INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
-# Operator to which TFX compiles ForEach and `ops.Unnest`.
-_UNNEST = "tfx.internal.Unnest"
+# Nodes that read only statistics, metadata or one split. For them, starting a pod takes longer than
+# the work: about 15 s against 1 s if the node comes from the cache.
+_LIGHT = {
+    *("SchemaGen", "ImportSchemaGen", "CuratedSchema", "ExampleValidator"),
+    *("ValidationGate", "ImageGate", "Importer", "Resolver"),
+    *("Evaluator", "BatchEvaluator", "ServingCheck", "Pusher", "KServePush", "Register"),
+}
 Node: TypeAlias = pipeline_pb2.PipelineNode
-_CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
+_Key: TypeAlias = tuple[str, str]  # of an artifact: node id and output key
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,12 @@ class Input(NamedTuple):
     name: str
     source: str
     made: str
+    kind: str
+
+
+class _Made(NamedTuple):
+    task: str
+    name: str
     kind: str
 
 
@@ -106,31 +114,31 @@ def plan_ir(
     check_no_secrets(ir)
     nodes = irs.nodes(ir)
     for node in nodes:
-        _check_runs_in_container(ir, node)
-    ordered = group_nodes(nodes, alone) if fuse else [[node] for node in nodes]
-    titles = [_title(group) for group in ordered]
-    names = task_names(titles)
-    artifacts = [artifact_names(outputs_of(group)) for group in ordered]
-    options = options or {}
-    kfp_names = parameter_names(
-        [*irs.runtime_parameters(nodes), *options],
-        {name for found in artifacts for name in found.values()},
-    )
-    parameters = _parameters(ir, kfp_names)
-    made = _Made(
-        tasks={n.node_info.id: names[t] for t, g in zip(titles, ordered, strict=True) for n in g},
-        parameters=kfp_names.values(),
-        artifacts={pair: name for found in artifacts for pair, name in found.items()},
-        kinds={
+        check_runs_in_container(ir, node)
+    groups = _group_nodes(nodes, alone) if fuse else [[node] for node in nodes]
+    names = task_names(map(_title, groups))
+    task_of = {node.node_info.id: names[_title(group)] for group in groups for node in group}
+    made: dict[_Key, _Made] = {}
+    for group in groups:
+        kinds = {
             (node.node_info.id, key): artifact_kind(output.artifact_spec.type.name)
-            for node in nodes
-            for key, output in node.outputs.outputs.items()
-        },
+            for node in group
+            for key, output in sorted(node.outputs.outputs.items())
+        }
+        for (node_id, key), name in artifact_names(kinds).items():
+            made[node_id, key] = _Made(task_of[node_id], name, kinds[node_id, key])
+    used, options = irs.runtime_parameters(nodes), options or {}
+    kfp_names = field_names(
+        {name: name for name in (*used, *options)}, {artifact.name for artifact in made.values()}
     )
+    parameters = {
+        name: Parameter(name, kfp_names[name], irs.kind_of(one), irs.default_of(one))
+        for name, one in used.items()
+    }
     return Plan(
         name=pipeline_name(ir.pipeline_info.id),
         parameters=tuple(parameters.values()),
-        tasks=tuple(_task(group, made, parameters) for group in ordered),
+        tasks=tuple(_task(group, task_of, made, parameters, kfp_names) for group in groups),
         packages=tuple(needed_packages(ir, recipe.pipeline if recipe else "")),
         options=tuple(
             Parameter(name, kfp_names[name], option_kind(value), value)
@@ -140,50 +148,21 @@ def plan_ir(
     )
 
 
-class _Made(NamedTuple):
-    """Task names by node, parameter names, names and kinds of artifacts by (node, output key)."""
-
-    tasks: Mapping[str, str]
-    parameters: Collection[str]
-    artifacts: Mapping[tuple[str, str], str]
-    kinds: Mapping[tuple[str, str], str]
-
-
 def _title(group: Sequence[Node]) -> str:
     first, last = group[0].node_info.id, group[-1].node_info.id
     return first if len(group) == 1 else f"{first} to {last}"
 
 
-def outputs_of(group: Sequence[Node]) -> list[tuple[str, str]]:
-    """Returns (node id, output key) of all outputs of a task, in the same order in any process."""
-    return [(node.node_info.id, key) for node in group for key in sorted(node.outputs.outputs)]
-
-
-def _parameters(ir: pipeline_pb2.Pipeline, kfp_names: Mapping[str, str]) -> dict[str, Parameter]:
-    return {
-        name: Parameter(
-            name=name,
-            kfp_name=kfp_names[name],
-            kind=irs.kind_of(parameter),
-            default=_default(parameter),
-        )
-        for name, parameter in irs.runtime_parameters(irs.nodes(ir)).items()
-    }
-
-
-def _default(parameter: pipeline_pb2.RuntimeParameter) -> int | float | str | None:
-    if not parameter.HasField("default_value"):
-        return None
-    kind = parameter.default_value.WhichOneof("value")
-    value: int | float | str = getattr(parameter.default_value, kind)
-    return value
-
-
-def _task(group: Sequence[Node], made: _Made, parameters: Mapping[str, Parameter]) -> Task:
+def _task(
+    group: Sequence[Node],
+    task_of: Mapping[str, str],
+    made: Mapping[_Key, _Made],
+    parameters: Mapping[str, Parameter],
+    taken: Mapping[str, str],
+) -> Task:
     ids = tuple(node.node_info.id for node in group)
     types = {o.artifact_spec.type.name for node in group for o in node.outputs.outputs.values()}
-    used = irs.runtime_parameters(group)
-    upstream = [made.tasks[one] for node in group for one in node.upstream_nodes if one not in ids]
+    upstream = (task_of[one] for node in group for one in node.upstream_nodes if one not in ids)
     read = {
         (channel.producer_node_query.id, channel.output_key)
         for node in group
@@ -191,49 +170,52 @@ def _task(group: Sequence[Node], made: _Made, parameters: Mapping[str, Parameter
         for channel in one.channels
         if channel.producer_node_query.id not in ids
     }
+    outputs = {artifact.name: artifact.kind for (node, _), artifact in made.items() if node in ids}
     # Resolvers have no outputs of their own.
-    read &= made.artifacts.keys()
-    outputs = tuple((made.artifacts[pair], made.kinds[pair]) for pair in outputs_of(group))
-    given = input_names(sorted(read), [*(name for name, _ in outputs), *made.parameters])
+    inputs = {pair: "_".join(pair) for pair in sorted(read & made.keys())}
     return Task(
         node_ids=ids,
-        name=made.tasks[ids[0]],
+        name=task_of[ids[0]],
         component=group[0].node_info.type.name if len(group) == 1 else "",
-        parameters=tuple(parameters[name] for name in used),
+        parameters=tuple(parameters[name] for name in irs.runtime_parameters(group)),
         upstream=tuple(dict.fromkeys(upstream)),
         views=tuple(sorted({VIEWS[kind] for kind in types & VIEWS.keys()})),
-        outputs=outputs,
+        outputs=tuple(outputs.items()),
         inputs=tuple(
-            Input(name, made.tasks[pair[0]], made.artifacts[pair], made.kinds[pair])
-            for pair, name in given.items()
+            Input(name, *made[pair])
+            for pair, name in field_names(inputs, (*outputs, *taken.values())).items()
         ),
     )
 
 
-def _check_runs_in_container(ir: pipeline_pb2.Pipeline, node: pipeline_pb2.PipelineNode) -> None:
-    node_id = node.node_info.id
-    executors = irs.deployment_config(ir).executor_specs
-    if node_id in executors and executors[node_id].Is(_CONTAINER_SPEC):
-        raise UsageError(
-            f"node {node_id!r} brings a container of its own, which cannot run inside another; "
-            "write it as a Python component"
-        )
-    if node.node_info.type.name.endswith(_INFRA_VALIDATOR):
-        serving = json.loads(node.parameters.parameters["serving_spec"].field_value.string_value)
-        platform = "Docker" if "local_docker" in serving else "the right to create pods"
-        raise UsageError(
-            f"node {node_id!r} is an InfraValidator, which needs {platform}, and pods of runs have "
-            "none; penstock.nodes.ServingCheck loads the model in its own process"
-        )
-    for graph in node.inputs.input_graphs.values():
-        if any(one.op_node.op_type == _UNNEST for one in graph.nodes.values()):
-            raise UsageError(
-                f"node {node_id!r} is within a ForEach, and TFX's launcher runs only one turn; "
-                "give the node all artifacts, or write a node for each"
-            )
-    for key, parameter in node.parameters.parameters.items():
-        if _EMBEDDED_PARAMETER.search(parameter.field_value.string_value):
-            raise UsageError(
-                f"node {node_id!r}, {key}: a RuntimeParameter within another value is never "
-                "filled in; give it as the whole value of an option"
-            )
+def _group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Node]]:
+    """Groups nodes, given in topological order, into tasks in topological order.
+
+    Each node has a stage, above that of its upstream nodes unless both are light. A heavy node
+    comes as early as it can, a light one as late as it can, so that light ones gather in one stage;
+    those of a stage that are connected form a group.
+    """
+    light = {node.node_info.id: _is_light(node, alone) for node in nodes}
+    stages: dict[str, int] = {}
+    for node in nodes:
+        name = node.node_info.id
+        steps = [stages[one] + (not (light[name] and light[one])) for one in node.upstream_nodes]
+        stages[name] = max(steps, default=0)
+    for node in reversed(nodes):
+        name = node.node_info.id
+        below = [one.node_info.id for one in nodes if name in one.upstream_nodes]
+        if light[name] and below:
+            stages[name] = min(stages[one] - (not light[one]) for one in below)
+    groups: list[list[Node]] = []
+    for node in sorted(nodes, key=lambda one: stages[one.node_info.id]):
+        name = node.node_info.id
+        same = {one for one in node.upstream_nodes if stages[one] == stages[name]}
+        near = [group for group in groups if same & {one.node_info.id for one in group}]
+        groups = [group for group in groups if group not in near]
+        groups.append([*(one for group in near for one in group), node])
+    return groups
+
+
+def _is_light(node: Node, alone: Collection[str]) -> bool:
+    component = node.node_info.type.name.rpartition(".")[2]
+    return component in _LIGHT and node.node_info.id not in alone

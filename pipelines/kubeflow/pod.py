@@ -65,17 +65,24 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
     pod["podMetadata"] = {"labels": {**placement.pod_labels, **RUN_LABELS}}
     if placement.pod_annotations:
         pod["podMetadata"]["annotations"] = placement.pod_annotations
+    secrets = [*placement.secret_env.items()]
     if placement.metadata_mysql:
         login = placement.mysql_secret
         keys = {login.user_key: MYSQL_USER, login.password_key: MYSQL_PASSWORD}
-        pod.setdefault("secretAsEnv", []).append(_secret_as_env(login.name, keys))
+        secrets.append((login.name, keys))
         if login.tls_name:
             tls = {"secretName": login.tls_name, "mountPath": MYSQL_TLS, "optional": False}
             pod["secretAsVolume"] = [tls]
-    notify = placement.notify
-    if task.component == NOTIFY and notify is not None:
-        keys = {notify.webhook_key: WEBHOOK}
-        pod.setdefault("secretAsEnv", []).append(_secret_as_env(notify.webhook_secret, keys))
+    if task.component == NOTIFY and placement.notify:
+        secrets.append((placement.notify.webhook_secret, {placement.notify.webhook_key: WEBHOOK}))
+    if secrets:
+        pod["secretAsEnv"] = [
+            {
+                "secretName": name,
+                "keyToEnv": [{"secretKey": key, "envVar": to} for key, to in variables.items()],
+            }
+            for name, variables in secrets
+        ]
     # Written as a dict, because kfp-kubernetes for Python 3.10 has no functions for half of these.
     step.platform_config["kubernetes"] = pod
 
@@ -186,7 +193,6 @@ def _render(placement: Placement, gpu: Gpu | None) -> _Pod:
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": needed}
         }
     if placement.secret_env:
-        kfp["secretAsEnv"] = [_secret_as_env(*secret) for secret in placement.secret_env.items()]
         container["env"] = [
             {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
             for secret, variables in placement.secret_env.items()
@@ -198,8 +204,3 @@ def _render(placement: Placement, gpu: Gpu | None) -> _Pod:
             kfp["nodeSelector"] = {"labels": gpu.node_selector}
             spec["nodeSelector"] = gpu.node_selector
     return _Pod(kfp, spec, container)
-
-
-def _secret_as_env(name: str, variables: Mapping[str, str]) -> dict[str, Any]:
-    keys = [{"secretKey": key, "envVar": variable} for key, variable in variables.items()]
-    return {"secretName": name, "keyToEnv": keys}

@@ -19,7 +19,7 @@ from penstock.components.plain import override
 from penstock.pipelines.config.overrides import load_overrides
 from penstock.pipelines.config.registry import PipelineFactory, find_pipeline
 from penstock.pipelines.kubeflow import ir as irs
-from penstock.pipelines.kubeflow.parameters import parse_value
+from penstock.pipelines.kubeflow.compiled_file import parse_value
 
 ROOT = "root"
 # Options that a run may change if the config has them and its `parameters` is empty.

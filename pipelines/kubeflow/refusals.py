@@ -13,13 +13,14 @@ import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from google.protobuf import json_format
-from tfx.proto.orchestration import pipeline_pb2
+from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
 
 from penstock.components.errors import UsageError
 from penstock.components.files.secrets import secret_kind
+from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.placement import Placement, is_below
 
 # An absolute path at the start of a text, or as a value inside a text.
@@ -35,21 +36,50 @@ _SECRET = (
 )
 # Paths that every container has.
 _EVERYWHERE = ("/", "/tmp", "/dev/null", "/dev/shm")
+_EMBEDDED_PARAMETER = re.compile(r'"__class__\\*": \\*"RuntimeParameter')
+_INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
+# Operator to which TFX compiles ForEach and `ops.Unnest`.
+_UNNEST = "tfx.internal.Unnest"
+_CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
 # Fields of the IR that messages leave out of a path, because the author does not know them.
-_PASSED_THROUGH = (
-    "parameters",
-    "field_value",
-    "string_value",
-    "proto_value",
-    "default_value",
-)
+_PASSED_THROUGH = ("parameters", "field_value", "string_value", "proto_value", "default_value")
 
 
 def check_no_secrets(ir: pipeline_pb2.Pipeline) -> None:
     """Rejects a pipeline with a secret in an option of a node, such as a query or an address."""
-    for text in node_texts(ir):
-        if kind := secret_kind(text.field, text.value):
-            raise UsageError(_SECRET.format(f"node {text.node_id!r}, {text.field}", kind))
+    for node_id, field, value in node_texts(ir):
+        if kind := secret_kind(field, value):
+            raise UsageError(_SECRET.format(f"node {node_id!r}, {field}", kind))
+
+
+def check_runs_in_container(ir: pipeline_pb2.Pipeline, node: pipeline_pb2.PipelineNode) -> None:
+    """Rejects a node that TFX's launcher cannot run in a container."""
+    node_id = node.node_info.id
+    executors = irs.deployment_config(ir).executor_specs
+    if node_id in executors and executors[node_id].Is(_CONTAINER_SPEC):
+        raise UsageError(
+            f"node {node_id!r} brings a container of its own, which cannot run inside another; "
+            "write it as a Python component"
+        )
+    if node.node_info.type.name.endswith(_INFRA_VALIDATOR):
+        serving = json.loads(node.parameters.parameters["serving_spec"].field_value.string_value)
+        platform = "Docker" if "local_docker" in serving else "the right to create pods"
+        raise UsageError(
+            f"node {node_id!r} is an InfraValidator, which needs {platform}, and pods of runs have "
+            "none; penstock.nodes.ServingCheck loads the model in its own process"
+        )
+    for graph in node.inputs.input_graphs.values():
+        if any(one.op_node.op_type == _UNNEST for one in graph.nodes.values()):
+            raise UsageError(
+                f"node {node_id!r} is within a ForEach, and TFX's launcher runs only one turn; "
+                "give the node all artifacts, or write a node for each"
+            )
+    for key, parameter in node.parameters.parameters.items():
+        if _EMBEDDED_PARAMETER.search(parameter.field_value.string_value):
+            raise UsageError(
+                f"node {node_id!r}, {key}: a RuntimeParameter within another value is never "
+                "filled in; give it as the whole value of an option"
+            )
 
 
 def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement, pipeline: str) -> None:
@@ -58,12 +88,16 @@ def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement, pipeline: str) 
     The image has the installed packages, the package of the `pipeline` (a dotted path) and the
     Python modules beside it, such as a `module_file`.
     """
-    own = find_package(pipeline)
-    for text in node_texts(ir):
-        for path in _paths(text.value):
+    own, installed = _find_package(pipeline), _find_package("penstock").parent
+    # In an editable install Penstock's rooms are outside of site-packages.
+    rooms = [installed / room for room in ("components", "pipelines", "schemas")]
+    sites = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
+    in_image = [str(folder) for folder in (own, *rooms, *sites)]
+    for node_id, field, value in node_texts(ir):
+        for path in _paths(value):
             is_module = path.endswith(".py") and is_below(path, str(own.parent))
-            if not (is_module or is_installed(path) or is_below(path, str(own))):
-                _check_path(path, f"node {text.node_id!r}, {text.field}", placement)
+            if not is_module and not any(is_below(path, folder) for folder in in_image):
+                _check_path(path, f"node {node_id!r}, {field}", placement)
 
 
 def check_changes(changes: Mapping[str, Any], placement: Placement) -> None:
@@ -75,7 +109,7 @@ def check_changes(changes: Mapping[str, Any], placement: Placement) -> None:
             _check_path(path, field, placement)
 
 
-def find_package(dotted: str) -> Path:
+def _find_package(dotted: str) -> Path:
     """Returns the folder of the top-level package of a dotted path, or the file of a module."""
     name = re.split(r"[.:]", dotted)[0]
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
@@ -87,21 +121,10 @@ def find_package(dotted: str) -> Path:
     return path.parent if spec.submodule_search_locations else path
 
 
-def is_installed(path: str) -> bool:
-    """Returns whether a file is in an installed package, which the image has too."""
-    # In an editable install Penstock's rooms are outside of site-packages.
-    rooms = [find_package("penstock").parent / r for r in ("components", "pipelines", "schemas")]
-    sites = [Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")]
-    return any(Path(path).is_relative_to(folder) for folder in (*sites, *rooms))
-
-
 def needed_packages(ir: pipeline_pb2.Pipeline, pipeline: str) -> list[str]:
     """Returns the packages, sorted, of the pipeline and its nodes, without those of the image."""
-    named = [
-        text.value
-        for text in node_texts(ir)
-        if _CODE.search(text.field) and _DOTTED.fullmatch(text.value)
-    ]
+    texts = node_texts(ir)
+    named = [text for _, field, text in texts if _CODE.search(field) and _DOTTED.fullmatch(text)]
     return sorted({re.split(r"[.:]", one)[0] for one in (*named, pipeline) if one} - _OF_IMAGE)
 
 
@@ -122,16 +145,11 @@ def _paths(text: str) -> Iterator[str]:
             yield path
 
 
-class Text(NamedTuple):
-    """A text in an option of a node, and the path of the field for messages."""
+def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[tuple[str, str, str]]:
+    """Yields (node id, path of the field, text) for all texts of nodes and their executors.
 
-    node_id: str
-    field: str
-    value: str
-
-
-def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[Text]:
-    """Yields all texts of nodes and their executors, with those inside JSON and `Any`."""
+    Texts inside JSON and `Any` are unpacked.
+    """
     tree = json_format.MessageToDict(ir, preserving_proto_field_name=True)
     deployment = tree.get("deployment_config", {})
     for node in (one["pipeline_node"] for one in tree.get("nodes", ())):
@@ -139,7 +157,7 @@ def node_texts(ir: pipeline_pb2.Pipeline) -> Iterator[Text]:
         found = [*_of_value(node, "")]
         for specs in ("executor_specs", "custom_driver_specs"):
             found += _of_value(deployment.get(specs, {}).get(node_id, {}), "executor")
-        yield from (Text(node_id, field, value) for field, value in found)
+        yield from ((node_id, field, value) for field, value in found)
 
 
 def _of_value(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from typing import Any
 import kfp
 from kfp.client.token_credentials_base import TokenCredentialsBase
 from kfp_server_api import ApiException
+from kubernetes import config
 from urllib3.exceptions import HTTPError
 
 from penstock.components.errors import DataError, UsageError
@@ -110,6 +111,14 @@ def health(host: str) -> dict[str, Any]:
             f"no Kubeflow Pipelines server at {host} ({reason}); is the address right, "
             "or a port-forward missing?"
         ) from error
+
+
+def load_cluster_config() -> None:
+    """Loads the caller's kubeconfig, or the account of the pod; ConfigException without either."""
+    try:
+        config.load_kube_config()
+    except config.ConfigException:
+        config.load_incluster_config()
 
 
 def _refused(host: str, status: int) -> DataError:

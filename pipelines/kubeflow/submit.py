@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,8 @@ from urllib3.exceptions import HTTPError
 
 from penstock.components.errors import DataError
 from penstock.pipelines.kubeflow.compiled_file import CompiledFile, read_compiled_file
-from penstock.pipelines.kubeflow.server import connect, server_errors
+from penstock.pipelines.kubeflow.server import connect, load_cluster_config, server_errors
+from penstock.pipelines.runs.spans import run_spans
 from penstock.pipelines.terminal.tables import console
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
@@ -66,12 +67,7 @@ def submit(
 
 
 def submit_spans(
-    path: Path,
-    spans: range,
-    *,
-    name: str | None,
-    parameters: Sequence[str],
-    **options: Any,
+    path: Path, spans: range, *, name: str | None, parameters: Sequence[str], **options: Any
 ) -> str:
     """Starts a run a span in order, each when the one before has succeeded; see `submit`.
 
@@ -85,27 +81,21 @@ def submit_spans(
         DataError: A run failed; those of the next spans are not started.
     """
     digest = hashlib.sha256(repr((path.read_bytes(), sorted(parameters))).encode()).hexdigest()[:8]
-    say = console(stderr=True).print
+    names = {s: f"{name or read_compiled_file(path).name} span {s} {digest}" for s in spans}
     started: list[str] = []
-    for span in spans:
-        own = f"{name or read_compiled_file(path).name} span {span} {digest}"
-        if len(spans) > 1 and not started and (done := _succeeded(own, **options)):
-            say(f"span {span}: skipped, finished by run {done}")
-            continue
-        say(f"span {span}")
+
+    def start(span: int) -> None:
         given = [*parameters, f"span={span}"]
-        try:
-            started.append(submit(path, name=own, parameters=given, **{**options, "wait": True}))
-        except DataError as error:
-            on = f"\n  the same command continues with span {span}" if len(spans) > 1 else ""
-            raise DataError(f"span {span}: {error}{on}") from error
+        more = {**options, "wait": True}
+        started.append(submit(path, name=names[span], parameters=given, **more))
+
+    say = console(stderr=True).print
+    run_spans(spans, start, lambda span: _succeeded(names[span], **options), say)
     return "\n".join(started)
 
 
-def _succeeded(
-    name: str, *, host: str, experiment: str, namespace: str | None, **_: Any
-) -> str | None:
-    """Returns the id of a run of this name that succeeded, if there is one."""
+def _succeeded(name: str, *, host: str, experiment: str, namespace: str | None, **_: Any) -> str:
+    """Returns the id of a run of this name that succeeded; empty if there is none."""
     server = connect(host, namespace)
     same = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
     with server_errors(host):
@@ -116,63 +106,51 @@ def _succeeded(
             filter=json.dumps({"predicates": [same]}),
         )
     good = [run for run in found.runs or () if (run.display_name, run.state) == (name, "SUCCEEDED")]
-    return str(good[0].run_id) if good else None
+    return str(good[0].run_id) if good else ""
 
 
-def _follow(
-    server: kfp.Client,
-    host: str,
-    namespace: str,
-    run_id: str,
-    file: CompiledFile,
-) -> None:
+def _follow(server: kfp.Client, host: str, namespace: str, run_id: str, file: CompiledFile) -> None:
     say = console(stderr=True).print
     shown: dict[str, str] = {}
-    told: set[str] = set()
-    failed_polls, changed = 0, time.monotonic()
+    told: set[tuple[str, str]] = set()
+    changed = time.monotonic()
     while True:
-        try:
-            with server_errors(host):
-                run = server.get_run(run_id)
-            failed_polls = 0
-        except DataError:
-            failed_polls += 1
-            if failed_polls == _MAX_FAILED_POLLS:
-                raise
-            time.sleep(_SECONDS_BETWEEN_POLLS)
-            continue
-        states = {file.tasks[d.display_name]: str(d.state) for d in _details(run, file) if d.state}
-        for node, state in states.items():
-            if shown.get(node) != state:
-                say(f"{datetime.now():%H:%M:%S} {node}: {state.lower()}")
-                changed = time.monotonic()
-        shown = states
+        run = _poll(server, host, run_id)
+        for node, detail in _details(run, file).items():
+            if detail.state and shown.get(node) != detail.state:
+                say(f"{datetime.now():%H:%M:%S} {node}: {detail.state.lower()}")
+                shown[node], changed = detail.state, time.monotonic()
         if run.state in _FINAL:
             break
         if time.monotonic() - changed > _PATIENCE_SECONDS:
-            _tell(_messages(namespace, run_id, file.tasks, "Pending"), told, say)
             changed = time.monotonic()
+            waits = {*_messages(namespace, run_id, file.tasks, "Pending")} - told
+            told |= waits  # each reason once: ErrImagePull and ImagePullBackOff take turns
+            for node, reason in waits:
+                if not reason.startswith(_STARTING):
+                    say(f"{datetime.now():%H:%M:%S} {node} waits: {reason}")
         time.sleep(_SECONDS_BETWEEN_POLLS)
     if run.state != "SUCCEEDED":
         said = dict(_messages(namespace, run_id, file.tasks, "Failed", "Error"))
-        raise DataError(f"run {run_id} {str(run.state).lower()}{_why(run, file, said)}")
+        raise DataError(f"run {run_id} {run.state.lower()}{_why(run, file, said)}")
     say(f"run {run_id} succeeded")
 
 
-def _tell(waits: Iterable[tuple[str, str]], told: set[str], say: Callable[[str], None]) -> None:
-    """Says what pods wait for, each reason once: ErrImagePull and ImagePullBackOff take turns."""
-    for node, reason in waits:
-        line = f"{node} waits: {reason}"
-        if line not in told and not reason.startswith(_STARTING):
-            told.add(line)
-            say(f"{datetime.now():%H:%M:%S} {line}")
+def _poll(server: kfp.Client, host: str, run_id: str) -> Any:
+    for tries_left in reversed(range(_MAX_FAILED_POLLS)):
+        try:
+            with server_errors(host):
+                return server.get_run(run_id)
+        except DataError:
+            if not tries_left:
+                raise
+            time.sleep(_SECONDS_BETWEEN_POLLS)
 
 
 def _why(run: Any, file: CompiledFile, messages: Mapping[str, str]) -> str:
     reasons = []
-    for detail in _details(run, file):
+    for node, detail in _details(run, file).items():
         if detail.state == "FAILED":
-            node = file.tasks[detail.display_name]
             message = messages.get(node) or getattr(detail.error, "message", None)
             reasons.append(node + (f" ({message})" if message else ""))
     if reasons:
@@ -181,9 +159,9 @@ def _why(run: Any, file: CompiledFile, messages: Mapping[str, str]) -> str:
     return f": {' '.join(str(message).split())}" if message else ""
 
 
-def _details(run: Any, file: CompiledFile) -> list[Any]:
+def _details(run: Any, file: CompiledFile) -> dict[str, Any]:
     details = getattr(run.run_details, "task_details", None) or []
-    return [detail for detail in details if detail.display_name in file.tasks]
+    return {file.tasks[one.display_name]: one for one in details if one.display_name in file.tasks}
 
 
 def _messages(
@@ -195,19 +173,15 @@ def _messages(
     """
     workflows: list[Any] = []
     with suppress(config.ConfigException, client.ApiException, HTTPError):
-        try:
-            config.load_kube_config()
-        except config.ConfigException:
-            config.load_incluster_config()
+        load_cluster_config()
         workflows = client.CustomObjectsApi().list_namespaced_custom_object(
             *("argoproj.io", "v1alpha1", namespace, "workflows"),
             label_selector=f"pipeline/runid={run_id}",
             _request_timeout=_KUBERNETES_SECONDS,
         )["items"]
     for workflow in workflows:
-        nodes = workflow.get("status", {}).get("nodes", {})
-        for pod in (one for one in nodes.values() if one.get("type") == "Pod"):
-            if pod.get("phase") in phases and pod.get("message"):
+        for pod in workflow.get("status", {}).get("nodes", {}).values():
+            if pod.get("type") == "Pod" and pod.get("phase") in phases and pod.get("message"):
                 owner = _task_of(pod, tasks)
                 yield tasks.get(owner, owner), " ".join(pod["message"].split())
 

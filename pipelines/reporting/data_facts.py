@@ -1,4 +1,4 @@
-"""Row counts, rejected rows and first rows of an Examples artifact, as plain facts."""
+"""Rows of an Examples artifact and table of a Schema artifact, as plain facts."""
 
 import base64
 import itertools
@@ -11,6 +11,7 @@ from typing import Any
 from penstock.components.files.remote import is_remote
 from penstock.components.tfrecord.example_proto import values_of
 from penstock.components.tfrecord.manifest import COUNTED, MANIFEST_NAME, Manifest
+from penstock.components.tfrecord.schema_features import parse_schema
 from penstock.pipelines.reporting.artifact_files import (
     as_text,
     names_in,
@@ -19,6 +20,7 @@ from penstock.pipelines.reporting.artifact_files import (
     split_folder,
     splits_in,
 )
+from penstock.pipelines.reporting.numbers import compact, percent
 
 # Most rejected rows that are read to count their reasons; takes 0.1 s.
 MOST_READ = 20_000
@@ -26,6 +28,8 @@ _SAMPLES = 10
 _PREVIEW_ROWS = 6  # fills the width of the page
 # Most columns shown of a wide table.
 _MOST_COLUMNS = 60
+# Most values shown of a domain of texts.
+_SHOWN_VALUES = 8
 # A quarantined row as `QuarantineWriter` writes it, `raw` decoded.
 Rejected = dict[str, Any]
 _NUMBERS = str.maketrans(dict.fromkeys("0123456789", ""))
@@ -98,3 +102,70 @@ def _reasons(rows: Sequence[Rejected]) -> list[Reason]:
         alike.setdefault((row["column"], kind), []).append(row["reason"])
     found = [Reason(column, of[0], len(of)) for (column, _), of in alike.items()]
     return sorted(found, key=lambda reason: -reason.rows)
+
+
+@dataclass(frozen=True)
+class SchemaRow:
+    name: str
+    kind: str
+    presence: str
+    values: str
+    domain: str
+
+
+def gather_schema(uri: str) -> list[SchemaRow]:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    path = posixpath.join(uri, "schema.pbtxt")
+    schema = parse_schema(read_bytes(path).decode(), path)
+    domains = {domain.name: domain for domain in schema.string_domain}
+    return [
+        SchemaRow(
+            feature.name,
+            schema_pb2.FeatureType.Name(feature.type),
+            _presence(feature),
+            _values(feature),
+            _domain(feature, domains),
+        )
+        for feature in schema.feature
+    ]
+
+
+def _presence(feature: Any) -> str:
+    share = feature.presence.min_fraction
+    if share >= 1:
+        return "in every row"
+    return f"in at least {percent(share)} of the rows" if share > 0 else "optional"
+
+
+def _values(feature: Any) -> str:
+    kind = feature.WhichOneof("shape_type")
+    if kind == "shape":
+        sizes = [str(dim.size) for dim in feature.shape.dim]
+        return f"shape {' x '.join(sizes)}" if sizes else "one"
+    if kind == "value_count":
+        low, high = feature.value_count.min, feature.value_count.max
+        return f"{low}" if low == high else f"{low} to {high or 'any number'}"
+    return "any number"
+
+
+def _domain(feature: Any, domains: dict[str, Any]) -> str:
+    kind = feature.WhichOneof("domain_info")
+    if kind == "domain":
+        return _texts(domains[feature.domain].value) if feature.domain in domains else ""
+    if kind == "string_domain":
+        return _texts(feature.string_domain.value)
+    if kind in ("int_domain", "float_domain"):
+        domain = getattr(feature, kind)
+        if kind == "int_domain" and domain.is_categorical and not domain.HasField("max"):
+            return "categorical"
+        low = compact(domain.min) if domain.HasField("min") else "any"
+        high = compact(domain.max) if domain.HasField("max") else "any"
+        return f"{low} to {high}"
+    return kind.removesuffix("_domain").replace("_", " ") if kind else ""
+
+
+def _texts(values: Sequence[str]) -> str:
+    shown = ", ".join(values[:_SHOWN_VALUES])
+    more = len(values) - _SHOWN_VALUES
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -36,51 +36,29 @@ class WrongRow:
 
 
 @dataclass(frozen=True)
-class Importance:
-    """Increase of the mean error when a feature is shuffled, with its 95 % half-width."""
-
-    feature: str
-    mean: float
-    half: float
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rows with like values of a feature: their mean label and mean prediction."""
-
-    name: str
-    is_text: bool
-    rows: int
-    label: float
-    prediction: float
-
-
-@dataclass(frozen=True)
 class CloserFacts:
     """Error analysis of one target.
 
     Attributes:
         balance: Number of rows by label; empty for a regression.
-        importance: Importance of the features with an effect, the most important first.
+        importance: Increase of the mean error when a feature is shuffled, with its 95 % half-width,
+            for features with an effect, the most important first.
+        unused: Features without an effect.
+        actual: Labels of sampled rows; empty unless it is a regression.
         against: Groups of sampled rows by the values of each of the most important features.
         correlations: Pearson's, of the target and these features with each other.
     """
 
     target: str
-    task: str
     sampled: int
     balance: Sequence[Bar]
     wrong: Sequence[WrongRow]
-    importance: Sequence[Importance]
+    importance: Mapping[str, tuple[float, float]]
     unused: Sequence[str]
     actual: Sequence[float]
     predicted: Sequence[float]
-    against: Mapping[str, Sequence[Group]]
+    against: Mapping[str, Sequence[Mapping[str, Any]]]
     correlations: Mapping[str, Mapping[str, float]]
-
-    @property
-    def residuals(self) -> list[float]:
-        return [said - label for said, label in zip(self.predicted, self.actual, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -163,31 +141,21 @@ def gather_closer(uri: str, classes: Mapping[str, Sequence[str]]) -> list[Closer
 
 
 def _facts(target: str, raw: Mapping[str, Any], sampled: int, words: Sequence[str]) -> CloserFacts:
-    found = [Importance(name, mean, 1.96 * se) for name, (mean, se) in raw["importance"].items()]
-    found.sort(key=lambda one: -one.mean)
-    important = [one for one in found if one.mean or one.half]
-    names = [one.feature for one in important]
+    found = sorted(raw["importance"].items(), key=lambda one: -one[1][0])
+    important = {name: (mean, 1.96 * error) for name, (mean, error) in found if mean or error}
     actual, predicted = raw["sample"] or ((), ())
     return CloserFacts(
         target,
-        raw["task"],
         sampled,
         [Bar(class_name(int(float(v)), words), n) for v, n in (raw["labels"] or {}).items()],
-        [_wrong(row, raw["task"], words, names) for row in raw["most_wrong"]],
+        [_wrong(row, raw["task"], words, [*important]) for row in raw["most_wrong"]],
         important,
-        [one.feature for one in found if one not in important],
+        [name for name, _ in found if name not in important],
         actual,
         predicted,
-        {name: [_group(one) for one in found] for name, found in raw.get("against", {}).items()},
+        raw.get("against", {}),
         raw.get("correlations", {}),
     )
-
-
-def _group(raw: Mapping[str, Any]) -> Group:
-    name = raw["name"]
-    ends = name if isinstance(name, list) else [name]
-    shown = " to ".join(one if isinstance(one, str) else compact(one) for one in ends)
-    return Group(shown, isinstance(name, str), raw["rows"], raw["label"], raw["prediction"])
 
 
 def _wrong(

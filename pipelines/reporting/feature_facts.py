@@ -134,14 +134,11 @@ def _splits(
 
 
 def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
-    kind = feature.WhichOneof("stats")
-    if kind is None:
-        return SplitFeature(rows, rows, None, (), {}, ())
-    texts = feature.string_stats
+    kind, texts = feature.WhichOneof("stats"), feature.string_stats
     return SplitFeature(
         rows=rows,
         # TFDV's own count of missing leaves out rows without the parent feature.
-        missing=max(0, rows - present(feature)),
+        missing=max(0, rows - present(feature)) if kind else rows,
         distinct=int(texts.unique) if kind == "string_stats" else None,
         top=[Bar(t.value, t.frequency) for t in texts.top_values[:1] if t.value != _NO_TEXT],
         numbers=_numbers(feature) if kind == "num_stats" else {},

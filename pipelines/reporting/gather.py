@@ -8,7 +8,7 @@ from typing import TypeVar
 from penstock.components.errors import one_line
 from penstock.components.gates.anomalies import Anomaly, list_anomalies, read_anomalies
 from penstock.components.trainer.record import TrainingRecord, read_training_record
-from penstock.pipelines.reporting.data_facts import DataFacts, gather_data
+from penstock.pipelines.reporting.data_facts import DataFacts, SchemaRow, gather_data, gather_schema
 from penstock.pipelines.reporting.evaluation_facts import EvaluationFacts, gather_evaluation
 from penstock.pipelines.reporting.feature_facts import StatisticsFacts, gather_statistics
 from penstock.pipelines.reporting.image_facts import ImageFacts, gather_images
@@ -23,7 +23,6 @@ from penstock.pipelines.reporting.run_facts import (
     gather_pipeline,
     judge,
 )
-from penstock.pipelines.reporting.schema_facts import SchemaRow, gather_schema
 from penstock.pipelines.reporting.trials import Trials, gather_trials
 from penstock.pipelines.runs.ledger import ledger_lines, ledger_of
 from penstock.pipelines.runs.rivals import Beaten, read_rivals

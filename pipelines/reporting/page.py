@@ -61,12 +61,9 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    for name in ("compact", "percent", "duration", "signed", "metric"):
+        environment.filters[name] = getattr(numbers, name)
     environment.filters.update(
-        compact=numbers.compact,
-        percent=numbers.percent,
-        duration=numbers.duration,
-        signed=numbers.signed,
-        metric=numbers.metric,
         loss=loss_text,
         plain="{:g}".format,
         n=lambda names: [(name, "n") for name in names],  # heads of columns of numbers

@@ -15,7 +15,7 @@ from typing import Any
 from markupsafe import Markup
 
 from penstock.components.evaluator.evaluation import CalibrationPoint
-from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT, Group
+from penstock.pipelines.reporting.evaluation_facts import DECIDES_AT
 from penstock.pipelines.reporting.numbers import compact
 
 # Placeholder colours and their CSS variables.
@@ -122,23 +122,26 @@ def slice_plot(
         return _svg(figure, key, f"{metric} by slice", described)
 
 
-def group_plot(key: str, feature: str, groups: Sequence[Group]) -> Markup:
-    """Plots mean label and mean prediction of groups of rows; a line joins groups of numbers."""
+def group_plot(key: str, feature: str, groups: Sequence[Mapping[str, Any]]) -> Markup:
+    """Plots mean label and mean prediction of groups of rows; a line joins groups of numbers.
+
+    The name of a group is a text, or the ends of a range of numbers.
+    """
     with _axes(feature, inches=(4.4, 3.0)) as (figure, axes):
         at = range(len(groups))
-        numbers = next((i for i, one in enumerate(groups) if one.is_text), len(groups))
-        for values, colour, marker in (
-            ([one.label for one in groups], _ONE, "o"),
-            ([one.prediction for one in groups], _TWO, "x"),
-        ):
+        texts = (i for i, one in enumerate(groups) if isinstance(one["name"], str))
+        numbers = next(texts, len(groups))
+        for value, colour, marker in (("label", _ONE, "o"), ("prediction", _TWO, "x")):
+            values = [one[value] for one in groups]
             axes.plot(at, values, color=colour, linestyle="", marker=marker)
             axes.plot(at[:numbers], values[:numbers], color=colour, linewidth=1.4)
-        names = [_short(one.name, 20) for one in groups]
-        axes.set_xticks(at, names, rotation=35, ha="right", fontsize=8)
+        names = [_group_name(one["name"]) for one in groups]
+        short = [_short(name, 20) for name in names]
+        axes.set_xticks(at, short, rotation=35, ha="right", fontsize=8)
         described = "; ".join(
-            f"{one.name}: label {compact(one.label)}, prediction {compact(one.prediction)},"
-            f" {one.rows} rows"
-            for one in groups
+            f"{name}: label {compact(one['label'])}, prediction {compact(one['prediction'])},"
+            f" {one['rows']} rows"
+            for name, one in zip(names, groups, strict=True)
         )
         return _svg(figure, key, f"Target by {feature}", described)
 
@@ -150,13 +153,19 @@ def actual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -
         return _svg(figure, key, "Predicted against actual", f"{len(actual)} rows")
 
 
-def residual_plot(key: str, predicted: Sequence[float], residuals: Sequence[float]) -> Markup:
+def residual_plot(key: str, actual: Sequence[float], predicted: Sequence[float]) -> Markup:
     """Plots residuals over predictions; a well-specified model shows no pattern."""
+    residuals = [said - label for said, label in zip(predicted, actual, strict=True)]
     with _axes("predicted", "predicted - actual", inches=_SQUARE) as (figure, axes):
         axes.axhline(0, **_AIM)
         _points(axes, predicted, residuals)
         mean = sum(residuals) / len(residuals)
         return _svg(figure, key, "Residuals", f"{len(residuals)} rows, mean {compact(mean)}")
+
+
+def _group_name(name: Any) -> str:
+    ends = name if isinstance(name, list) else [name]
+    return " to ".join(one if isinstance(one, str) else compact(one) for one in ends)
 
 
 def _short(text: str, most: int) -> str:

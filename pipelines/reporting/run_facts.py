@@ -1,7 +1,5 @@
 """Nodes, lineage and outcome of a run from its record and note, as plain facts."""
 
-import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +8,7 @@ from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.files.address import masked
 from penstock.components.files.secrets import hide_secret
 from penstock.components.tfrecord.manifest import Manifest
-from penstock.pipelines.runs.run_note import RunNote
+from penstock.pipelines.runs.run_note import RunNote, redacted
 from penstock.pipelines.runs.run_record import (
     NodeRun,
     RunRecord,
@@ -124,15 +122,16 @@ def gather_lineage(
             origins.append(Origin(node.node, place, _first(known, _DIGESTS)))
     if manifest is not None:
         origins.append(Origin("Rows", "as they were read", manifest.source_fingerprint))
-    options = {n.node: n.options for n in pipeline.nodes if n.options}
+    options = {n.node: redacted("", n.options, parse=True) for n in pipeline.nodes if n.options}
+    configs = {node: of.get("custom_config") for node, of in options.items()}
     return LineageFacts(
         note.command,
         origins,
         note.code,
-        {node: digest for node, of in options.items() if (digest := _code_digest(of))},
+        {n: str(c["code"]) for n, c in configs.items() if isinstance(c, dict) and c.get("code")},
         note.versions or _versions_of_artifacts(run),
         note.machine,
-        {node: {k: _shown(k, v) for k, v in of.items()} for node, of in options.items()},
+        options,
     )
 
 
@@ -141,30 +140,11 @@ def _first(known: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     return next(found, "")
 
 
-def _code_digest(options: Mapping[str, Any]) -> str:
-    try:
-        config = json.loads(options.get("custom_config") or "{}")
-    except ValueError:
-        return ""
-    return str(config.get("code", "")) if isinstance(config, dict) else ""
-
-
 def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
     """Returns the version of TFX, which is all that TFX records with an artifact."""
     made = [plain_properties(artifact) for node in run.nodes for artifact in node.outputs]
     version = _first(made, ("tfx_version",))
     return {"tfx": version} if version else {}
-
-
-def _shown(name: str, value: Any) -> Any:
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        with contextlib.suppress(ValueError):
-            value = json.loads(value)
-    if isinstance(value, dict):
-        return {key: _shown(key, part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_shown(name, part) for part in value]
-    return hide_secret(name, value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -68,7 +69,7 @@ def take_note(command: Sequence[str], config: Any, pipeline: Any, *, error: str 
 
 def config_of(config: Any) -> Any:
     """Returns the options of a config as the note has them, with secrets redacted."""
-    return _hidden("", asdict(config)) if config is not None else {}
+    return redacted("", asdict(config)) if config is not None else {}
 
 
 def write_note(store: Any, run_id: str, note: RunNote) -> None:
@@ -93,11 +94,15 @@ def _without_secrets(command: Sequence[str]) -> list[str]:
     return shown
 
 
-def _hidden(name: str, value: Any) -> Any:
+def redacted(name: str, value: Any, *, parse: bool = False) -> Any:
+    """Returns the value of an option without secrets; `parse` reads JSON in texts."""
+    if parse and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            value = json.loads(value)
     if isinstance(value, Mapping):
-        return {key: _hidden(str(key), part) for key, part in value.items()}
+        return {key: redacted(str(key), part, parse=parse) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_hidden(name, part) for part in value]
+        return [redacted(name, part, parse=parse) for part in value]
     return hide_secret(name, value) if isinstance(value, str) else value
 
 

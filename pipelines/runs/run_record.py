@@ -109,20 +109,22 @@ def retraining(run: RunRecord) -> Retraining | None:
 
 def registered(run: RunRecord) -> str:
     """Returns the version in a registry that the run made, `models:/churn/3`; empty if none."""
-    for artifact in (a for node in run.nodes if node.node == "Register" for a in node.outputs):
-        with suppress(OSError, DataError):
-            return Path(local_path(artifact.uri)).read_text(encoding="utf-8")
-    return ""
+    return _text_of(run, "Register")
 
 
 def _verdict(run: RunRecord, gate: str) -> dict[str, Any]:
     """Returns the verdict of a gate; empty if the gate did not run or it cannot be read."""
-    for artifact in (a for node in run.nodes if node.node == gate for a in node.outputs):
-        with suppress(OSError, DataError, ValueError):
-            found = json.loads(Path(local_path(artifact.uri)).read_text(encoding="utf-8"))
-            if isinstance(found, dict):
-                return found
+    with suppress(ValueError):
+        found = json.loads(_text_of(run, gate))
+        return found if isinstance(found, dict) else {}
     return {}
+
+
+def _text_of(run: RunRecord, name: str) -> str:
+    for artifact in (a for node in run.nodes if node.node == name for a in node.outputs):
+        with suppress(OSError, DataError):
+            return Path(local_path(artifact.uri)).read_text(encoding="utf-8")
+    return ""
 
 
 def all_runs(store: Any) -> Iterator[RunRecord]:

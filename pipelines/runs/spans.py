@@ -2,9 +2,10 @@
 
 import datetime
 import json
+from collections.abc import Callable
 from typing import Any
 
-from penstock.components.errors import DataError, UsageError
+from penstock.components.errors import DataError, PenstockError, UsageError
 from penstock.pipelines.runs.run_note import config_of, read_note
 from penstock.pipelines.runs.run_record import RunRecord, all_runs, plain_properties
 
@@ -56,6 +57,34 @@ def check_spans(address: Any, wanted: range) -> None:
         raise DataError(
             f"{address}: lacks {', '.join(map(str, missing))} of the spans; there are {there}"
         )
+
+
+def run_spans(
+    spans: range,
+    start: Callable[[int], object],
+    finished: Callable[[int], str],
+    say: Callable[[str], object],
+    *,
+    quiet: bool = False,
+    chained: bool = True,
+) -> None:
+    """Runs spans in order, up to the first failure; of several, skips those with a finished run.
+
+    `finished` returns a run's id or "". If runs are `chained`, none is skipped after one that ran.
+    """
+    redo = is_one = len(spans) == 1
+    for span in spans:
+        if not redo and (done := finished(span)):
+            say(f"span {span}: skipped, finished by run {done}")
+            continue
+        if not (is_one or quiet):
+            say(f"span {span}")
+        try:
+            start(span)
+        except PenstockError as error:
+            on = "" if is_one else f"\n  the same command continues with span {span}"
+            raise type(error)(f"span {span}: {error}{on}") from error
+        redo = redo or chained
 
 
 def finished_run(store: Any, pipeline: str, config: Any, fingerprint: str) -> RunRecord | None:

@@ -1,28 +1,42 @@
-"""Progress of a run: a live table on a terminal, lines elsewhere, or nothing."""
+"""Progress of a run or of one long task: drawn in place on a terminal, lines elsewhere."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TextIO
 
 from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Table
-from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 
-from penstock.components.activity import Activity, paced
-from penstock.pipelines.terminal.output import plain
-from penstock.pipelines.terminal.tables import console
+from penstock.components.activity import Activity, Listener, listening, paced
+from penstock.pipelines.terminal.tables import console, plain
 
 FAILED = "failed"
 _STYLES = {"done": "green", "cached": "cyan", FAILED: "bold red", "skipped": "dim"}
+SECONDS_BETWEEN_LINES = 10.0
+
+OnProgress = Callable[[int, int | None], None]
+"""Receives the amount done and the total, which is None while it is unknown."""
 
 
 class Progress:
     """Receives the events of a run; a context that lasts as long as the run.
 
-    This one shows nothing.
+    This one prints a line after each node, every 30 seconds and after each epoch, for logs and
+    pipes; without a screen it shows nothing.
     """
 
+    _screen: TextIO | None = None
+    _width, _began = 0, 0.0
+    _told: Listener = staticmethod(lambda activity: None)
+
+    def __init__(self, screen: TextIO | None = None, title: str = "") -> None:
+        self._screen = screen
+        self._title = title
+
     def __enter__(self) -> "Progress":
+        self._print(self._title)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -30,18 +44,29 @@ class Progress:
 
     def log(self, path: str) -> None:
         """The output of the nodes goes to this file."""
+        self._print(f"  log: {path}")
 
     def plan(self, nodes: Sequence[str]) -> None:
         """The run consists of these nodes, in this order."""
+        self._width = max(map(len, nodes))
 
     def start(self, node: str) -> None:
         """A node has started."""
+        self._began = time.perf_counter()
+        self._told = paced(lambda text: self._print(f"  {node:{self._width}}  {text}"))
 
     def tell(self, activity: Activity) -> None:
         """The running node reports progress."""
+        self._told(activity)
 
     def end(self, node: str, state: str) -> None:
         """A node has ended: `done`, `cached`, `skipped` or `failed`."""
+        seconds = time.perf_counter() - self._began
+        self._print(f"  {node:{self._width}}  {state:7}  {seconds:6.1f} s")
+
+    def _print(self, line: str) -> None:
+        if self._screen:
+            print(plain(line), file=self._screen, flush=True)
 
 
 def make_progress(screen: TextIO, title: str, *, quiet: bool = False) -> Progress:
@@ -49,41 +74,7 @@ def make_progress(screen: TextIO, title: str, *, quiet: bool = False) -> Progres
     if quiet:
         return Progress()
     on_screen = console(file=screen, soft_wrap=False)
-    return _LiveTable(on_screen, title) if on_screen.is_terminal else _Lines(screen, title)
-
-
-class _Lines(Progress):
-    """Prints a line after each node, every 30 seconds and after each epoch; for logs and pipes."""
-
-    def __init__(self, screen: TextIO, title: str) -> None:
-        self._screen = screen
-        self._title = title
-        self._width = 0
-        self._began = 0.0
-
-    def __enter__(self) -> "_Lines":
-        self._print(self._title)
-        return self
-
-    def log(self, path: str) -> None:
-        self._print(f"  log: {path}")
-
-    def plan(self, nodes: Sequence[str]) -> None:
-        self._width = max(map(len, nodes))
-
-    def start(self, node: str) -> None:
-        self._began = time.perf_counter()
-        self._told = paced(lambda text: self._print(f"  {node:{self._width}}  {text}"))
-
-    def tell(self, activity: Activity) -> None:
-        self._told(activity)
-
-    def end(self, node: str, state: str) -> None:
-        seconds = time.perf_counter() - self._began
-        self._print(f"  {node:{self._width}}  {state:7}  {seconds:6.1f} s")
-
-    def _print(self, line: str) -> None:
-        print(plain(line), file=self._screen, flush=True)
+    return _LiveTable(on_screen, title) if on_screen.is_terminal else Progress(screen, title)
 
 
 class _LiveTable(Progress):
@@ -140,3 +131,44 @@ class _LiveTable(Progress):
         self._live.stop_task(self._nodes[node])
         shown = f"[{_STYLES.get(state, 'none')}]{state}"
         self._live.update(self._nodes[node], state=shown, activity="")
+
+
+@contextmanager
+def work_progress(amount: Callable[[int], str]) -> Iterator[OnProgress]:
+    """Shows amount done, rate and time left on stderr: a bar on a terminal, lines elsewhere.
+
+    `amount` formats a count: `12,000 rows`, `1.4 MiB`.
+    """
+    errors, started = console(stderr=True), time.perf_counter()
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    bar = Table(*columns, console=errors, transient=True)
+    task, last = bar.add_task("", total=None), started
+
+    def show(done: int, total: int | None) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        rate = done / max(now - started, 1e-9)
+        told = f"{amount(done)}, {amount(int(rate))}/s"
+        bar.update(task, completed=done, total=total, description=told)
+        if not errors.is_terminal and now - last >= SECONDS_BETWEEN_LINES:
+            last = now
+            if total is not None and done:
+                of, left = amount(total), (total - done) / rate
+                told = f"{amount(done)} of {of}, {amount(int(rate))}/s, {left:.0f} s left"
+            errors.print(told)
+
+    with bar if errors.is_terminal else nullcontext():
+        yield show
+
+
+@contextmanager
+def watched_rows() -> Iterator[None]:
+    """Shows rows, rate and time left of the work in the block."""
+    with work_progress("{:,} rows".format) as on_progress:
+
+        def show(activity: Activity) -> None:
+            if activity.rows:
+                on_progress(*activity.rows)
+
+        with listening(show):
+            yield

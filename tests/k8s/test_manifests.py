@@ -158,14 +158,19 @@ def test_own_namespace_denies_by_default_and_is_restricted(overlays, overlay):
             assert one["metadata"]["namespace"] == "penstock", one["kind"]
 
 
+def egress(overlays):
+    """Yields name of the policy and rule of all egress of the overlays."""
+    for one in (one for objects in overlays.values() for one in objects):
+        if one["kind"] == "NetworkPolicy":
+            for rule in one["spec"].get("egress", ()):
+                yield one["metadata"]["name"], rule
+
+
 def test_dns_is_reachable_where_it_is_local_to_the_node(overlays):
     """NodeLocal DNS listens on 169.254.20.10, which selects no pod of kube-system."""
-    for objects in overlays.values():
-        for one in objects:
-            if one["kind"] == "NetworkPolicy":
-                for rule in one["spec"].get("egress", ()):
-                    if "to" in rule and {"protocol": "UDP", "port": 53} in rule.get("ports", ()):
-                        assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
+    for _, rule in egress(overlays):
+        if "to" in rule and {"protocol": "UDP", "port": 53} in rule.get("ports", ()):
+            assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
 
 
 def users_own(render, tmp_path, **changes):
@@ -178,13 +183,10 @@ def users_own(render, tmp_path, **changes):
 
 def test_egress_of_runs_is_limited_to_what_they_use(overlays, render, tmp_path):
     """Names, KFP, the Kubernetes API in private networks; the internet where a user says so."""
-    for objects in overlays.values():
-        for one in objects:
-            if one["kind"] == "NetworkPolicy" and one["metadata"]["name"] != "bucket":
-                for rule in one["spec"].get("egress", ()):
-                    assert "to" in rule or one["metadata"]["name"] == "penstock-runs"
-                    for to in rule.get("to", ()):
-                        assert to.get("ipBlock", {}).get("cidr") != "0.0.0.0/0"
+    for name, rule in egress(overlays):
+        assert "to" in rule or name == "penstock-runs"
+        for to in rule.get("to", ()):
+            assert to.get("ipBlock", {}).get("cidr") != "0.0.0.0/0" or name == "bucket"
     objects = users_own(
         render,
         tmp_path,
@@ -317,30 +319,24 @@ def test_workflow_defaults_set_what_kfp_has_no_field_for():
     assert (retry["retryPolicy"], retry["expression"]) == ("Always", 'lastRetry.message != ""')
 
 
-def test_profile_overlay_binds_pods_of_runs_only(overlays):
+def test_overlays_of_shared_namespaces_bind_pods_of_runs_only(overlays):
     """Notebooks, serving and runs of others in the namespace keep their network and resources."""
-    kinds = {one["kind"] for one in overlays["profile"]}
-    assert not kinds & {"Namespace", "ResourceQuota", "LimitRange"}
-    selected = {
-        one["metadata"]["name"]: one["spec"]["podSelector"]["matchLabels"]
-        for one in overlays["profile"]
-        if one["kind"] == "NetworkPolicy"
-    }
-    assert selected == {
-        "penstock-runs": RUN_LABELS,
-        "mysql-from-runs": {"app.kubernetes.io/name": "penstock-mysql"},
-        "clients-to-mysql": {"penstock/mysql-client": "true"},
-    }
-
-
-def test_standalone_kfp_keeps_its_namespace(overlays):
-    kinds = {one["kind"] for one in overlays["single-node"]}
-    assert not kinds & {"Namespace", "ResourceQuota", "LimitRange"}
-    for one in overlays["single-node"]:
-        assert one["metadata"]["namespace"] == "kubeflow"
-        if one["kind"] == "NetworkPolicy":
-            # KFP labels every user's runs with v2_component.
-            assert one["spec"]["podSelector"] == {"matchLabels": RUN_LABELS}
+    server, clients = (
+        {"app.kubernetes.io/name": "penstock-mysql"},
+        {"penstock/mysql-client": "true"},
+    )
+    mysql = {"mysql-from-runs": server, "clients-to-mysql": clients}
+    for overlay, others in (("profile", mysql), ("single-node", {})):
+        kinds = {one["kind"] for one in overlays[overlay]}
+        assert not kinds & {"Namespace", "ResourceQuota", "LimitRange"}
+        selected = {
+            one["metadata"]["name"]: one["spec"]["podSelector"]["matchLabels"]
+            for one in overlays[overlay]
+            if one["kind"] == "NetworkPolicy"
+        }
+        # KFP labels every user's runs with v2_component.
+        assert selected == {"penstock-runs": RUN_LABELS, **others}
+    assert {one["metadata"]["namespace"] for one in overlays["single-node"]} == {"kubeflow"}
 
 
 def test_only_runs_and_clients_reach_mysql(overlays):
@@ -379,10 +375,8 @@ def test_no_accelerator_without_the_component(overlays):
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_placement_of_an_overlay_fits_its_objects(overlays, overlay):
-    objects, placement = (
-        overlays[overlay],
-        read_placement(K8S / "overlays" / overlay / "placement.yaml"),
-    )
+    objects = overlays[overlay]
+    placement = read_placement(K8S / "overlays" / overlay / "placement.yaml")
     assert placement.volume == Volume()
     assert objects.named("PersistentVolumeClaim", placement.volume.claim)
     check = objects.pods()["penstock-volume-check"]

@@ -10,9 +10,9 @@ from kfp import compiler, components
 
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.pipelines.kubeflow.plain import write_component
+from tests.pipelines.kubeflow.placements import IMAGE, executor_input
 
 ROOT = Path(__file__).parents[2]
-IMAGE = "registry.example/penstock@sha256:" + "0" * 64
 
 
 @pytest.fixture(scope="module")
@@ -46,34 +46,18 @@ def run_as_kfp(compiled, penstock):
 
 def fill_in(compiled, name, artifacts, out, parameters):
     """The JSON that KFP's launcher puts in place of {{$}}."""
-    task = compiled["root"]["dag"]["tasks"][name]
-    component = compiled["components"][f"comp-{name}"]
-    given = {
-        key: source["runtimeValue"]["constant"]
-        for key, source in task["inputs"].get("parameters", {}).items()
-        if "runtimeValue" in source
-    }
-    wanted = component["outputDefinitions"]
-    executor_input = {
-        "inputs": {
-            "parameterValues": {**given, **parameters},
-            "artifacts": {
-                key: {"artifacts": [{"name": key, "uri": str(path)}]}
-                for key, path in artifacts.items()
-            },
-        },
-        "outputs": {
-            "parameters": {
-                key: {"outputFile": str(out / key)} for key in wanted.get("parameters", {})
-            },
-            "artifacts": {
-                key: {"artifacts": [{"name": key, "uri": str(out / key)}]}
-                for key in wanted["artifacts"]
-            },
-            "outputFile": str(out / "executor_output.json"),
+    inputs = compiled["root"]["dag"]["tasks"][name]["inputs"].get("parameters", {})
+    constants = {key: one["runtimeValue"] for key, one in inputs.items() if "runtimeValue" in one}
+    given = {key: one["constant"] for key, one in constants.items()}
+    made = compiled["components"][f"comp-{name}"]["outputDefinitions"]["artifacts"]
+    wanted = executor_input(out, *made)
+    wanted["inputs"] = {
+        "parameterValues": {**given, **parameters},
+        "artifacts": {
+            key: {"artifacts": [{"name": key, "uri": str(path)}]} for key, path in artifacts.items()
         },
     }
-    return json.dumps(executor_input)
+    return json.dumps(wanted)
 
 
 def metrics(out):

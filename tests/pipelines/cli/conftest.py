@@ -6,6 +6,9 @@ arrives; it runs nothing.
 
 import pytest
 from json_server import JsonServer
+from typer.testing import CliRunner
+
+from penstock.pipelines.cli.main import app
 
 PIPELINE = """\
 pipelineInfo: {name: small}
@@ -35,6 +38,11 @@ platforms:
       executors:
         exec-trainer: {nodeSelector: {labels: {pool: gpu}}}
 """
+
+
+def call(*arguments):
+    """Runs a command in this process; returns its exit code, output and exception."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 class FakeServer(JsonServer):

@@ -5,16 +5,15 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import penstock
 from penstock.components.errors import UsageError
-from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.recipe import Recipe
 from penstock.pipelines.kubeflow.refusals import node_texts
 from penstock.pipelines.runs.metadata_store import MySqlStore
 from penstock.schemas import schema_file
+from tests.pipelines.cli.conftest import call
 from tests.pipelines.kubeflow.placements import IMAGE, on
 
 ROOT = Path(__file__).parents[3]
@@ -27,19 +26,16 @@ def compiled(out, changes=None, placement=None):
     )
     ir, _ = Recipe.from_text(plan.recipe).build([])
     found = {}
-    for text in node_texts(ir):
-        found.setdefault(text.node_id, []).append(text.value)
+    for node_id, _, value in node_texts(ir):
+        found.setdefault(node_id, []).append(value)
     return found
 
 
 def test_existing_file_is_kept_without_overwrite(tmp_path):
     out = tmp_path / "taxi.yaml"
     out.write_text("edited by hand")
-    for pipeline in ("taxi", "ingest"):
-        done = CliRunner().invoke(app, ["compile", pipeline, "--image", IMAGE, "--out", str(out)])
-        assert str(done.exception) == (
-            f"{out} exists already; name another output or pass --overwrite"
-        )
+    done = call("compile", "taxi", "--image", IMAGE, "--out", out)
+    assert str(done.exception) == f"{out} exists already; name another output or pass --overwrite"
     assert out.read_text() == "edited by hand"
 
 

@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 from local_beam import local_pipeline
-from typer.testing import CliRunner
 
 from penstock.components.engine import pipeline
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.manifest import read_manifest
-from penstock.pipelines.cli.main import app
+from tests.pipelines.cli.conftest import call
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
 
 def ingest(*arguments):
-    return CliRunner().invoke(app, ["ingest", *map(str, arguments)])
+    return call("ingest", *arguments)
 
 
 @pytest.fixture
@@ -52,12 +51,6 @@ def test_bad_data_is_one_line_and_exit_1(csv, tmp_path, penstock):
     assert last.endswith("; fix it, or quarantine it with --on-bad-row quarantine")
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_wrong_use_is_exit_2(csv, tmp_path, penstock):
-    done = penstock("ingest", "trips.csv", "out", "--split", "train", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == "penstock: --split takes NAME=VALUE, got 'train'\n"
 
 
 SPLITS = "name INPUTS, which are divided, or --input-split once for each split"

@@ -4,21 +4,13 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-import typer
 from row_files import example
-from typer.testing import CliRunner
 
 from penstock.components.errors import DataError
-from penstock.pipelines.cli import inspect
+from tests.pipelines.cli.conftest import call
 
-app = typer.Typer()
-app.command("inspect")(inspect.command)
 TFX = Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
 TAXI = TFX / "components/testdata/external/tfrecord"
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -31,7 +23,7 @@ def shard(tmp_path):
 
 
 def test_prints_files_and_features(shard):
-    result = run(shard)
+    result = call("inspect", shard)
     assert result.exit_code == 0
     assert result.stdout.replace(str(shard), "SHARD").splitlines() == [
         "SHARD: 1 file, 108 B, 2 records (counted)",
@@ -46,7 +38,7 @@ def test_prints_files_and_features(shard):
 
 
 def test_taxi_data_on_a_narrow_terminal_keeps_one_line_a_feature():
-    lines = run(TAXI).stdout.splitlines()
+    lines = call("inspect", TAXI).stdout.splitlines()
     assert lines[0] == f"{TAXI}: 2 files, 606.3 KiB, 15,000 records (counted)"
     (company,) = [line for line in lines if line.startswith("  company ")]
     assert "'Taxi Affiliation Services'; 'Dispatch Taxi Affiliation'" in company
@@ -54,17 +46,19 @@ def test_taxi_data_on_a_narrow_terminal_keeps_one_line_a_feature():
 
 
 def test_samples_and_records_are_options(shard):
-    raw = json.loads(run(shard, "--json", "--samples", "0", "--records", "1").stdout)
+    raw = json.loads(call("inspect", shard, "--json", "--samples", "0", "--records", "1").stdout)
     assert raw["payloads"] == {"Example": 1}
     assert raw["features"][0]["samples"] == []
-    assert json.loads(run(shard, "--json", "--all").stdout)["payloads"] == {"Example": 2}
+    assert json.loads(call("inspect", shard, "--json", "--all").stdout)["payloads"] == {
+        "Example": 2
+    }
 
 
 def test_a_damaged_file_is_shown_and_then_an_error(shard):
     data = bytearray(shard.read_bytes())
     data[-1] ^= 1
     shard.write_bytes(data)
-    result = run(shard)
+    result = call("inspect", shard)
     assert isinstance(result.exception, DataError)
     assert str(result.exception) == (
         f"{shard}: record 1 at offset 54: payload of 38 bytes has CRC 0x6b6c4f85, expected "
@@ -76,6 +70,6 @@ def test_a_damaged_file_is_shown_and_then_an_error(shard):
 def test_a_terminal_gets_a_table(shard, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "160")
-    output = run(shard).stdout
+    output = call("inspect", shard).stdout
     assert "│" in output
     assert "[red]" in output  # data, not markup

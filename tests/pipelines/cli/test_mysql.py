@@ -1,11 +1,10 @@
 """Every command that knows a store in MySQL reaches it by the same address, with TLS."""
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.components.errors import UsageError
-from penstock.pipelines.cli.main import app
 from penstock.pipelines.runs.metadata_store import MySqlStore
+from tests.pipelines.cli.conftest import call
 
 ADDRESS = "mysql://mysql.example:3307/mine?tls=/certificates"
 
@@ -36,6 +35,6 @@ def test_a_command_opens_the_store_that_its_flags_say(command, monkeypatch, tmp_
         ir = irs.compile_ir(Pipeline("p", str(tmp_path), components=[node]))
         (tmp_path / "ir.pb").write_bytes(ir.SerializeToString())
         command = (*command, "--ir", str(tmp_path / "ir.pb"))
-    done = CliRunner().invoke(app, command)
+    done = call(*command)
     expected = "MySqlStore(host='mysql.example', port=3307, database='mine', tls='/certificates')"
     assert str(done.exception) == f"asked {expected}"

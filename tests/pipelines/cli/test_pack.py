@@ -1,18 +1,12 @@
 import json
 
 import pytest
-import typer
 from row_files import example, write_shards
-from typer.testing import CliRunner
 
 from penstock.components.doctor.inspect import inspect
 from penstock.components.doctor.verify import verify
-from penstock.pipelines.cli import pack
-from penstock.pipelines.cli.main import app as main
 from penstock.pipelines.cli.shard_tables import show_inspection
-
-app = typer.Typer()
-app.command("pack")(pack.command)
+from tests.pipelines.cli.conftest import call
 
 
 @pytest.fixture
@@ -21,12 +15,8 @@ def rows(tmp_path):
     return write_shards(tmp_path / "rows", records, shards=1)
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
 def test_what_is_said_when_it_is_done(rows, tmp_path):
-    result = run(rows, tmp_path / "packed", "--id", "s", "--block-rows", 4, "--shards", 2)
+    result = call("pack", rows, tmp_path / "packed", "--id", "s", "--block-rows", 4, "--shards", 2)
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert lines[0] == f"{tmp_path}/packed: blocks of 4 rows"
@@ -47,7 +37,7 @@ def test_what_is_said_when_it_is_done(rows, tmp_path):
 
 def test_inspect_and_verify_know_rows_and_blocks(rows, tmp_path, capsys):
     packed = tmp_path / "packed"
-    assert run(rows, packed, "--block-rows", 4, "--shards", 1).exit_code == 0
+    assert call("pack", rows, packed, "--block-rows", 4, "--shards", 1).exit_code == 0
     report = inspect(str(packed))
     show_inspection(report)
     lines = capsys.readouterr().out.splitlines()
@@ -63,24 +53,24 @@ def test_inspect_and_verify_know_rows_and_blocks(rows, tmp_path, capsys):
     found = verify(str(packed))
     assert (found.records, found.rows) == (3, 10)
     (packed / "manifest.json").unlink()
-    told = CliRunner().invoke(main, ["verify", str(packed)]).stdout.splitlines()
+    told = call("verify", packed).stdout.splitlines()
     assert told[-1].endswith(", 3 records of 10 rows: no faults")
 
 
 def test_columns_without_any_value_are_named(tmp_path):
     rows = write_shards(tmp_path / "rows", [example(id=[1], empty=None, also=None)], shards=1)
-    result = run(rows, tmp_path / "packed")
+    result = call("pack", rows, tmp_path / "packed")
     assert (
         "left out, as no row has a value: also, empty; a --schema that has a column keeps it\n"
     ) in result.stdout
     manifest = json.loads((tmp_path / "packed/manifest.json").read_text())
     assert manifest["packed"]["empty_columns"] == ["also", "empty"]
-    result = run(tmp_path / "rows", tmp_path / "other", "--column", "nope")
+    result = call("pack", tmp_path / "rows", tmp_path / "other", "--column", "nope")
     assert str(result.exception) == "no column 'nope' with a value; there are id"
 
 
 def test_json_is_the_manifest(rows, tmp_path):
-    result = run(rows, tmp_path / "packed", "--column", "id", "--seed", 5, "--json")
+    result = call("pack", rows, tmp_path / "packed", "--column", "id", "--seed", 5, "--json")
     manifest = json.loads(result.stdout)
     assert manifest == json.loads((tmp_path / "packed/manifest.json").read_text())
     assert manifest["packed"]["seed"] == 5
@@ -88,9 +78,9 @@ def test_json_is_the_manifest(rows, tmp_path):
 
 
 def test_engines_are_chosen_as_of_an_ingest(rows, tmp_path):
-    result = run(rows, tmp_path / "packed", "--runner", "flink", "--parallelism", "2")
+    result = call("pack", rows, tmp_path / "packed", "--runner", "flink", "--parallelism", "2")
     assert str(result.exception) == "runner 'flink' needs --flink-master, HOST:PORT"
     portable = ["--runner", "portable", "--job-endpoint", "localhost:1", "--parallelism", "2"]
-    result = run(rows, tmp_path / "packed", *portable)
+    result = call("pack", rows, tmp_path / "packed", *portable)
     assert str(result.exception).startswith("portable: nothing answers at localhost:1 (")
     assert not (tmp_path / "packed").exists()

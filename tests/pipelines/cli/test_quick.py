@@ -72,6 +72,7 @@ ANSWERS = {
     "predict m": (2, "Missing argument"),
     "pack a b --seed x": (2, "'--seed'"),
     "ingest a b --kind imagse": (2, "--kind must be one of csv, parquet, "),
+    "runs": (2, "-"),  # prints its help
     "runs list": (1, "name the folder of a run"),
     "runs list .": (0, "-"),
     "inspect shards": (0, "-"),

@@ -1,14 +1,9 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.components.errors import DataError, UsageError
-from penstock.pipelines.cli.main import app
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+from tests.pipelines.cli.conftest import call
 
 
 @pytest.fixture

@@ -3,20 +3,12 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from penstock.components.errors import DataError
-from penstock.pipelines.cli import verify
+from tests.pipelines.cli.conftest import call
 
-app = typer.Typer()
-app.command("verify")(verify.command)
 TFX = Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
 TAXI = TFX / "components/testdata/external/tfrecord"
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -29,7 +21,7 @@ def damaged(tmp_path):
 
 
 def test_sound_shards():
-    result = run(TAXI)
+    result = call("verify", TAXI)
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         f"{TAXI}: no manifest",
@@ -43,7 +35,7 @@ def test_sound_shards():
 
 
 def test_faults_have_a_line_each_in_the_error(damaged):
-    result = run(damaged)
+    result = call("verify", damaged)
     assert isinstance(result.exception, DataError)
     assert result.exception.exit_code == 1
     cut, other = str(result.exception).splitlines()
@@ -56,6 +48,6 @@ def test_faults_have_a_line_each_in_the_error(damaged):
 
 
 def test_json_has_the_faults_and_the_error_comes_too(damaged):
-    result = run(damaged, "--json")
+    result = call("verify", damaged, "--json")
     assert isinstance(result.exception, DataError)
     assert json.loads(result.stdout)["faults"] == str(result.exception).splitlines()

@@ -1,10 +1,12 @@
-"""An image by digest, placements on a folder of a test, and pipelines of a few nodes."""
+"""An image by digest, placements on a folder of a test, pipelines of a few nodes, their files."""
 
+import yaml
 from tfx.components.trainer.component import Trainer
 from tfx.orchestration.pipeline import Pipeline
 from tfx.proto import trainer_pb2
 
 from penstock.pipelines.kubeflow.ir import compile_ir
+from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.resources import Volume
 
@@ -42,3 +44,33 @@ def executor_input(folder, *artifacts):
     }
     file = str(folder / "executor_output.json")
     return {"inputs": {}, "outputs": {"artifacts": outputs, "outputFile": file}}
+
+
+class Compiled:
+    """A compiled file: its spec and tasks, and by task its component, container and pod options."""
+
+    def __init__(self, plan, folder, placement=Placement()):  # noqa: B008  # frozen
+        self.file = folder / "pipeline.yaml"
+        write_kubeflow(plan, self.file, image=IMAGE, placement=placement)
+        self.spec, platforms = list(yaml.safe_load_all(self.file.read_text()))
+        self.tasks = self.spec["root"]["dag"]["tasks"]
+        self.parameters = self.spec["root"].get("inputDefinitions", {}).get("parameters")
+        executors = self.spec["deploymentSpec"]["executors"]
+        pods = platforms["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+        names = [name.removeprefix("exec-") for name in executors]
+        self.containers = {name: executors[f"exec-{name}"]["container"] for name in names}
+        self.components = {name: self.spec["components"][f"comp-{name}"] for name in names}
+        self.pods = {name: pods[f"exec-{name}"] for name in names}
+
+    def option(self, task, flag):
+        args = self.containers[task]["args"]
+        return args[args.index(flag) + 1]
+
+    def outputs(self):
+        return {
+            name: {
+                key: made["artifactType"]["schemaTitle"]
+                for key, made in one.get("outputDefinitions", {}).get("artifacts", {}).items()
+            }
+            for name, one in self.components.items()
+        }

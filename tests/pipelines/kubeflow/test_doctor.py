@@ -71,40 +71,31 @@ def kfp(server):  # noqa: F811
 
 
 def look(server, placement=PLACEMENT, account="penstock-runner"):  # noqa: F811
-    found = {}
-    for subject, result in examine(server.host, SPACE, account, placement):
-        found.setdefault(subject, []).append(result)
-    return found
+    return dict(examine(server.host, SPACE, account, placement))
 
 
-def fault(found, subject):
-    [text] = [text for state, text in found[subject] if state == "fault"]
-    return text
+def states(found):
+    return {subject: state for subject, (state, _) in found.items()}
+
+
+HEALTHY = dict.fromkeys(("server", "login", "account", "claim", "secret"), "ok")
 
 
 def test_healthy_server_and_namespace_have_no_fault(kfp, kubernetes):
     found = look(kfp)
+    assert states(found) == HEALTHY
+    assert found["server"] == ("ok", "Kubeflow Pipelines 2.17.0, several users")
 
-    assert {state for results in found.values() for state, _ in results} == {"ok"}
-    assert found["server"] == [("ok", "Kubeflow Pipelines 2.17.0, several users")]
-    assert list(found) == ["server", "login", "account", "claim", "secret"]
+
+def test_what_the_caller_may_not_read_is_unseen_and_no_fault(kfp, kubernetes):
+    kubernetes.hidden = ("secrets",)
+    assert states(look(kfp)) == {**HEALTHY, "secret": "unseen"}
 
 
 def test_without_kubeconfig_the_server_is_checked_and_the_rest_is_unseen(kfp, no_kubeconfig):
     found = look(kfp)
-
-    assert found["login"][0][0] == "ok"
-    assert [state for state, _ in found["cluster"]] == ["unseen"]
-    assert "no Kubernetes API to ask" in found["cluster"][0][1]
-
-
-def test_objects_that_the_account_may_not_read_are_unseen_not_faults(kfp, kubernetes):
-    kubernetes.hidden = ("secrets",)
-    found = look(kfp)
-
-    assert "fault" not in {state for results in found.values() for state, _ in results}
-    assert [state for state, _ in found["secret"]] == ["unseen"]
-    assert found["claim"][0][0] == "ok"
+    assert states(found) == {"server": "ok", "login": "ok", "cluster": "unseen"}
+    assert "no Kubernetes API to ask" in found["cluster"][1]
 
 
 @pytest.mark.parametrize(
@@ -120,17 +111,16 @@ def test_version_of_the_server_is_held_against_those_tested(
     kfp, no_kubeconfig, health, state, words
 ):
     kfp.health = (200, health)
-    [(seen, text)] = look(kfp)["server"]
+    seen, text = look(kfp)["server"]
     assert seen == state
     assert words in text
 
 
 def test_server_that_is_not_there_is_a_fault_and_the_cluster_is_checked_all_the_same(kubernetes):
     found = dict(examine("http://127.0.0.1:1", SPACE, "penstock-runner", PLACEMENT))
-
-    assert found["server"][0] == "fault"
+    rest = dict.fromkeys(("account", "claim", "secret"), "ok")
+    assert states(found) == {"server": "fault", **rest}
     assert "port-forward missing" in found["server"][1]
-    assert found["claim"][0] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -143,21 +133,21 @@ def test_server_that_is_not_there_is_a_fault_and_the_cluster_is_checked_all_the_
 )
 def test_missing_object_is_a_fault_with_its_remedy(kfp, kubernetes, path, subject, words):
     del kubernetes.objects[path]
-    assert words in fault(look(kfp), subject)
+    state, text = look(kfp)[subject]
+    assert state == "fault"
+    assert words in text
 
 
 def test_secret_without_a_key_is_a_fault(kfp, kubernetes):
     kubernetes.objects[of("secrets/penstock-mysql")] = {"data": {"user": "eA=="}}
-    assert "penstock-mysql lacks password" in fault(look(kfp), "secret")
+    state, text = look(kfp)["secret"]
+    assert (state, text.partition(":")[0]) == ("fault", "penstock-mysql lacks password")
 
 
 def test_command_prints_a_line_per_check_and_fails_on_a_fault(kfp, no_kubeconfig, capsys):
     command(kfp.host, SPACE)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "ok",
-        "ok",
-        "unseen",
-    ]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["ok", "ok", "unseen"]
 
     kfp.health = (200, {"tag_name": "1.8.0"})
     with pytest.raises(DataError, match="1 fault would stop a run"):

@@ -7,33 +7,20 @@ from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow.executor import ExecutorInput, local_path
 
 
-def test_whole_floats_of_json_become_ints():
-    task = ExecutorInput.parse(
-        json.dumps({"inputs": {"parameterValues": {"a": 2.0, "b": {"c": [1.0, 0.5, "1.0", True]}}}})
-    )
-    assert repr(task.parameters) == repr({"a": 2, "b": {"c": [1, 0.5, "1.0", True]}})
-
-
-def test_missing_input_artifact_has_no_path():
-    inputs = {"artifacts": {"a": {"artifacts": [{"uri": "/a"}]}, "b": {"artifacts": []}}}
+def test_whole_floats_are_ints_and_a_missing_artifact_has_no_path():
+    inputs = {
+        "parameterValues": {"a": 2.0, "b": {"c": [1.0, 0.5, "1.0", True]}},
+        "artifacts": {"a": {"artifacts": [{"uri": "/a"}]}, "b": {"artifacts": []}},
+    }
     task = ExecutorInput.parse(json.dumps({"inputs": inputs}))
-
-    assert task.input_path("a") == Path("/a")
-    assert task.input_path("b") is None
-    assert task.input_path("c") is None
+    assert repr(task.parameters) == repr({"a": 2, "b": {"c": [1, 0.5, "1.0", True]}})
+    assert [task.input_path(name) for name in "abc"] == [Path("/a"), None, None]
 
 
-@pytest.mark.parametrize(
-    ("uri", "path"),
-    [
-        ("gs://bucket/a", "/gcs/bucket/a"),
-        ("s3://bucket/a", "/s3/bucket/a"),
-        ("minio://bucket/a", "/minio/bucket/a"),
-        ("/a/b", "/a/b"),
-    ],
-)
-def test_local_path_is_kfps_mount_point(uri, path):
-    assert local_path(uri) == Path(path)
+def test_local_path_is_kfps_mount_point():
+    for scheme, folder in (("gs", "/gcs"), ("s3", "/s3"), ("minio", "/minio")):
+        assert local_path(f"{scheme}://bucket/a") == Path(folder, "bucket/a")
+    assert local_path("/a/b") == Path("/a/b")
 
 
 @pytest.mark.parametrize("text", ["{{$}}", "", "[]", "7"])

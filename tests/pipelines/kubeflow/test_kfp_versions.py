@@ -11,7 +11,6 @@ import lzma
 from pathlib import Path
 
 import pytest
-import yaml
 from google.protobuf import (
     any_pb2,
     descriptor_pb2,
@@ -28,13 +27,12 @@ from tfx.dsl.components.common.importer import Importer
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.types.standard_artifacts import Examples
 
-from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import plan_ir
 from penstock.pipelines.kubeflow.recipe import Recipe
 from penstock.pipelines.kubeflow.resources import Affinity, Gpu, MySqlSecret, Notify
 from penstock.pipelines.runs.metadata_store import MySqlStore
-from tests.pipelines.kubeflow.placements import IMAGE, ir_of, trainer_of
+from tests.pipelines.kubeflow.placements import Compiled, ir_of, trainer_of
 
 VERSIONS = ["2.5.0", "2.15.0", "2.17.0"]
 # Every field of a placement that has a form in KFP.
@@ -75,7 +73,7 @@ def messages(version):
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """Documents of a file with parameters of all types, artifacts, views and an exit handler."""
+    """A file with parameters of all types, artifacts, views and an exit handler."""
     examples = Importer("/data", Examples).with_id("import")
     nodes = [
         examples,
@@ -86,20 +84,18 @@ def compiled(tmp_path_factory):
     options = {"a": 1, "b": 0.5, "c": True, "d": "x", "e": {"f": 1.0}, "g": [1]}
     recipe = Recipe("mine:create_pipeline", {}, {})
     ir = ir_of(*nodes, name="all")
-    out = tmp_path_factory.mktemp("compiled") / "all.yaml"
     plan = plan_ir(ir, fuse=True, alone=PLACEMENT.alone(), recipe=recipe, options=options)
-    write_kubeflow(plan, out, image=IMAGE, placement=PLACEMENT)
-    return list(yaml.safe_load_all(out.read_text()))
+    return Compiled(plan, tmp_path_factory.mktemp("compiled"), PLACEMENT)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pipeline_spec_has_no_field_that_a_release_refuses(compiled, version):
     spec_class, _ = messages(version)
-    spec = json_format.ParseDict(compiled[0], spec_class())
+    spec = json_format.ParseDict(compiled.spec, spec_class())
 
-    assert json_format.MessageToDict(spec) == compiled[0]
+    assert json_format.MessageToDict(spec) == compiled.spec
     with pytest.raises(json_format.ParseError, match="no field named"):
-        json_format.ParseDict({**compiled[0], "newField": 1}, spec_class())
+        json_format.ParseDict({**compiled.spec, "newField": 1}, spec_class())
 
 
 @pytest.mark.parametrize(
@@ -108,11 +104,10 @@ def test_pipeline_spec_has_no_field_that_a_release_refuses(compiled, version):
 )
 def test_pod_options_that_a_release_passes_over_are_known(compiled, version, passed_over):
     _, config_class = messages(version)
-    executors = compiled[1]["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
-    assert len(executors) == 5
+    assert len(compiled.pods) == 5
 
     unknown = set()
-    for config in executors.values():
+    for config in compiled.pods.values():
         for name, value in config.items():
             try:
                 json_format.ParseDict({name: value}, config_class())

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import yaml
 from json_server import JsonServer
 from tfx.dsl.components.common.importer import Importer
 from tfx.types.standard_artifacts import Examples
@@ -11,12 +10,11 @@ from tfx.types.standard_artifacts import Examples
 from penstock.components.errors import DataError
 from penstock.pipelines.kubeflow.compiled_file import read_compiled_file
 from penstock.pipelines.kubeflow.notify import notify
-from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.plan import plan_ir
 from penstock.pipelines.kubeflow.resources import Notify
 from penstock.pipelines.runs.metadata_store import SqliteStore
-from tests.pipelines.kubeflow.placements import IMAGE, ir_of
+from tests.pipelines.kubeflow.placements import Compiled, executor_input, ir_of
 
 LINK = "https://kubeflow.example/#/runs/details/RUN_ID"
 
@@ -53,18 +51,10 @@ def test_webhook_gets_verdict_and_link(store_with, webhook):
     line = send(store_with(A="done", B="cached"))
 
     [(*_, message, _)] = webhook.requests
-    assert message == {
-        "text": line,
-        "pipeline": "taxi",
-        "run": "r1",
-        "verdict": "Done",
-        "sentence": "All nodes ran; no model was trained.",
-        "link": "https://kubeflow.example/#/runs/details/r1",
-    }
-    assert line == (
-        "taxi: Done. All nodes ran; no model was trained. "
-        "https://kubeflow.example/#/runs/details/r1"
-    )
+    sentence, link = "All nodes ran; no model was trained.", LINK.replace("RUN_ID", "r1")
+    assert line == f"taxi: Done. {sentence} {link}"
+    ended = {"pipeline": "taxi", "run": "r1", "verdict": "Done"}
+    assert message == {"text": line, **ended, "sentence": sentence, "link": link}
 
 
 @pytest.mark.parametrize(
@@ -92,33 +82,22 @@ def test_address_of_a_webhook_that_fails_is_not_shown(store_with, webhook):
 
 
 def test_report_of_the_run_is_its_html(store_with, tmp_path, webhook):
-    store = store_with(A="done", B="done")
-    page = tmp_path / "kfp/html"
-    outputs = {"artifacts": {"html": {"artifacts": [{"uri": str(page)}]}}}
-    send(store, executor_input=json.dumps({"outputs": outputs}))
-    assert "All nodes ran; no model was trained." in page.read_text()
+    given = json.dumps(executor_input(tmp_path / "kfp", "html"))
+    send(store_with(A="done", B="done"), executor_input=given)
+    assert "All nodes ran; no model was trained." in (tmp_path / "kfp/html").read_text()
 
 
 def test_exit_handler_runs_the_task_after_all_others(tmp_path):
     placement = Placement(notify=Notify(webhook_secret="chat", link=LINK))
     node = Importer("/data", Examples).with_id("data")
-    plan = plan_ir(ir_of(node, name="taxi"))
-    out = tmp_path / "p.yaml"
-    write_kubeflow(plan, out, image=IMAGE, placement=placement)
-    spec, platform = yaml.safe_load_all(out.read_text())
+    made = Compiled(plan_ir(ir_of(node, name="taxi")), tmp_path, placement)
 
-    [handler] = [n for n in spec["root"]["dag"]["tasks"] if n != "notify"]
-    task = spec["root"]["dag"]["tasks"]["notify"]
+    [handler, _] = made.tasks
+    task = made.tasks["notify"]
     assert task["dependentTasks"] == [handler]
     assert task["triggerPolicy"] == {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
     assert task["retryPolicy"]["backoffMaxDuration"] == "2592000s"
-    executors = spec["deploymentSpec"]["executors"]
-    assert executors["exec-notify"]["container"]["command"] == ["penstock", "notify"]
-    secrets = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]["exec-notify"]
-    assert secrets["secretAsEnv"] == [
-        {
-            "secretName": "chat",
-            "keyToEnv": [{"secretKey": "url", "envVar": "PENSTOCK_WEBHOOK"}],
-        }
-    ]
-    assert read_compiled_file(out).tasks == {"data": "data", "notify": "notify"}
+    assert made.containers["notify"]["command"] == ["penstock", "notify"]
+    key = {"secretKey": "url", "envVar": "PENSTOCK_WEBHOOK"}
+    assert made.pods["notify"]["secretAsEnv"] == [{"secretName": "chat", "keyToEnv": [key]}]
+    assert read_compiled_file(made.file).tasks == {"data": "data", "notify": "notify"}

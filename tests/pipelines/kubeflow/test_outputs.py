@@ -39,16 +39,8 @@ def _artifact(kind, path, splits=""):
 
 def _trained(path):
     model_run = _artifact(ModelRun, path)
-    epoch = EpochRecord(
-        epoch=1,
-        step=10,
-        steps=10,
-        metrics={"loss": 0.5, "val_loss": float("nan")},
-        learning_rate=0.1,
-        seconds=2.0,
-        seconds_per_step=0.2,
-        examples_per_second=100.0,
-    )
+    metrics = {"loss": 0.5, "val_loss": float("nan")}
+    epoch = EpochRecord(1, 10, 10, metrics, 0.1, 2.0, 0.2, examples_per_second=100.0)
     record = TrainingRecord([epoch], 10, "done", 1, "loss", 1, None, 1, 2.0, 0.5)
     write_training_record(path, record)
     return model_run
@@ -120,21 +112,18 @@ def test_artifacts_of_several_nodes_have_the_nodes_names(wanted, tmp_path):
     assert _metadata(tmp_path, "servingcheck_blessing") == {"uri": ""}
 
 
-def test_a_training_without_our_record_has_no_metrics(wanted, tmp_path, capsys):
-    model_run = _artifact(ModelRun, tmp_path / "run")
-    _write(wanted, {"model_run": [model_run]})
-
-    assert _metadata(tmp_path) == {}
-    assert capsys.readouterr().err == ""
-
-
-def test_view_that_fails_is_reported_and_left_empty(wanted, tmp_path, capsys):
-    evaluation = _artifact(ModelEvaluation, tmp_path / "evaluation")
-    _write(wanted, {"evaluation": [evaluation]})
-
+@pytest.mark.parametrize(
+    ("kind", "reported"),
+    [(ModelRun, ""), (ModelEvaluation, "penstock: no metrics of {}/made: ")],
+)
+def test_view_without_our_record_or_that_fails_is_left_empty(
+    wanted, tmp_path, capsys, kind, reported
+):
+    _write(wanted, {"made": [_artifact(kind, tmp_path / "made")]})
     assert _metadata(tmp_path) == {}
     err = capsys.readouterr().err
-    assert err.startswith(f"penstock: no metrics of {tmp_path}/evaluation: ")
+    assert err.startswith(reported.format(tmp_path))
+    assert bool(err) == bool(reported)
 
 
 def test_shows_statistics_as_a_table(wanted, tmp_path, runs_in):
@@ -161,15 +150,11 @@ def test_shows_anomalies_as_a_table(wanted, tmp_path, runs_in):
     assert "Unexpected values" in page
 
 
-def test_skipped_node_writes_all_outputs_of_kfp(wanted, tmp_path):
+def test_skipped_node_writes_all_outputs_of_kfp_that_are_requested(wanted, tmp_path):
+    _write({"inputs": {}}, {"model": []})
+    assert list(tmp_path.iterdir()) == []
     _write(wanted, {"model": []})
 
     assert (tmp_path / "kfp/model").read_text() == ""
     assert "Nothing was made: the node was skipped." in (tmp_path / "kfp/html").read_text()
     assert _metadata(tmp_path) == {}
-
-
-def test_only_requested_outputs_are_written(tmp_path):
-    _write({"inputs": {}}, {"model": [_artifact(Model, tmp_path / "m")]})
-
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]

@@ -6,35 +6,27 @@ import pytest
 import yaml
 from kfp import components
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from penstock.components.errors import UsageError
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.kubeflow.executor import ExecutorInput
 from penstock.pipelines.kubeflow.plain import COMMANDS, figures_of
+from tests.pipelines.cli.conftest import call
 from tests.pipelines.kubeflow.placements import IMAGE
-
-
-def compile_(*arguments):
-    return CliRunner().invoke(app, ["compile", *map(str, arguments)])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_component_is_one_container_by_digest(name, tmp_path):
-    done = compile_(name, "--image", IMAGE, "--out", tmp_path / "c.yaml")
+    done = call("compile", name, "--image", IMAGE, "--out", tmp_path / "c.yaml")
 
     assert done.exit_code == 0, done.exception
     loaded = components.load_component_from_file(str(tmp_path / "c.yaml"))
     assert loaded.name == name
     assert list(tmp_path.iterdir()) == [tmp_path / "c.yaml"]
-    (executor,) = yaml.safe_load((tmp_path / "c.yaml").read_text())["deploymentSpec"][
-        "executors"
-    ].values()
-    assert executor["container"] == {
-        "image": IMAGE,
-        "command": ["penstock", "component", name],
-        "args": ["{{$}}"],
-    }
+    spec = yaml.safe_load((tmp_path / "c.yaml").read_text())
+    [executor] = spec["deploymentSpec"]["executors"].values()
+    command = ["penstock", "component", name]
+    assert executor["container"] == {"image": IMAGE, "command": command, "args": ["{{$}}"]}
 
 
 def test_the_command_gets_arguments_and_paths():
@@ -67,7 +59,7 @@ def test_figures_of_a_report_have_its_names():
 
 
 def test_a_component_takes_no_options_of_a_pipeline(tmp_path):
-    done = compile_("ingest", "--image", IMAGE, "--out", tmp_path / "c.yaml", "--set", "a=1")
+    done = call("compile", "ingest", "--image", IMAGE, "--out", tmp_path / "c.yaml", "--set", "a=1")
 
     assert isinstance(done.exception, UsageError)
     assert str(done.exception).startswith("ingest is a component: the pipeline that calls it says")

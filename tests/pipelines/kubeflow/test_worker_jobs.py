@@ -21,7 +21,7 @@ from json_server import JsonServer
 from kubernetes import client
 from tfx.orchestration.portable import data_types
 from tfx.proto.orchestration import executable_spec_pb2, pipeline_pb2
-from tfx.types import standard_artifacts
+from tfx.types.standard_artifacts import Examples, Model, ModelRun
 
 from penstock.components.errors import DataError, PenstockError, UsageError
 from penstock.pipelines.kubeflow import worker_jobs
@@ -89,9 +89,8 @@ def job_of(jobset):
     return replicated["template"]["spec"]
 
 
-def pod(name, number, phase):
-    metadata = {"name": name, "uid": f"{name}-{number}"}
-    return {"metadata": metadata, "status": {"phase": phase}}
+def pod(name, phase):
+    return {"metadata": {"name": name, "uid": f"{name}-0"}, "status": {"phase": phase}}
 
 
 class Cluster:
@@ -136,10 +135,10 @@ class Cluster:
 
     def pods(self):
         if self.job:
-            return [pod(name, 0, self.phase) for name in self.logs]
+            return [pod(name, self.phase) for name in self.logs]
         if not self.old_job:
             self.old_pods -= 1
-        return [pod("old", 0, "Running")] if self.old_pods >= 0 else []
+        return [pod("old", "Running")] if self.old_pods >= 0 else []
 
     def begin(self, job):
         """Of the operator, which makes the pods."""
@@ -173,16 +172,18 @@ def run(cluster, job=JOB):
 
 
 @pytest.mark.parametrize(
-    "placement", [PLACEMENT, Placement(workers=3), Placement(workers=2, resources=Resources("2"))]
+    ("placement", "metadata"),
+    [
+        (PLACEMENT, None),
+        (Placement(workers=3), None),
+        (Placement(workers=2, resources=Resources("2")), None),
+        (replace(PLACEMENT, queue="gpus"), {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}),
+    ],
 )
-def test_job_fits_the_schemas_of_jobset_and_kubernetes(placement):
-    check_job(worker_job(placement, "Trainer", IMAGE))
-
-
-def test_queue_of_kueue_is_a_label_of_the_job():
-    job = worker_job(replace(PLACEMENT, queue="gpus"), "Trainer", IMAGE)
-    assert job["metadata"] == {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}
+def test_job_fits_the_schemas_of_jobset_and_kubernetes(placement, metadata):
+    job = worker_job(placement, "Trainer", IMAGE)
     check_job(job)
+    assert job.get("metadata") == metadata
 
 
 def test_jobset_is_created_watched_and_deleted(capsys):
@@ -226,25 +227,6 @@ def test_jobset_is_created_watched_and_deleted(capsys):
     ]
 
 
-def test_worker_of_an_indexed_job_takes_its_index_from_kubernetes(monkeypatch, tmp_path):
-    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
-    monkeypatch.setenv("TF_CONFIG", "")  # so that it is restored
-
-    class JoinedError(Exception):
-        pass
-
-    def join():
-        raise JoinedError(os.environ["TF_CONFIG"])
-
-    monkeypatch.setattr(worker_jobs, "join_workers", join)
-    with pytest.raises(JoinedError) as caught:
-        worker_jobs.work(str(tmp_path / "invocation.pb"), "tfx.Executor", ["a:1", "b:1"])
-    assert json.loads(str(caught.value)) == {
-        "cluster": {"worker": ["a:1", "b:1"]},
-        "task": {"type": "worker", "index": 1},
-    }
-
-
 def test_job_name_is_the_same_in_each_attempt():
     def name(root, run_id, execution_id):
         folder = f"{root}/Trainer/.system/executor_execution/{execution_id}"
@@ -272,21 +254,18 @@ def test_job_of_an_earlier_attempt_is_deleted_first(old_pods, deletions):
     assert cluster.deleted == [*deletions * [{}], {"uid": UID}]
 
 
-def test_earlier_job_that_stays_is_an_error(monkeypatch):
-    monkeypatch.setattr(worker_jobs, "_API_TIMEOUT_SECONDS", 0.05)
-    cluster = Cluster("Running")
-    cluster.old_pods = 10**9
-    with pytest.raises(DataError, match="of an earlier attempt, or a pod of it, is still there"):
-        run(cluster)
-    assert cluster.job is None
-
-
-def test_job_of_a_later_attempt_is_not_deleted():
-    cluster = Cluster("Running")
-    cluster.uid = "of-a-later-try"
+def test_jobs_of_other_attempts_that_stay_are_errors(monkeypatch):
+    later = Cluster("Running")
+    later.uid = "of-a-later-try"
     with pytest.raises(DataError, match="was deleted by someone else; run again"):
-        run(cluster)
-    assert cluster.deleted == [{"uid": UID}]
+        run(later)
+    assert later.deleted == [{"uid": UID}]
+    monkeypatch.setattr(worker_jobs, "_API_TIMEOUT_SECONDS", 0.05)
+    earlier = Cluster("Running")
+    earlier.old_pods = 10**9
+    with pytest.raises(DataError, match="of an earlier attempt, or a pod of it, is still there"):
+        run(earlier)
+    assert earlier.job is None
 
 
 @pytest.mark.parametrize(
@@ -414,13 +393,10 @@ def test_two_workers_train_through_a_kill(tmp_path, monkeypatch, capsys):
     spec = executable_spec_pb2.PythonClassExecutableSpec(
         class_path="tfx.components.trainer.executor.GenericExecutor"
     )
-    examples, model, model_run = (
-        standard_artifacts.Examples(),
-        standard_artifacts.Model(),
-        standard_artifacts.ModelRun(),
-    )
+    kinds = {"rows": Examples, "model": Model, "model_run": ModelRun}
+    examples, model, model_run = (kind() for kind in kinds.values())
     examples.split_names = '["train", "eval"]'
-    for name, artifact in (("rows", examples), ("model", model), ("model_run", model_run)):
+    for name, artifact in zip(kinds, (examples, model, model_run), strict=True):
         artifact.uri = str(tmp_path / name)
     info = data_types.ExecutionInfo(
         execution_id=7,

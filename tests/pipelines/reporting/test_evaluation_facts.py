@@ -5,13 +5,9 @@ import pytest
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
 from penstock.components.evaluator.evaluation import CalibrationPoint, Decision
-from penstock.pipelines.reporting.evaluation_facts import (
-    Group,
-    Importance,
-    gather_closer,
-    gather_evaluation,
-)
+from penstock.pipelines.reporting.evaluation_facts import gather_closer, gather_evaluation
 from penstock.pipelines.reporting.histograms import Bar
+from penstock.pipelines.reporting.plots import group_plot, residual_plot
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -32,8 +28,6 @@ def look(tmp_path, runs):
             "sample": sample,
             "most_wrong": rows,
             "importance": {"area": [0.5, 0.1], "id": [0, 0], "town": [0.75, 0.2]},
-            "against": {"area": [{"name": [1, 2.5], "rows": 3, "label": 1, "prediction": 0.5}]},
-            "correlations": {"y_xf": {"y_xf": 1.0}},
         }
         text = json.dumps({"sampled": 9, "targets": {"y_xf": target}})
         (tmp_path / "error_analysis.json").write_text(text)
@@ -50,22 +44,28 @@ def test_classes_have_their_words_and_images_are_shown(look):
     assert (row.label, row.prediction) == ("yes", "no, 88 %")
     assert row.image.startswith("data:image/png;base64,")
     assert list(row.features.items()) == [("town", "Ulm"), ("area", "1.5")]
-    assert facts.importance == [
-        Importance("town", 0.75, 1.96 * 0.2),
-        Importance("area", 0.5, 1.96 * 0.1),
-    ]
+    assert facts.importance == {"town": (0.75, 1.96 * 0.2), "area": (0.5, 1.96 * 0.1)}
+    assert [*facts.importance] == ["town", "area"]
     assert facts.unused == ["id"]
-    assert facts.against == {"area": [Group("1 to 2.500", False, 3, 1, 0.5)]}
 
 
 def test_a_class_without_words_is_a_number(look):
     assert look("classes", [(0, [0.25, 0.125, 0.625])]).wrong[0].prediction == "2, 62 %"
 
 
-def test_a_regression_has_residuals(look):
+def test_a_regression_has_its_distance(look):
     facts = look("regression", [(4.0, [1.5])], sample=[[4, 2], [1.5, 2]])
     assert (facts.wrong[0].label, facts.wrong[0].prediction) == ("4", "1.500 (-2.500)")
-    assert facts.residuals == [-2.5, 0]
+    assert "rows, mean -1.250" in residual_plot("key", facts.actual, facts.predicted)
+
+
+def test_groups_of_numbers_and_of_texts_have_their_names():
+    groups = [
+        {"name": [1, 2.5], "rows": 3, "label": 1, "prediction": 0.5},
+        {"name": "Ulm", "rows": 2, "label": 0, "prediction": 0.25},
+    ]
+    plot = group_plot("key", "area", groups)
+    assert "1 to 2.500: label 1, prediction 0.5000, 3 rows; Ulm: label 0" in plot
 
 
 def test_of_tfma_alone_there_is_none(tmp_path):

@@ -51,7 +51,7 @@ def test_taxi(taxi_run):
     assert manifest.source_fingerprint in page
     assert "always &#39;small tip&#39; with 0.774" in page
     [look] = report_of(taxi_run.first).evaluation.closer
-    assert look.importance[0].feature == "payment_type"  # tips in cash are not on record
+    assert next(iter(look.importance)) == "payment_type"  # tips in cash are not on record
     assert {"tips", "trip_start_timestamp"} <= set(look.unused)
     (unused,) = re.findall(r"Without any effect: ([^.]*)", page)
     assert "trip_start_timestamp" in unused
@@ -106,7 +106,7 @@ def test_digits(digits_run):
     wrong = written["eval"] - sum(row[i] for i, row in enumerate(confusion.counts))
     assert len(look.wrong) == min(20, wrong)
     assert all(row.label in confusion.classes for row in look.wrong)
-    assert look.importance == []  # an image is one feature
+    assert look.importance == {}  # an image is one feature
     assert page.count('class="pixels" src="data:image/png') == 24 + len(look.wrong)
 
 

@@ -4,7 +4,8 @@ import re
 from rich.console import Console
 
 from penstock.components.activity import Activity
-from penstock.pipelines.terminal.progress import _Lines, _LiveTable, make_progress
+from penstock.pipelines.terminal import progress
+from penstock.pipelines.terminal.progress import _LiveTable, make_progress
 
 
 def _without_seconds(text):
@@ -12,23 +13,21 @@ def _without_seconds(text):
     return re.sub(r"\b\d+\.\d s\b|\b\d:\d\d:\d\d\b", "N s", text)
 
 
-def play(progress):
-    with progress:
-        progress.log("runs/taxi/logs/now.log")
-        progress.plan(["Transform", "Trainer", "Pusher"])
-        progress.start("Transform")
-        progress.end("Transform", "cached")
-        progress.start("Trainer")
-        progress.tell(Activity("step 10 of 40, loss 0.3"))
-        progress.tell(Activity("epoch 1  step 20", is_milestone=True))
-        progress.end("Trainer", "failed")
+def play(shown):
+    with shown:
+        shown.log("runs/taxi/logs/now.log")
+        shown.plan(["Transform", "Trainer", "Pusher"])
+        shown.start("Transform")
+        shown.end("Transform", "cached")
+        shown.start("Trainer")
+        shown.tell(Activity("step 10 of 40, loss 0.3"))
+        shown.tell(Activity("epoch 1  step 20", is_milestone=True))
+        shown.end("Trainer", "failed")
 
 
 def test_a_line_a_node_where_there_is_no_terminal():
     screen = io.StringIO()
-    progress = make_progress(screen, "penstock run taxi")
-    assert isinstance(progress, _Lines)
-    play(progress)
+    play(make_progress(screen, "penstock run taxi"))
     assert _without_seconds(screen.getvalue()) == (
         "penstock run taxi\n"
         "  log: runs/taxi/logs/now.log\n"
@@ -86,7 +85,31 @@ def test_a_terminal_gets_a_table_without_colour_where_none_is_asked_for(monkeypa
     monkeypatch.setenv("TERM", "xterm")
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True)
-    progress = make_progress(screen, "penstock run taxi")
-    assert isinstance(progress, _LiveTable)
-    play(progress)
+    table = make_progress(screen, "penstock run taxi")
+    assert isinstance(table, _LiveTable)
+    play(table)
     assert not re.search(r"\x1b\[(?:\d+;)*3\dm", screen.getvalue())
+
+
+def test_long_task_prints_lines_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    with progress.work_progress("{:,} rows".format) as on_progress:
+        on_progress(0, None)
+        on_progress(1500, 3000)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "0 rows, 0 rows/s"
+    assert re.fullmatch(r"1,500 rows of 3,000 rows, [\d,]+ rows/s, 0 s left", second)
+
+
+def test_long_task_prints_a_line_every_ten_seconds_at_most(capsys):
+    with progress.work_progress("{:,} rows".format) as on_progress:
+        on_progress(1, 2)
+    assert capsys.readouterr().err == ""
+
+
+def test_long_task_draws_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.work_progress("{:,} rows".format) as on_progress:
+        on_progress(1500, 3000)
+    assert "1,500 rows" in capsys.readouterr().err
