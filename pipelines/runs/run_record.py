@@ -109,22 +109,23 @@ def retraining(run: RunRecord) -> Retraining | None:
 
 def registered(run: RunRecord) -> str:
     """Returns the version in a registry that the run made, `models:/churn/3`; empty if none."""
-    return _text_of(run, "Register")
+    return next(_texts_of(run, "Register"), "")
 
 
 def _verdict(run: RunRecord, gate: str) -> dict[str, Any]:
     """Returns the verdict of a gate; empty if the gate did not run or it cannot be read."""
-    with suppress(ValueError):
-        found = json.loads(_text_of(run, gate))
-        return found if isinstance(found, dict) else {}
+    for text in _texts_of(run, gate):
+        with suppress(ValueError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                return found
     return {}
 
 
-def _text_of(run: RunRecord, name: str) -> str:
+def _texts_of(run: RunRecord, name: str) -> Iterator[str]:
     for artifact in (a for node in run.nodes if node.node == name for a in node.outputs):
-        with suppress(OSError, DataError):
-            return Path(local_path(artifact.uri)).read_text(encoding="utf-8")
-    return ""
+        with suppress(OSError, DataError, UnicodeDecodeError):
+            yield Path(local_path(artifact.uri)).read_text(encoding="utf-8")
 
 
 def all_runs(store: Any) -> Iterator[RunRecord]:
