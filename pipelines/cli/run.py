@@ -123,7 +123,7 @@ def _finished(name: str, changes: Mapping[str, Any]) -> str:
 
         from penstock.components.example_gen.component import ShardedExampleGen
         from penstock.components.example_gen.driver import resolved_fingerprint
-        from penstock.pipelines.local.run_folder import metadata_file
+        from penstock.pipelines.local.runner import metadata_file
         from penstock.pipelines.runs.metadata_store import SqliteStore, is_metadata, open_reading
         from penstock.pipelines.runs.spans import finished_run
 
@@ -171,22 +171,20 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
     pipeline = _make(name, factory)
 
     from penstock.pipelines.kubeflow.refusals import check_no_secrets
-    from penstock.pipelines.local.run_folder import metadata_file
-    from penstock.pipelines.local.runner import run_locally
+    from penstock.pipelines.local.runner import metadata_file, run_locally
     from penstock.pipelines.reporting.summary import summarize
     from penstock.pipelines.reporting.write import report_run
     from penstock.pipelines.runs.metadata_store import SqliteStore, open_store
 
     file = metadata_file(pipeline.metadata_connection_config)
-    folder = file.parent
-    noise.keep_in(folder / "logs" / time.strftime("%Y-%m-%d_%H-%M-%S.log"))
+    noise.keep_in(file.parent / "logs" / time.strftime("%Y-%m-%d_%H-%M-%S.log"))
     progress.log(str(noise.log))
     began = time.time()
 
     def report(error: str = "") -> tuple["Report | None", str]:
         with open_store(SqliteStore(str(file))) as handle:
             return report_run(
-                handle.store, pipeline, factory.config, folder, since=began, error=error
+                handle.store, pipeline, factory.config, file, since=began, error=error
             )
 
     try:

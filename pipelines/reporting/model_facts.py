@@ -2,7 +2,7 @@
 
 import math
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,17 @@ _FILE = "saved_model.pb"
 
 
 @dataclass(frozen=True)
-class Signature:
-    """A signature; inputs and outputs as `examples: string [batch]`."""
-
-    name: str
-    inputs: Sequence[str]
-    outputs: Sequence[str]
-
-
-@dataclass(frozen=True)
 class ModelFacts:
-    """A SavedModel."""
+    """A SavedModel.
+
+    Attributes:
+        signatures: Inputs and outputs of each signature by name, as `examples: string [batch]`.
+    """
 
     folder: str
     size: int
     parameters: int | None
-    signatures: Sequence[Signature]
+    signatures: Mapping[str, tuple[Sequence[str], Sequence[str]]]
     tensorflow: str
 
 
@@ -42,12 +37,13 @@ def gather_model(uri: str) -> ModelFacts:
 
     graph = saved_model_pb2.SavedModel.FromString(read_bytes(posixpath.join(folder, _FILE)))
     meta = graph.meta_graphs[0]
-    names = sorted(meta.signature_def, key=lambda name: (name != "serving_default", name))
+    served = {n: d for n, d in meta.signature_def.items() if not n.startswith("__")}
+    names = sorted(served, key=lambda name: (name != "serving_default", name))
     return ModelFacts(
         folder,
         folder_bytes(folder),
         _parameters(meta),
-        [_signature(n, meta.signature_def[n]) for n in names if not n.startswith("__")],
+        {name: (_specs(served[name].inputs), _specs(served[name].outputs)) for name in names},
         meta.meta_info_def.tensorflow_version,
     )
 
@@ -59,10 +55,6 @@ def find_saved_model(uri: str) -> str:
     if not found:
         raise DataError(f"{uri}: no {_FILE} in it")
     return min(found, key=lambda folder: ("serving" not in folder.lower(), len(folder), folder))
-
-
-def _signature(name: str, raw: Any) -> Signature:
-    return Signature(name, _specs(raw.inputs), _specs(raw.outputs))
 
 
 def _specs(tensors: Any) -> list[str]:

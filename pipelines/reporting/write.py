@@ -6,7 +6,6 @@ from typing import Any
 
 from penstock.components.errors import DataError
 from penstock.components.files.commit import attempt_file
-from penstock.pipelines.local.run_folder import metadata_file
 from penstock.pipelines.reporting.gather import Report, gather
 from penstock.pipelines.reporting.page import render_report
 from penstock.pipelines.runs.run_note import take_note, this_command, write_note
@@ -30,9 +29,9 @@ def write_page(page: str, out: Path) -> None:
 
 
 def report_run(
-    store: Any, pipeline: Any, config: Any, folder: Path, *, since: float, error: str = ""
+    store: Any, pipeline: Any, config: Any, metadata: Path, *, since: float, error: str = ""
 ) -> tuple[Report | None, str]:
-    """Writes note and report of the run that this process began at `since` into a folder.
+    """Writes note and report of the run that this process began at `since` beside its metadata.
 
     Returns the facts of the run, None if they cannot be gathered, and the path of the report, or
     the reason why there is none.
@@ -46,8 +45,7 @@ def report_run(
         write_note(store, newest.run_id, take_note(this_command(), config, pipeline, error=error))
         run, *earlier = [run for run in all_runs(store) if run.pipeline == name]
         facts = gather(run, earlier)
-        metadata = metadata_file(pipeline.metadata_connection_config)
-        path = folder / report_name(str(metadata), name)
+        path = metadata.parent / report_name(str(metadata), name)
         write_page(render_report(facts), path)
     except Exception as failure:
         logger.exception("the report failed")

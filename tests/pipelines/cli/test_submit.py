@@ -176,7 +176,9 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(server, file, capsys):
         return names, spans
 
     server.runs = [_run("SUCCEEDED"), _run("FAILED", trainer="FAILED")]
-    with pytest.raises(DataError, match=r"^span 4: run run-1 failed: Trainer.*\n.*continues with span 4$"):
+    with pytest.raises(
+        DataError, match=r"^span 4: run run-1 failed: Trainer.*\n.*continues with span 4$"
+    ):
         backfill(range(3, 6))
     names, spans = started()
     assert spans == [3, 4]

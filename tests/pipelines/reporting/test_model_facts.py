@@ -34,11 +34,11 @@ def test_what_a_model_takes_and_gives(model):
     assert facts.folder == str(model / "Format-Serving")
     assert facts.parameters == 1
     assert facts.size == sum(f.stat().st_size for f in model.rglob("*") if f.is_file())
-    assert [s.name for s in facts.signatures] == ["serving_default", "from_tensors"]
-    serving, tensors = facts.signatures
-    assert serving.inputs == ["examples: string [batch]"]
-    assert tensors.inputs == ["x: float32 [batch, 1]"]
-    assert tensors.outputs == ["outputs: float32 [batch, 1]"]
+    outputs = ["outputs: float32 [batch, 1]"]
+    assert [*facts.signatures.items()] == [
+        ("serving_default", (["examples: string [batch]"], outputs)),
+        ("from_tensors", (["x: float32 [batch, 1]"], outputs)),
+    ]
 
 
 def test_no_saved_model(tmp_path):

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from ml_metadata.proto import metadata_store_pb2
-
 from penstock.pipelines.reporting.model_card import ModelCard, read_model_card
 from penstock.pipelines.reporting.write import report_run
 from penstock.pipelines.runs.run_note import read_note, take_note
@@ -29,21 +27,16 @@ def make(**upstream):
     nodes = {name: Node(id=name, upstream_nodes=set()) for name in upstream}
     for name, ups in upstream.items():
         nodes[name].upstream_nodes = {nodes[up] for up in ups}
-    connection = metadata_store_pb2.ConnectionConfig()  # TFX's own function makes the folder
-    connection.sqlite.filename_uri = "runs/metadata.sqlite"
-    return SimpleNamespace(
-        pipeline_name="hand",
-        components=list(nodes.values()),
-        metadata_connection_config=connection,
-    )
+    return SimpleNamespace(pipeline_name="hand", components=list(nodes.values()))
 
 
 def test_the_note_has_what_the_store_does_not_know(runs, tmp_path):
     runs.node("run-1", "Gen", "done")
     runs.node("run-1", "Gate", "failed")
     whole = make(Gen=(), Gate=("Gen",), Trainer=("Gate",))
+    metadata = tmp_path / "metadata.sqlite"
     _, written = report_run(
-        runs.store, whole, Config(), tmp_path, since=0, error="node 'Gate' failed: x"
+        runs.store, whole, Config(), metadata, since=0, error="node 'Gate' failed: x"
     )
     assert written == str(tmp_path / "report.html")
     run, _ = runs.newest()
@@ -59,7 +52,7 @@ def test_the_note_has_what_the_store_does_not_know(runs, tmp_path):
 def test_a_report_that_fails_is_one_line_and_no_error(runs, tmp_path):
     runs.node("run-1", "Gen", "done")
     (tmp_path / "report.html").mkdir()
-    _, written = report_run(runs.store, make(Gen=()), None, tmp_path, since=0)
+    _, written = report_run(runs.store, make(Gen=()), None, tmp_path / "metadata.sqlite", since=0)
     assert written == (
         f"not written: {tmp_path}/report.html: the report cannot be written (Is a directory)"
     )
@@ -69,8 +62,9 @@ def test_a_report_that_fails_is_one_line_and_no_error(runs, tmp_path):
 def test_a_run_of_before_is_not_taken_for_this_one(runs, tmp_path):
     runs.node("run-1", "Gen", "done")
     began = runs.newest()[0].began
+    metadata = tmp_path / "metadata.sqlite"
     _, written = report_run(
-        runs.store, make(Gen=()), None, tmp_path, since=began + 60, error="no disk"
+        runs.store, make(Gen=()), None, metadata, since=began + 60, error="no disk"
     )
     assert written == "not written: no node began"
     assert read_note(runs.newest()[0]).error == ""
@@ -93,7 +87,7 @@ def test_secrets_are_neither_noted_nor_shown(runs, tmp_path):
             "in": [{"source": {"token": "***"}}, {"source": {"table": "fares"}}],
         }
     }
-    report_run(runs.store, make(Gen=()), config, tmp_path, since=0)
+    report_run(runs.store, make(Gen=()), config, tmp_path / "metadata.sqlite", since=0)
     page = (tmp_path / "report.html").read_text()
     assert "hunter2" not in page
     assert '<td class="text mono">https://***@h/data</td>' in page
