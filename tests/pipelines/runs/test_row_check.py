@@ -327,13 +327,6 @@ def test_split_that_is_not_asked_for_or_empty_is_no_loss(tmp_path, read, written
     assert (stated["written"], stated["reasons"]) == (written, reasons)
 
 
-def test_examples_in_parquet_are_not_counted(tmp_path):
-    (tmp_path / "made/Split-train").mkdir(parents=True)
-    (tmp_path / "made/Split-train/data_parquet-00000-of-00001.parquet").write_bytes(b"PAR1")
-    given = examples_of(tmp_path / "given", train=10)
-    assert info_of(given, standard_artifacts.Examples, tmp_path / "made")["written"] == {}
-
-
 @pytest.mark.parametrize("lost", [0, 3])
 def test_a_training_pass_of_fewer_rows_stops_the_run(
     ingested, split_rows, tmp_path, monkeypatch, lost
@@ -370,6 +363,7 @@ def test_statistics_of_fewer_rows_are_right_where_an_option_says_so(
 @pytest.mark.parametrize(
     ("kind", "splits", "why"),
     [
+        (standard_artifacts.Examples, ["train", "eval"], "its files are Parquet"),
         (standard_artifacts.TransformGraph, ["train", "eval"], "it wrote no rows"),
         (standard_artifacts.ModelRun, ["train"], "its loop is not `train`'s"),
         (standard_artifacts.ModelEvaluation, ["eval"], "it has no unweighted example count"),
@@ -377,7 +371,8 @@ def test_statistics_of_fewer_rows_are_right_where_an_option_says_so(
 )
 def test_output_without_a_count_states_why_the_ledger_lacks_it(tmp_path, kind, splits, why):
     given = examples_of(tmp_path / "given", train=10, eval=4)
-    (tmp_path / "made").mkdir()
+    (tmp_path / "made/Split-train").mkdir(parents=True)
+    (tmp_path / "made/Split-train/data_parquet-00000-of-00001.parquet").write_bytes(b"PAR1")
     stated = info_of(given, kind, tmp_path / "made")
     assert stated["written"] == {}
     assert sorted(stated["reasons"]) == sorted(splits)

@@ -13,6 +13,10 @@ def _without_seconds(text):
     return re.sub(r"\b\d+\.\d s\b|\b\d:\d\d:\d\d\b", "N s", text)
 
 
+def live(screen):
+    return _LiveTable(Console(file=screen, force_terminal=True, width=60), "penstock run taxi")
+
+
 def play(shown):
     with shown:
         shown.log("runs/taxi/logs/now.log")
@@ -39,7 +43,7 @@ def test_a_line_a_node_where_there_is_no_terminal():
 
 def test_a_table_of_all_nodes_on_a_terminal():
     screen = io.StringIO()
-    play(_LiveTable(Console(file=screen, force_terminal=True, width=60), "penstock run taxi"))
+    play(live(screen))
     text = _without_seconds(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()))
     last = [re.sub(r"\s+", " ", line).strip() for line in text.rstrip().splitlines()[-3:]]
     assert text.startswith("penstock run taxi")
@@ -52,7 +56,7 @@ def test_a_table_of_all_nodes_on_a_terminal():
 
 def test_the_running_node_says_how_far_it_is():
     screen = io.StringIO()
-    table = _LiveTable(Console(file=screen, force_terminal=True, width=60), "penstock run taxi")
+    table = live(screen)
     with table:
         table.plan(["Trainer"])
         table.start("Trainer")
@@ -62,7 +66,7 @@ def test_the_running_node_says_how_far_it_is():
 
 def test_what_is_told_between_two_nodes_belongs_to_neither():
     screen = io.StringIO()
-    table = _LiveTable(Console(file=screen, force_terminal=True, width=60), "penstock run taxi")
+    table = live(screen)
     with table:
         table.tell(Activity("before the plan"))
         table.plan(["Trainer"])
