@@ -112,11 +112,8 @@ def with_flags(
             hidden = usual is not None and field.name not in usual
             doc = docs.get(field.name, "")
             flag = _annotation(field, hints[field.name], doc, panel, hidden=hidden)
-            parameters.append(
-                inspect.Parameter(
-                    field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=flag
-                )
-            )
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(field.name, keyword, default=None, annotation=flag))
     extended.__doc__ = command.__doc__
     extended.__annotations__ = {one.name: one.annotation for one in parameters}
     extended.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

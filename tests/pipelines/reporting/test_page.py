@@ -210,14 +210,11 @@ def test_features_stand_side_by_side(whole):
     assert ["0.0 to 1.0", "1", "1"] in page.rows
 
 
-def test_an_anomaly_names_feature_split_and_fault(whole):
+def test_an_anomaly_and_the_states_of_nodes_are_shown(whole):
     _, page = whole
     [row] = [r for r in page.rows if r and r[0] == "kind" and "error" in r]
     assert row == ["kind", "train", "error", "Odd values. Unexpected: <b>."]
-
-
-def test_states_of_nodes(whole):
-    labels = {a["aria-label"] for tag, a in whole[1].tags if tag == "a" and "aria-label" in a}
+    labels = {a["aria-label"] for tag, a in page.tags if tag == "a" and "aria-label" in a}
     assert {"Gen: cached", "Pusher: skipped"} <= labels
 
 
