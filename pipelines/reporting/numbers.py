@@ -62,6 +62,4 @@ def duration(seconds: float | None) -> str:
 
 def signed(value: float | None) -> str:
     """`+0.0123`, `-1`; the empty string for None."""
-    if value is None:
-        return ""
-    return f"{'+' if value > 0 else ''}{compact(value)}"
+    return f"{'+' if value and value > 0 else ''}{compact(value)}"

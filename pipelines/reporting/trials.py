@@ -42,5 +42,5 @@ def gather_trials(run: RunRecord, uri: str) -> Trials:
 
 def values_text(values: Mapping[str, Any]) -> str:
     """Returns drawn values as `learning_rate 0.003, units 64`."""
-    short = (f"{value:.4g}" if isinstance(value, float) else value for value in values.values())
-    return ", ".join(f"{name} {value}" for name, value in zip(values, short, strict=True))
+    short = {n: f"{v:.4g}" if isinstance(v, float) else v for n, v in values.items()}
+    return ", ".join(f"{name} {value}" for name, value in short.items())

@@ -66,14 +66,13 @@ def ledger_lines(ledger: Sequence[LedgerEntry]) -> list[str]:
     for entry in ledger:
         parts = lines.setdefault(entry.split, [])
         why = f" ({entry.reason})" if entry.reason else ""
-        if entry.rows is None:
-            parts.append(f", {entry.node}{why}" if parts else f"{entry.split}: {entry.node}{why}")
-            continue
+        rows = "" if entry.rows is None else f" {entry.rows:,}"
         if not parts:
-            parts.append(f"{entry.split} {entry.rows:,}: {entry.node}{why}")
-        elif entry.rows == last.get(entry.split):
+            parts.append(f"{entry.split}{rows}: {entry.node}{why}")
+        elif rows and entry.rows == last.get(entry.split):
             parts.append(f" = {entry.node}{why}")
         else:
-            parts.append(f", {entry.node} {entry.rows:,}{why}")
-        last[entry.split] = entry.rows
+            parts.append(f", {entry.node}{rows}{why}")
+        if entry.rows is not None:
+            last[entry.split] = entry.rows
     return ["".join(parts) for parts in lines.values()]
