@@ -67,11 +67,6 @@ def test_init_wrong_option_is_named(tmp_path, rows, options, message):
         init.command(name=tmp_path / "mine", data=str(rows), targets=["pay"], **options)
 
 
-def test_init_folder_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"nothing/here: no such file or folder$"):
-        init.command(name=tmp_path / "mine", data=str(tmp_path / "nothing/here"))
-
-
 def test_init_hint_of_an_empty_file_is_a_flag_of_init(tmp_path):
     (tmp_path / "empty.csv").touch()
     with pytest.raises(DataError, match=r"set --source allow_empty=\.\.\. to skip"):
