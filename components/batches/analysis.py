@@ -31,12 +31,7 @@ from tensorflow_transform.beam import analysis_graph_builder, analyzer_impls, be
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
 from penstock.components import activity
-from penstock.components.batches.analyzers import (
-    ACCUMULATING,
-    Accumulating,
-    extracted,
-    summed,
-)
+from penstock.components.batches.analyzers import ACCUMULATING, Accumulating, extracted, summed
 from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.batches.shards import ShardTask, merge_in_groups
 from penstock.components.errors import DataError, graph_cause
@@ -84,7 +79,12 @@ def _write_graph(traced: "_Traced", saved_model: str, run: RunShards) -> Mapping
     def run_phase(phase: "_Phase") -> list[Any]:
         names = {key: tensor.name for key, tensor in phase.model.signature.items()}
         work = _PhaseWork(traced, names, phase.model.replacements(), phase.accumulating)
-        return merge_in_groups(run(work), partial(_merged_parts, phase.accumulating))
+
+        def merged(parts: Sequence[list[Any]]) -> list[Any]:
+            pairs = zip(phase.accumulating, zip(*parts, strict=True), strict=True)
+            return [one.merge(of_shards) for one, of_shards in pairs]
+
+        return merge_in_groups(run(work), merged)
 
     traverser = nodes.Traverser(_Calls(traced.temporary, run_phase))
     # This finds all accumulating operations before any row is read.
@@ -118,11 +118,6 @@ def _move(
     raw = dataset_metadata.DatasetMetadata(schema)
     metadata_io.write_metadata(raw, os.path.join(output, Folder.RAW_METADATA_DIR))
     tf.io.gfile.rename(saved_model, os.path.join(output, Folder.TRANSFORM_FN_DIR))
-
-
-def _merged_parts(accumulating: Sequence[Accumulating], parts: Sequence[list[Any]]) -> list[Any]:
-    pairs = zip(accumulating, zip(*parts, strict=True), strict=True)
-    return [one.merge(of_shards) for one, of_shards in pairs]
 
 
 @dataclass(frozen=True)
@@ -192,11 +187,7 @@ class _PhaseWork:
         return lambda records: inputs(tf.constant(records))
 
 
-# Values that operations pass to each other during the visit.
-
-
-class _Rows:
-    """Stands for the raw rows."""
+# Values that operations pass to each other during the visit; None stands for the raw rows.
 
 
 class _Later:
@@ -204,6 +195,9 @@ class _Later:
 
     def __init__(self, compute: Callable[[], list[Any]]) -> None:
         self.get = cache(compute)
+
+    def only(self, number: int) -> "_Later":
+        return _Later(lambda: [self.get()[number]])
 
 
 @dataclass(frozen=True)
@@ -250,12 +244,12 @@ class _Calls(nodes.Visitor):
         }
 
     def validate_value(self, value: object) -> None:
-        assert isinstance(value, _Rows | _Later | _Model | _Phase | _Column)
+        assert value is None or isinstance(value, _Later | _Model | _Phase | _Column)
 
     def visit(self, operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         match operation:
             case beam_nodes.ExtractInputForSavedModel():
-                return (_Rows(),)
+                return (None,)
             case beam_nodes.CreateSavedModel():
                 return (_Model(inputs, operation.output_signature),)
             case beam_nodes.ApplySavedModel():
@@ -270,18 +264,11 @@ class _Calls(nodes.Visitor):
         if type(operation) not in self._small:
             raise NotInBatchesError(f"TFT's operation {type(operation).__name__}")
         _check_supported(operation)
-        return self._later(operation, inputs)
-
-    def _later(self, operation: Any, inputs: Sequence[_Later]) -> tuple[_Later, ...]:
         compute = self._small[type(operation)]
         made = _Later(lambda: compute(operation, *(one.get() for one in inputs)))
         if operation.num_outputs == 1:
             return (made,)
-        return tuple(_output(made, number) for number in range(operation.num_outputs))
-
-
-def _output(made: _Later, number: int) -> _Later:
-    return _Later(lambda: [made.get()[number]])
+        return tuple(map(made.only, range(operation.num_outputs)))
 
 
 def _check_supported(operation: Any) -> None:
@@ -310,10 +297,6 @@ def _packed_merge(operation: Any, given: list[Any]) -> list[Any]:
 
 def _merged(combiner: Any, accumulators: list[Any]) -> Any:
     return combiner.extract_output(combiner.merge_accumulators(accumulators))
-
-
-def _merge_vocabulary(operation: Any, given: list[pa.Table]) -> list[pa.Table]:
-    return [summed(given)] if given else []
 
 
 def _count_vocabulary(operation: Any, given: list[Any]) -> list[Any]:
@@ -345,15 +328,12 @@ def _write_vocabulary(temporary: str, operation: Any, given: list[Any]) -> list[
     if not operation.input_is_sorted:
         pairs.sort(reverse=True)
     pairs = analyzer_impls.maybe_add_empty_vocabulary_dummy(pairs, operation.input_dtype)
-    line = analyzer_impls._count_and_token_to_bytes if operation.store_frequency else _token
+    line = analyzer_impls._count_and_token_to_bytes
     path = os.path.join(temporary, operation.vocab_filename)
     with tf.io.gfile.GFile(path, "wb") as file:
-        file.write(b"".join(line(*pair) + b"\n" for pair in pairs))
+        lines = [line(*pair) if operation.store_frequency else pair[1] for pair in pairs]
+        file.write(b"\n".join([*lines, b""]))
     return [np.array(path)]
-
-
-def _token(count: object, token: bytes) -> bytes:
-    return token
 
 
 _SMALL: Mapping[type, Callable[..., list[Any]]] = {
@@ -368,7 +348,7 @@ _SMALL: Mapping[type, Callable[..., list[Any]]] = {
     analyzer_nodes.PackedCombineMerge: _packed_merge,
     analyzer_nodes.ExtractCombineMergeOutputs: lambda op, given: list(given[0]),
     analyzer_nodes.ExtractPackedCombineMergeOutputs: lambda op, given: list(given[0]),
-    analyzer_nodes.VocabularyMerge: _merge_vocabulary,
+    analyzer_nodes.VocabularyMerge: lambda op, given: [summed(given)] if given else [],
     analyzer_nodes.VocabularyCount: _count_vocabulary,
     analyzer_nodes.VocabularyPrune: _prune_vocabulary,
 }

@@ -9,7 +9,7 @@ from tfx import types
 from tfx.components.transform import component, executor, executor_utils, labels
 from tfx.components.util import examples_utils, tfxio_utils
 from tfx.dsl.components.base import executor_spec
-from tfx.proto import example_gen_pb2, transform_pb2
+from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils
 from tfx.types import standard_component_specs as keys
 from tfx.utils import io_utils
@@ -17,7 +17,7 @@ from tfx.utils import io_utils
 from penstock.components.batches.analysis import PreprocessingFn, analyze
 from penstock.components.batches.fallback import Artifacts, InBatches, refuse
 from penstock.components.batches.materialize import materialize
-from penstock.components.batches.shards import ShardTask, run_shards, shard_tasks
+from penstock.components.batches.shards import run_shards, shard_tasks
 from penstock.components.engine.pipeline import node_engine
 from penstock.components.engine.processes import kept_processes
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
@@ -55,7 +55,7 @@ class Executor(InBatches, executor.Executor):
             executor_utils.MatchNumberOfTransformedExamplesArtifacts(input_dict, output_dict)
             made = output_dict[keys.TRANSFORMED_EXAMPLES_KEY]
             for raw, transformed in zip(examples, made, strict=True):
-                splits = _splits(raw, config)
+                splits = {split: shard_tasks(raw.uri, split) for split in sorted(config.transform)}
                 manifest = materialize(graph, splits, transformed.uri, engine=engine)
                 transformed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
             executor_utils.SetSplitNames(config.transform, made)
@@ -119,12 +119,6 @@ def _schema(input_dict: Artifacts) -> schema_pb2.Schema:
     return io_utils.SchemaReader().read(io_utils.get_only_uri_in_dir(folder))
 
 
-def _splits(
-    examples: types.Artifact, config: transform_pb2.SplitsConfig
-) -> dict[str, list[ShardTask]]:
-    return {split: shard_tasks(examples.uri, split) for split in sorted(config.transform)}
-
-
 def _require_plain(
     input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
 ) -> None:
@@ -135,22 +129,20 @@ def _require_plain(
     cache = input_dict.get(keys.ANALYZER_CACHE_KEY) or output_dict.get(
         keys.UPDATED_ANALYZER_CACHE_KEY
     )
-    reasons = {
-        "records that are no Examples": payload != example_gen_pb2.FORMAT_TF_EXAMPLE,
-        "files that are no TFRecords": formats != {"tfrecords_gzip"},
-        "statistics": not exec_properties.get(keys.DISABLE_STATISTICS_KEY, 0),
-        "an analyzer cache": bool(cache),
-        "force_tf_compat_v1": bool(exec_properties.get(keys.FORCE_TF_COMPAT_V1_KEY, 0)),
-        "save_options": exec_properties.get(keys.SAVE_OPTIONS_KEY) is not None,
-    }
-    refuse(reasons)
-    alike = _is_parsed_alike(_schema(input_dict))
-    refuse({"the schema's tensor representations": not alike})
-
-
-def _is_parsed_alike(schema: schema_pb2.Schema) -> bool:
-    """Returns whether TensorFlow's parser gives the same tensors as TFX for a preprocessing_fn."""
+    refuse(
+        {
+            "records that are no Examples": payload != example_gen_pb2.FORMAT_TF_EXAMPLE,
+            "files that are no TFRecords": formats != {"tfrecords_gzip"},
+            "statistics": not exec_properties.get(keys.DISABLE_STATISTICS_KEY, 0),
+            "an analyzer cache": bool(cache),
+            "force_tf_compat_v1": bool(exec_properties.get(keys.FORCE_TF_COMPAT_V1_KEY, 0)),
+            "save_options": exec_properties.get(keys.SAVE_OPTIONS_KEY) is not None,
+        }
+    )
+    # TensorFlow's parser must give the same tensors as TFX for a preprocessing_fn.
+    schema = _schema(input_dict)
     spec = schema_utils.schema_as_feature_spec(schema).feature_spec
     ours = impl_helper.get_type_specs_from_feature_specs(spec)
     tfxio = tfxio_utils.make_tfxio("", ["Transform"], example_gen_pb2.FORMAT_TF_EXAMPLE, "", schema)
-    return ours == tfxio.TensorAdapter().OriginalTypeSpecs()
+    alike = ours == tfxio.TensorAdapter().OriginalTypeSpecs()
+    refuse({"the schema's tensor representations": not alike})

@@ -15,8 +15,7 @@ from penstock.components.evaluator.evaluation import Evaluation
 from penstock.components.evaluator.slice_metrics import OVERALL
 from penstock.components.files.secrets import without_secrets
 from penstock.components.files.spool import local_folder
-from penstock.components.gates.node import options_component
-from penstock.components.gates.options import RegisterOptions
+from penstock.components.gates.options import RegisterOptions, options_component
 from penstock.components.gates.served_model import DIGEST_PROPERTY
 from penstock.components.plain import from_json
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY

@@ -30,12 +30,9 @@ def read_anomalies(uri: str) -> dict[str, anomalies_pb2.Anomalies]:
     by_split = {}
     try:
         for name in sorted(name.rstrip("/") for name in fileio.listdir(uri)):
-            split = split_of(name)
-            if split is None:
-                continue
-            with fileio.open(posixpath.join(uri, name, ANOMALIES_FILE), "rb") as file:
-                content = file.read()
-            by_split[split] = anomalies_pb2.Anomalies.FromString(content)
+            if (split := split_of(name)) is not None:
+                with fileio.open(posixpath.join(uri, name, ANOMALIES_FILE), "rb") as file:
+                    by_split[split] = anomalies_pb2.Anomalies.FromString(file.read())
     except OSError as error:
         raise DataError(f"{uri}: the anomalies are not there") from error
     return by_split
@@ -48,15 +45,8 @@ def list_anomalies(by_split: Mapping[str, anomalies_pb2.Anomalies]) -> list[Anom
         features = sorted(anomalies.anomaly_info.items())
         if anomalies.HasField("dataset_anomaly_info"):
             features.append((DATA_SET, anomalies.dataset_anomaly_info))
-        found += [_anomaly(split, feature, info) for feature, info in features]
+        for feature, info in features:
+            is_error = info.severity == anomalies_pb2.AnomalyInfo.ERROR
+            text = " ".join((info.description or info.short_description).split())
+            found.append(Anomaly(split, feature, is_error, info.short_description, text))
     return found
-
-
-def _anomaly(split: str, feature: str, info: anomalies_pb2.AnomalyInfo) -> Anomaly:
-    return Anomaly(
-        split,
-        feature,
-        info.severity == anomalies_pb2.AnomalyInfo.ERROR,
-        info.short_description,
-        " ".join((info.description or info.short_description).split()),
-    )

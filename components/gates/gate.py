@@ -1,14 +1,18 @@
-"""TFX node that stops the run if the data are unfit for training.
+"""TFX node that stops the run if the data are unfit for training, and its checks.
 
 Input: statistics, anomalies and Examples. Output: a verdict for which later nodes wait
-(`transform.add_upstream_node(gate)`). The ExampleValidator only records anomalies; this node stops
-the run for them.
+(`transform.add_upstream_node(gate)`). The ExampleValidator finds violations of the schema and only
+records them; this node stops the run for them, and for what a schema cannot express: no rows, one
+class, a missing label, NaN, quarantined rows, drift, leakage.
 """
 
+import itertools
 import json
+import math
 import os
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
+from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies
 from tfx.components.statistics_gen.stats_artifact_utils import load_statistics
 from tfx.components.util import examples_utils
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
@@ -18,11 +22,19 @@ from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import ExampleAnomalies, Examples, ExampleStatistics
 
 from penstock.components import activity
-from penstock.components.gates.anomalies import read_anomalies
-from penstock.components.gates.checks import find_problems, raise_unfit
+from penstock.components.errors import DataError, counted
+from penstock.components.gates.anomalies import DATA_SET, list_anomalies, read_anomalies
+from penstock.components.gates.drift import (
+    FeatureStatistics,
+    Statistics,
+    by_name,
+    distances,
+    largest_share,
+    nan_count,
+    present,
+)
 from penstock.components.gates.leakage import leak_lines
-from penstock.components.gates.node import Verdict, options_component
-from penstock.components.gates.options import GateOptions
+from penstock.components.gates.options import GateOptions, Verdict, options_component
 from penstock.components.plain import from_json
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest
 
@@ -68,7 +80,7 @@ def ValidationGate(  # noqa: N802 - TFX names a node after its function
     return {"verdict": json.dumps({"rows": rows, "leakage": leaks})}
 
 
-def statistics_by_split(statistics: ExampleStatistics) -> dict[str, Any]:
+def statistics_by_split(statistics: ExampleStatistics) -> dict[str, Statistics]:
     """Returns the statistics of each split of an artifact."""
     return {
         split: load_statistics(statistics, split).proto().datasets[0]
@@ -82,3 +94,102 @@ def _read_manifest(examples: Examples) -> Manifest | None:
         return None
     with fileio.open(path, "r") as file:
         return Manifest.from_json(file.read(), path)
+
+
+def raise_unfit(what: str, problems: Sequence[str]) -> None:
+    if problems:
+        lines = "\n  - ".join(problems)
+        raise DataError(
+            f"{what} unfit to train on, {counted(len(problems), 'problem')}:\n  - {lines}"
+        )
+
+
+def find_problems(
+    statistics: Mapping[str, Statistics],
+    anomalies: Mapping[str, Anomalies],
+    manifest: Manifest | None,
+    options: GateOptions,
+    baseline: Mapping[str, Statistics] | None = None,
+) -> list[str]:
+    """Returns all problems of the data, one line each; empty if the data may be used.
+
+    `manifest` is None for Examples from another ExampleGen; drift is measured against `baseline`.
+    """
+    problems = [*_row_problems(manifest, options)] if manifest else []
+    filled = {split: found for split, found in statistics.items() if found.num_examples}
+    for split, found in statistics.items():
+        if split not in filled:
+            # Without rows every feature is missing, too, so this one line is enough.
+            problems.append(f"split '{split}': no rows; expected at least one")
+            continue
+        problems += _anomaly_problems(split, anomalies.get(split, Anomalies()))
+        problems += _number_problems(split, found, options.labels)
+        for label in options.labels:
+            problems += _label_problems(split, found, label, options.max_label_share)
+    for split, found in filled.items():
+        if before := (baseline or {}).get(split):
+            problems += _far(split, found, before, options.max_drift, "in the baseline's data")
+    for first, split in itertools.product([*filled][:1], [*filled][1:]):
+        where = f"in split '{first}'"
+        problems += _far(split, filled[split], filled[first], options.max_skew, where)
+    return problems
+
+
+def _far(split: str, now: Statistics, before: Statistics, most: float, where: str) -> Iterator[str]:
+    for name, distance in distances(before, now) if most < 1 and before.num_examples else ():
+        if distance > most:
+            yield (
+                f"split '{split}', feature '{name}': its values differ by {distance:.2f} from "
+                f"those {where}; expected at most {most:g}"
+            )
+
+
+def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
+    account, most = manifest.account, options.max_quarantined_share
+    # Without a row, each split is already a problem of its own.
+    if sum(account.written.values()) and account.quarantined_share > most:
+        where = f"; see {manifest.quarantine}" if manifest.quarantine else ""
+        yield (
+            f"{account.quarantined} of {account.read - account.blank} rows were quarantined "
+            f"({account.quarantined_share:.2%}); expected at most {most:.2%}{where}"
+        )
+
+
+def _anomaly_problems(split: str, anomalies: Anomalies) -> Iterator[str]:
+    for one in list_anomalies({split: anomalies}):
+        if one.is_error:
+            where = DATA_SET if one.feature == DATA_SET else f"feature '{one.feature}'"
+            yield f"split '{split}', {where}: {one.text}"
+
+
+def _number_problems(split: str, statistics: Statistics, labels: Sequence[str]) -> Iterator[str]:
+    for name, feature in by_name(statistics).items():
+        where, numbers = f"split '{split}', feature '{name}'", feature.num_stats
+        if math.isinf(numbers.min) or math.isinf(numbers.max):
+            yield f"{where}: has infinite values; expected finite ones"
+        not_a_number = nan_count(feature)
+        if not_a_number and name not in labels:  # a label's NaN counts as missing
+            yield f"{where}: {not_a_number} values are NaN; expected numbers, or none"
+
+
+def _label_problems(
+    split: str, statistics: Statistics, label: str, max_share: float
+) -> Iterator[str]:
+    where, rows = f"split '{split}', label '{label}'", statistics.num_examples
+    feature = by_name(statistics).get(label)
+    if feature is None:
+        yield f"{where}: is not in the data; expected it in every row"
+        return
+    missing = rows - (present(feature) - nan_count(feature))
+    if missing:
+        yield f"{where}: missing in {missing} of {rows} rows; expected it in all"
+    if missing < rows and _has_one_value(feature):
+        yield f"{where}: has one value in all rows; expected at least two classes"
+    elif (share := largest_share(feature)) > max_share:
+        yield f"{where}: one value has {share:.2%} of the rows; expected at most {max_share:.2%}"
+
+
+def _has_one_value(feature: FeatureStatistics) -> bool:
+    if feature.HasField("num_stats"):
+        return feature.num_stats.min == feature.num_stats.max
+    return feature.HasField("string_stats") and feature.string_stats.unique == 1

@@ -22,9 +22,8 @@ from tfx.types.standard_artifacts import Examples
 
 from penstock.components import image_features as names
 from penstock.components.errors import DataError
-from penstock.components.gates.checks import raise_unfit
-from penstock.components.gates.node import Verdict, options_component
-from penstock.components.gates.options import ImageRules
+from penstock.components.gates.gate import raise_unfit
+from penstock.components.gates.options import ImageRules, Verdict, options_component
 from penstock.components.plain import from_json
 from penstock.components.tfrecord.example_proto import parse_example, values_of
 from penstock.components.tfrecord.records import read_records
@@ -105,28 +104,25 @@ def _first(features: Any, name: str, missing: Any = 0) -> Any:
 def find_image_problems(images: pd.DataFrame, rules: ImageRules) -> list[str]:
     """Returns all problems of the images of `read_images`, one line each."""
     by_split = {name: images[images["split"] == name] for name in images["split"].cat.categories}
-    problems: list[str] = []
-    for split, of_split in by_split.items():
-        found = (
-            _size_problems(of_split, rules)
-            if len(of_split)
-            else ["no images; expected at least one"]
-        )
-        problems += [f"split '{split}': {text}" for text in found]
     return [
-        *problems,
+        *(
+            f"split '{split}': {text}"
+            for split, of_split in by_split.items()
+            for text in _size_problems(of_split, rules)
+        ),
         *_class_problems(images, by_split, rules),
         *_duplicate_problems(images, by_split, rules),
     ]
 
 
 def _size_problems(images: pd.DataFrame, rules: ImageRules) -> Iterator[str]:
-    least = rules.min_side_pixels
-    small = images[images[["height", "width"]].min(axis=1) < least]
+    if not len(images):
+        yield "no images; expected at least one"
+    small = images[images[["height", "width"]].min(axis=1) < rules.min_side_pixels]
     if len(small):
         counts = small.value_counts(["height", "width"]).sort_index()
         sizes = _listed([f"{height}x{width} ({n})" for (height, width), n in counts.items()])
-        yield f"{len(small)} images are smaller than {least} pixels: {sizes}"
+        yield f"{len(small)} images are smaller than {rules.min_side_pixels} pixels: {sizes}"
     for channels, count in images["channels"].value_counts().sort_index().items():
         if channels not in rules.channels:
             allowed = " or ".join(map(str, rules.channels))

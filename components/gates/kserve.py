@@ -15,8 +15,7 @@ from tfx.types.standard_artifacts import PushedModel
 from tfx.utils import io_utils
 
 from penstock.components.errors import DataError, short_error
-from penstock.components.gates.node import options_component
-from penstock.components.gates.options import KServeOptions
+from penstock.components.gates.options import KServeOptions, options_component
 from penstock.components.plain import from_json
 
 MANIFEST = "inferenceservice.json"

@@ -112,7 +112,9 @@ def is_id_name(name: str) -> bool:
 
 def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterator[Leak]:
     column = table[label]
-    is_class = not _is_number(column) or _is_few_whole_numbers(column)
+    values = np.unique(_numbers(column)) if _is_number(column) else np.empty(0)
+    # Texts, and few whole numbers.
+    is_class = len(values) <= MAX_NUMBERED_CLASSES and bool((values == np.floor(values)).all())
     y = _codes(column) if is_class else _numbers(column)
     what = "errors of a constant avoided" if is_class else "variance explained"
     for name in features:
@@ -177,11 +179,6 @@ def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterat
 
 def _is_number(column: pa.ChunkedArray) -> bool:
     return pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-
-
-def _is_few_whole_numbers(column: pa.ChunkedArray) -> bool:
-    values = np.unique(_numbers(column))
-    return len(values) <= MAX_NUMBERED_CLASSES and bool((values == np.floor(values)).all())
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:

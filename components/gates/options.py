@@ -1,17 +1,51 @@
-"""Options of the gates, of the serving check and of the push to KServe; no heavy imports."""
+"""Options of the gates, of the serving check and of the push to KServe, and how nodes carry them.
+
+No heavy imports.
+"""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from types import FunctionType
+from typing import Any, Literal, TypedDict, cast
 
 from penstock.components.errors import UsageError
 from penstock.components.limits import check_numbers
+from penstock.components.plain import to_json
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 
 _KUBERNETES_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 # Signature of an exported model from transformed features to predictions, for ServingCheck.
 PREDICT_FEATURES = "predict_features"
+
+
+class Verdict(TypedDict):
+    """Output of a gate: what it found, as JSON."""
+
+    verdict: str
+
+
+def options_component(kind: type) -> Callable[[Callable[..., Any]], Any]:
+    """Makes a TFX component from a function with a parameter `options: Parameter[str]`.
+
+    The component takes `options` as an instance of the dataclass `kind`, or None for its defaults;
+    the function gets them as JSON, for `plain.from_json`. So an option is declared only in the
+    dataclass, and it is part of the node's cache key.
+    """
+    from tfx.dsl.component.experimental.decorators import component
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        node: Any = component(cast(FunctionType, function))
+        make = node.__init__
+
+        def __init__(self: Any, *, options: Any = None, **channels: Any) -> None:  # noqa: N807
+            make(self, options=to_json(kind() if options is None else options), **channels)
+
+        node.__init__ = __init__
+        return node
+
+    return decorate
 
 
 @dataclass(frozen=True, kw_only=True)

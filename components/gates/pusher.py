@@ -84,7 +84,8 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
             shutil.copytree(model, folder, dirs_exist_ok=True)
             for file in folder.rglob("*"):
                 if file.is_file():
-                    _flush(file)
+                    with file.open("rb") as data:
+                        os.fsync(data.fileno())  # a full network disk reports its error only then
             if folder_digest(str(folder)) != digest:
                 raise DataError(f"{version}: the model was not written as it is at {model}")
     except (OSError, shutil.Error) as error:
@@ -92,12 +93,6 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
             f"{version}: the model cannot be pushed ({_reason(error)}); nothing of it remains"
         ) from error
     return version, digest
-
-
-def _flush(file: Path) -> None:
-    """Flushes a file to disk: a full network disk reports its error only then."""
-    with file.open("rb") as data:
-        os.fsync(data.fileno())
 
 
 def _reason(error: OSError) -> str:

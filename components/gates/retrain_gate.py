@@ -15,8 +15,7 @@ from tfx.types.standard_artifacts import ExampleStatistics
 from penstock.components import activity
 from penstock.components.gates.drift import Statistics, by_name, distances, present
 from penstock.components.gates.gate import statistics_by_split
-from penstock.components.gates.node import options_component
-from penstock.components.gates.options import RetrainOptions
+from penstock.components.gates.options import RetrainOptions, options_component
 from penstock.components.plain import from_json
 
 YES, NO = "yes", "no"

@@ -24,8 +24,7 @@ from tfx.types.standard_artifacts import Examples, InfraBlessing, Model, Transfo
 from tfx.utils import path_utils
 
 from penstock.components.errors import DataError, UsageError, short_error
-from penstock.components.gates.node import options_component
-from penstock.components.gates.options import ServingOptions
+from penstock.components.gates.options import ServingOptions, options_component
 from penstock.components.gates.serving_skew import Served, Values, find_skew
 from penstock.components.plain import from_json
 
@@ -73,7 +72,6 @@ def check_serving(
                 raise _UnservableError("no rows to send")
             skew = find_skew(
                 served,
-                model,
                 options.signature,
                 rows[: len(answers)],
                 answers,
@@ -96,9 +94,11 @@ def _loaded(session: Any, model: str) -> Served:
             loaded = tf.compat.v1.saved_model.load(session, [_TAG], model)
     except (tf.errors.OpError, RuntimeError, OSError, ValueError) as error:
         raise _UnservableError(f"does not load: {_brief(error)}") from error
-    if python := sorted(_ops(loaded.graph_def) & _PYTHON_OPS):
+    graph = loaded.graph_def
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    if python := sorted({node.op for node in nodes} & _PYTHON_OPS):
         raise _UnservableError(f"runs Python ({', '.join(python)}), which no model server has")
-    return Served(session, loaded.signature_def)
+    return Served(model, session, loaded.signature_def)
 
 
 def _input_of_examples(served: Served, signature: str) -> str:
@@ -129,11 +129,6 @@ def _answer(served: Served, signature: str, values: Mapping[str, Any], number: i
                 f"output {name!r} of row {number} is not finite: {value.tolist()}"
             )
     return answer
-
-
-def _ops(graph: Any) -> set[str]:
-    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
-    return {node.op for node in nodes}
 
 
 def _type(info: Any) -> str:

@@ -14,8 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.gates.options import PREDICT_FEATURES
-from penstock.components.isolation import isolated
-from penstock.components.packing.transformed import load_transform
+from penstock.components.packing.transformed import load_transform, transform_of
 
 Values = Mapping[str, np.ndarray]
 _MOST_ROWS = 32  # a fault of the graph or the export shows in each row or in most
@@ -24,11 +23,10 @@ _FAULT = "docs/upstream.md describes its fault: pass the parsed features through
 
 
 class Served:
-    """A loaded model in a session, as TensorFlow Serving has it."""
+    """A SavedModel's folder, and the model in a session, as TensorFlow Serving has it."""
 
-    def __init__(self, session: Any, signatures: Mapping[str, Any]) -> None:
-        self._session = session
-        self.signatures = signatures
+    def __init__(self, folder: str, session: Any, signatures: Mapping[str, Any]) -> None:
+        self.folder, self._session, self.signatures = folder, session, signatures
 
     def run(self, signature: str, values: Mapping[str, Any]) -> Values:
         found = self.signatures[signature]
@@ -38,7 +36,6 @@ class Served:
 
 def find_skew(
     served: Served,
-    model: str,
     signature: str,
     rows: Sequence[bytes],
     answers: Sequence[Values],
@@ -50,7 +47,6 @@ def find_skew(
 
     Args:
         served: The model that answered.
-        model: Folder of its SavedModel.
         signature: Name of the signature that answered; it takes serialized Examples.
         rows: Serialized Examples.
         answers: Outputs of the signature, one row each.
@@ -58,12 +54,17 @@ def find_skew(
         tolerance: Greatest difference, relative to values above 1.
     """
     rows, answers = rows[:_MOST_ROWS], answers[:_MOST_ROWS]
-    features = list(_training_features(graph, rows)) if graph else []
-    wanted = _of_features(served, features) if features else None
-    found = _first_difference(answers, wanted, tolerance) if wanted else None
-    if wanted and found is None:
-        return None
-    if optimised := _optimiser_difference(model, signature, rows, answers, tolerance):
+    features = [*_training_features(graph, rows)] if graph else []
+    found = None
+    if features and PREDICT_FEATURES in served.signatures:
+        taken = served.signatures[PREDICT_FEATURES].inputs
+        if set(taken) <= features[0].keys():
+            given = ({name: row[name] for name in taken} for row in features)
+            wanted = [served.run(PREDICT_FEATURES, values) for values in given]
+            found = _first_difference(answers, wanted, tolerance)
+            if found is None:
+                return None
+    if optimised := _optimiser_difference(served.folder, signature, rows, answers, tolerance):
         return optimised
     if found is None:
         return None
@@ -106,19 +107,9 @@ def _first_difference(
 
 def _training_features(graph: str, rows: Sequence[bytes]) -> Iterator[dict[str, np.ndarray]]:
     """Yields the transformed features of each row, as Pack and the training input have them."""
-    from tensorflow_transform import TFTransformOutput
-
-    output = TFTransformOutput(graph)
-    loader = load_transform(output.transform_savedmodel_dir)
-    spec = output.raw_feature_spec()
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def transform(records: tf.Tensor) -> dict[str, Any]:
-        return isolated(loader.apply_transform_model)(tf.io.parse_example(records, spec))
-
+    transform = transform_of(graph, load_transform(f"{graph}/transform_fn"))
     for row in rows:
-        found = transform(tf.constant([row]))
-        yield {name: _dense(value) for name, value in found.items()}
+        yield {name: _dense(value) for name, value in transform([row]).items()}
 
 
 def _dense(value: Any) -> np.ndarray:
@@ -126,16 +117,6 @@ def _dense(value: Any) -> np.ndarray:
         dense = value.to_tensor().numpy()
         return dense if dense.size else np.zeros([1] * dense.ndim, dense.dtype)
     return np.asarray(tf.sparse.to_dense(value) if isinstance(value, tf.SparseTensor) else value)
-
-
-def _of_features(served: Served, features: Sequence[Values]) -> list[Values] | None:
-    """Returns the model's predictions for transformed rows; None if it has no signature of them."""
-    if PREDICT_FEATURES not in served.signatures:
-        return None
-    taken = set(served.signatures[PREDICT_FEATURES].inputs)
-    if not taken <= features[0].keys():
-        return None
-    return [served.run(PREDICT_FEATURES, {name: row[name] for name in taken}) for row in features]
 
 
 @contextmanager

@@ -56,26 +56,33 @@ class TransformedRows:
 @lru_cache(2)
 def _loaded(graph: str, loader: Any) -> Any:
     """Returns a function of serialized rows; to load and trace it takes 0.3 s."""
-    import tensorflow as tf
-    from tensorflow_transform import TFTransformOutput
     from tensorflow_transform.impl_helper import make_tensor_to_arrow_converter
 
-    output = TFTransformOutput(graph)
-    spec = output.raw_feature_spec()
-    converter = make_tensor_to_arrow_converter(output.transformed_metadata.schema)
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def transform(records: tf.Tensor) -> dict[str, tf.Tensor]:
-        return isolated(loader.apply_transform_model)(tf.io.parse_example(records, spec))
+    transform = transform_of(graph, loader)
+    converter = make_tensor_to_arrow_converter(transformed_schema(graph))
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
-        batch = converter.convert(transform(tf.constant(records)))
+        batch = converter.convert(transform(records))
         # Columns in the order of decoded Examples, so that packed records are the same.
         names = sorted(batch.schema.names)
         columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
         return pa.RecordBatch.from_arrays(columns, names)
 
     return apply
+
+
+def transform_of(graph: str, loader: Any) -> Any:
+    """Returns a function from a list of serialized rows to their transformed features."""
+    import tensorflow as tf
+    from tensorflow_transform import TFTransformOutput
+
+    spec = TFTransformOutput(graph).raw_feature_spec()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def transform(records: tf.Tensor) -> dict[str, tf.Tensor]:
+        return isolated(loader.apply_transform_model)(tf.io.parse_example(records, spec))
+
+    return lambda records: transform(tf.constant(records))
 
 
 def load_transform(saved_model: str) -> Any:

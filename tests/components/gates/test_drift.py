@@ -3,8 +3,8 @@ import pandas as pd
 import pytest
 import tensorflow_data_validation as tfdv
 
-from penstock.components.gates.checks import find_problems
 from penstock.components.gates.drift import distances, largest_share
+from penstock.components.gates.gate import find_problems
 from penstock.components.gates.options import GateOptions
 
 RANDOM = np.random.default_rng(1)

@@ -6,7 +6,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 import penstock
 from penstock.components.errors import DataError
-from penstock.components.gates.checks import find_problems
+from penstock.components.gates.gate import find_problems
 from penstock.components.gates.options import GateOptions
 from penstock.components.plain import to_json
 from penstock.components.tfrecord.manifest import Manifest, RowAccount, write_manifest

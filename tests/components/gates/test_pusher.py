@@ -93,7 +93,7 @@ def test_killed_push_leaves_no_version_and_the_next_one_cleans_up(tmp_path, serv
     code = (
         "import os, signal, sys\n"
         "from penstock.components.gates import pusher\n"
-        "pusher._flush = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "pusher.os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "pusher.publish(*sys.argv[1:])\n"
     )
     killed = subprocess.run([sys.executable, "-c", code, path, serving], check=False)
