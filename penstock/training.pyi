@@ -4,21 +4,20 @@ from .components import image_features
 from .components.packing.options import ImageColumn
 from .components.readers.torch_rows import TorchRows
 from .components.tfrecord.feature_spec import feature_spec
-from .components.trainer.base_model import warm_started
 from .components.trainer.checkpoints import resume_dir
 from .components.trainer.export import TransformGraph, export_model
 from .components.trainer.images.applications import ApplicationBase, check_application
 from .components.trainer.images.augmentation import Augmentation
 from .components.trainer.images.augmentation_options import AugmentOptions
-from .components.trainer.images.serving import decode_features, serve_images
 from .components.trainer.input.images import IMAGE, LabelFn
 from .components.trainer.input.input import Input
 from .components.trainer.input.options import ImageInputOptions, InputOptions
-from .components.trainer.input.start import InputStart
+from .components.trainer.input.passes import InputStart
 from .components.trainer.interrupt import TrainingInterruptedError, WorkerLostError
 from .components.trainer.loop import train
+from .components.trainer.model_setup import warm_started
 from .components.trainer.options import EarlyStop, TrainOptions
-from .components.trainer.serving import Served, serve_columns
+from .components.trainer.serving import Served, decode_features, serve_columns, serve_images
 from .components.trainer.workers import join_workers
 from .pipelines.blocks.config import TuneOptions
 from .pipelines.blocks.tuning import tuner_fn

@@ -6,10 +6,13 @@ epoch that a resumed training enters in the middle, `fit` counts the steps from 
 and the train function skips those that were done before.
 """
 
+import logging
 import math
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import keras
@@ -17,15 +20,18 @@ import numpy as np
 import tensorflow as tf
 
 from penstock.components.activity import tell
-from penstock.components.errors import DataError, UsageError, counted
+from penstock.components.errors import DataError, UsageError, counted, short_error
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
-from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.input.passes import InputStart
 from penstock.components.trainer.interrupt import InterruptFlag, TrainingInterruptedError
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.record import EpochRecord, best_epoch, should_stop
 from penstock.components.trainer.steps import Logs, Steps
 from penstock.components.trainer.utilisation.speed import CALL_SECONDS, Meter
+from penstock.components.trainer.utilisation.verdict import Speed
 from penstock.components.trainer.workers import Workers
+
+logger = logging.getLogger(__name__)
 
 
 class DivergedError(DataError):
@@ -50,11 +56,12 @@ class Backup(keras.callbacks.Callback):
         batch_rows: int | None,
     ) -> None:
         super().__init__()
+        self.set_model(steps.model)
         self._steps, self._options, self._checkpoints = steps, options, checkpoints
         self._start, self._flag, self._workers = start, flag, workers
         self._rule, self._batch_rows = rule, batch_rows
         self._has_signal = False  # of any worker; all agree
-        self._test_steps, self._has_tested = 1, False
+        self._test_steps = 1
         self._begin = self._end = self._passed = 0
         self._timed_steps, self._timed_seconds = 0, 0.0  # of the epoch, without the first call
         self._saved_at: tuple[int, int] | None = None
@@ -62,9 +69,9 @@ class Backup(keras.callbacks.Callback):
         self._logs: Logs = {}
         self._restored_metrics: list[np.ndarray] = []
         self._best_values: list[np.ndarray] = []  # used without checkpoints
-        self.meter = Meter()
-        self.call_steps = 1
-        self.batches: Any = None
+        self._meter = Meter()
+        self._call_steps = 1
+        self._batches: Any = None
         self.step = 0
         self.epochs: list[EpochRecord] = []
         self.resumed_from: int | None = None
@@ -83,13 +90,7 @@ class Backup(keras.callbacks.Callback):
         total = self._options.total_steps
         return f"all {total} steps done" if self._epochs_end >= total else None
 
-    @property
-    def epochs_left(self) -> int:
-        """Returns the number of epochs, with a begun one, until all steps are done."""
-        left = self._options.total_steps - self._end_of_epoch()
-        return 1 + max(0, -(-left // self._options.epoch_steps))
-
-    def resume(self, saved: Saved, model: keras.Model) -> None:
+    def resume(self, saved: Saved) -> None:
         assert self._checkpoints is not None
         if saved.start.step > self._options.total_steps:
             raise UsageError(
@@ -101,23 +102,59 @@ class Backup(keras.callbacks.Callback):
         self.epochs = list(saved.epochs)
         self._saved_at = (self.step, len(self.epochs))
         if self.step > self._epochs_end:
-            self._restored_metrics = [value.numpy() for value in model.metrics_variables]
+            self._restored_metrics = [value.numpy() for value in self.model.metrics_variables]
 
-    def run_train(self, batches: Any) -> Logs:
+    def fit(self, data: Any, eval_data: Any, callbacks: Sequence[keras.callbacks.Callback]) -> None:
+        """Runs Keras' `fit` until all steps are done or a callback stops it."""
+        model, done = self.model, self.epochs[-1].epoch if self.epochs else 0
+        left = self._options.total_steps - self._end_of_epoch()
+        model.train_function, model.test_function = self._run_train, self._run_test
+        # The model is built. Keras would read a batch to build it, and fails with several workers.
+        model._maybe_symbolic_build = lambda **_: None
+        try:
+            with warnings.catch_warnings():
+                # Keras warns at the end of any evaluation data of unknown length.
+                warnings.filterwarnings("ignore", "Your input ran out of data")
+                model.fit(
+                    data,
+                    initial_epoch=done,
+                    epochs=done + 1 + max(0, -(-left // self._options.epoch_steps)),
+                    steps_per_epoch=self._options.epoch_steps,
+                    validation_data=eval_data,
+                    callbacks=[self, *callbacks],
+                    verbose=0,
+                )
+        finally:
+            model.train_function = model.test_function = None
+            del model._maybe_symbolic_build
+
+    def speed(self) -> Speed | None:
+        """Times steps on the next batch of the run, if there is one."""
+        batches, self._batches = self._batches, None  # ends the reading ahead
+        if batches is None:
+            return None
+        try:
+            batch = self._steps.resident(next(batches))
+        except (StopIteration, tf.errors.OpError) as error:
+            logger.warning("steps without an input cannot be timed: %s", short_error(error))
+            return None
+        return self._meter.speed(self.model, partial(self._steps.repeat, batch), self._call_steps)
+
+    def _run_train(self, batches: Any) -> Logs:
         """Runs the steps of one execution of `fit`; returns the metrics since their reset."""
-        self.batches = batches
+        self._batches = batches
         self._passed += self.model.steps_per_execution
         end = min(self._begin + self._passed, self._end)
         every = self._options.checkpoint_every_steps
         while self.step < end:
             self.stop_if_interrupted()
             save = (self.step // every + 1) * every if every else end
-            self._call(batches, min(self.call_steps, min(end, save) - self.step))
+            self._call(batches, min(self._call_steps, min(end, save) - self.step))
             if every and self.step % every == 0 and self.step < self._options.total_steps:
                 self.save()
         return self._logs or self.model.get_metrics_result()
 
-    def run_test(self, batches: Any) -> Logs:
+    def _run_test(self, batches: Any) -> Logs:
         """Runs the test steps of one execution of `fit`."""
         done, wanted = 0, self.model.steps_per_execution
         while done < wanted:
@@ -132,7 +169,6 @@ class Backup(keras.callbacks.Callback):
                 break
         if not done:
             raise StopIteration
-        self._has_tested = True
         return self.model.get_metrics_result()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -144,10 +180,10 @@ class Backup(keras.callbacks.Callback):
     def on_test_begin(self, logs: Any = None) -> None:
         self.stop_if_interrupted()
         self.save()  # an error in the evaluation loses no step of the epoch
-        self._test_steps, self._has_tested = 1, False
+        self._test_steps = 1
 
     def on_test_end(self, logs: Any = None) -> None:
-        if not self._has_tested:
+        if not logs:
             raise DataError("eval_data is empty")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -241,12 +277,12 @@ class Backup(keras.callbacks.Callback):
         mean, is_due = self._agree(seconds)
         if self.first_step_seconds is None:
             self.first_step_seconds = seconds  # is compiled, so not timed with the others
-            self.meter.start()
+            self._meter.start()
         else:
             self._timed_steps += done
             self._timed_seconds += seconds
-            self.meter.add(done, seconds)
-            self.call_steps = _next_count(done, mean)
+            self._meter.add(done, seconds)
+            self._call_steps = _next_count(done, mean)
         if is_due:
             self.save()
         self._tell(loss)

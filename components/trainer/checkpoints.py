@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.plain import from_record
-from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.input.passes import InputStart
 from penstock.components.trainer.record import EpochRecord
 
 logger = logging.getLogger(__name__)
@@ -102,31 +102,25 @@ class Checkpoints:
         if self._scratch is not None:
             self._tracked.write(posixpath.join(self._scratch, _VARIABLES))
             return
+        final = self._path(start.step)
+        temporary = posixpath.join(self.directory, f".{posixpath.basename(final)}.tmp")
+        state = {"epochs": [asdict(epoch) for epoch in epochs], "start": asdict(start)}
         try:
-            self._write(start, epochs, best_step)
+            _remove(temporary)
+            tf.io.gfile.makedirs(temporary)
+            self._tracked.write(posixpath.join(temporary, _VARIABLES))
+            with tf.io.gfile.GFile(posixpath.join(temporary, _STATE), "w") as file:
+                file.write(json.dumps(state))
+            _remove(final)
+            tf.io.gfile.rename(temporary, final)
+            steps = self._steps()
+            for old in {*steps[:-_KEPT]} - {best_step}:
+                _remove(self._path(old))
         except _UNWRITABLE as error:
             raise DataError(
                 f"{self.directory}: no checkpoint can be written ({short_error(error, 999)}); "
                 "the training continues from the one before when it is run again"
             ) from error
-
-    def _write(
-        self, start: InputStart, epochs: Sequence[EpochRecord], best_step: int | None
-    ) -> None:
-        final = self._path(start.step)
-        temporary = posixpath.join(self.directory, f".{posixpath.basename(final)}.tmp")
-        _remove(temporary)
-        tf.io.gfile.makedirs(temporary)
-        self._tracked.write(posixpath.join(temporary, _VARIABLES))
-        state = {"epochs": [asdict(epoch) for epoch in epochs], "start": asdict(start)}
-        with tf.io.gfile.GFile(posixpath.join(temporary, _STATE), "w") as file:
-            file.write(json.dumps(state))
-        _remove(final)
-        tf.io.gfile.rename(temporary, final)
-        kept = {*self._steps()[-_KEPT:], best_step}
-        for old in self._steps():
-            if old not in kept:
-                _remove(self._path(old))
 
     def newest(self) -> Saved | None:
         for step in reversed(self._steps()):

@@ -8,26 +8,24 @@ import logging
 import re
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from penstock.components.errors import DataError, UsageError, graph_cause, short_error
+from penstock.components.errors import DataError, UsageError, graph_cause
 from penstock.components.trainer.backup import Backup
 from penstock.components.trainer.checkpoints import Checkpoints, Saved
 from penstock.components.trainer.input.input import damage_in, rows_in
-from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.input.passes import InputStart
 from penstock.components.trainer.interrupt import interrupts
 from penstock.components.trainer.model_setup import BuildModel, default_strategy, make_model
 from penstock.components.trainer.options import EarlyStop, TrainOptions
 from penstock.components.trainer.record import TrainingRecord, write_training_record
-from penstock.components.trainer.steps import Steps, batches_to_trace, fitted_data, shared_data
+from penstock.components.trainer.steps import Steps, distributed, shared_data
 from penstock.components.trainer.workers import Workers, join_workers
 
 logger = logging.getLogger(__name__)
@@ -109,13 +107,13 @@ def train(
         with workers.watched(options.collective_timeout_seconds) if workers else nullcontext():
             saved, start = _start(checkpoints, workers)
             data = _begun(train_data, start, workers)
-            if workers is not None:
-                strategy = workers.strategy
-            strategy = strategy or default_strategy(data, eval_data)
+            strategy = (
+                workers.strategy if workers else strategy or default_strategy(data, eval_data)
+            )
             model = make_model(build_model, data, eval_data, strategy)
-            fitted = fitted_data(data, strategy, workers)
+            fitted = distributed(data, strategy, workers)
             steps = Steps(model, strategy)
-            names = steps.build(batches_to_trace(fitted, strategy))
+            names = steps.build(fitted)
             has_eval = eval_data is not None
             _check_metric(options, names, has_eval=has_eval)
             batch_rows = _batch_rows(data, strategy, workers)
@@ -124,17 +122,16 @@ def train(
             if checkpoints:
                 checkpoints.track(model)
             if saved:
-                backup.resume(saved, model)
+                backup.resume(saved)
                 logger.info("resumed at step %d of %d", backup.step, options.total_steps)
             boards = () if scratch else (_TensorBoard(model_run_dir, backup), *callbacks)
             if not callbacks and model.steps_per_execution == 1:
                 model.steps_per_execution = _STEPS_AT_ONCE
             if backup.stop_reason is None:
+                evaluated = eval_data and shared_data(eval_data.take(options.eval_steps or -1))
                 with _input_errors_named(backup, data, eval_data):
-                    _fit(model, fitted, eval_data, options, backup, boards)
-            backup.set_model(model)
-            repeat = _on_kept_batch(steps, backup)
-            speed = backup.meter.speed(model, repeat, backup.call_steps)
+                    backup.fit(fitted, evaluated, boards)
+            speed = backup.speed()
             exported_epoch = backup.restore_best()
             # `fit` did this to the last state: moving averages become the weights.
             model.optimizer.finalize_variable_values(model.trainable_weights)
@@ -162,49 +159,6 @@ def train(
     return Trained(model, record, scratch is None, checkpoints)
 
 
-def _fit(
-    model: keras.Model,
-    data: Any,
-    eval_data: tf.data.Dataset | None,
-    options: TrainOptions,
-    backup: Backup,
-    callbacks: Sequence[keras.callbacks.Callback],
-) -> None:
-    if eval_data is not None:
-        eval_data = shared_data(eval_data.take(options.eval_steps or -1))
-    done = backup.epochs[-1].epoch if backup.epochs else 0
-    model.train_function, model.test_function = backup.run_train, backup.run_test
-    # The model is built. Keras would read a batch to build it, and fails with several workers.
-    model._maybe_symbolic_build = lambda **_: None
-    try:
-        with warnings.catch_warnings():
-            # Keras warns at the end of any evaluation data of unknown length.
-            warnings.filterwarnings("ignore", "Your input ran out of data")
-            model.fit(
-                data,
-                initial_epoch=done,
-                epochs=done + backup.epochs_left,
-                steps_per_epoch=options.epoch_steps,
-                validation_data=eval_data,
-                callbacks=[backup, *callbacks],
-                verbose=0,
-            )
-    finally:
-        model.train_function = model.test_function = None
-        del model._maybe_symbolic_build
-
-
-def _on_kept_batch(steps: Steps, backup: Backup) -> Callable[[int], None] | None:
-    """Returns a function that repeats steps on the run's next batch, if one can be read."""
-    batches, backup.batches = backup.batches, None  # ends the reading ahead
-    try:
-        batch = None if batches is None else steps.resident(next(batches))
-    except (StopIteration, tf.errors.OpError) as error:
-        logger.warning("steps without an input cannot be timed: %s", short_error(error))
-        return None
-    return None if batch is None else partial(steps.repeat, batch)
-
-
 class _TensorBoard(keras.callbacks.TensorBoard):
     """Keras' writer of TensorBoard logs; also logs the epochs before a resumption."""
 
@@ -221,11 +175,8 @@ class _TensorBoard(keras.callbacks.TensorBoard):
 @contextmanager
 def _place_of(workers: Workers | None) -> Iterator[str | None]:
     """Yields a temporary output folder for a worker that is not the chief; None otherwise."""
-    if workers is None:
-        yield None
-        return
-    with workers.losses_named():
-        if workers.is_chief:
+    with workers.losses_named() if workers else nullcontext():
+        if workers is None or workers.is_chief:
             yield None
             return
         with tempfile.TemporaryDirectory(prefix="penstock-worker-") as scratch:
@@ -236,14 +187,14 @@ def _start(
     checkpoints: Checkpoints | None, workers: Workers | None
 ) -> tuple[Saved | None, InputStart]:
     """Returns the chief's newest complete checkpoint and its position in the input."""
-    if workers is not None and not workers.is_chief:
-        step, seed = workers.from_chief([0, 0])
-        saved = checkpoints.at(step) if checkpoints and step else None
-        return saved, saved.start if saved else InputStart(seed=seed)
-    saved = checkpoints.newest() if checkpoints else None
+    is_chief = workers is None or workers.is_chief
+    saved = checkpoints.newest() if checkpoints and is_chief else None
     start = saved.start if saved else InputStart()
     if workers is not None:
-        workers.from_chief([start.step, start.seed])
+        step, seed = workers.from_chief([start.step, start.seed])
+        if not is_chief:
+            saved = checkpoints.at(step) if checkpoints and step else None
+            start = saved.start if saved else InputStart(seed=seed)
     return saved, start
 
 

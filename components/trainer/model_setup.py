@@ -1,16 +1,27 @@
-"""Builds the model under the right strategy scope and precision, and checks its inputs."""
+"""Builds the model under the right strategy scope, checks its inputs, and starts it warm.
 
+A warm start initializes a new model with the weights of an earlier one.
+"""
+
+import hashlib
 import logging
+import posixpath
 from collections.abc import Callable
+from itertools import count, takewhile
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from penstock.components.errors import UsageError
+from penstock.components.errors import DataError, UsageError, short_error
 
 logger = logging.getLogger(__name__)
 
 BuildModel = Callable[[], keras.Model]
+
+# Name of a weight in a model saved by `export_model`, by its index among the model's weights.
+_KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"
+_EMBEDDINGS = "/embeddings"
 
 
 def default_strategy(*data: tf.data.Dataset | None) -> tf.distribute.Strategy:
@@ -95,3 +106,99 @@ def _check_features(model: keras.Model, data: tf.data.Dataset) -> None:
 def is_numbers(data: tf.data.Dataset) -> bool:
     """Returns whether all features and labels are numbers, none of them text."""
     return all(part.dtype != tf.string for part in tf.nest.flatten(data.element_spec))
+
+
+def warm_started(
+    build_model: BuildModel,
+    base: str | None,
+    transform_graph: str | None = None,
+    *,
+    partly: bool = False,
+) -> BuildModel:
+    """Wraps `build_model` to start from the weights of a base model, weight by weight.
+
+    An embedding has a row for each vocabulary entry, so it starts fresh unless all vocabularies
+    equal those of the base model. The optimizer always starts fresh.
+
+    Args:
+        build_model: Makes and compiles a model.
+        base: Folder of a SavedModel from `export_model`, or a `.keras` file; None returns
+            `build_model` unchanged.
+        transform_graph: `fn_args.transform_graph_path` of the new model; None if it has none.
+        partly: Whether a weight starts fresh if its shape differs, instead of an error.
+
+    Raises:
+        DataError: Raised by the returned function if there is no such model or, unless `partly`,
+            if the shape of a weight differs; names the weight.
+    """
+    if base is None:
+        return build_model
+
+    def build() -> keras.Model:
+        model = build_model()
+        values = _weights(base)
+        same = transform_graph is None or (
+            _vocabularies(base) == _vocabularies(f"{transform_graph}/transform_fn")
+        )
+        fresh = []
+        for weight, value in zip(model.weights, values, strict=False):
+            if not same and weight.path.endswith(_EMBEDDINGS):
+                fresh.append(weight.path)
+            elif weight.shape == value.shape:
+                weight.assign(value)
+            elif partly:
+                fresh.append(weight.path)
+            else:
+                raise DataError(
+                    f"{base}: {weight.path} is {list(value.shape)} there and {list(weight.shape)} "
+                    "here; build the same layers, or others on a base that build_model loads"
+                )
+        if len(values) != len(model.weights) and not partly:
+            raise DataError(f"{base}: {len(values)} weights there, {len(model.weights)} here")
+        fresh += [weight.path for weight in model.weights[len(values) :]]
+        taken = f"{len(model.weights) - len(fresh)} of {len(model.weights)}"
+        names = f"; fresh: {', '.join(fresh)}" if fresh else ""
+        print(f"warm start: {taken} weights are those of {base}{names}")
+        return model
+
+    return build
+
+
+def weights_digest(base: str) -> str:
+    """Returns the sha256 that identifies the weights of a base model; empty if unreadable."""
+    index = posixpath.join(base, "variables", "variables.index")  # has a checksum of each variable
+    try:
+        return _digest(index if tf.io.gfile.isdir(base) else base)
+    except tf.errors.OpError:
+        return ""
+
+
+def _weights(base: str) -> list[Any]:
+    if not tf.io.gfile.exists(base):
+        raise DataError(f"{base}: no such model; expected a SavedModel's folder or a .keras file")
+    try:
+        if base.endswith(".keras"):
+            return keras.models.load_model(base, compile=False).get_weights()
+        reader = tf.train.load_checkpoint(posixpath.join(base, "variables", "variables"))
+    except (OSError, ValueError, TypeError, tf.errors.OpError) as error:
+        raise DataError(f"{base}: the weights cannot be read ({short_error(error)})") from error
+    known = reader.get_variable_to_shape_map()
+    keys = list(takewhile(known.__contains__, map(_KEY.format, count())))
+    if not keys:
+        raise DataError(
+            f"{base}: a SavedModel that penstock did not export; load it in build_model, or save "
+            "the Keras model as a .keras file"
+        )
+    return [reader.get_tensor(key) for key in keys]
+
+
+def _vocabularies(saved_model: str) -> dict[str, str]:
+    """Returns the digests of a SavedModel's assets by name."""
+    folder = posixpath.join(saved_model, "assets")
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
+    return {name: _digest(posixpath.join(folder, name)) for name in names}
+
+
+def _digest(path: str) -> str:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()

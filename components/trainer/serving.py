@@ -1,22 +1,28 @@
-"""Signature for clients that send columns instead of serialized Examples.
+"""Signatures for clients that send columns or images instead of serialized Examples.
 
-Input: each raw column by name, [N]; lists (RaggedFeature) as [N, longest], padded with missing
-values. A column that is left out or empty is missing in every row. Output: for classes, the
-probabilities and the most probable class by number and name; for a regression, the value.
+Columns: each raw column by name, [N]; lists (RaggedFeature) as [N, longest], padded with missing
+values. A column that is left out or empty is missing in every row. Images: encoded files, decoded
+as in training. Output: for classes, the probabilities and the most probable class by number and
+name; for a regression, the value.
 """
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from penstock.components import image_features
 from penstock.components.errors import UsageError
 from penstock.components.isolation import isolated
 from penstock.components.tfrecord.feature_spec import FeatureSpec
-from penstock.components.trainer.export import Signature, TransformGraph
+from penstock.components.trainer.export import Prepare, Signature, TransformGraph
+from penstock.components.trainer.input.image_decode import StoredImages, decode_whole
+from penstock.components.trainer.input.images import IMAGE
+from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.input.parsing import padded
 from penstock.components.trainer.model_setup import input_names
 from penstock.components.trainer.served_columns import (
@@ -136,10 +142,10 @@ def _answer(output: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
         return {f"{prefix}value": tf.reshape(output, [-1])}
     if output.shape[-1] == 1:
         output = tf.concat([1 - output, output], axis=1)
-    return {f"{prefix}{name}": value for name, value in named(output, served).items()}
+    return {f"{prefix}{name}": value for name, value in _named(output, served).items()}
 
 
-def named(probabilities: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
+def _named(probabilities: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
     """Returns `probabilities` [N, classes], and `label` and `text` [N] of the answer."""
     label = tf.argmax(probabilities, axis=-1)
     if served.threshold is not None:
@@ -147,3 +153,48 @@ def named(probabilities: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
     names = tf.constant(list(served.classes), tf.string, name=class_names_node(served.name))
     text = tf.gather(names, label)
     return {"probabilities": probabilities, "label": label, "text": text}
+
+
+def decode_features(stored: StoredImages, options: ImageInputOptions) -> Prepare:
+    """Returns a function from parsed features to the model's inputs, for `export_model(prepare=)`.
+
+    Its input is the image as it is stored: raw pixels of varying size with their height and width.
+    Its output is that of the training input: `{"image": [batch, height, width, channels]}`.
+    """
+
+    def prepare(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        columns = {name: tf.reshape(features[name], [-1]) for name in stored.spec}
+        return {IMAGE: _decoded(columns, stored, options)}
+
+    return prepare
+
+
+def serve_images(
+    model: keras.Model, options: ImageInputOptions, class_texts: Sequence[str]
+) -> Signature:
+    """Returns a signature that takes encoded image files.
+
+    Input: `encoded`, string [N], each a JPEG or PNG. Output: `probabilities`, float32 [N, classes];
+    `label`, int64 [N], the most probable class; and `text`, string [N], its name.
+
+    Args:
+        model: Model that returns probabilities [N, classes].
+        options: Options of the training input.
+        class_texts: Names of the classes, in the order of their numbers.
+    """
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "encoded")], autograph=False)
+    def serve(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
+        images = _decoded({image_features.ENCODED: encoded}, StoredImages(), options)
+        probabilities = model({IMAGE: images}, training=False)
+        return _named(tf.cast(probabilities, tf.float32), Served(classes=tuple(class_texts)))
+
+    return serve
+
+
+def _decoded(
+    columns: Mapping[str, tf.Tensor], stored: StoredImages, options: ImageInputOptions
+) -> tf.Tensor:
+    decode = partial(decode_whole, stored=stored, options=options)
+    size = [options.height, options.width, options.channels]
+    return tf.map_fn(decode, columns, fn_output_signature=tf.TensorSpec(size, tf.uint8))

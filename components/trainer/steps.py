@@ -22,7 +22,7 @@ class Steps:
     """Steps of a model that was built under `strategy.scope()`."""
 
     def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy) -> None:
-        self._model, self._strategy = model, strategy
+        self.model, self._strategy = model, strategy
         train_step = model.train_step
         if model.jit_compile:
             train_step = tf.function(train_step, jit_compile=True, autograph=False)
@@ -32,13 +32,18 @@ class Steps:
         self._repeat = _loop(model, one, lambda batch: batch)
         self._evaluate = _evaluation(isolated(model.test_step), strategy)
 
-    def build(self, batches: Any) -> list[str]:
-        """Traces the training step, which creates variables; returns the metrics' names."""
+    def build(self, data: Any) -> list[str]:
+        """Traces the training step, which creates variables; returns the metrics' names.
+
+        `data` is that of `distributed`.
+        """
+        is_plain = isinstance(data, tf.data.Dataset)  # then nothing is read from it
+        batches = tf.data.IteratorSpec(data.element_spec) if is_plain else iter(data)
         with self._strategy.scope():
-            if self._model.built:
-                self._model.optimizer.build(self._model.trainable_variables)
+            if self.model.built:
+                self.model.optimizer.build(self.model.trainable_variables)
             self._train.get_concrete_function(batches, tf.TensorSpec([], tf.int32))
-        return list(self._model.get_metrics_result())
+        return list(self.model.get_metrics_result())
 
     def train(self, batches: Any, steps: int) -> tuple[int, Logs]:
         """Runs steps on the device and waits for them; ends at the first loss that is not finite.
@@ -68,15 +73,15 @@ class Steps:
         return int(self._evaluate(batches, tf.constant(steps)))
 
 
-def fitted_data(
+def distributed(
     data: tf.data.Dataset, strategy: tf.distribute.Strategy, workers: Workers | None
 ) -> Any:
     """Returns the training data in the form that `fit` takes under the strategy."""
-    if workers is not None:
-        # Marked as endless; otherwise all workers would communicate before each step.
-        endless = data.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
-        return strategy.distribute_datasets_from_function(lambda _: endless)
-    return data
+    if workers is None:
+        return strategy.experimental_distribute_dataset(data)
+    # Marked as endless; otherwise all workers would communicate before each step.
+    endless = data.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+    return strategy.distribute_datasets_from_function(lambda _: endless)
 
 
 def shared_data(data: tf.data.Dataset) -> tf.data.Dataset:
@@ -84,16 +89,6 @@ def shared_data(data: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return data.with_options(options)
-
-
-def batches_to_trace(data: Any, strategy: tf.distribute.Strategy) -> Any:
-    """Returns an iterator over `fit`'s data, or its spec, from which nothing is read."""
-    if isinstance(data, tf.data.Dataset):
-        copies_ahead = isinstance(strategy, tf.distribute.OneDeviceStrategy)
-        if strategy.num_replicas_in_sync == 1 and not copies_ahead:
-            return tf.data.IteratorSpec(data.element_spec)
-        data = strategy.experimental_distribute_dataset(data)
-    return iter(data)
 
 
 def _one_step(
@@ -136,12 +131,11 @@ def _evaluation(test_step: Callable[[Any], Any], strategy: tf.distribute.Strateg
         def one(done: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             batch = batches.get_next_as_optional()
 
-            def step() -> bool:
+            def step() -> tf.Tensor:
                 strategy.run(test_step, args=(batch.get_value(),))
-                return True
+                return done + 1
 
-            more = tf.cond(batch.has_value(), step, lambda: False)
-            return done + tf.cast(more, tf.int32), more
+            return tf.cond(batch.has_value(), step, lambda: done), batch.has_value()
 
         done, _ = tf.while_loop(
             lambda done, more: more & (done < steps), one, (0, True), parallel_iterations=1

@@ -185,7 +185,9 @@ def _meet(addresses: Sequence[str], index: int, timeout_seconds: float) -> None:
         door.setblocking(False)
         while missing:
             missing = {i: address for i, address in missing.items() if not _answers(address)}
-            _welcome(door)
+            with suppress(BlockingIOError):
+                while True:
+                    door.accept()[0].close()
             if missing and time.monotonic() > end:
                 names = ", ".join(f"{i} ({address})" for i, address in missing.items())
                 raise WorkerLostError(
@@ -202,14 +204,6 @@ def _answers(address: str) -> bool:
             return True
     except OSError:
         return False
-
-
-def _welcome(door: socket.socket) -> None:
-    try:
-        while True:
-            door.accept()[0].close()
-    except BlockingIOError:
-        pass
 
 
 def _strategy(addresses: Sequence[str]) -> tf.distribute.Strategy:

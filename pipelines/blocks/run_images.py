@@ -13,11 +13,11 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 from penstock.components import image_features as names
 from penstock.components.errors import DataError
 from penstock.components.trainer.export import TransformGraph, export_model
-from penstock.components.trainer.images.serving import decode_features, serve_images
 from penstock.components.trainer.input.images import IMAGE, LabelFn
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.served_columns import SERVE_IMAGES
+from penstock.components.trainer.serving import decode_features, serve_images
 from penstock.components.trainer.workers import join_workers
 from penstock.pipelines.blocks.facts import BuildModel, LabelFacts, ModelFacts, label_facts
 from penstock.pipelines.blocks.preprocessing import CLASSES

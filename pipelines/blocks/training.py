@@ -20,10 +20,10 @@ from tfx.components.trainer.fn_args_utils import FnArgs
 from penstock.components import activity
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.components.memory import release_memory
-from penstock.components.trainer.base_model import warm_started
 from penstock.components.trainer.checkpoints import resume_dir
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.loop import Trained, train
+from penstock.components.trainer.model_setup import warm_started
 from penstock.pipelines.blocks.config import DecideOptions
 from penstock.pipelines.blocks.decide import decision_threshold, require_two_classes
 from penstock.pipelines.blocks.facts import label_facts

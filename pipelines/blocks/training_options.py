@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.components.errors import UsageError, nearest
 from penstock.components.plain import from_plain, override
-from penstock.components.trainer.base_model import weights_digest
 from penstock.components.trainer.input.options import InputOptions
+from penstock.components.trainer.model_setup import weights_digest
 from penstock.components.trainer.options import TrainOptions
 from penstock.pipelines.blocks.config import DecideOptions, PipelineConfig
 from penstock.pipelines.config.code_digest import code_digest

@@ -1,1 +1,1 @@
-"""Image models: augmentation, pretrained bases and serving of encoded images."""
+"""Image models: augmentation and pretrained bases."""

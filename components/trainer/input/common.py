@@ -18,7 +18,7 @@ from penstock.components.tfrecord.sharding import MIB
 from penstock.components.tfrecord.unlisted import require_example, require_examples
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.utilisation.limits import memory_limit_mib
+from penstock.components.trainer.utilisation.speed import memory_limit_mib
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
 
 def _require_examples(files: InputFiles) -> None:
     """Raises a DataError for a SequenceExample; at addresses, only of the first records."""
-    for file, compression in zip(files.files, files.compressions, strict=True):
+    for file, compression in files.pairs:
         if "://" not in file:
             require_examples(file, None if files.may_mix else _CHECKED_RECORDS)
             continue
@@ -147,7 +147,7 @@ def first_record(
     record cannot be parsed, `expected` completes the message "the first record ..."; its `{reason}`
     is filled in.
     """
-    for file, compression in zip(files.files, files.compressions, strict=True):
+    for file, compression in files.pairs:
         try:
             for record in tf.data.TFRecordDataset(file, compression).take(1):
                 if not has_lists:
@@ -166,8 +166,12 @@ def misfit(error: tf.errors.OpError, expected: str) -> str:
     return expected.format(reason=" ".join(_OF_THE_OP.sub("", error.message).split()))
 
 
-def path_op(files: InputFiles) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns an op from a file's number to its path; it fails if the file was replaced."""
+def path_op(files: InputFiles) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """Returns an op from a file's number to its path and compression.
+
+    It fails if the file was replaced.
+    """
+    compressions = tf.constant([compression for _, compression in files.pairs])
     stamps = [None if "://" in file else stamp_of(file) for file in files.files]
 
     def path_of(number: np.int64) -> str:
@@ -176,23 +180,21 @@ def path_op(files: InputFiles) -> Callable[[tf.Tensor], tf.Tensor]:
             require_stamp(file, stamp)
         return file
 
-    return lambda number: tf.ensure_shape(python_op(path_of, [number], tf.string), [])
+    def place(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        path = tf.ensure_shape(python_op(path_of, [number], tf.string), [])
+        return path, tf.gather(compressions, number)
 
-
-def paths_of(files: InputFiles) -> tf.data.Dataset:
-    path = path_op(files)
-    numbered = tf.data.Dataset.range(len(files.files))
-    compressions = tf.constant(files.compressions)
-    return numbered.map(lambda number: (path(number), compressions[number]))
+    return place
 
 
 def interleaved(
-    paths: tf.data.Dataset, read: Callable[..., tf.data.Dataset], options: InputOptions
+    files: InputFiles, read: Callable[..., tf.data.Dataset], options: InputOptions
 ) -> tf.data.Dataset:
     """Yields the elements of `read(path, compression)` of several files at a time."""
-    return paths.interleave(
+    places = tf.data.Dataset.range(len(files.files)).map(path_op(files))
+    return places.interleave(
         read,
-        cycle_length=min(options.interleave_files, int(paths.cardinality())),
+        cycle_length=min(options.interleave_files, len(files.files)),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )

@@ -8,6 +8,7 @@ import posixpath
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import tensorflow as tf
@@ -48,8 +49,9 @@ class InputFiles:
         return [tf.io.gfile.stat(file).length for file in self.files]
 
     @property
-    def compressions(self) -> list[str]:
-        return ["GZIP" if file.endswith(".gz") else "" for file in self.files]
+    def pairs(self) -> list[tuple[str, str]]:
+        """Returns (path, compression) of each file, for `tf.data.TFRecordDataset`."""
+        return [(file, "GZIP" if file.endswith(".gz") else "") for file in self.files]
 
     def counted(self) -> tuple[int, ...]:
         """Returns the number of rows of each file; if unknown, counts at about 2 us per row."""
@@ -57,9 +59,8 @@ class InputFiles:
             return self.shard_rows
         if not any("://" in file for file in self.files):
             return check_unlisted(self.files)
-        pairs = zip(self.files, self.compressions, strict=True)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return tuple(pool.map(lambda pair: _count_file(*pair), pairs))
+            return tuple(pool.map(_count_file, *zip(*self.pairs, strict=True)))
 
     def contents(self) -> list[list[str]]:
         """Returns `[name, digest]` of each file: a training can only resume with the same ones.
@@ -81,15 +82,13 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
         parts = [_from_pattern(pattern) for pattern in source]
     if not parts:
         raise DataError("no files to read: the list of file patterns is empty")
-    found: dict[str, tuple[Any, Any]] = {}
+    found: dict[str, Any] = {}  # overlapping patterns have files in common
     for part in parts:
-        unknown = [None] * len(part.files)
-        facts = zip(part.shard_rows or unknown, part.sha256 or unknown, strict=True)
-        found.update(zip(part.files, facts, strict=True))
+        facts = zip_longest(part.files, part.shard_rows or (), part.sha256 or ())
+        found.update((fact[0], fact) for fact in facts)
     if not found:
         raise DataError(no_rows(source, split))
-    files = tuple(sorted(found))
-    rows, digests = zip(*(found[file] for file in files), strict=True)
+    files, rows, digests = zip(*(found[file] for file in sorted(found)), strict=True)
     return InputFiles(
         files,
         None if None in rows else rows,

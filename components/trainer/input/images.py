@@ -27,7 +27,6 @@ from penstock.components.trainer.input.common import (
     first_record,
     interleaved,
     parallel_map,
-    paths_of,
     rows_of_replica,
     tuned,
 )
@@ -36,12 +35,12 @@ from penstock.components.trainer.input.image_decode import StoredImages, decode_
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions
 from penstock.components.trainer.input.passes import (
+    InputStart,
     Passes,
     open_passes,
     seeded_shuffle,
     taken_in_turn,
 )
-from penstock.components.trainer.input.start import InputStart
 
 _NAMED = (
     "is not an image with a label ({reason}); name their features, as in image='image' and "
@@ -84,9 +83,20 @@ class ImageInput(Input):
         shares = open_passes(files, options, context=context, start=start)
         if options.cache != "none":
             rows, [passes] = sum(files.counted()), shares
-            _check_cache(rows, options)
+            height, width, channels = options.height, options.width, options.channels
+            check_memory(
+                rows * (height * width * channels + _OVERHEAD_BYTES),
+                f"{rows:,} images of {height}x{width}x{channels}",
+                "smaller images, or pack them as pixels",
+            )
             kept = parallel_map(_records(files, options), parse).cache()
-            images = passes.numbers.flat_map(lambda n: _cached_pass(n, kept, rows, passes))
+
+            def shuffled(number: tf.Tensor) -> tf.data.Dataset:
+                # The cache's order is always the same. The shuffle holds references, not copies.
+                of_pass = seeded_shuffle(kept, rows, passes.seed(number, 0))
+                return of_pass.skip(passes.begun(number))
+
+            images = passes.numbers.flat_map(shuffled)
         else:
             streams = [passes.numbers.flat_map(partial(_pass, passes=passes)) for passes in shares]
             images = parallel_map(taken_in_turn(streams, shares[0].step_rows), parse)
@@ -132,7 +142,7 @@ class ImageInput(Input):
 
 
 def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
-    return interleaved(paths_of(files), tf.data.TFRecordDataset, options)
+    return interleaved(files, tf.data.TFRecordDataset, options)
 
 
 def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
@@ -143,18 +153,3 @@ def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
     return windows.flat_map(
         lambda window, seed_and_drop: seeded_shuffle(window, size, seed_and_drop[0])
     ).skip(drop)
-
-
-def _check_cache(rows: int, options: ImageInputOptions) -> None:
-    height, width, channels = options.height, options.width, options.channels
-    what = f"{rows:,} images of {height}x{width}x{channels}"
-    needed = rows * (height * width * channels + _OVERHEAD_BYTES)
-    check_memory(needed, what, "smaller images, or pack them as pixels")
-
-
-def _cached_pass(
-    number: tf.Tensor, images: tf.data.Dataset, rows: int, passes: Passes
-) -> tf.data.Dataset:
-    """Returns decoded images of a pass, shuffled, since the cache's order is always the same."""
-    # The shuffle buffer holds references to the cache's tensors, not copies.
-    return seeded_shuffle(images, rows, passes.seed(number, 0)).skip(passes.begun(number))

@@ -13,7 +13,7 @@ from penstock.components.trainer.input.common import Label
 from penstock.components.trainer.input.files import InputFiles, InputSource, find_input
 from penstock.components.trainer.input.options import ImageInputOptions, InputOptions
 from penstock.components.trainer.input.parsing import Spec
-from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.input.passes import InputStart
 
 if TYPE_CHECKING:
     from penstock.components.trainer.input.images import ImageInput, LabelFn

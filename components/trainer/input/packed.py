@@ -8,24 +8,28 @@ The stages, with the purpose of each:
     prefetch
     batches    cut from groups, without a copy but for lists, which become sparse
 
-A pass yields every row exactly once, and every training batch is full.
+Byte strings reach TensorFlow as one `TensorProto` a feature, made of the bytes that Arrow has: one
+Python object for each would take ten times as long. A pass yields every row exactly once, and every
+training batch is full.
 """
 
 import posixpath
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import hash_file
-from penstock.components.packing.layout import PackedLayout
+from penstock.components.packing.layout import PackedColumn
 from penstock.components.readers.order import RowOrder, numpy_permutation
-from penstock.components.readers.packed_shards import PackedShards
+from penstock.components.readers.packed_shards import Numbers, PackedShards
 from penstock.components.tfrecord.checked import altered
+from penstock.components.tfrecord.encoder import varint
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.trainer.input.common import (
     Label,
@@ -40,12 +44,13 @@ from penstock.components.trainer.input.common import (
 from penstock.components.trainer.input.files import InputFiles, InputSource, find_packed
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.packed_rows import PackedRows
-from penstock.components.trainer.input.passes import ENDLESS, Passes, open_passes
-from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.input.passes import ENDLESS, InputStart, Passes, open_passes
 
 # Maximum bytes of rows copied together: larger buffers are newly mapped by the system each time.
 _MAX_GROUP_BYTES = 8 * 2**20
+_DTYPES = {"INT": tf.int64, "FLOAT": tf.float32, "BYTES": tf.string}
+
+Array = npt.NDArray[Any]
 
 
 class PackedInput(Input):
@@ -64,111 +69,102 @@ class PackedInput(Input):
     def _train(
         self, split: str, start: InputStart | None, context: tf.distribute.InputContext | None
     ) -> tf.data.Dataset:
-        files, layout = find_packed(self.source, split=split)
-        wanted, options = self._wanted(layout), self.options
-        batch_size = rows_of_replica(options, context)
+        files, shards = self._open(split)
+        batch_size = rows_of_replica(self.options, context)
         shares = open_passes(
-            files, options, block_rows=layout.block_rows, context=context, start=start
+            files,
+            self.options,
+            block_rows=shards.layout.block_rows,
+            context=context,
+            start=start,
         )
-        opened = _open(files, layout, wanted, options)
-        rows, numbers = PackedRows(opened), _Numbers(shares, opened.first_numbers)
-        step_rows = batch_size if len(shares) == 1 else numbers.step_rows
-        group = step_rows * _group_batches(files, options, step_rows)
-        begin = shares[0].step * numbers.step_rows
-        begins = tf.data.Dataset.range(begin, ENDLESS - group, group)
-        groups = self._features(begins, rows, lambda at: numbers.of(at, group), group)
-        batches = tuned(groups, options, together=group // batch_size, has_texts=rows.has_texts)
-        return _sparse(batches)
+        numbers, step_rows = _in_turn(shares, shards), len(shares) * shares[0].step_rows
+        cut_rows = batch_size if len(shares) == 1 else step_rows
+        group = cut_rows * _group_batches(files, self.options, cut_rows)
+        begins = tf.data.Dataset.range(shares[0].step * step_rows, ENDLESS - group, group)
+        return self._batches(shards, begins, lambda at: numbers(at, group), group, batch_size)
 
     def _eval(self, split: str) -> tf.data.Dataset:
-        files, layout = find_packed(self.source, split=split)
-        batch_size = self.options.batch_size
-        opened = _open(files, layout, self._wanted(layout), self.options)
-        rows, numbers = PackedRows(opened), opened.all_numbers()
+        shards, batch_size = self._open(split)[1], self.options.batch_size
+        numbers = shards.all_numbers()
         begins = tf.data.Dataset.range(0, len(numbers), batch_size)
-        batches = self._features(begins, rows, lambda at: numbers[at : at + batch_size], None)
-        return _sparse(tuned(batches, self.options, has_texts=rows.has_texts))
+        return self._batches(shards, begins, lambda at: numbers[at : at + batch_size], None, 1)
 
     def _files(self, split: str) -> InputFiles:
         return find_packed(self.source, split=split)[0]
 
-    def _wanted(self, layout: PackedLayout) -> frozenset[str]:
+    def _open(self, split: str) -> tuple[InputFiles, PackedShards]:
+        files, layout = find_packed(self.source, split=split)
         names = [column.name for column in layout.columns]
         labels = names_of(self._label, names)
         if unknown := sorted(set(self._wanted_columns or ()) - set(names)):
             raise UsageError(f"column {unknown[0]!r} is not packed; there are {', '.join(names)}")
-        wanted = names if self._wanted_columns is None else self._wanted_columns
-        return frozenset([*wanted, *labels])
+        wanted = {*(names if self._wanted_columns is None else self._wanted_columns), *labels}
+        in_memory = self.options.cache == "memory"
+        if in_memory:
+            stored = sum(files.sizes)
+            check_memory(stored, f"packed shards of {stored:,} bytes", "read fewer columns")
+        local, folder = files.files, None
+        if "://" in local[0]:
+            folder = tempfile.TemporaryDirectory(prefix="penstock-packed-")
+            local = _copied(files, folder.name)
+        shards = PackedShards(
+            layout,
+            [name for name in names if name in wanted],
+            local,
+            files.counted(),
+            window_rows=self.options.shuffle_window_rows,
+            in_memory=in_memory,
+            folder=folder,
+        )
+        shards.batch(np.arange(1))  # shards of another layout are refused at once
+        return files, shards
 
-    def _features(
+    def _batches(
         self,
+        shards: PackedShards,
         begins: tf.data.Dataset,
-        rows: PackedRows,
-        numbers: Callable[[int], npt.NDArray[np.int64]],
-        count: int | None,
+        numbers: Callable[[int], Numbers],
+        rows: int | None,
+        batch_size: int,
     ) -> tf.data.Dataset:
-        """Returns the features of the rows whose numbers are those from each of `begins` on."""
+        """Returns batches of the rows whose numbers are those from each of `begins` on.
 
-        def pick(begin: np.int64) -> list[npt.NDArray[Any]]:
-            return rows.pick(numbers(int(begin)))
+        `rows` is the number of rows from each, a multiple of `batch_size`; None if it varies, and
+        then each has one batch.
+        """
+        kinds = [kind for column in shards.columns for kind in _kinds(column)]
+
+        def pick(begin: np.int64) -> list[Array]:
+            picked = shards.batch(numbers(int(begin))).columns
+            pairs = zip(shards.columns, picked, strict=True)
+            return [part for column, array in pairs for part in _parts(column, array)]
 
         def features(begin: tf.Tensor) -> Any:
-            picked = python_op(pick, [begin], rows.kinds)
-            return apart(rows.tensors(picked, count), self._label)
+            parts = iter(python_op(pick, [begin], kinds))
+            found = {column.name: _tensor(column, parts, rows) for column in shards.columns}
+            return apart(found, self._label)
 
-        return parallel_map(begins, features)
-
-
-def _sparse(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns batches whose lists are `tf.SparseTensor`."""
-    specs = tf.nest.flatten(batches.element_spec)
-    if not any(isinstance(spec, tf.RaggedTensorSpec) for spec in specs):
-        return batches
-
-    def sparse(*batch: Any) -> Any:
-        made = tf.nest.map_structure(
-            lambda part: part.to_sparse() if isinstance(part, tf.RaggedTensor) else part, batch
-        )
-        return made if len(made) > 1 else made[0]
-
-    return batches.map(sparse).prefetch(1)
+        together = 1 if rows is None else rows // batch_size
+        groups = parallel_map(begins, features)
+        has_texts = tf.string in kinds
+        return _sparse(tuned(groups, self.options, together=together, has_texts=has_texts))
 
 
-class _Numbers:
-    """Numbers of one worker's rows in the order of training; its shares take turns in each step."""
+def _in_turn(shares: list[Passes], shards: PackedShards) -> Callable[[int, int], Numbers]:
+    """Returns a function from a first row and a count to the numbers of one worker's rows.
 
-    def __init__(self, shares: list[Passes], first_numbers: npt.NDArray[np.int64]) -> None:
-        self.step_rows = shares[0].step_rows * len(shares)
-        self._share_rows = shares[0].step_rows
-        self._orders = [RowOrder(one.order, first_numbers, numpy_permutation) for one in shares]
+    The rows are in the order of training; the worker's shares take turns in each step.
+    """
+    orders = [RowOrder(one.order, shards.first_numbers, numpy_permutation) for one in shares]
 
-    def of(self, begin: int, count: int) -> npt.NDArray[np.int64]:
-        shares = len(self._orders)
-        parts = [order.numbers(begin // shares, count // shares) for order in self._orders]
-        if shares == 1:
+    def numbers(begin: int, count: int) -> Numbers:
+        parts = [order.numbers(begin // len(orders), count // len(orders)) for order in orders]
+        if len(parts) == 1:
             return parts[0]
-        return np.stack([part.reshape(-1, self._share_rows) for part in parts], 1).reshape(-1)
+        return np.stack([part.reshape(-1, shares[0].step_rows) for part in parts], 1).reshape(-1)
 
-
-def _open(
-    files: InputFiles, layout: PackedLayout, wanted: Collection[str], options: InputOptions
-) -> PackedShards:
-    if options.cache == "memory":
-        stored = sum(files.sizes)
-        check_memory(stored, f"packed shards of {stored:,} bytes", "read fewer columns")
-    local = files.files
-    folder = tempfile.TemporaryDirectory(prefix="penstock-packed-") if "://" in local[0] else None
-    if folder:
-        local = _copied(files, folder.name)
-    return PackedShards(
-        layout,
-        [column.name for column in layout.columns if column.name in wanted],
-        local,
-        files.counted(),
-        window_rows=options.shuffle_window_rows,
-        in_memory=options.cache == "memory",
-        folder=folder,
-    )
+    return numbers
 
 
 def _copied(files: InputFiles, folder: str) -> tuple[str, ...]:
@@ -187,3 +183,65 @@ def _group_batches(files: InputFiles, options: InputOptions, batch_size: int) ->
     """Returns how many batches to copy together: a window of them, unless rows are large."""
     row_bytes = sum(files.sizes) / sum(files.counted())
     return max(1, int(min(options.shuffle_window_rows, _MAX_GROUP_BYTES / row_bytes)) // batch_size)
+
+
+def _dtype(column: PackedColumn) -> tf.DType:
+    is_stored = column.storage not in ("text", "words", "blob", "list")
+    return tf.as_dtype(column.storage) if is_stored else _DTYPES[column.kind]
+
+
+def _kinds(column: PackedColumn) -> list[tf.DType]:
+    """Returns the types of the arrays in which a column's rows are picked."""
+    return [*([tf.int64] if column.storage == "list" else []), _dtype(column)]
+
+
+def _parts(column: PackedColumn, array: pa.Array) -> list[Array]:
+    is_one = pa.types.is_primitive(array.type) or pa.types.is_binary(array.type)
+    values = array if is_one else array.flatten()
+    found = _proto(values) if pa.types.is_binary(values.type) else values.to_numpy()
+    if column.storage != "list":
+        return [found]
+    return [np.diff(array.offsets.to_numpy()).astype(np.int64), found]
+
+
+def _proto(texts: pa.Array) -> Array:
+    """Returns a serialized `TensorProto` of texts: their sizes as varints, then their bytes."""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
+    content = memoryview(data)[ends[0] : ends[-1]] if data is not None else b""
+    sizes = np.diff(ends)
+    # Sizes below 128 are their own varints.
+    is_short = sizes.max(initial=0) < 128
+    head = sizes.astype(np.uint8).tobytes() if is_short else b"".join(map(varint, sizes.tolist()))
+    proto = tf.make_tensor_proto([], tf.string, [0])
+    proto.tensor_shape.dim[0].size = len(texts)
+    # Field 4, tensor_content.
+    parts = (proto.SerializeToString(), b"\x22", varint(len(head) + len(content)), head, content)
+    return np.array(b"".join(parts), object)
+
+
+def _tensor(column: PackedColumn, parts: Iterator[tf.Tensor], rows: int | None) -> Any:
+    """Returns the next column of `parts`, a list as `tf.RaggedTensor`; `rows` may be None."""
+    lengths = tf.ensure_shape(next(parts), [rows]) if column.storage == "list" else None
+    values = next(parts)
+    if _dtype(column) == tf.string:
+        values = tf.io.parse_tensor(tf.ensure_shape(values, []), tf.string)
+    if lengths is None:
+        return tf.reshape(values, [-1 if rows is None else rows, *column.shape])
+    values = tf.ensure_shape(values, [None])
+    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+
+
+def _sparse(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns batches whose lists are `tf.SparseTensor`."""
+    specs = tf.nest.flatten(batches.element_spec)
+    if not any(isinstance(spec, tf.RaggedTensorSpec) for spec in specs):
+        return batches
+
+    def sparse(*batch: Any) -> Any:
+        made = tf.nest.map_structure(
+            lambda part: part.to_sparse() if isinstance(part, tf.RaggedTensor) else part, batch
+        )
+        return made if len(made) > 1 else made[0]
+
+    return batches.map(sparse).prefetch(1)

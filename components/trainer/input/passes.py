@@ -4,8 +4,9 @@ Each pass is planned in Python when it begins, which takes about a millisecond; 
 TensorFlow ops run.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -17,11 +18,53 @@ from penstock.components.readers.order import ROW_BITS, Order, PassPlan
 from penstock.components.trainer.input.common import path_op, python_op
 from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.start import InputStart
 
 ENDLESS = np.iinfo(np.int64).max
 # Records of a pass, or windows; index of the first window, and how many of its rows to drop.
 Reading: TypeAlias = tuple[tf.data.Dataset, tf.Tensor, tf.Tensor]
+
+
+@dataclass
+class InputStart:
+    """Position in the input at which a training begins or resumes, for `Input.train`.
+
+    Attributes:
+        step: Number of batches already read; the input continues after them.
+        seed: Seed of the order, used if the options have none.
+        order: All that determines the rows and their order, by name; `Input.train` fills it in.
+    """
+
+    step: int = 0
+    seed: int = field(default_factory=lambda: secrets.randbits(62))
+    order: dict[str, Any] | None = None
+
+    def hold(self, order: Mapping[str, Any]) -> None:
+        """Stores what determines the rows and their order, or compares it with what is stored.
+
+        Raises:
+            UsageError: The input has changed: a resumed training would read other rows, or some
+                twice and others never. Names the changes.
+        """
+        if self.order is not None and self.order != order:
+            changed = [
+                _change(name, self.order.get(name), order.get(name))
+                for name in sorted({*self.order, *order})
+                if self.order.get(name) != order.get(name)
+            ]
+            raise UsageError(
+                f"the input differs from what was read up to step {self.step}: "
+                f"{'; '.join(changed)}; restore it, or remove the checkpoints"
+            )
+        self.order = dict(order)
+
+
+def _change(name: str, before: Any, now: Any) -> str:
+    if name != "shards":
+        return f"{name} was {before}, is {now}"
+    changed = [shard for shard, digest in now if [shard, digest] not in (before or ())]
+    if not changed:
+        return f"there were {counted(len(before), 'shard')}, there are {len(now)}"
+    return f"{changed[0]} has other content ({len(changed)} of {len(now)} shards)"
 
 
 @dataclass(frozen=True)
@@ -47,11 +90,10 @@ class Passes:
         pieces, lanes, sizes, window, drop = python_op(self._plan, [number], [tf.int64] * 5)
         pieces = tf.ensure_shape(pieces, [None, 3])
         lanes = tf.ensure_shape(lanes, [self.order.lanes])
-        path_of, compressions = path_op(self.files), tf.constant(self.files.compressions)
+        place = path_op(self.files)
 
         def piece(row: tf.Tensor) -> tf.data.Dataset:
-            path, compression = path_of(row[0]), tf.gather(compressions, row[0])
-            records = tf.data.TFRecordDataset(path, compression).skip(row[1]).take(row[2])
+            records = tf.data.TFRecordDataset(*place(row[0])).skip(row[1]).take(row[2])
             return records.batch(self.order.block_rows) if batched else records
 
         blocks = tf.data.Dataset.from_tensor_slices(

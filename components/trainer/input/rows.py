@@ -33,7 +33,6 @@ from penstock.components.trainer.input.common import (
     misfit,
     names_of,
     parallel_map,
-    paths_of,
     rows_of_replica,
     tuned,
 )
@@ -42,13 +41,13 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.parsing import Spec, parser
 from penstock.components.trainer.input.passes import (
+    InputStart,
     Passes,
     open_passes,
     seeded_order,
     seeded_shuffle,
     taken_in_turn,
 )
-from penstock.components.trainer.input.start import InputStart
 
 # Number of blocks of cached rows that are mixed before windows are cut from them: 64 Ki rows.
 _CACHED_BLOCKS_MIXED = 64
@@ -104,7 +103,7 @@ class RowInput(Input):
     def misfit(self, split: str) -> str | None:
         """Returns a message on the first record that does not fit the spec, without a label say."""
         parse, files = parser(self._spec, self._feature_lists), self._files(split)
-        for file, compression in zip(files.files, files.compressions, strict=True):
+        for file, compression in files.pairs:
             blocks = tf.data.TFRecordDataset(file, compression).batch(_LOOKED_AT)
             for begin, block in blocks.enumerate().as_numpy_iterator():
                 if _misfit_in(block, parse):
@@ -150,7 +149,7 @@ def _blocks(files: InputFiles, options: InputOptions) -> tf.data.Dataset:
     def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
         return tf.data.TFRecordDataset(path, compression).batch(options.block_rows)
 
-    return interleaved(paths_of(files), read, options)
+    return interleaved(files, read, options)
 
 
 def _serialised(shares: list[Passes]) -> tf.data.Dataset:
@@ -192,7 +191,7 @@ def _parsed_together(passes: Passes, spec: Spec) -> int:
     """Returns how many rows to parse together; 0 if each batch is padded by itself."""
     rows, stored = passes.files.rows, sum(passes.order.file_bytes)
     # The size of a row is unknown in compressed files.
-    if rows is None or _varying(spec) or any(passes.files.compressions):
+    if rows is None or _varying(spec) or any(compression for _, compression in passes.files.pairs):
         return 0
     # No more rows than a pass has: to start a pass takes 10 ms.
     return min(_PARSED_ROWS, rows, _PARSED_BYTES * rows // stored)
@@ -203,8 +202,7 @@ def _require_steps(files: InputFiles, wanted: Spec) -> None:
 
     TensorFlow reads a misspelt list as one without steps. If there are no others, it may be rare.
     """
-    pairs = zip(files.files, files.compressions, strict=True)
-    records = (record for pair in pairs for record in tf.data.TFRecordDataset(*pair))
+    records = (record for pair in files.pairs for record in tf.data.TFRecordDataset(*pair))
     found: set[str] = set()
     for record in islice(records, _LOOKED_AT):
         if has_sequences(record.numpy()):

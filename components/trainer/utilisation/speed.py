@@ -1,17 +1,23 @@
-"""Measures `Speed`: CPU use and GPU load while a training runs, and steps on one kept batch."""
+"""Measures `Speed`: CPU use and GPU load while a training runs, and steps on one kept batch.
+
+CPU and memory are those of this process's container, or of the machine without one.
+"""
 
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
+import psutil
 import pynvml
 
-from penstock.components.trainer.utilisation.limits import available_cores, cgroup_cpu_seconds
+from penstock.components.tfrecord.sharding import MIB
 from penstock.components.trainer.utilisation.verdict import Speed
 
+_CGROUP = Path("/sys/fs/cgroup")
 _PARTS = 10
 _KEPT_CALLS = 5
 # Target duration of a call into TensorFlow in seconds. A call itself costs a millisecond; signals
@@ -48,14 +54,14 @@ class Meter:
             self._busy.append(busy)
 
     def speed(
-        self, model: keras.Model, repeat: Callable[[int], None] | None, call_steps: int
+        self, model: keras.Model, repeat: Callable[[int], None], call_steps: int
     ) -> Speed | None:
         """Times steps on one kept batch by `repeat`, in calls of at most `call_steps` steps.
 
         Returns None if there were too few steps. The model stays as it is.
         """
         # By numbers that all workers share: a clock would let one of them repeat steps alone.
-        if self._began is None or self._noted < 2 or repeat is None:
+        if self._began is None or self._noted < 2:
             return None
         used, cores = _CpuSeconds(), available_cores()
         whole = max(used.wall - self._began.wall, 1e-9) * cores
@@ -136,3 +142,43 @@ class _Gpus:
         except self._nvml.NVMLError:  # such as a slice of a GPU (MIG), which has no such figure
             return None
         return sum(loads) / len(loads) / 100 if loads else None
+
+
+def available_cores(cgroup: Path = _CGROUP) -> float:
+    """Returns the cores that the process may use: its affinity, capped by the container's quota."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS does not
+    cores = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
+    quota = _numbers(cgroup / "cpu.max") or [
+        *_numbers(cgroup / "cpu/cpu.cfs_quota_us"),
+        *_numbers(cgroup / "cpu/cpu.cfs_period_us"),
+    ]
+    if len(quota) == 2 and quota[0] > 0 and quota[1] > 0:
+        return min(cores, quota[0] / quota[1])
+    return cores
+
+
+def memory_limit_mib(cgroup: Path = _CGROUP) -> float:
+    """Returns the memory that the process may use: the machine's, or the container's limit."""
+    machine = psutil.virtual_memory().total
+    limits = _numbers(cgroup / "memory.max") or _numbers(cgroup / "memory/memory.limit_in_bytes")
+    return min([machine, *limits]) / MIB
+
+
+def cgroup_cpu_seconds(cgroup: Path = _CGROUP) -> float:
+    """Returns the CPU seconds used by all processes of the container, or of the whole machine."""
+    if nanoseconds := _numbers(cgroup / "cpuacct/cpuacct.usage"):
+        return nanoseconds[0] / 1e9
+    try:
+        fields = dict(line.split() for line in (cgroup / "cpu.stat").read_text().splitlines())
+        return int(fields["usage_usec"]) / 1e6
+    except (KeyError, OSError, ValueError):
+        times = psutil.cpu_times()
+        return sum(times) - times.idle
+
+
+def _numbers(path: Path) -> list[int]:
+    """Returns the numbers in a file of the kernel; empty if it is missing or sets no limit."""
+    try:
+        return [int(word) for word in path.read_text().split()]
+    except (OSError, ValueError):
+        return []

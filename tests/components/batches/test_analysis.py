@@ -26,97 +26,50 @@ from penstock.components.batches.analysis import analyze
 from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.batches.shards import shard_tasks
 from penstock.components.packing.transformed import TransformedRows
-from penstock.pipelines.blocks.preprocessing import (
-    category_ids,
-    scaled_numbers,
-    word_counts,
-)
 
 FIXED = "presence { min_fraction: 1 } shape { dim { size: %d } }"
+OPTIONAL = "value_count { min: 0 max: 1 }"
 SCHEMA = text_format.Parse(
-    f"""
-feature {{ name: "x" type: FLOAT {FIXED % 1} }}
-feature {{ name: "y" type: FLOAT value_count {{ min: 0 max: 1 }} }}
-feature {{ name: "k" type: BYTES {FIXED % 1} }}
-feature {{ name: "n" type: INT {FIXED % 1} }}
-feature {{ name: "v" type: FLOAT {FIXED % 3} }}
-feature {{ name: "words" type: BYTES }}
-feature {{ name: "label" type: INT {FIXED % 1} }}
-""",
+    "".join(
+        f'feature {{ name: "{name}" type: {kind} {form} }}'
+        for names, kind, form in [
+            ("abc", "FLOAT", FIXED % 1),
+            ("d", "FLOAT", OPTIONAL),
+            ("v", "FLOAT", FIXED % 3),
+            ("m", "INT", FIXED % 1),
+            ("n", "INT", OPTIONAL),
+            ("s", "BYTES", FIXED % 1),
+            ("t", "BYTES", OPTIONAL),
+            ("w", "BYTES", ""),
+        ]
+        for name in names
+    ),
     schema_pb2.Schema(),
 )
 
 
-def rows(count=1500):
-    rng = np.random.default_rng(5)
-    for i in range(count):
-        row = {
-            "x": [float(rng.normal(3, 5))],
-            "k": [b"key%d" % rng.integers(0, 7)],
-            "n": [int(rng.zipf(1.7)) % 300],
-            "v": rng.normal(size=3).tolist(),
-            "words": [b"w%d" % w for w in rng.zipf(1.6, int(rng.integers(0, 6))) % 200] or None,
-            "label": [i % 2],
-        }
-        if i % 3:
-            row["y"] = [float(rng.exponential())]
-        yield example(**row)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    def rows():
+        rng = np.random.default_rng(3)
+        for i in range(300):
+            lows = {"a": 10, "b": 20, "c": -3, "d": 100}
+            row = {name: [float(rng.uniform(low, low + 5))] for name, low in lows.items()}
+            row |= {"m": [int(rng.integers(5, 50))], "n": [int(rng.integers(-9, 0))]}
+            row |= {name: [b"%s%d" % (name.encode(), rng.zipf(1.7) % 9)] for name in "st"}
+            row["v"] = rng.normal(size=3).tolist()
+            row["w"] = [b"w%d" % w for w in rng.zipf(1.6, rng.integers(0, 6)) % 200] or None
+            for name, every in (("d", 4), ("n", 3), ("t", 5)):
+                if i % every == 0:
+                    del row[name]
+            yield example(**row)
+
     return write_shards(tmp_path_factory.mktemp("raw") / "rows", rows())
 
 
-def vocabulary(x, name, **options):
-    return tft.compute_and_apply_vocabulary(x, vocab_filename=name, **options)
-
-
-def quantiles(i):
-    of_three = tft.quantiles(i["v"], 4, 0.01, reduce_instance_dims=False)
-    return {
-        "q": of_three[:1, 0] + i["x"][:, 0],
-        "p": tf.matmul(i["v"], tft.pca(i["v"], 2, tf.float32)),
-    }
-
-
-def vocabularies(i):
-    tft.vocabulary(i["words"], store_frequency=True, vocab_filename="stored")
-    return {
-        "k": vocabulary(i["k"], "all"),
-        "w": tft.compute_and_apply_vocabulary(i["words"], top_k=50, num_oov_buckets=3),
-        "f": vocabulary(i["words"], "often", frequency_threshold=9),
-        "n": vocabulary(i["n"], "top", top_k=20),
-        "size": i["n"] + tft.size(i["n"]),
-    }
-
-
-def two_phases(i):
-    words = tft.compute_and_apply_vocabulary(i["words"], top_k=30, default_value=30)
-    table = tf.lookup.KeyValueTensorInitializer([b"key1", b"key2"], tf.constant([1, 2], tf.int64))
-    return {
-        "t": tft.scale_to_z_score(i["x"] - tft.mean(i["x"])),
-        "tf": tft.tfidf(words, 31)[1],
-        "own": tf.lookup.StaticHashTable(table, -1).lookup(i["k"]),
-    }
-
-
-def tables(i):
-    """As the packages of `penstock init`."""
-    return {
-        "numbers": scaled_numbers(i, ["x", "y", "n"]),
-        "categories": category_ids(i, {"k": 5, "n": 9}),
-        "words": word_counts(i, {"k": 8}),
-    }
-
-
-def no_analyzer(i):
-    return {"x": i["x"] * 2, "h": tft.hash_strings(i["k"], 10), "ragged": i["words"]}
-
-
-def by_beam(preprocessing_fn, folder, output, schema=SCHEMA):
+def by_beam(preprocessing_fn, folder, output):
     files = sorted(map(str, (folder / "Split-train").iterdir()))
-    source = tfxio.TFExampleRecord(files, schema=schema)
+    source = tfxio.TFExampleRecord(files, schema=SCHEMA)
     with local_pipeline() as pipeline, tft_beam.Context(temp_dir=f"{output}/tmp"):
         analyzed = (
             pipeline | source.BeamSource(),
@@ -126,7 +79,7 @@ def by_beam(preprocessing_fn, folder, output, schema=SCHEMA):
     tf.io.gfile.rmtree(f"{output}/tmp")
 
 
-def in_batches(preprocessing_fn, folder, output, schema=SCHEMA):
+def in_batches(preprocessing_fn, folder, output):
     tasks = shard_tasks(str(folder), "train")
     assert len(tasks) == 3
 
@@ -136,11 +89,11 @@ def in_batches(preprocessing_fn, folder, output, schema=SCHEMA):
             pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(task))) for task in tasks
         ]
 
-    analyze(preprocessing_fn, schema, output, run)
+    analyze(preprocessing_fn, SCHEMA, output, run)
 
 
-def outputs(graph, folder, schema=SCHEMA):
-    spec = tft.tf_metadata.schema_utils.schema_as_feature_spec(schema).feature_spec
+def outputs(graph, folder):
+    spec = tft.tf_metadata.schema_utils.schema_as_feature_spec(SCHEMA).feature_spec
     files = sorted(map(str, (folder / "Split-train").iterdir()))
     records = next(iter(tf.data.TFRecordDataset(files, "GZIP").batch(10_000)))
     made = tft.TFTransformOutput(graph).transform_features_layer()
@@ -163,59 +116,6 @@ def assert_equal_values(ours, theirs, name):
         np.testing.assert_array_equal(ours, theirs, name)
 
 
-FUNCTIONS = [quantiles, vocabularies, two_phases, tables]
-
-
-def analyzed(i):
-    """All functions in one graph: a pipeline each takes most of its time to be made."""
-    found = {f.__name__: f(i) for f in FUNCTIONS}
-    return {f"{name}_{key}": x for name, outputs in found.items() for key, x in outputs.items()}
-
-
-@pytest.fixture(scope="module", params=[analyzed, no_analyzer], ids=lambda f: f.__name__)
-def graphs(request, folder, tmp_path_factory):
-    """Folders of a graph made in batches and of one by TFT's own pipeline."""
-    made = tmp_path_factory.mktemp("graphs")
-    ours, theirs = str(made / "ours"), str(made / "theirs")
-    in_batches(request.param, folder, ours)
-    by_beam(request.param, folder, theirs)
-    return ours, theirs
-
-
-@pytest.mark.slow
-def test_files_of_a_graph_equal_those_of_tft(graphs):
-    ours, theirs = graphs
-    assert sorted(os.listdir(ours)) == ["metadata", *sorted(os.listdir(theirs))]
-    for name in ("transform_fn/assets", "transformed_metadata"):
-        assert files_of(ours, name) == files_of(theirs, name)
-    assert "schema.pbtxt" in files_of(ours, "transformed_metadata")
-
-
-@pytest.mark.slow
-def test_outputs_of_a_graph_equal_those_of_tft(graphs, folder):
-    mine, other = (outputs(graph, folder) for graph in graphs)
-    assert mine.keys() == other.keys()
-    for name, values in other.items():
-        assert_equal_values(mine[name], values, name)
-
-
-OPTIONAL = "value_count { min: 0 max: 1 }"
-SEVERAL = text_format.Parse(
-    "".join(
-        f'feature {{ name: "{name}" type: {kind} {form} }}'
-        for name, kind, form in [
-            *(("abc"[i], "FLOAT", FIXED % 1) for i in range(3)),
-            ("d", "FLOAT", OPTIONAL),
-            ("m", "INT", FIXED % 1),
-            ("n", "INT", OPTIONAL),
-            ("s", "BYTES", FIXED % 1),
-            ("t", "BYTES", OPTIONAL),
-        ]
-    ),
-    schema_pb2.Schema(),
-)
-
-
 def plus(x, value):
     """Adds a number to each value of a column, so that an analyzer's result is in the rows."""
     if isinstance(x, tf.SparseTensor):
@@ -228,77 +128,95 @@ def twice_scaled(x):
     return tft.scale_to_z_score(tft.scale_to_0_1(x))
 
 
-# Analyzers that BatchTransform takes, by what they take.
-NUMBERS = {
-    "scale_to_0_1": tft.scale_to_0_1,
-    "scale_by_min_max": lambda x: tft.scale_by_min_max(x, -1, 3),
-    "scale_to_z_score": tft.scale_to_z_score,
-    "scale_to_gaussian": tft.scale_to_gaussian,
-    "of two phases": twice_scaled,
-    "min": lambda x: plus(x, tft.min(x)),
-    "max": lambda x: plus(x, tft.max(x)),
-    "sum": lambda x: plus(x, tft.sum(x)),
-    "mean": lambda x: plus(x, tft.mean(x)),
-    "var": lambda x: plus(x, tft.var(x)),
-    "size": lambda x: plus(x, tft.size(x)),
-    "bucketize": lambda x: tft.bucketize(x, 4),
-}
-DENSE = {
-    "scale_to_0_1 by element": lambda x: tft.scale_to_0_1(x, elementwise=True),
-    "scale_by_min_max by element": lambda x: tft.scale_by_min_max(x, -1, 3, elementwise=True),
-    "scale_to_z_score by element": lambda x: tft.scale_to_z_score(x, elementwise=True),
-    "bucketize by element": lambda x: tft.bucketize(x, 4, elementwise=True),
-    "min by element": lambda x: plus(x, tft.min(x, reduce_instance_dims=False)),
-    "var by element": lambda x: plus(x, tft.var(x, reduce_instance_dims=False)),
-    "quantiles": lambda x: plus(x, tft.quantiles(x, 4, 0.01)[0, 1]),
-    "covariance": lambda x: plus(x, tft.covariance(tf.cast(x, tf.float32), tf.float32)[0, 0]),
-    # Nothing is analyzed here: the rows themselves meet the fault of docs/upstream.md.
-    "max of a row": lambda x: tf.reduce_max(tf.sqrt(tf.abs(tf.cast(x, tf.float32))), axis=1),
-}
-TEXTS = {
-    "compute_and_apply_vocabulary": lambda x: tft.compute_and_apply_vocabulary(x),
-    "top of a vocabulary": lambda x: tft.compute_and_apply_vocabulary(
-        x, top_k=3, num_oov_buckets=2
+def by_own_table(x):
+    table = tf.lookup.KeyValueTensorInitializer([b"s1", b"s2"], tf.constant([1, 2], tf.int64))
+    return tf.lookup.StaticHashTable(table, -1).lookup(x)
+
+
+def with_stored_vocabulary(x):
+    tft.vocabulary(x, store_frequency=True, vocab_filename="stored")
+    return x
+
+
+def tfidf(x):
+    return tft.tfidf(tft.compute_and_apply_vocabulary(x, top_k=5, default_value=5), 6)[1]
+
+
+NUMBERS, DENSE, TEXTS = "abcdmn", "abcmv", "stw"
+# What BatchTransform takes, and of which columns.
+ANALYZERS = {
+    "scale_to_0_1": (NUMBERS, tft.scale_to_0_1),
+    "scale_by_min_max": (NUMBERS, lambda x: tft.scale_by_min_max(x, -1, 3)),
+    "scale_to_z_score": (NUMBERS, tft.scale_to_z_score),
+    "scale_to_gaussian": (NUMBERS, tft.scale_to_gaussian),
+    "of two phases": (NUMBERS, twice_scaled),
+    "min": (NUMBERS, lambda x: plus(x, tft.min(x))),
+    "max": (NUMBERS, lambda x: plus(x, tft.max(x))),
+    "sum": (NUMBERS, lambda x: plus(x, tft.sum(x))),
+    "mean": (NUMBERS, lambda x: plus(x, tft.mean(x))),
+    "var": (NUMBERS, lambda x: plus(x, tft.var(x))),
+    "size": (NUMBERS, lambda x: plus(x, tft.size(x))),
+    "bucketize": (NUMBERS, lambda x: tft.bucketize(x, 4)),
+    "scale_to_0_1 by element": (DENSE, lambda x: tft.scale_to_0_1(x, elementwise=True)),
+    "scale_by_min_max by element": (
+        DENSE,
+        lambda x: tft.scale_by_min_max(x, -1, 3, elementwise=True),
     ),
-    "frequent of a vocabulary": lambda x: tft.compute_and_apply_vocabulary(
-        x, frequency_threshold=30
+    "scale_to_z_score by element": (DENSE, lambda x: tft.scale_to_z_score(x, elementwise=True)),
+    "bucketize by element": (DENSE, lambda x: tft.bucketize(x, 4, elementwise=True)),
+    "min by element": (DENSE, lambda x: plus(x, tft.min(x, reduce_instance_dims=False))),
+    "var by element": (DENSE, lambda x: plus(x, tft.var(x, reduce_instance_dims=False))),
+    "quantiles": (DENSE, lambda x: plus(x, tft.quantiles(x, 4, 0.01)[0, 1])),
+    "quantiles by element": (
+        "v",
+        lambda x: plus(x, tft.quantiles(x, 4, 0.01, reduce_instance_dims=False)[:, 0]),
     ),
+    "covariance": (
+        DENSE,
+        lambda x: plus(x, tft.covariance(tf.cast(x, tf.float32), tf.float32)[0, 0]),
+    ),
+    "pca": ("v", lambda x: tf.matmul(x, tft.pca(x, 2, tf.float32))),
+    "compute_and_apply_vocabulary": (TEXTS, lambda x: tft.compute_and_apply_vocabulary(x)),
+    "top of a vocabulary": (
+        TEXTS + "mn",
+        lambda x: tft.compute_and_apply_vocabulary(x, top_k=3, num_oov_buckets=2),
+    ),
+    "frequent of a vocabulary": (
+        TEXTS,
+        lambda x: tft.compute_and_apply_vocabulary(x, frequency_threshold=30),
+    ),
+    "stored vocabulary": ("w", with_stored_vocabulary),
+    "tfidf": ("w", tfidf),
 }
-USES = [
-    *((name, column) for name in NUMBERS for column in "abcdmn"),
-    *((name, column) for name in DENSE for column in "abcm"),
-    *((name, column) for name in TEXTS for column in "st"),
+# Nothing is analyzed here. In the maximum, rows themselves meet the fault of docs/upstream.md.
+PLAIN = {
+    "max of a row": (DENSE, lambda x: tf.reduce_max(tf.sqrt(tf.abs(tf.cast(x, tf.float32))), 1)),
+    "hash": ("s", lambda x: tft.hash_strings(x, 10)),
+    "own table": ("s", by_own_table),
+    "list": ("w", tf.sparse.reorder),
+}
+WITHOUT_ANALYZERS = [(name, column) for name, (columns, _) in PLAIN.items() for column in columns]
+USES = WITHOUT_ANALYZERS + [
+    (name, column) for name, (columns, _) in ANALYZERS.items() for column in columns
 ]
 
 
-@pytest.fixture(scope="module")
-def several(tmp_path_factory):
-    def rows():
-        rng = np.random.default_rng(3)
-        for i in range(300):
-            lows = {"a": 10, "b": 20, "c": -3, "d": 100}
-            row = {name: [float(rng.uniform(low, low + 5))] for name, low in lows.items()}
-            row |= {"m": [int(rng.integers(5, 50))], "n": [int(rng.integers(-9, 0))]}
-            row |= {name: [b"%s%d" % (name.encode(), rng.zipf(1.7) % 9)] for name in "st"}
-            for name, every in (("d", 4), ("n", 3), ("t", 5)):
-                if i % every == 0:
-                    del row[name]
-            yield example(**row)
-
-    return write_shards(tmp_path_factory.mktemp("several") / "rows", rows())
-
-
 def used(inputs, uses):
-    analyzers = {**NUMBERS, **DENSE, **TEXTS}
-    return {f"{column} {name}": analyzers[name](inputs[column]) for name, column in uses}
+    functions = {name: function for name, (_, function) in (ANALYZERS | PLAIN).items()}
+    return {f"{column} {name}": functions[name](inputs[column]) for name, column in uses}
 
 
 def assert_equals_tft(uses, folder, path):
+    """Compares files and outputs of the graphs, and the rows as Pack and Transform write them."""
     preprocessing_fn = partial(used, uses=uses)
     ours, theirs = str(path / "ours"), str(path / "theirs")
-    in_batches(preprocessing_fn, folder, ours, SEVERAL)
-    by_beam(preprocessing_fn, folder, theirs, SEVERAL)
-    mine, other = (outputs(graph, folder, SEVERAL) for graph in (ours, theirs))
+    in_batches(preprocessing_fn, folder, ours)
+    by_beam(preprocessing_fn, folder, theirs)
+    assert sorted(os.listdir(ours)) == ["metadata", *sorted(os.listdir(theirs))]
+    for name in ("transform_fn/assets", "transformed_metadata"):
+        assert files_of(ours, name) == files_of(theirs, name)
+    assert "schema.pbtxt" in files_of(ours, "transformed_metadata")
+    mine, other = (outputs(graph, folder) for graph in (ours, theirs))
     assert mine.keys() == other.keys()
     written = applied(ours, folder)
     for name, values in other.items():
@@ -313,46 +231,41 @@ def applied(graph, folder):
     batches = [b for task in shard_tasks(str(folder), "train") for b in rows(task.file, task.shard)]
     names = batches[0].schema.names
     return {
-        name: np.concatenate([batch.column(name).flatten().to_numpy() for batch in batches])
+        name: np.concatenate(
+            [batch.column(name).flatten().to_numpy(zero_copy_only=False) for batch in batches]
+        )
         for name in names
     }
 
 
-def test_two_columns_that_are_scaled_alone_have_their_own_minimum(tmp_path):
-    rng = np.random.default_rng(0)
-    ranges = {"a": (10, 15), "b": (20, 25)}
-    drawn = [{name: [rng.uniform(*ends)] for name, ends in ranges.items()} for _ in range(500)]
-    folder = write_shards(tmp_path / "rows", [example(**row) for row in drawn])
-    form = FIXED % 1
-    schema = text_format.Parse(
-        "".join(f'feature {{ name: "{name}" type: FLOAT {form} }}' for name in ranges),
-        schema_pb2.Schema(),
-    )
-    graph = str(tmp_path / "graph")
-    in_batches(partial(used, uses=[("scale_to_0_1", name) for name in "ab"]), folder, graph, schema)
-    found = outputs(graph, folder, schema)
+def test_two_columns_that_are_scaled_alone_have_their_own_minimum(folder, tmp_path):
+    alone = partial(used, uses=[("scale_to_0_1", name) for name in "ab"])
+    in_batches(alone, folder, str(tmp_path / "graph"))
+    found = outputs(str(tmp_path / "graph"), folder)
     scaled = [(float(x.numpy().min()), float(x.numpy().max())) for x in found.values()]
     assert scaled == [(0.0, 1.0)] * 2
 
 
 @pytest.mark.slow
-def test_all_analyzers_of_all_columns_together_equal_tft(several, tmp_path):
-    assert_equals_tft(USES, several, tmp_path)
+@pytest.mark.parametrize("uses", [USES, WITHOUT_ANALYZERS], ids=["all", "plain"])
+def test_all_uses_together_equal_tft(uses, folder, tmp_path):
+    assert_equals_tft(uses, folder, tmp_path)
 
 
 @few_or_many(2)
-def test_any_analyzers_of_any_columns_equal_tft(draws, several, tmp_path_factory):
+def test_any_analyzers_of_any_columns_equal_tft(draws, folder, tmp_path_factory):
     @drawn(draws)
     @hypothesis.given(st.lists(st.sampled_from(USES), min_size=2, max_size=6, unique=True))
     def check(uses):
-        assert_equals_tft(uses, several, tmp_path_factory.mktemp("drawn"))
+        assert_equals_tft(uses, folder, tmp_path_factory.mktemp("drawn"))
 
     check()
 
 
 def test_float32_z_scores_by_element_lose_no_digits_in_long_shards(tmp_path):
     values = (1000 + np.random.default_rng(3).normal(size=(16_384, 3))).astype(np.float32)
-    raw = [example(x=[0.0], k=[b""], n=[0], v=v, words=None, label=[0]) for v in values.tolist()]
+    one = {"a": [0.0], "b": [0.0], "c": [0.0], "m": [0], "s": [b""], "w": None}
+    raw = [example(**one, v=v) for v in values.tolist()]
     folder, graph = write_shards(tmp_path / "raw", raw, shards=1), str(tmp_path / "graph")
     tasks = shard_tasks(str(folder), "train")
 
@@ -376,26 +289,14 @@ def test_accumulators_of_many_shards_are_merged_in_groups(folder, tmp_path):
             held.append(sum(table() is not None for table in tables))
             yield found
 
-    analyze(lambda i: {"k": vocabulary(i["k"], "k")}, SCHEMA, str(tmp_path), run)
+    analyze(lambda i: {"s": tft.compute_and_apply_vocabulary(i["s"])}, SCHEMA, str(tmp_path), run)
     assert len(held) == 40
     assert max(held) <= 17
 
 
-def by_information(i):
-    return {"k": vocabulary(i["k"], "mi", labels=i["label"])}
-
-
 def by_coverage(i):
     key = lambda token: token[:4]  # noqa: E731
-    return {"k": vocabulary(i["k"], "c", coverage_top_k=1, top_k=2, key_fn=key)}
-
-
-def shuffled(i):
-    return {"k": vocabulary(i["k"], "s", fingerprint_shuffle=True)}
-
-
-def per_key(i):
-    return {"z": tft.scale_to_z_score_per_key(i["x"][:, 0], i["k"][:, 0])}
+    return {"s": tft.compute_and_apply_vocabulary(i["s"], coverage_top_k=1, top_k=2, key_fn=key)}
 
 
 def by_ptransform(i):
@@ -403,16 +304,25 @@ def by_ptransform(i):
         def expand(self, pcoll):
             return pcoll | beam.combiners.Count.Globally()
 
-    [n] = tft.experimental.ptransform_analyzer([i["x"]], Count(), [tf.int64], [[]])
-    return {"x": i["n"] + n}
+    [n] = tft.experimental.ptransform_analyzer([i["a"]], Count(), [tf.int64], [[]])
+    return {"m": i["m"] + n}
 
 
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (by_information, "by weights or mutual information"),
-        (shuffled, "shuffled or no text file"),
-        (per_key, "operation CacheableCombinePerKeyAccumulate"),
+        (
+            lambda i: {"s": tft.compute_and_apply_vocabulary(i["s"], labels=i["m"])},
+            "by weights or mutual information",
+        ),
+        (
+            lambda i: {"s": tft.compute_and_apply_vocabulary(i["s"], fingerprint_shuffle=True)},
+            "shuffled or no text file",
+        ),
+        (
+            lambda i: {"a": tft.scale_to_z_score_per_key(i["a"][:, 0], i["s"][:, 0])},
+            "operation CacheableCombinePerKeyAccumulate",
+        ),
         (by_coverage, "by keys"),
         (by_ptransform, "operation PTransform"),
     ],

@@ -4,13 +4,7 @@ import itertools
 import pytest
 import tensorflow as tf
 
-from penstock.components.tfrecord.manifest import (
-    Manifest,
-    ManifestColumn,
-    RowAccount,
-    Shard,
-    write_manifest,
-)
+from penstock.components.tfrecord.manifest import Manifest, ManifestColumn, Shard, write_manifest
 from tests import row_files
 
 
@@ -51,19 +45,16 @@ class Data:
     @classmethod
     def write_examples(cls, directory, shard_rows=shard_rows):
         """Write shards and their manifest into `directory`."""
-        shards = [
-            Shard(
-                str(path.relative_to(directory)),
-                rows,
-                path.stat().st_size,
-                hashlib.sha256(path.read_bytes()).hexdigest(),
-            )
-            for path, rows in zip(cls.write_shards(directory, shard_rows), shard_rows, strict=True)
-        ]
-        account = RowAccount(read=sum(shard_rows), written={"train": sum(shard_rows)})
+        shards = []
+        for path, rows in zip(cls.write_shards(directory, shard_rows), shard_rows, strict=True):
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            name = str(path.relative_to(directory))
+            shards.append(Shard(name, rows, path.stat().st_size, digest))
         kinds = {"row": "INT", "x": "FLOAT", "y": "INT", "name": "BYTES"}
         columns = [ManifestColumn(name, kind) for name, kind in kinds.items()]
-        write_manifest(directory, Manifest({"train": shards}, columns, "", "csv", "", 1, account))
+        of = {"source_kind": "csv", "source_fingerprint": "", "source_files": 1}
+        manifest = Manifest.of({"train": shards}, columns, read=sum(shard_rows), **of)
+        write_manifest(directory, manifest)
         return directory
 
 
@@ -182,18 +173,18 @@ def make_input(tmp_path_factory):
     return Inputs.write(tmp_path_factory.mktemp("inputs"))
 
 
-def transform_output(preprocessing_fn, spec, rows, folder):
-    """What TFX's Transform writes of raw rows of a spec, below `folder`."""
+def transform_output(preprocessing_fn, spec, records, folder):
+    """The TransformGraph of serialised rows of a spec, below `folder`."""
     import tensorflow_transform as tft
-    import tensorflow_transform.beam as tft_beam
-    from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
+    from tensorflow_transform.tf_metadata import schema_utils
 
-    metadata = dataset_metadata.DatasetMetadata.from_feature_spec(spec)
-    with tft_beam.Context(temp_dir=str(folder / "temporary")):
-        graph = (rows, metadata) | tft_beam.AnalyzeDataset(preprocessing_fn)
-        graph | tft_beam.WriteTransformFn(str(folder / "graph"))
-    metadata_io.write_metadata(metadata, str(folder / "graph/metadata"))
-    return tft.TFTransformOutput(str(folder / "graph"))
+    from penstock.components.batches.analysis import analyze
+    from penstock.components.batches.shards import shard_tasks
+
+    tasks = shard_tasks(str(row_files.write_shards(folder / "rows", records)), "train")
+    schema, graph = schema_utils.schema_from_feature_spec(spec), str(folder / "graph")
+    analyze(preprocessing_fn, schema, graph, lambda work: map(work, tasks))
+    return tft.TFTransformOutput(graph)
 
 
 def counting_model():

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.checkpoints import Checkpoints, resume_dir
-from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.input.passes import InputStart
 from penstock.components.trainer.record import EpochRecord
 
 
@@ -84,6 +84,15 @@ def test_a_damaged_one_falls_back_to_the_one_before(saved, caplog, name, damage)
     checkpoints.restore(found)
     assert (model.weights[0].numpy() == 4).all()
     assert f"{newest}: damaged checkpoint, trying the one before" in caplog.text
+
+
+def test_weights_that_are_not_finite_are_not_resumed(saved, caplog):
+    model = make_model()
+    checkpoints = opened(saved, model)
+    model.weights[0].assign(np.full((2, 1), np.nan))
+    checkpoints.save(at(12), epochs(3), best_step=None)
+    assert checkpoints.newest().start == at(8)
+    assert "model/0/.ATTRIBUTES/VARIABLE_VALUE holds NaN or inf" in caplog.text
 
 
 def test_one_of_another_model_is_refused(saved):

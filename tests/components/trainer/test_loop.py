@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 from penstock.components.errors import DataError, UsageError
+from penstock.components.trainer.input.input import Input, damage_in
+from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.interrupt import TrainingInterruptedError
 from penstock.components.trainer.loop import train
 from penstock.components.trainer.options import EarlyStop, TrainOptions
@@ -225,28 +227,27 @@ def test_an_evaluation_loss_that_is_not_finite_stops_and_keeps_the_state_before_
     assert (first.epoch, first.step, first.steps) == (1, 4, 4)
 
 
-def test_weights_that_are_not_finite_are_not_resumed(run, caplog):
-    with pytest.raises(TrainingInterruptedError):
-        run(callbacks=stop_after(2))
-    newest = run.resume_dir / "step-00000008" / "variables"
-    reader = tf.train.load_checkpoint(str(newest))
-    values = {n: reader.get_tensor(n) for n in reader.get_variable_to_shape_map()}
-    weight = "model/0/.ATTRIBUTES/VARIABLE_VALUE"
-    values[weight] = np.full_like(values[weight], np.nan)
-    tf.raw_ops.SaveV2(
-        prefix=str(newest),
-        tensor_names=list(values),
-        shape_and_slices=[""] * len(values),
-        tensors=list(values.values()),
-    )
-    assert run().record.resumed_from == 4
-    assert f"{weight} holds NaN or inf" in caplog.text
-
-
 def test_training_data_that_ends_is_refused(run, toy):
     # Steps are counted by call into TensorFlow, which on a slow machine has fewer.
     with pytest.raises(UsageError, match=r"train_data ended after step \d+: it must be endless"):
         run(train_data=toy.dataset(), steps_per_epoch=100)
+
+
+@pytest.mark.slow
+def test_a_damaged_record_stops_the_training_and_is_named_with_its_shard(run, tmp_path, data):
+    shards = data.write_shards(tmp_path, (40, 40))
+    spec = {name: data.spec[name] for name in ("x", "y")}
+    source, options = [str(tmp_path / "Split-train" / "*")], InputOptions(batch_size=8, seed=1)
+    rows = Input.rows(source, spec, options=options, label="y")
+    assert damage_in(rows.train(), rows.eval(), None) is None
+    altered = bytearray(shards[1].read_bytes())
+    altered[-10] ^= 1
+    shards[1].write_bytes(altered)
+    with pytest.raises(DataError) as caught:
+        run(train_data=rows.train(), max_steps=50, epochs=None, steps_per_epoch=50)
+    assert str(caught.value).startswith("the input cannot be read after step ")
+    assert f": {shards[1]}: record 39 at offset " in str(caught.value)
+    assert str(caught.value).endswith("; the record is damaged")
 
 
 @pytest.mark.slow
@@ -383,6 +384,20 @@ def test_a_model_that_is_built_by_its_first_batch_trains_and_resumes(run):
     with pytest.raises(TrainingInterruptedError):
         run(build_model, callbacks=stop_after(1))
     assert run(build_model).record.resumed_from == 4
+
+
+@pytest.mark.slow
+def test_mlflows_callback_logs_each_epoch(run, tmp_path, monkeypatch):
+    import mlflow
+    from mlflow.keras import MlflowCallback
+
+    monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    with mlflow.start_run() as logged:
+        record = run(epochs=2, callbacks=[MlflowCallback()]).record
+    history = mlflow.MlflowClient().get_metric_history(logged.info.run_id, "val_loss")
+    losses = [epoch.metrics["val_loss"] for epoch in record.epochs]
+    assert [metric.value for metric in history] == pytest.approx(losses)
 
 
 # Two devices have to be set up before TensorFlow starts.

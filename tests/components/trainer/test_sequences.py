@@ -31,23 +31,20 @@ SERVED = {"": Served()}
 READING = InputOptions(batch_size=16, seed=1)
 
 
-def example(words):
+def label_of(words):
+    return [float(7 in words)]
+
+
+def example(words, label=label_of):
     """Ids from 1; the label says whether there is a 7 among them."""
-    row = tf.train.Example()
-    row.features.feature["words"].int64_list.value.extend(words)
-    row.features.feature["label"].float_list.value.append(float(7 in words))
-    return row
+    return row_files.example(words=words, label=label(words))
 
 
-def sequence(words):
+def sequence(words, label=label_of):
     """The same with a step for each word, and a place for each step."""
-    row = tf.train.SequenceExample(context=example(words).features)
-    del row.context.feature["words"]
-    lists = row.feature_lists.feature_list
-    for number, word in enumerate(words):
-        lists["words"].feature.add().int64_list.value.append(word)
-        lists["at"].feature.add().float_list.value.extend([number, -number])
-    return row
+    places = [[float(number), float(-number)] for number in range(len(words))]
+    steps = [[word] for word in words]
+    return row_files.sequence_example({"label": label(words)}, words=steps, at=places)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +60,7 @@ def written(rows, tmp_path_factory):
     for make in (example, sequence):
         with tf.io.TFRecordWriter(str(folder / make.__name__)) as file:
             for words in rows:
-                file.write(make(words).SerializeToString())
+                file.write(make(words))
     return folder
 
 
@@ -105,7 +102,7 @@ def test_a_model_of_lists_trains_and_serves_examples_and_columns(rows, written, 
     served = tf.saved_model.load(where).signatures
     some = [[7, 7], [1], [3, 4, 5, 7, 1]]
     expected = [done.model({"words": np.array([words])}).numpy().item() for words in some]
-    examples = tf.constant([example(words).SerializeToString() for words in some])
+    examples = tf.constant([example(words) for words in some])
     outputs = served["serving_default"](examples)["outputs"]
     np.testing.assert_allclose(outputs[:, 0], expected, rtol=1e-5)
     missing = np.iinfo(np.int64).min
@@ -124,8 +121,8 @@ def test_a_model_of_steps_trains_evaluates_and_serves_sequence_examples(written,
     export_model(done.model, where, spec=CONTEXT, **kinds)
     serve = tf.saved_model.load(where).signatures["serving_default"]
     some = [[7, 7], [1], [3, 4, 5, 7, 1], []]
-    answers = serve(tf.constant([sequence(words).SerializeToString() for words in some]))
-    alone = [serve(tf.constant([sequence(words).SerializeToString()])) for words in some]
+    answers = serve(tf.constant([sequence(words) for words in some]))
+    alone = [serve(tf.constant([sequence(words)])) for words in some]
     # Padding changes nothing.
     expected = [one["outputs"].numpy().item() for one in alone]
     np.testing.assert_allclose(answers["outputs"][:, 0], expected, rtol=1e-5)
@@ -135,12 +132,10 @@ def test_a_model_of_steps_trains_evaluates_and_serves_sequence_examples(written,
 @pytest.mark.parametrize("make", [slow(example), sequence])
 def test_record_without_a_label_is_named_with_its_file(make, tmp_path):
     is_list = make is sequence
-    rows = [make([1, 2, 7]) for _ in range(20)]
-    (rows[17].context if is_list else rows[17].features).feature["label"].Clear()
     path = str(tmp_path / "data")
     with tf.io.TFRecordWriter(path) as file:
-        for row in rows:
-            file.write(row.SerializeToString())
+        for number in range(20):
+            file.write(make([1, 2, 7], *([lambda _: None] if number == 17 else [])))
     spec, kinds = (CONTEXT, {"feature_lists": STEPS}) if is_list else (SPEC, {})
     build = build_recurrent if is_list else build_model
     place = f"{path}: record 17 does not fit .*[Ff]eature:? label"
@@ -178,7 +173,8 @@ def test_ragged_features_of_transform_are_padded_in_training_and_in_serving(tmp_
         ids = tft.compute_and_apply_vocabulary(inputs["words"], num_oov_buckets=1)
         return {"words": ids + 1, "label": inputs["label"]}
 
-    rows = [{"words": words, "label": [0.0]} for words in ([b"a", b"b"], [b"a"], [])]
+    words = ([b"a", b"b"], [b"a"], None)
+    rows = [row_files.example(words=some, label=[0.0]) for some in words]
     transform = transform_output(preprocessing_fn, raw, rows, tmp_path)
     schema = transform.transformed_metadata.schema
     kind = tf.io.RaggedFeature(tf.int64, "words$ragged_values")

@@ -4,10 +4,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow_serving.apis import predict_pb2
 
 from penstock.components.errors import UsageError
+from penstock.components.gates.serving_skew import Served as SessionModel
 from penstock.components.trainer.served_columns import MISSING_INT
 from penstock.components.trainer.serving import Served, serve_columns
 
@@ -71,34 +70,19 @@ def test_class_of_two_follows_a_threshold(tmp_path):
     assert answer["text"].numpy().tolist() == [b"no", b"yes"]
 
 
-def serve(folder, request):
-    """What TensorFlow Serving does with a PredictRequest: feeds, by the signature, what is given.
+def serve(folder, **columns):
+    """What TensorFlow Serving does with a request: feeds, by the signature, what is given.
 
     The server fills what is not given from the signature's defaults; so does the graph.
     """
-    signature = saved_model_pb2.SavedModel()
-    signature.ParseFromString((folder / "saved_model.pb").read_bytes())
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        graph = tf.compat.v1.saved_model.loader.load(session, ["serve"], str(folder))
-        chosen = graph.signature_def[request.model_spec.signature_name]
-        feeds = {
-            chosen.inputs[name].name: tf.make_ndarray(value)
-            for name, value in request.inputs.items()
-        }
-        outputs = {name: tensor.name for name, tensor in chosen.outputs.items()}
-        return session.run(outputs, feeds), chosen
-
-
-def request_of(**columns):
-    request = predict_pb2.PredictRequest()
-    request.model_spec.signature_name = "serve_columns"
-    for name, (values, dtype) in columns.items():
-        request.inputs[name].CopyFrom(tf.make_tensor_proto(values, dtype))
-    return request
+        graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
+        served = SessionModel(str(folder), session, graph.signature_def)
+        return served.run("serve_columns", columns), graph.signature_def["serve_columns"]
 
 
 def test_a_request_without_a_column_is_one_of_rows_without_it(saved):
-    answer, signature = serve(saved[0], request_of(monthly_fee=([1.0, 2.0], tf.float32)))
+    answer, signature = serve(saved[0], monthly_fee=[1.0, 2.0])
     np.testing.assert_allclose(answer["probabilities"], [[0, 1], [0, 1]], atol=1e-6)
     assert set(signature.inputs) == {"age", "monthly_fee", "plan"}
     assert set(signature.defaults) == {"age", "monthly_fee", "plan"}
@@ -106,8 +90,7 @@ def test_a_request_without_a_column_is_one_of_rows_without_it(saved):
 
 
 def test_one_row_may_lack_a_value(saved):
-    request = request_of(age=([50, MISSING_INT], tf.int64), plan=(["", "pro"], tf.string))
-    answer, _ = serve(saved[0], request)
+    answer, _ = serve(saved[0], age=[50, MISSING_INT], plan=["", "pro"])
     np.testing.assert_allclose(answer["probabilities"][:, 1], [0.5, 1.0], atol=1e-6)
     assert answer["text"].tolist() == [b"no", b"yes"]
 

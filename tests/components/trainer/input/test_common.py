@@ -7,7 +7,7 @@ import tensorflow as tf
 from penstock.components.errors import UsageError
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
-from penstock.components.trainer.input.start import InputStart
+from penstock.components.trainer.input.passes import InputStart
 from tests.components.trainer import conftest
 from tests.components.trainer.conftest import flat, rows_of
 

@@ -3,14 +3,14 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from row_files import example
+from row_files import example, write_shards
 
 from penstock.components.errors import DataError
-from penstock.components.trainer.images.serving import serve_images
 from penstock.components.trainer.input import common
 from penstock.components.trainer.input.image_decode import StoredImages, decode_whole
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import ImageInputOptions
+from penstock.components.trainer.serving import serve_images
 
 COUNT = 23
 
@@ -28,13 +28,7 @@ def record(pixels, label, kind="PNG"):
 
 def write(directory, records, shards=3):
     """Patterns of shards without a manifest."""
-    (directory / "Split-train").mkdir(parents=True)
-    for index in range(shards):
-        path = directory / "Split-train" / f"data_tfrecord-{index:05d}-of-{shards:05d}"
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for one in records[index::shards]:
-                writer.write(one)
-    return [str(directory / "Split-train" / "*")]
+    return [f"{write_shards(directory, records, shards=shards)}/Split-train/*"]
 
 
 def plain(number, size=(4, 6), channels=1):
@@ -199,7 +193,7 @@ def test_images_of_others_are_read_by_the_names_of_their_features(tmp_path, firs
 def test_a_record_without_the_named_features_is_refused(tmp_path, named, reason):
     source = write(tmp_path, [foreign(0, b"no image")], shards=1)
     expected = (
-        rf"-00000-of-00001: the first record is not an image with a label {reason}; name "
+        rf"-00000-of-00001.gz: the first record is not an image with a label {reason}; name "
         "their features, as in image='image' and label='label', or write it with "
     )
     with pytest.raises(DataError, match=expected):

@@ -62,13 +62,6 @@ def either(request, packed, images):
     return packed if request.param == "rows" else images
 
 
-def test_a_pass_of_training_has_each_row_once_and_the_next_another_order(either):
-    rows = flat(rows_of(Input.packed(either, options=InputOptions(batch_size=10)).train(), 31))
-    passes = [rows[:103], rows[103:206], rows[206:309]]
-    assert [sorted(rows) for rows in passes] == [list(range(103))] * 3
-    assert passes[0] != passes[1] != passes[2]
-
-
 def test_a_window_has_as_many_rows_as_the_options_say(images):
     """Windows of 50 images hold what is read first of 3 files, a block of 8 rows in turn."""
 

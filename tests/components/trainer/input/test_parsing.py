@@ -1,6 +1,6 @@
 import pytest
 import tensorflow as tf
-from row_files import example
+from row_files import example, sequence_example
 
 from penstock.components.trainer.input.parsing import parser
 
@@ -14,17 +14,7 @@ def examples(*rows):
 
 def sequences(*rows):
     """Serialised SequenceExamples of `ids` as the context, and steps of `baskets` and `at`."""
-    found = []
-    for ids, baskets, places in rows:
-        row = tf.train.SequenceExample()
-        row.context.feature["ids"].int64_list.value.extend(ids)
-        lists = row.feature_lists.feature_list
-        for basket in baskets:
-            lists["baskets"].feature.add().int64_list.value.extend(basket)
-        for place in places:
-            lists["at"].feature.add().float_list.value.extend(place)
-        found.append(row.SerializeToString())
-    return found
+    return [sequence_example({"ids": ids}, baskets=steps, at=at) for ids, steps, at in rows]
 
 
 def parsed(records, spec, lists=None, batch=2):
