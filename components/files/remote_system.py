@@ -43,17 +43,13 @@ def _make(scheme: str, process: int) -> Any:
         system = GCSFileSystem(**options)
     else:
         system = fsspec.filesystem(scheme, **options)
-    _try_once(system)
-    return system
-
-
-def _try_once(system: Any) -> None:
-    """Disables the client's retries: `retry_remote` retries, and logs it."""
+    # Without the client's retries: `retry_remote` retries, and logs it.
     system.retries = 1  # s3fs: tries of each call
     request = getattr(type(system), "_request", None)  # gcsfs: six tries, tracebacks in the log
     once = getattr(request, "__wrapped__", None)
     if once is not None:
         system._request = partial(once, system)
+    return system
 
 
 def _client_options(scheme: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from local_beam import local_pipeline
 
-from penstock.components.engine.workers import WORKER_LOST
+from penstock.components.engine.pipeline import WORKER_LOST
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput
 from penstock.components.tfrecord.checked import checked_manifest

@@ -49,28 +49,15 @@ END_OF_GROUP = b"\x0a\x07\x0a\x05\x0a\x01a\x12\x00" + b"\x6c\x00"
 ONLY_LISTS = b"\x12\x07\x0a\x05\x0a\x01a\x12\x00"
 
 
-@pytest.mark.parametrize(
-    "payload", [b"", b"\x0a\x00", b"\x0a\x00\x12\x00", TWICE, UNKNOWN_FIELD, ONLY_LISTS]
-)
-def test_unusual_examples_are_examples(payload):
-    assert is_example(payload)
-    assert parse_example(payload) is not None
+UNUSUAL = (b"", b"\x0a\x00", b"\x0a\x00\x12\x00", TWICE, UNKNOWN_FIELD, ONLY_LISTS)
+OTHER = (b"hello world", b"\x89PNG\r\n\x1a\n", b"\x00" * 20, b'{"id": 1}',
+         b"\x0a\xff\xff\xff\xff\x0f", END_OF_GROUP)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        b"hello world",
-        b"\x89PNG\r\n\x1a\n",
-        b"\x00" * 20,
-        b'{"id": 1}',
-        b"\x0a\xff\xff\xff\xff\x0f",
-        END_OF_GROUP,
-    ],
-)
-def test_other_bytes_are_not(payload):
-    assert not is_example(payload)
-    assert parse_example(payload) is None
+@pytest.mark.parametrize("payload", UNUSUAL + OTHER)
+def test_unusual_examples_are_examples_and_other_bytes_are_not(payload):
+    assert is_example(payload) == (payload in UNUSUAL)
+    assert (parse_example(payload) is not None) == (payload in UNUSUAL)
 
 
 @given(st.binary(max_size=40))

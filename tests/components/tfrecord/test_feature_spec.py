@@ -111,14 +111,11 @@ def test_a_representation_that_training_does_not_read_is_refused(representation,
         feature_spec(represented('feature { name: "a" type: INT }', representation))
 
 
-def test_a_schema_is_read_from_its_file(tmp_path):
+def test_a_schema_is_read_from_its_file_and_a_file_that_is_none_is_named(tmp_path):
     path = tmp_path / "schema.pbtxt"
     path.write_text('feature { name: "a" type: INT }')
     assert feature_spec(path) == {"a": tf.io.VarLenFeature(tf.int64)}
-
-
-def test_a_file_that_is_no_schema_is_named(tmp_path):
-    path = tmp_path / "schema.pbtxt"
+    path.unlink()
     with pytest.raises(DataError, match=r"schema\.pbtxt: the schema cannot be read"):
         feature_spec(path)
     path.write_text("feature [")
