@@ -72,7 +72,7 @@ _FORMS = tuple(
         ("a password in an address", r"(?i:\b[a-z][a-z0-9+.-]*:)//[^/\s:@'\"]*:([^/\s@'\"]+)@"),
         # Database drivers end the login at the last @, whatever precedes it.
         ("a password in an address", rf"\b{_DATABASES}://[^/\s:@'\"]*:([^\s?'\"]+)@"),
-        ("a user name in a web address", r"(?i:\bhttps?)://([^/\s:@'\"?#]+)@"),
+        ("a user name in a web address", r"(?i:\bhttps?)://([^/\s:@'\"?#]+):?@"),
     )
 )
 # A block of text: at most 8 KiB, up to a blank or comma if there is one.

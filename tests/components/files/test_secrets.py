@@ -16,6 +16,7 @@ SECRET = "hunter22"
             for name in ("key", "auth", "jwt", "code", "subscription-key", "X-Amz-Signature")
         ),
         (f"https://{SECRET}@h/a", "https://***@h/a", "a user name in a web address"),
+        (f"https://{SECRET}:@h/a", "https://***@h/a", "a user name in a web address"),
         (f"https://bob:{SECRET}@h/a", "https://***@h/a", "a password in an address"),
         (f"s3://AKIA{'A1' * 8}/a", "***", "an AWS access key"),
         *(
