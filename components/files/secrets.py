@@ -123,7 +123,9 @@ def _secrets(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
             if not (form.groups and _NO_VALUE.match(found[1])):
                 yield kind, found.span(form.groups)
     for name, value, span in _query_values(text):
-        if _PARAMETER.fullmatch(name) and not _FILE.match(value):
+        secret = _PARAMETER.fullmatch(name) and not _FILE.match(value)
+        # A value may be a text of its own, such as ODBC's `odbc_connect=...;PWD=...`.
+        if secret or secret_kind("", value):
             yield f"the value of {name!r}", span
     for pattern in _ASSIGNMENTS if _PART_OF_NAME.search(text) else ():
         for found in pattern.finditer(text):

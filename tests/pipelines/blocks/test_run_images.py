@@ -74,7 +74,7 @@ def test_train_images_on_a_tfds_dataset_by_its_own_names(tmp_path):
     )  # fmt: skip
     spec = {"image": tf.io.FixedLenFeature([1], tf.string),
             "label": tf.io.FixedLenFeature([1], tf.int64)}  # fmt: skip
-    raw = [{"image": [b"-"], "label": [row["label"]]} for row in rows]
+    raw = [example(image=[b"-"], label=[row["label"]]) for row in rows]
     transform_output(lambda i: image_classes(i, **named), spec, raw, tmp_path)
     config = ImageConfig(
         input=ImageInputOptions(batch_size=16, height=8, width=8, channels=3, seed=1),
