@@ -126,7 +126,7 @@ def _follow(server: kfp.Client, host: str, namespace: str, run_id: str, file: Co
             changed = time.monotonic()
             waits = {*_messages(namespace, run_id, file.tasks, "Pending")} - told
             told |= waits  # each reason once: ErrImagePull and ImagePullBackOff take turns
-            for node, reason in waits:
+            for node, reason in sorted(waits):
                 if not reason.startswith(_STARTING):
                     say(f"{datetime.now():%H:%M:%S} {node} waits: {reason}")
         time.sleep(_SECONDS_BETWEEN_POLLS)
