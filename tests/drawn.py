@@ -1,18 +1,13 @@
-"""Generated comparisons with slow libraries: a handful of draws, or twenty in a slow test."""
+"""Generated comparisons with slow libraries, and cases of tables that are slow."""
 
 import hypothesis
 import pytest
 
 
-def few_or_many(few):
-    """Runs a test with `draws`, the number of its examples."""
-    return pytest.mark.parametrize("draws", [few, slow(20)], ids=lambda draws: f"{draws} draws")
-
-
-def drawn(draws):
-    """Settings of an inner test: the same draws each time, and none smaller after a failure."""
+def drawn():
+    """Settings of an inner test: the same twenty draws each time, none smaller after a failure."""
     return hypothesis.settings(
-        max_examples=draws,
+        max_examples=20,
         deadline=None,
         derandomize=True,
         phases=[hypothesis.Phase.generate],

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
-from drawn import drawn, few_or_many
+from drawn import drawn
 from google.protobuf import text_format
 from local_beam import local_pipeline
 from row_files import example, write_shards
@@ -252,9 +252,9 @@ def test_all_uses_together_equal_tft(uses, folder, tmp_path):
     assert_equals_tft(uses, folder, tmp_path)
 
 
-@few_or_many(2)
-def test_any_analyzers_of_any_columns_equal_tft(draws, folder, tmp_path_factory):
-    @drawn(draws)
+@pytest.mark.slow
+def test_any_analyzers_of_any_columns_equal_tft(folder, tmp_path_factory):
+    @drawn()
     @hypothesis.given(st.lists(st.sampled_from(USES), min_size=2, max_size=6, unique=True))
     def check(uses):
         assert_equals_tft(uses, folder, tmp_path_factory.mktemp("drawn"))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 import tensorflow_data_validation as tfdv
-from drawn import drawn, few_or_many
+from drawn import drawn
 from google.protobuf import text_format
 from local_beam import local_pipeline
 from row_files import example, write_shards
@@ -219,9 +219,9 @@ def drawn_statistics(draw):
     return columns, draw(st.integers(1, 300)), options
 
 
-@few_or_many(2)
-def test_statistics_of_any_columns_and_options_equal_tfdv(draws, tmp_path_factory):
-    @drawn(draws)
+@pytest.mark.slow
+def test_statistics_of_any_columns_and_options_equal_tfdv(tmp_path_factory):
+    @drawn()
     @hypothesis.given(drawn_statistics())
     def check(case):
         columns, count, options = case

@@ -53,6 +53,7 @@ def properties(made):
     }
 
 
+@pytest.mark.slow
 def test_artifact_equals_that_of_tfx(do, tmp_path):
     folder = tmp_path / "schema"
     folder.mkdir()

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 import tensorflow as tf
 import tensorflow_model_analysis as tfma
-from drawn import drawn, slow
+from drawn import drawn
 from google.protobuf import json_format, text_format
 from local_beam import local_pipeline
 from tensorflow_model_analysis.proto import config_pb2
@@ -254,7 +254,8 @@ def compared(examples, shared_models, tmp_path_factory, monkeypatch):
     return compare
 
 
-@pytest.mark.parametrize("case", ["binary", *(slow(case) for case in [*CASES][1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_metrics_of_each_case_equal_tfma(case, models, compared):
     slices = (
         SLICES if case != "several" else 'slicing_specs {} slicing_specs {feature_keys: "town"}'
@@ -468,7 +469,7 @@ def drawn_configs(draw):
 
 @pytest.mark.slow
 def test_any_metrics_slices_and_weights_of_any_task_equal_tfma(models, compared):
-    @drawn(20)
+    @drawn()
     @hypothesis.given(drawn_configs())
     def check(case):
         text, baseline = case

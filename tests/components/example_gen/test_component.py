@@ -57,6 +57,7 @@ def write(tmp_path):
     return write_csv
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("feature", "rows"), [(None, {"train": 640, "eval": 360}), ("id", {"train": 679, "eval": 321})]
 )

@@ -337,6 +337,7 @@ def test_mixed_precision_and_xla_of_the_model_train_as_well(run, toy, kind):
     assert scaled == (kind == "float16")
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_in_float16_too(run, toy):
     # Keras leaves out every step whose gradients are not finite: without a guard, it would train
     # to the end and learn nothing.

@@ -10,7 +10,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import tensorflow_model_analysis as tfma
-from drawn import slow
 
 import penstock
 from penstock import DataError
@@ -75,7 +74,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", [CASES[0], *(slow(case) for case in CASES[1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_metrics_of_a_table_equal_tfma(case, columns, by_tfma, tmp_path):
     _, label, prediction, weight = case
     pq.write_table(pa.table(columns), tmp_path / "p.parquet")
@@ -98,6 +98,7 @@ def test_metrics_of_a_table_equal_tfma(case, columns, by_tfma, tmp_path):
     assert tfma.load_eval_result(str(tmp_path / "out")).slicing_metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_csv_and_pairs_of_probabilities_are_judged_as_two_classes(
     ending, columns, by_tfma, tmp_path
