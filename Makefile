@@ -85,7 +85,7 @@ image-gpu:
 # The image with what its tests need.
 image-for-tests: image
 	$(BUILD) --file k8s/test.Dockerfile --build-arg IMAGE=$(IMAGE) \
-	    --build-arg PACKAGES="$$(grep -v '^#' .ci/packages | xargs)" --tag $(IMAGE)-test .
+	    --tag $(IMAGE)-test .
 	@docker image prune --force --filter label=org.opencontainers.image.title=penstock >/dev/null
 
 # In the image, Python 3.13 and TFX 1.21, as its user and without network: the tests of `make test`,

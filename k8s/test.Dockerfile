@@ -1,4 +1,5 @@
-# The image with what the tests need on top: Debian's servers and Java, and the lock's dev group.
+# The image with what its tests need on top: Java, make and PyTorch, and the lock's dev group. Those
+# that need servers or a browser run outside.
 # `make test-image` builds it from the stages of Dockerfile and runs the tests in it.
 ARG IMAGE=penstock:dev
 FROM ${IMAGE}-project AS project
@@ -6,13 +7,10 @@ RUN uv export --locked --quiet --no-emit-project --output-file /requirements.txt
 
 FROM ${IMAGE}-environment
 USER root
-ARG PACKAGES
-RUN apt-get update \
- && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends ${PACKAGES} \
- && rm -rf /var/lib/apt/lists/*
 # Debian's PyTorch, for CPUs, 0.9 GB: PyPI's brings gigabytes of CUDA. A test's process finds it.
 RUN apt-get update \
- && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends python3-torch \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+    default-jre-headless make python3-torch \
  && rm -rf /var/lib/apt/lists/*
 COPY --from=project /opt/uv /opt/uv
 COPY --from=project /requirements.txt /requirements.txt
