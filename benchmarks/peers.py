@@ -218,7 +218,7 @@ def parquet_blocks(root: Path) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a payload becomes a row, and batch and shuffle buffer."""
+    """How a payload becomes a row, and the sizes of batch and shuffle buffer."""
 
     row: Callable[[bytes], Row]
     batch: int

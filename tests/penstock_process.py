@@ -70,7 +70,7 @@ class Started:
 
 
 def _environment():
-    """A shell's: without the variable that TFT sets in each process that imports it."""
+    """The environment of a shell: without the variable that importing TFT sets."""
     return {name: text for name, text in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
 
 

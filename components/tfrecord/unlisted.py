@@ -28,7 +28,7 @@ NO_SHARDS = (".", "_", "beam-temp-")
 # Matches more than sharding.py's own names: `images.tfrecord-00000-of-00004`,
 # `images-00000-of-00004.tfrecord` and TensorFlow Datasets' names, too.
 _MEMBER = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>.*)$")
-# A name can claim any count; only so many missing files are searched and named.
+# Number of missing files that are looked for and named: a name may claim that there are millions.
 _MAX_NAMED = 10
 # Threads help: decompression takes most of the time and releases the GIL.
 _THREADS = 4

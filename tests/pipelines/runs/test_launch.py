@@ -170,7 +170,8 @@ def test_a_clock_that_goes_back_a_day_changes_nothing(tmp_path, monkeypatch):
     assert [push(tmp_path, words)[:2] for words in "BABB"] == [
         ("cached", "B"), ("done", "A"), ("done", "B"), ("done", "B"),
     ]  # fmt: skip
-    # TFX looked at tomorrow's push first, and that is not served: the last one found all in place.
+    # The last push ran, because TFX's cache found the push dated tomorrow, which is not the one
+    # served. It found B in place: four versions.
     versions = sorted(int(version.name) for version in (tmp_path / "serving").iterdir())
     assert versions == list(range(versions[0], versions[0] + 4))
     with open_store(SqliteStore(str(tmp_path / "metadata.sqlite"))) as handle:
