@@ -15,7 +15,7 @@ import uuid
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -134,7 +134,8 @@ class _RunTasks(beam.DoFn):
         except PenstockError as error:
             # Returned, not raised: an engine that tried again would meet the same data.
             reason = str(error)
-        self._place.put(self._files.stopped, reason.encode())
+        with suppress(DataError):  # another task has stopped, too, and its reason will do
+            self._place.put(self._files.stopped, reason.encode())
         return [_Done(planned.number, b"", reason)]
 
 

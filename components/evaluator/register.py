@@ -77,8 +77,11 @@ def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: An
     os.environ.update({name: os.environ.get(name, text) for name, text in _PATIENCE.items()})
     client = MlflowClient(to.uri, to.uri)
     try:
-        if not client.search_registered_models(f"name='{to.name}'"):
+        try:
             client.create_registered_model(to.name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
         version = _known(client, to.name, tags[_MODEL]) or _made(client, to, folder, tags, metrics)
         client.set_registered_model_alias(to.name, to.alias, version)
     except MlflowException as error:

@@ -3,14 +3,18 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
+from local_beam import local_pipeline
 from typer.testing import CliRunner
 
+from penstock.components.engine.tasks import run_tasks
 from penstock.components.errors import DataError, UsageError
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
 from penstock.components.files import store_output
+from penstock.components.files.remote import find_below
 from penstock.components.tfrecord.sharding import ShardOptions
 from penstock.components.trainer.input.files import find_input, find_packed
 from penstock.pipelines.cli.main import app
@@ -62,6 +66,18 @@ def test_an_address_as_spark_has_it(s3, tmp_path):
         run("s3://bucket/in/a.csv", "s3a://bucket/in")
     with pytest.raises(UsageError, match="s3://bucket: a bucket cannot be an output; name a fol"):
         run(path, "s3://bucket/")
+
+
+def test_the_reason_of_two_tasks_that_fail_at_once_is_that_of_a_task(s3):
+    place = store_output._StoreOutput(OUT, b"")
+
+    def work(task):
+        [plan] = find_below(OUT)
+        place.put(plan.removeprefix(f"{OUT}/").replace("plan", "stopped"), b"row 1 is bad")
+        raise DataError(f"row {task} is bad")
+
+    with pytest.raises(DataError, match="^row 2 is bad$"):
+        list(run_tasks([2], work, place, partial(local_pipeline, 1)))
 
 
 def test_a_file_gets_another_name(s3, google, tmp_path):
