@@ -76,7 +76,7 @@ def test_the_reason_of_two_tasks_that_fail_at_once_is_that_of_a_task(s3):
         place.put(plan.removeprefix(f"{OUT}/").replace("plan", "stopped"), b"row 1 is bad")
         raise DataError(f"row {task} is bad")
 
-    with pytest.raises(DataError, match="^row 2 is bad$"):
+    with pytest.raises(DataError, match=r"^row 2 is bad$"):
         list(run_tasks([2], work, place, partial(local_pipeline, 1)))
 
 
