@@ -6,8 +6,10 @@ IMAGE ?= penstock:dev
 KFP := build/kfp
 BUILD := docker build --network host --force-rm --quiet
 # A file of tests runs in one worker, so that what its tests share is made once, and the files that
-# run whole pipelines begin first (tests/conftest.py). A worker holds TensorFlow: no more than four.
-PYTEST := pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# run whole pipelines begin first (tests/conftest.py). One worker more than there are cores, as many
+# tests wait; a worker holds TensorFlow, so no more than four.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+PYTEST := pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-all check typecheck docs dist format setup clean
 .PHONY: base-image image image-gpu image-for-tests test-image
@@ -90,8 +92,7 @@ image-for-tests: image
 
 # In the image, Python 3.13 and TFX 1.21, as its user and without network: the tests of `make test`,
 # and of the slow ones those that meet TFX, TensorFlow, Beam or Spark in other versions. Then the
-# compiled pipeline in containers, by the local engine of the newest kfp; three files at once, as
-# each now and then waits for Docker or for a server.
+# compiled pipeline in containers, by the local engine of the newest kfp.
 IN_IMAGE := docker run --rm --network none --hostname localhost --read-only --volume /tmp \
     --volume $(CURDIR):/tests:ro --env PYTEST_ADDOPTS $(IMAGE)-test $(PYTEST) -p no:cacheprovider
 SLOW_IN_IMAGE := $(addprefix tests/,components/batches components/evaluator/test_evaluate.py \
@@ -101,7 +102,7 @@ test-image: image-for-tests setup $(KFP)/bin/kfp
 	$(IN_IMAGE) -m "not slow and not image"
 	$(IN_IMAGE) -m "slow and not image" $(SLOW_IN_IMAGE)
 	PENSTOCK_IMAGE=$(IMAGE) KFP_PYTHON=$(abspath $(KFP))/bin/python \
-	    $(BIN)/$(PYTEST) --numprocesses 3 -m image tests/containers
+	    $(BIN)/$(PYTEST) -m image tests/containers
 
 # KServe's server and agent for a test; the agent is built from its Go module, by its own versions of
 # libraries, for four minutes of a core.

@@ -81,7 +81,7 @@ def test_serving_and_evaluation_predict_the_same(first, pushed, served):
 
 def test_run_with_another_network_reuses_the_data(digits_run):
     again = digits_run.run_well(
-        *("model.application=MobileNetV2", "model.train_base=true"),
+        *("model.application=MobileNet", "model.train_base=true"),
         *("input.height=32", "input.width=32", "train.max_steps=4", "train.steps_per_epoch=2"),
         *("model.augment.flip_horizontal=true", "must_beat=null"),
     )
