@@ -97,21 +97,10 @@ class BatchTransform(component.Transform):
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
 
     def __init__(
-        self,
-        examples: types.BaseChannel,
-        schema: types.BaseChannel,
-        *,
-        disable_statistics: bool = True,
-        disable_analyzer_cache: bool = True,
-        **options: Any,
+        self, examples: types.BaseChannel, schema: types.BaseChannel, **options: Any
     ) -> None:
-        super().__init__(
-            examples,
-            schema,
-            disable_statistics=disable_statistics,
-            disable_analyzer_cache=disable_analyzer_cache,
-            **options,
-        )
+        defaults = {"disable_statistics": True, "disable_analyzer_cache": True}
+        super().__init__(examples, schema, **{**defaults, **options})
 
 
 def _schema(input_dict: Artifacts) -> schema_pb2.Schema:

@@ -5,6 +5,7 @@ files, metrics and digests as a version of a registered model, which an alias na
 """
 
 import os
+from collections.abc import Callable
 from typing import Any, TypedDict
 
 from tfx.dsl.component.experimental.annotations import InputArtifact, Parameter
@@ -77,17 +78,24 @@ def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: An
     os.environ.update({name: os.environ.get(name, text) for name, text in _PATIENCE.items()})
     client = MlflowClient(to.uri, to.uri)
     try:
-        try:
-            client.create_registered_model(to.name)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
+        _ensure(client.create_registered_model, to.name)
         version = _known(client, to.name, tags[_MODEL]) or _made(client, to, folder, tags, metrics)
         client.set_registered_model_alias(to.name, to.alias, version)
     except MlflowException as error:
         text = without_secrets(f"register.uri={to.uri}: {one_line(error)}")
         raise DataError(f"{text}; run again when the registry answers") from error
     return version
+
+
+def _ensure(create: Callable[[str], object], name: str) -> None:
+    """Creates a model or an experiment; another run may have done so, or do so at once."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        create(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _known(client: Any, name: str, digest: str) -> str | None:
@@ -97,8 +105,8 @@ def _known(client: Any, name: str, digest: str) -> str | None:
 
 
 def _made(client: Any, to: RegisterOptions, folder: str, tags: dict[str, str], metrics: Any) -> str:
-    known = client.get_experiment_by_name(to.name)
-    experiment = known.experiment_id if known else client.create_experiment(to.name)
+    _ensure(client.create_experiment, to.name)
+    experiment = client.get_experiment_by_name(to.name).experiment_id
     run = client.create_run(experiment, tags=tags, run_name=to.name)
     for name, value in metrics.items():
         client.log_metric(run.info.run_id, name, value)

@@ -7,10 +7,7 @@ byte was read back. A model server never sees half a version, and serves the mod
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from tfx import types
@@ -22,6 +19,7 @@ from tfx.utils import io_utils, proto_utils
 
 from penstock.components.errors import DataError
 from penstock.components.files.commit import attempt
+from penstock.components.files.spool import local_folder
 from penstock.components.gates.served_model import DIGEST_PROPERTY, folder_digest, newest_version
 
 
@@ -43,9 +41,9 @@ class Executor(executor.Executor):
         pushed = artifact_utils.get_single_instance(
             output_dict[standard_component_specs.PUSHED_MODEL_KEY]
         )
-        with _here(self.GetModelPath(input_dict)) as model:
-            version, digest = publish(model, folder)
-            io_utils.copy_dir(model, pushed.uri)
+        model = local_folder(self.GetModelPath(input_dict))
+        version, digest = publish(model, folder)
+        io_utils.copy_dir(model, pushed.uri)
         self._MarkPushed(pushed, pushed_destination=str(version), pushed_version=version.name)
         pushed.set_string_custom_property(DIGEST_PROPERTY, digest)
 
@@ -54,17 +52,6 @@ class Pusher(component.Pusher):
     """TFX's Pusher, with an atomic push to local folders; remote folders are left to TFX."""
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
-
-
-@contextmanager
-def _here(model: str) -> Iterator[str]:
-    """Yields a local folder of a SavedModel: the model's own, or a temporary copy."""
-    if "://" not in model:
-        yield model
-        return
-    with TemporaryDirectory(prefix="penstock-model-") as folder:
-        io_utils.copy_dir(model, folder)
-        yield folder
 
 
 def publish(model: str, serving: str) -> tuple[Path, str]:

@@ -102,7 +102,7 @@ def _check_dropout(dropout: float) -> None:
 
 @dataclass(frozen=True)
 class DecideOptions:
-    """When a model of two classes says the second one; by default from a probability of 0.5 on.
+    """Rule by which a model answers the second of two classes; by default, above 0.5.
 
     The threshold is chosen on the evaluation rows, and stored with the model.
 

@@ -1,4 +1,4 @@
-"""The threshold from which a model of two classes says the second one, from evaluated rows."""
+"""Chooses, on the evaluation rows, the probability from which a model answers the second class."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def require_two_classes(options: DecideOptions, targets: Sequence[Target]) -> No
 def decision_threshold(
     labels: np.ndarray, probabilities: np.ndarray, options: DecideOptions
 ) -> float | None:
-    """Returns the probability from which on the second class is said; None without options.
+    """Returns the probability from which the second class is the answer; None without options.
 
     Of all thresholds that the rows can tell apart, it is the highest that finds enough, or that of
     the least cost. Sorts the rows once.

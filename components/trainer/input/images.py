@@ -57,7 +57,6 @@ _OVERHEAD_BYTES = 512
 
 
 class ImageInput(Input):
-    kind = "images"
     options: ImageInputOptions
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -35,8 +35,6 @@ class Input(ABC):
         UsageError: There is no such split or feature, an option does not fit the data, the cache
             does not fit into memory, or the input differs from the one the training began with.
     """
-
-    kind: ClassVar[str]
 
     def __init__(
         self, source: InputSource, options: InputOptions, function: Callable[..., Any] | None = None

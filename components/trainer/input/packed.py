@@ -54,8 +54,6 @@ Array = npt.NDArray[Any]
 
 
 class PackedInput(Input):
-    kind = "packed"
-
     def __init__(
         self,
         source: InputSource,

@@ -65,8 +65,6 @@ Parse: TypeAlias = Callable[[tf.Tensor], Any]
 
 
 class RowInput(Input):
-    kind = "rows"
-
     def __init__(
         self,
         source: InputSource,
