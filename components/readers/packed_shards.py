@@ -37,7 +37,7 @@ class PackedShards:
 
     `rows` is the number of rows of each file, `stamps` has the stamps that files must have (those
     they have now, if none are given), and batches are picked from windows of `window_rows` rows.
-    With `in_memory`, all blocks are kept; `folder` is kept as long as this is.
+    With `in_memory`, all blocks are kept.
     `first_numbers` has the number of the first row of each file.
     """
 
@@ -51,9 +51,7 @@ class PackedShards:
         stamps: Sequence[tuple[int, int]] = (),
         window_rows: int = 0,
         in_memory: bool = False,
-        folder: Any = None,
     ) -> None:
-        self._folder = folder
         self.layout, self._files, self._rows = layout, tuple(files), tuple(rows)
         by_name = {column.name: column for column in layout.columns}
         self.columns = tuple(by_name[name] for name in columns)

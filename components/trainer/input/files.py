@@ -24,7 +24,7 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir, split_of
 from penstock.components.tfrecord.unlisted import NO_SHARDS, check_unlisted
 
-# Schemes that are copied first; TensorFlow's own packages can read gs:// and hdfs:// directly.
+# Schemes whose rows are copied first; TensorFlow reads those of gs:// directly.
 _COPIED = ("s3",)
 
 # A folder with a manifest, or file paths and patterns.
@@ -98,7 +98,10 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
 
 
 def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
-    """Finds packed shards of a split, from a folder with a manifest or `[FOLDER/Split-NAME/*]`."""
+    """Finds packed shards of a split, from a folder with a manifest or `[FOLDER/Split-NAME/*]`.
+
+    Those at an address are copied, since Arrow maps files.
+    """
     if isinstance(source, list | tuple):
         found = _folder_and_split(source[0]) if len(source) == 1 else None
         if found is None:
@@ -107,7 +110,7 @@ def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedL
                 f"FOLDER/{split_dir('NAME')}/*, got {', '.join(source) or 'nothing'}"
             )
         source, split = found
-    folder = _readable(str(source))
+    folder = local_folder(str(source))
     manifest = checked_manifest(folder)
     if manifest.packed is None:
         raise UsageError(f"{folder}: holds row Examples; read them with Input.rows, or pack them")
@@ -118,12 +121,8 @@ def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedL
     return files, layout
 
 
-def _readable(folder: str) -> str:
-    return local_folder(folder) if scheme_of(folder) in _COPIED else folder
-
-
 def _from_manifest(folder: str, split: str) -> InputFiles:
-    folder = _readable(folder)
+    folder = local_folder(folder) if scheme_of(folder) in _COPIED else folder
     manifest = checked_manifest(folder)
     if manifest.packed is not None:
         raise UsageError(f"{folder}: holds packed records; read them with Input.packed")

@@ -13,8 +13,6 @@ Python object for each would take ten times as long. A pass yields every row exa
 training batch is full.
 """
 
-import posixpath
-import tempfile
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -23,14 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
 
-from penstock.components.errors import DataError, UsageError
-from penstock.components.files.content import hash_file
+from penstock.components.errors import UsageError
 from penstock.components.packing.layout import PackedColumn
 from penstock.components.readers.order import RowOrder, numpy_permutation
 from penstock.components.readers.packed_shards import Numbers, PackedShards
-from penstock.components.tfrecord.checked import altered
 from penstock.components.tfrecord.encoder import varint
-from penstock.components.tfrecord.manifest import Shard
 from penstock.components.trainer.input.common import (
     Label,
     apart,
@@ -102,18 +97,13 @@ class PackedInput(Input):
         if in_memory:
             stored = sum(files.sizes)
             check_memory(stored, f"packed shards of {stored:,} bytes", "read fewer columns")
-        local, folder = files.files, None
-        if "://" in local[0]:
-            folder = tempfile.TemporaryDirectory(prefix="penstock-packed-")
-            local = _copied(files, folder.name)
         shards = PackedShards(
             layout,
             [name for name in names if name in wanted],
-            local,
+            files.files,
             files.counted(),
             window_rows=self.options.shuffle_window_rows,
             in_memory=in_memory,
-            folder=folder,
         )
         shards.batch(np.arange(1))  # shards of another layout are refused at once
         return files, shards
@@ -163,18 +153,6 @@ def _in_turn(shares: list[Passes], shards: PackedShards) -> Callable[[int, int],
         return np.stack([part.reshape(-1, shares[0].step_rows) for part in parts], 1).reshape(-1)
 
     return numbers
-
-
-def _copied(files: InputFiles, folder: str) -> tuple[str, ...]:
-    """Returns copies of remote shards, whose digests are those of the manifest."""
-    copies = []
-    for number, file in enumerate(files.files):
-        copies.append(posixpath.join(folder, str(number)))
-        tf.io.gfile.copy(file, copies[-1])
-        found = hash_file(copies[-1]).digest.hex()
-        if files.sha256 and found != files.sha256[number]:
-            raise DataError(altered(file, found, Shard(file, 0, 0, files.sha256[number])))
-    return tuple(copies)
 
 
 def _group_batches(files: InputFiles, options: InputOptions, batch_size: int) -> int:

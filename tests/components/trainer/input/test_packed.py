@@ -14,6 +14,7 @@ from penstock.components.packing.options import ImageColumn, PackOptions
 from penstock.components.packing.pack import pack
 from penstock.components.readers.rows import Rows
 from penstock.components.tfrecord.sharding import ShardOptions
+from penstock.components.trainer.input import files
 from penstock.components.trainer.input.files import find_input
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
@@ -60,6 +61,11 @@ def images(tmp_path_factory):
 def either(request, packed, images):
     """Packed rows, of which groups of batches are picked, and images, which go by the batch."""
     return packed if request.param == "rows" else images
+
+
+@pytest.fixture
+def copy(packed, tmp_path):
+    return shutil.copytree(packed, tmp_path / "copy")
 
 
 def test_a_window_has_as_many_rows_as_the_options_say(images):
@@ -133,24 +139,15 @@ def test_batches_that_are_kept_stay_as_they_were(either):
     assert after == before
 
 
-def test_remote_shards_are_read_from_copies_that_are_checked(packed):
-    tf.io.gfile.mkdir("ram://packed/Split-train")
-    names = ["manifest.json", *(FIRST.replace("-00000-", f"-{i:05d}-") for i in range(4))]
-    for name in names:
-        tf.io.gfile.copy(f"{packed}/{name}", f"ram://packed/{name}", overwrite=True)
-    options = InputOptions(batch_size=50)
-    dataset = Input.packed("ram://packed", options=options).eval(split="train")
-    assert sorted(flat(rows_of(dataset))) == list(range(103))
-    with tf.io.gfile.GFile(f"ram://packed/{FIRST}", "rb") as file:
-        data = bytearray(file.read())
+def test_remote_shards_are_read_from_copies_that_are_checked(copy, monkeypatch):
+    monkeypatch.setattr(files, "local_folder", {"gs://b/packed": str(copy)}.get)
+    remote = Input.packed("gs://b/packed", options=InputOptions(batch_size=50))
+    assert sorted(flat(rows_of(remote.eval(split="train")))) == list(range(103))
+    data = bytearray((copy / FIRST).read_bytes())
     data[100] ^= 1
-    tf.io.gfile.remove(f"ram://packed/{FIRST}")
-    with tf.io.gfile.GFile(f"ram://packed/{FIRST}", "wb") as file:
-        file.write(bytes(data))
-    with pytest.raises(
-        DataError, match=r"00000-of-00004.arrow: sha256 .*; the content was altered"
-    ):
-        Input.packed("ram://packed", options=options).eval(split="train")
+    (copy / FIRST).write_bytes(data)
+    with pytest.raises(DataError, match=r"00000-of-00004.arrow: sha256 .*content was altered"):
+        remote.eval(split="train")
 
 
 def test_more_shards_than_files_may_be_open(rows, tmp_path, monkeypatch):
@@ -161,12 +158,20 @@ def test_more_shards_than_files_may_be_open(rows, tmp_path, monkeypatch):
     assert [sorted(batch) for batch in rows_of(dataset, 2)] == [list(range(103))] * 2
 
 
-def test_shards_that_are_not_in_blocks_as_the_manifest_says_are_refused(packed, tmp_path):
-    folder = shutil.copytree(packed, tmp_path / "copy")
-    path = folder / "manifest.json"
-    path.write_text(path.read_text().replace('"block_rows": 8', '"block_rows": 16'))
-    with pytest.raises(DataError, match=f"{FIRST}: 4 blocks, where 25 rows in blocks of 16 make 2"):
-        Input.packed(str(folder), options=InputOptions(batch_size=1)).train()
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("block_rows", 16, f"{FIRST}: 4 blocks, where 25 rows in blocks of 16 make 2"),
+        ("version", 2, r"manifest\.json: packed records of version 2, this Pe"),
+    ],
+)
+def test_shards_of_another_layout_than_the_manifests_are_refused(copy, name, value, message):
+    path = copy / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["packed"][name] = value
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=message):
+        Input.packed(str(copy), options=InputOptions(batch_size=1)).train()
 
 
 def test_features_are_those_of_the_row_examples(rows, packed, data):
@@ -223,20 +228,6 @@ def test_rows_and_packed_records_are_not_taken_for_each_other(rows, packed):
         Input.packed(str(rows), options=InputOptions(batch_size=1)).train()
     with pytest.raises(UsageError, match=f"{packed}: holds packed records; read them with Input.p"):
         find_input(packed, split="train")
-
-
-def test_shards_of_another_layout_are_to_be_packed_again(copy):
-    path = copy / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["packed"]["version"] = 2
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match=f"{path}: packed records of version 2, this Pe"):
-        Input.packed(str(copy), options=InputOptions(batch_size=1)).train()
-
-
-@pytest.fixture
-def copy(packed, tmp_path):
-    return shutil.copytree(packed, tmp_path / "copy")
 
 
 def test_columns_that_are_not_wanted_are_not_read(either):
