@@ -111,7 +111,6 @@ def _schema(input_dict: Artifacts) -> schema_pb2.Schema:
 def _require_plain(
     input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]
 ) -> None:
-    """Raises NotInBatchesError for options that only TFX's executor supports."""
     examples = input_dict[keys.EXAMPLES_KEY]
     payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(examples)
     formats = {examples_utils.get_file_format(one) for one in examples}

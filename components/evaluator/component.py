@@ -78,7 +78,6 @@ class BatchEvaluator(component.Evaluator):
 
 
 def _require_plain(input_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
-    """Raises NotInBatchesError for inputs and options that only TFX's executor supports."""
     payload, _ = tfxio_utils.resolve_payload_format_and_data_view_uri(input_dict[keys.EXAMPLES_KEY])
     reasons = {
         "no eval_config": not exec_properties.get(keys.EVAL_CONFIG_KEY),

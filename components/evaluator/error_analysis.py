@@ -198,7 +198,6 @@ class ErrorAnalysis:
 
 
 def _shuffled(rows: Sequence[tf.train.Example], name: str, order: np.ndarray) -> list[bytes]:
-    """Returns the records of rows with a feature's values in another order."""
     found = []
     for row, other in zip(rows, order, strict=True):
         made = tf.train.Example()

@@ -106,7 +106,6 @@ def _largest_drift(
 
 
 def _labelled(splits: Mapping[str, Statistics], options: RetrainOptions) -> int:
-    """Returns the number of rows with all labels in all splits."""
     rows = 0
     for statistics in splits.values():
         features = by_name(statistics)

@@ -144,7 +144,6 @@ def _feature_skew(served: Served, row: bytes, features: Values, tolerance: float
 def _difference(
     answer: Values, wanted: Values, tolerance: float, what: str = "output"
 ) -> str | None:
-    """Says which value differs from the expected one, or returns None."""
     for name in sorted(wanted):
         got, expected = np.asarray(answer.get(name)), np.asarray(wanted[name])
         if got.shape == expected.shape:

@@ -155,7 +155,6 @@ class Backup(keras.callbacks.Callback):
         return self._logs or self.model.get_metrics_result()
 
     def _run_test(self, batches: Any) -> Logs:
-        """Runs the test steps of one execution of `fit`."""
         done, wanted = 0, self.model.steps_per_execution
         while done < wanted:
             count = min(self._test_steps, wanted - done)

@@ -193,7 +193,6 @@ def _weights(base: str) -> list[Any]:
 
 
 def _vocabularies(saved_model: str) -> dict[str, str]:
-    """Returns the digests of a SavedModel's assets by name."""
     folder = posixpath.join(saved_model, "assets")
     names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
     return {name: _digest(posixpath.join(folder, name)) for name in names}

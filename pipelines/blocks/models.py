@@ -20,11 +20,6 @@ from penstock.pipelines.blocks.facts import LabelFacts, ModelFacts
 from penstock.pipelines.blocks.preprocessing import CATEGORIES_XF, NUMBERS_XF
 from penstock.pipelines.blocks.target import Target
 
-_LOSSES = {
-    "binary": "binary_crossentropy",
-    "classes": "sparse_categorical_crossentropy",
-    "regression": "mean_squared_error",
-}
 _METRICS = {"binary": "accuracy", "classes": "accuracy", "regression": "mean_absolute_error"}
 
 
@@ -138,15 +133,14 @@ def _head(seen: Any, target: Target, facts: LabelFacts | None) -> Any:
 
 
 def _loss(target: Target, facts: LabelFacts | None) -> Any:
-    name = _LOSSES[target.task]
     if facts is None:
-        return name
+        return target.loss
     if target.task == "regression":
         # In units of the label's variance, so that targets in different units have similar weight.
         scale = 1.0 / (facts.deviation or 1.0) ** 2
         return lambda y, p: scale * keras.losses.mean_squared_error(y, p)
     weights = keras.ops.convert_to_tensor(facts.class_weights, "float32")
-    loss = keras.losses.get(name)
+    loss = keras.losses.get(target.loss)
 
     def weighted(y: Any, p: Any) -> Any:
         numbers = keras.ops.cast(keras.ops.reshape(y, (-1,)), "int32")

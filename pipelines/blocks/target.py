@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from penstock.components.errors import UsageError
 from penstock.components.trainer.served_columns import column_name
 
-TASKS = ("binary", "classes", "regression")
+# Keras' name of the loss of each task.
+_LOSSES = {
+    "binary": "binary_crossentropy",
+    "classes": "sparse_categorical_crossentropy",
+    "regression": "mean_squared_error",
+}
 _SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_/]*")
 
 
@@ -30,8 +35,8 @@ class Target:
     label: str = ""
 
     def __post_init__(self) -> None:
-        if self.task not in TASKS:
-            raise UsageError(f"task must be one of {', '.join(TASKS)}, got {self.task!r}")
+        if self.task not in _LOSSES:
+            raise UsageError(f"task must be one of {', '.join(_LOSSES)}, got {self.task!r}")
         least, most = {"binary": (2, 2), "classes": (2, None), "regression": (0, 0)}[self.task]
         count = len(self.classes)
         if count < least or (most is not None and count > most):
@@ -47,6 +52,10 @@ class Target:
     def outputs(self) -> int:
         """Number of model outputs for this target: one per class, but one for two classes."""
         return len(self.classes) if self.task == "classes" else 1
+
+    @property
+    def loss(self) -> str:
+        return _LOSSES[self.task]
 
 
 def transformed_name(name: str) -> str:

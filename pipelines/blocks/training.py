@@ -45,11 +45,6 @@ _MAX_ROWS = 50_000
 # Trees of wide tables are fitted on fewer rows: with so many values they take seconds.
 _MAX_VALUES = 4_000_000
 _LEAST = 1e-7  # trees may be sure of a class that a row does not have
-_LOSSES = {
-    "binary": keras.losses.BinaryCrossentropy,
-    "classes": keras.losses.SparseCategoricalCrossentropy,
-    "regression": keras.losses.MeanSquaredError,
-}
 
 
 def train_and_compare(
@@ -153,7 +148,7 @@ def compare_with_rivals(
             y, p = tf.reshape(labels[target.label], [-1, 1]), outputs[target.label]
             # In the graph of the model, Keras takes the logits behind a sigmoid or softmax, as in
             # training: probabilities in 32 bits would end the loss of a row at about 16.
-            losses[target.label] = _LOSSES[target.task](reduction=None)(y, p)
+            losses[target.label] = keras.losses.get(target.loss)(y, p)
             if target.classes:
                 said[target.label] = p[:, 0] if target.task == "binary" else tf.argmax(p, axis=1)
         return losses, said

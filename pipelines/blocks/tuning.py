@@ -79,7 +79,6 @@ class _Search(BaseTuner):
         return metrics[self._objective]
 
     def _record(self, drawn: HyperParameters) -> TrainingRecord:
-        """Trains a trial, unless it has ended before."""
         args = self._fn_args
         options = {k: v for k, v in args.custom_config.items() if k not in ("callbacks", "tune")}
         node = args.working_dir.partition("/.system/")[0]

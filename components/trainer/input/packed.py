@@ -209,7 +209,6 @@ def _tensor(column: PackedColumn, parts: Iterator[tf.Tensor], rows: int | None) 
 
 
 def _sparse(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns batches whose lists are `tf.SparseTensor`."""
     specs = tf.nest.flatten(batches.element_spec)
     if not any(isinstance(spec, tf.RaggedTensorSpec) for spec in specs):
         return batches
