@@ -102,17 +102,6 @@ def test_one_of_another_model_is_refused(saved):
         checkpoints.restore(checkpoints.newest())
 
 
-def test_the_newest_and_the_best_are_kept(tmp_path):
-    checkpoints = opened(tmp_path)
-    for step in (2, 4, 6, 8, 10):
-        checkpoints.save(at(step), [], best_step=4 if step >= 4 else None)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "step-00000004",
-        "step-00000008",
-        "step-00000010",
-    ]
-
-
 def test_an_earlier_one_is_restored_by_its_step(saved):
     model = make_model()
     checkpoints = opened(saved, model)

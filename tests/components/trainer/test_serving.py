@@ -40,6 +40,15 @@ def save(folder, model, served):
     return tf.saved_model.load(str(folder))
 
 
+def ask(served, age=(), monthly_fee=(), plan=()):
+    """Calls the signature as Python does; an empty column is missing in every row."""
+    return served.signatures["serve_columns"](
+        age=tf.constant(age, tf.int64),
+        monthly_fee=tf.constant(monthly_fee, tf.float32),
+        plan=tf.constant(plan, tf.string),
+    )
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
@@ -49,11 +58,7 @@ def saved(tmp_path_factory):
 
 
 def test_classes_have_probabilities_a_number_and_words(saved):
-    answer = saved[1].signatures["serve_columns"](
-        age=tf.constant([20, 90], tf.int64),
-        monthly_fee=tf.constant([1.0, 2.0]),
-        plan=tf.constant(["pro", "basic"]),
-    )
+    answer = ask(saved[1], [20, 90], [1.0, 2.0], ["pro", "basic"])
     np.testing.assert_allclose(answer["probabilities"], [[0.8, 0.2], [0.1, 0.9]], atol=1e-6)
     assert answer["label"].numpy().tolist() == [0, 1]
     assert answer["text"].numpy().tolist() == [b"no", b"yes"]
@@ -62,11 +67,7 @@ def test_classes_have_probabilities_a_number_and_words(saved):
 def test_class_of_two_follows_a_threshold(tmp_path):
     model = model_of(lambda x: keras.layers.Lambda(lambda x: x[:, :1] / 100)(x))
     served = {"left_xf": Served(classes=("no", "yes"), threshold=0.199)}
-    answer = save(tmp_path, model, served).signatures["serve_columns"](
-        age=tf.constant([19, 20], tf.int64),
-        monthly_fee=tf.constant([1.0, 2.0]),
-        plan=tf.constant(["pro", "basic"]),
-    )
+    answer = ask(save(tmp_path, model, served), [19, 20])
     assert answer["text"].numpy().tolist() == [b"no", b"yes"]
 
 
@@ -98,11 +99,7 @@ def test_one_row_may_lack_a_value(saved):
 def test_values_of_several_targets_are_named(tmp_path):
     model = model_of(lambda x: {"a_xf": x[:, 1:2] * 2, "b_xf": keras.ops.softmax(x)})
     served = {"a_xf": Served("a"), "b_xf": Served("b", ("p", "q", "r"))}
-    answer = save(tmp_path / "model", model, served).signatures["serve_columns"](
-        age=tf.constant([], tf.int64),
-        monthly_fee=tf.constant([1.5]),
-        plan=tf.constant([], tf.string),
-    )
+    answer = ask(save(tmp_path, model, served), monthly_fee=[1.5])
     assert set(answer) == {"a/value", "b/probabilities", "b/label", "b/text"}
     assert answer["a/value"].numpy().tolist() == [3.0]
     assert answer["b/text"].numpy().tolist() == [b"p"]

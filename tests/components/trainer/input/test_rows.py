@@ -3,7 +3,6 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from drawn import slow
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.trainer.input import common
@@ -11,10 +10,6 @@ from penstock.components.trainer.input import rows as rows_module
 from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from tests.components.trainer.conftest import flat, rows_of
-
-
-def worker(count, index):
-    return tf.distribute.InputContext(count, index, count)
 
 
 def test_windows_smaller_than_the_data_mix_all_files(shards, data):
@@ -87,21 +82,6 @@ def test_gzip_and_plain_files_are_read_together(tmp_path, data):
     source = [str(tmp_path / "a" / "*" / "*"), str(tmp_path / "b" / "*" / "*")]
     batches = rows_of(Input.rows(source, data.spec, options=InputOptions(batch_size=20)).eval())
     assert batches == [[0, 1, 2, 3, 4, 0, 1, 2, 3]]
-
-
-@pytest.mark.parametrize("shards", [(6, 7, 8, 9), slow((30,))])
-def test_workers_share_each_pass_whatever_the_number_of_files(tmp_path, data, shards):
-    data.write_shards(tmp_path, shards)
-    source = [str(tmp_path / "Split-train" / "*")]
-    options = InputOptions(batch_size=9, seed=1)
-    given = [
-        flat(
-            rows_of(Input.rows(source, data.spec, options=options).train(input_context=context), 20)
-        )
-        for context in (worker(3, 0), worker(3, 1), worker(3, 2))
-    ]
-    for begin in range(0, 60, 10):
-        assert sorted(flat(rows[begin : begin + 10] for rows in given)) == list(range(30))
 
 
 def test_a_cache_that_does_not_fit_is_refused_with_the_numbers(shards, data, monkeypatch):
