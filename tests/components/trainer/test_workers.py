@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ HOST = """
     from penstock.components.trainer.checkpoints import Checkpoints
     from penstock.components.trainer.workers import join_workers
 
-    folder, source, kind, rounds = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:5]
+    folder, source, rounds = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 
     def work(index, ports, step, name):
         stop = stopper(step, lambda: os.kill(os.getpid(), getattr(signal, name)))
@@ -68,7 +68,7 @@ HOST = """
         os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
         join_workers(timeout_seconds=30)
         inputs = Inputs(source)
-        trained = test_workers.run(folder, partial(inputs, kind, seed=3), inputs)
+        trained = test_workers.run(folder, partial(inputs, "rows", seed=3), inputs)
         if trained.is_chief:
             metrics = [dict(epoch.metrics) for epoch in trained.record.epochs]
             weights = [weight.tolist() for weight in trained.model.get_weights()]
@@ -112,9 +112,9 @@ HOST = """
 """
 
 
-def start_rounds(penstock, folder, make_input, kind, *rounds):
+def start_rounds(penstock, folder, make_input, *rounds):
     """Exit codes by round and worker, and what stood on each one's stderr."""
-    done = penstock.run_code(HOST, folder, make_input.root, kind, json.dumps(rounds))
+    done = penstock.run_code(HOST, folder, make_input.root, json.dumps(rounds))
     assert done.returncode == 0, done.stderr[-2000:]
     codes = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
     logs = [
@@ -124,17 +124,17 @@ def start_rounds(penstock, folder, make_input, kind, *rounds):
     return codes, logs
 
 
-def run_rounds(penstock, folder, make_input, kind, *rounds):
+def run_rounds(penstock, folder, make_input, *rounds):
     """As `start_rounds`, with the result of the last."""
-    codes, logs = start_rounds(penstock, folder, make_input, kind, *rounds)
+    codes, logs = start_rounds(penstock, folder, make_input, *rounds)
     assert (folder / "result.json").exists(), logs[-1][0][-2000:]
     return codes, logs, json.loads((folder / "result.json").read_text())
 
 
-def united(make_input, kind, start):
+def united(make_input, start):
     """The batches of both workers, as one."""
     shares = [
-        make_input(kind, seed=3, start=start, input_context=tf.distribute.InputContext(2, i, 2))
+        make_input("rows", seed=3, start=start, input_context=tf.distribute.InputContext(2, i, 2))
         for i in (0, 1)
     ]
     return tf.data.Dataset.zip(tuple(shares)).map(
@@ -144,14 +144,8 @@ def united(make_input, kind, start):
 
 @pytest.fixture(scope="module")
 def trained_alone(make_input, tmp_path_factory):
-    """Trains one worker on the batches of both, once for each kind of input."""
-
-    @cache
-    def train(kind):
-        folder = tmp_path_factory.mktemp("one")
-        return run(folder, partial(united, make_input, kind), make_input)
-
-    return train
+    """A training of one worker on the batches of both."""
+    return run(tmp_path_factory.mktemp("one"), partial(united, make_input), make_input)
 
 
 def assert_as_one_worker(result, one):
@@ -171,9 +165,7 @@ NOTHING = [0, "SIGTERM"]
 def killed(make_input, tmp_path_factory, penstock):
     """Folder of a training of two workers, one of which was killed after 28 of its steps."""
     folder = tmp_path_factory.mktemp("killed")
-    codes, [[log, _]] = start_rounds(
-        penstock, folder, make_input, "rows", [NOTHING, [28, "SIGKILL"]]
-    )
+    codes, [[log, _]] = start_rounds(penstock, folder, make_input, [NOTHING, [28, "SIGKILL"]])
     assert codes == [[138, -signal.SIGKILL]]
     assert "penstock: worker 0 of 2 stops, as worker 1 (127.0.0.1:" in log
     return folder
@@ -184,14 +176,8 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(
     make_input, killed, trained_alone, tmp_path, penstock
 ):
     shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
-    codes, logs, result = run_rounds(
-        penstock,
-        tmp_path,
-        make_input,
-        "rows",
-        [[56, "SIGTERM"], NOTHING],
-        [NOTHING, NOTHING],
-    )
+    rounds = [[56, "SIGTERM"], NOTHING], [NOTHING, NOTHING]
+    codes, logs, result = run_rounds(penstock, tmp_path, make_input, *rounds)
     assert codes == [[143, 143], [0, 0]]
     # All stop at one step: that of the signal, or the end of the call after it.
     [step] = {
@@ -202,7 +188,7 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(
     assert result["resumed"] == int(step) >= 56
     assert not (tmp_path / "resume").exists()
     assert [path.name for path in (tmp_path / "run").glob("*.json")] == ["training.json"]
-    assert_as_one_worker(result, trained_alone("rows"))
+    assert_as_one_worker(result, trained_alone)
 
 
 @pytest.mark.slow
@@ -210,12 +196,11 @@ def test_one_of_two_workers_goes_on_alone_after_the_other_is_killed(
     make_input, killed, trained_alone, tmp_path, penstock
 ):
     shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
-    codes, _, result = run_rounds(penstock, tmp_path, make_input, "rows", [NOTHING])
+    codes, _, result = run_rounds(penstock, tmp_path, make_input, [NOTHING])
     assert codes == [[0]]
     assert (result["resumed"], result["replicas"]) == (21, 1)
-    one = trained_alone("rows")
     assert result["seen"] == [10] * 103
-    for ours, epoch in zip(result["metrics"], one.record.epochs, strict=True):
+    for ours, epoch in zip(result["metrics"], trained_alone.record.epochs, strict=True):
         assert ours == pytest.approx(dict(epoch.metrics), rel=1e-6)
 
 
@@ -226,16 +211,14 @@ def test_a_worker_ends_in_one_line_where_the_other_is_stopped(
 ):
     stops = [NOTHING, NOTHING]
     stops[stopped] = [28, "SIGSTOP"]
-    codes, logs, result = run_rounds(
-        penstock, tmp_path, make_input, "rows", stops, [NOTHING, NOTHING]
-    )
+    codes, logs, result = run_rounds(penstock, tmp_path, make_input, stops, [NOTHING, NOTHING])
     assert codes[0][stopped] == -signal.SIGKILL
     assert codes[0][1 - stopped] == 138
     last = logs[0][1 - stopped].splitlines()[-1]
     assert last.startswith(f"penstock: worker {1 - stopped} of 2 stops")
     assert codes[1] == [0, 0]
     assert result["resumed"] >= 21
-    assert_as_one_worker(result, trained_alone("rows"))
+    assert_as_one_worker(result, trained_alone)
 
 
 def test_a_worker_that_never_comes_is_named_within_the_timeout():
