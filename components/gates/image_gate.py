@@ -6,11 +6,9 @@ of single features cannot show that an image is in two splits, or that equal ima
 classes. Memory is about 100 bytes per image.
 """
 
-import glob
 import hashlib
 import itertools
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,13 +19,13 @@ from tfx.types import artifact_utils
 from tfx.types.standard_artifacts import Examples
 
 from penstock.components import image_features as names
+from penstock.components.batches.shards import shard_tasks
 from penstock.components.errors import DataError
 from penstock.components.gates.gate import raise_unfit
 from penstock.components.gates.options import ImageRules, Verdict, options_component
 from penstock.components.plain import from_json
+from penstock.components.sources.tfrecords.examples import read_payloads
 from penstock.components.tfrecord.example_proto import parse_example, values_of
-from penstock.components.tfrecord.records import read_records
-from penstock.components.tfrecord.sharding import split_dir
 
 # Maximum number of list items in a message; the others are counted.
 _MOST_LISTED = 5
@@ -78,22 +76,23 @@ def read_images(uri: str, splits: Sequence[str]) -> pd.DataFrame:
 
 
 def _read(uri: str, split: str, texts: dict[str, int]) -> Iterator[tuple[int, ...]]:
-    for file in sorted(glob.glob(os.path.join(glob.escape(uri), split_dir(split), "*"))):
-        for record in read_records(file):
-            example = parse_example(record.payload)
+    for task in shard_tasks(uri, split):
+        payloads = itertools.chain.from_iterable(read_payloads(task.file, task.shard))
+        for number, payload in enumerate(payloads):
+            example = parse_example(payload)
             features: Any = example.context.feature if example else {}
             encoded = [v for v in values_of(features, names.ENCODED) if isinstance(v, bytes)]
             if len(encoded) != 1:
                 raise DataError(
-                    f"{file}: record {record.number} has no {names.ENCODED!r}: not an image; "
+                    f"{task.file}: record {number} has no {names.ENCODED!r}: not an image; "
                     "write it with `penstock ingest --kind images`"
                 )
             label = _first(features, names.LABEL, _NO_LABEL)
             text = _first(features, names.TEXT, b"") if label != _NO_LABEL else b""
-            number = texts.setdefault(text.decode("utf-8", "replace"), len(texts))
+            place = texts.setdefault(text.decode("utf-8", "replace"), len(texts))
             sizes = (_first(features, name) for name in (names.HEIGHT, names.WIDTH, names.CHANNELS))
             digest = hashlib.blake2b(encoded[0], digest_size=_DIGEST_BYTES).digest()
-            yield int.from_bytes(digest, "little"), label, number, *sizes
+            yield int.from_bytes(digest, "little"), label, place, *sizes
 
 
 def _first(features: Any, name: str, missing: Any = 0) -> Any:

@@ -1,6 +1,10 @@
 import json
+import os
+import subprocess
+import sys
 
 import pytest
+from google_store import GoogleStore
 from row_files import example, write_shards
 from tfx.types.standard_artifacts import Examples
 
@@ -48,6 +52,27 @@ def test_images_are_read_with_their_split_class_and_size(tmp_path):
     ]
     assert found["key"].nunique() == 5
     assert find_image_problems(found, ImageRules()) == []
+
+
+@pytest.mark.slow
+def test_images_at_an_address_are_read(tmp_path):
+    code = (
+        "import fsspec, sys\n"
+        "from penstock.components.gates.image_gate import read_images\n"
+        "fsspec.filesystem('gs').put(sys.argv[1], 'bucket/x', recursive=True)\n"
+        "print(len(read_images('gs://bucket/x', ['train', 'eval'])))"
+    )
+    store = GoogleStore(tmp_path)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, write(tmp_path / "x", train=TRAIN, eval=EVAL)],
+            env={**os.environ, **store.environment},
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        store.close()
+    assert done.stdout == "5\n", done.stderr
 
 
 def test_equal_images_within_and_between_splits_are_found(tmp_path):
