@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from penstock.components.trainer.images.applications import ApplicationBase
 from penstock.components.trainer.images.augmentation import Augmentation
+from penstock.components.trainer.images.augmentation_options import AugmentOptions
 from penstock.components.trainer.input.images import IMAGE
 from penstock.pipelines.blocks.config import ImageModelOptions, TableModelOptions
 from penstock.pipelines.blocks.facts import LabelFacts, ModelFacts
@@ -69,7 +70,7 @@ def image_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
     """
     height, width, channels = shape = facts.inputs[IMAGE]
     seen = image = keras.Input(shape, name=IMAGE, dtype="float32")
-    if options.augment.is_any:
+    if options.augment != AugmentOptions():
         seen = Augmentation(options.augment, seed=facts.seed, channels=channels)(seen)
     seen = (
         _application(seen, options, (height, width, channels))

@@ -1,6 +1,6 @@
 """Options of image augmentation: limits of random changes."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from penstock.components.limits import check_numbers
 
@@ -37,7 +37,3 @@ class AugmentOptions:
     def __post_init__(self) -> None:
         shares = ("shift", "zoom", "brightness", "contrast", "saturation", "hue")
         check_numbers(self, rotate_degrees=(0.0, 180.0), **dict.fromkeys(shares, (0.0, 1.0)))
-
-    @property
-    def is_any(self) -> bool:
-        return any(getattr(self, field.name) for field in fields(self))
