@@ -105,7 +105,7 @@ test-image: image-for-tests setup $(KFP)/bin/kfp
 	    $(BIN)/$(PYTEST) -m image tests/containers
 
 # KServe's server and agent for a test; the agent is built from its Go module, by its own versions of
-# libraries, for four minutes of a core.
+# libraries, without optimizing: 2.6 minutes of a core instead of 3.8.
 KSERVE_GO := github.com/kserve/kserve@v0.17.0
 build/kserve/bin/python:
 	$$(.ci/python $(VENV)) -m venv --clear build/kserve
@@ -115,7 +115,8 @@ build/kserve-agent:
 	mkdir -p build
 	source=$$(go mod download -json $(KSERVE_GO) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
 	    install -m 644 $$source/go.mod $$source/go.sum build && cd $$source && \
-	    go build -mod=mod -modfile=$(CURDIR)/build/go.mod -o $(CURDIR)/build/kserve-agent ./cmd/agent
+	    GOGC=off go build -gcflags="all=-N -l" -mod=mod -modfile=$(CURDIR)/build/go.mod \
+	        -o $(CURDIR)/build/kserve-agent ./cmd/agent
 
 $(KFP)/bin/kfp:
 	python3 -m venv $(KFP)
