@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from tfx import types
@@ -17,7 +18,6 @@ from penstock.components.example_gen.ingest import PlannedInput, ingest
 from penstock.components.example_gen.options import IngestOptions
 from penstock.components.files.address import FILE_SCHEMES, check_no_secret, scheme_of
 from penstock.components.files.spool import remove_copies
-from penstock.components.sources.kinds import options_to_json
 from penstock.components.sources.options import KindOptions, Table
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
@@ -109,6 +109,6 @@ def _addresses(base: str, patterns: Sequence[str], source: KindOptions) -> Itera
     yield base
     if scheme_of(base) in FILE_SCHEMES:  # otherwise patterns are queries
         yield from (f"{base}/{pattern}" for pattern in patterns)
-    for value in options_to_json(source).values():
+    for value in asdict(source).values():
         if isinstance(value, str) and scheme_of(value) in FILE_SCHEMES:
             yield value

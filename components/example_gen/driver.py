@@ -29,7 +29,7 @@ from penstock.components.files.find import find
 from penstock.components.files.remote import RemoteFile
 from penstock.components.plain import from_plain
 from penstock.components.sources.files import map_files
-from penstock.components.sources.kinds import find_kind, options_from_json, options_to_json
+from penstock.components.sources.kinds import find_kind, options_from_json
 from penstock.components.sources.open import open_source
 from penstock.components.sources.options import TABLE_KINDS, KindOptions, Table
 
@@ -50,7 +50,7 @@ class NodeOptions:
     def to_proto(self) -> example_gen_pb2.CustomConfig:
         # JSON text inside the Struct, since a Struct stores all numbers as doubles.
         struct = struct_pb2.Struct()
-        values = {"source": options_to_json(self.source), "ingest": asdict(self.ingest)}
+        values = {"source": asdict(self.source), "ingest": asdict(self.ingest)}
         struct[_FIELD] = json.dumps(values, sort_keys=True)
         config = example_gen_pb2.CustomConfig()
         config.custom_config.Pack(struct)
@@ -173,7 +173,7 @@ def _state(data: str, source: KindOptions) -> str:
 
 def _option_files(source: KindOptions | None) -> list[str]:
     """Returns the files that options name and rows depend on, so no file of a login."""
-    values = options_to_json(source) if source else {}
+    values = asdict(source) if source else {}
     names = [name for name in values if name.endswith("_file") and name != "credentials_file"]
     return [values[name] for name in names if values[name]]
 

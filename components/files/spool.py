@@ -98,23 +98,13 @@ def remove_copies() -> None:
             copy.unlink(missing_ok=True)
 
 
-def copy_to(file: RemoteFile, out: BinaryIO) -> None:
-    """Copies a file, in the version that was listed, to an unbuffered file."""
-    if scheme_of(file) in ("http", "https"):
-        retry_remote(file, partial(_receive, file, out))
-    else:
-        size = file.size or 0
-        for start in range(0, size, BLOCK_BYTES):
-            _write(file, out, read_part(file, start, min(start + BLOCK_BYTES, size)))
-    require_unchanged(file)
-
-
 def _copy(file: RemoteFile, copy: Path) -> None:
-    folder = copy.parent
+    """Copies a file in the version that was listed."""
+    folder, size = copy.parent, file.size or 0
     free = shutil.disk_usage(folder).free
-    if file.size is not None and file.size > free:
+    if size > free:
         raise DataError(
-            f"{file}: {file.size} bytes do not fit into the {free} that are free in {folder}; "
+            f"{file}: {size} bytes do not fit into the {free} that are free in {folder}; "
             "point TMPDIR at a larger disk, or mount the bucket"
         )
     # Several workers may copy the same file, each under its own name; the last one replaces it.
@@ -125,7 +115,12 @@ def _copy(file: RemoteFile, copy: Path) -> None:
         raise _cannot_copy(file, str(folder), error) from error
     try:
         with out:
-            copy_to(file, out)
+            if scheme_of(file) in ("http", "https"):
+                retry_remote(file, partial(_receive, file, out))
+            else:
+                for start in range(0, size, BLOCK_BYTES):
+                    _write(file, out, read_part(file, start, min(start + BLOCK_BYTES, size)))
+            require_unchanged(file)
         new.rename(copy)
     except BaseException:
         new.unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from penstock.components.errors import UsageError
@@ -70,23 +70,14 @@ def options_type(kind: str | None) -> type:
     return find_kind(kind).options_type if kind else _load("options:Table")
 
 
-def options_to_json(options: KindOptions) -> dict[str, Any]:
-    return asdict(options)
-
-
 def options_from_json(raw: Mapping[str, Any]) -> KindOptions:
-    """Returns the options from the JSON object of `options_to_json`.
+    """Returns the options from a JSON object with their fields.
 
     A `Table` with a kind becomes that kind's options; options that the kind lacks are dropped.
     """
     chosen = options_type(raw["kind"])
     names = {field.name for field in fields(chosen)}
     return chosen(**{name: value for name, value in raw.items() if name in names})
-
-
-def as_options_of(kind: str, options: KindOptions) -> KindOptions:
-    """Returns a kind's options, with the values of all options that `options` has too."""
-    return options_from_json({**options_to_json(options), "kind": kind})
 
 
 def _load(place: str) -> Any:

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 import pyarrow as pa
 
@@ -10,7 +11,7 @@ from penstock.components.files.content import open_data
 from penstock.components.files.find import COMPRESSED, EXTENSIONS, find
 from penstock.components.files.sniff import kind_by_magic
 from penstock.components.sources.base import Source
-from penstock.components.sources.kinds import as_options_of, find_kind
+from penstock.components.sources.kinds import find_kind, options_from_json
 from penstock.components.sources.options import KindOptions, Table
 from penstock.components.sources.spread import Spread
 
@@ -53,7 +54,7 @@ def _open(pattern: str | Sequence[str], options: KindOptions | None, spread: Spr
     # A `Table` is a `Csv`, and its kind stays None: CSV that was only recognised must have a
     # delimiter.
     if not isinstance(options, kind.options_type):
-        options = as_options_of(name, options)
+        options = options_from_json({**asdict(options), "kind": name})
     return kind.load_opener()(inputs, options, spread)
 
 

@@ -152,17 +152,17 @@ def _submessage_end(payload: bytes, start: int, tag: int) -> int:
     return 0
 
 
-def message_class(text: str, name: str) -> Any:
-    """Returns the class of a message in the text of a file descriptor with `_SHORT`'s forms."""
+def _sequence_example() -> Any:
+    text = _PROTO
     for short, meant in _SHORT.items():
         text = text.replace(short, meant)
     file = text_format.Parse(text, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    descriptor = pool.FindMessageTypeByName(f"penstock.tfrecord.{name}")
+    descriptor = pool.FindMessageTypeByName("penstock.tfrecord.SequenceExample")
     if hasattr(message_factory, "GetMessageClass"):  # protobuf >= 4.22
         return message_factory.GetMessageClass(descriptor)
     return message_factory.MessageFactory(pool).GetPrototype(descriptor)
 
 
-SequenceExample = message_class(_PROTO, "SequenceExample")
+SequenceExample = _sequence_example()

@@ -59,6 +59,19 @@ def test_failed_task_is_one_line_and_ends_the_work(place, engine, error, text):
     assert str(caught.value).startswith(text)
 
 
+def test_two_tasks_that_fail_at_once_are_one_line(place, monkeypatch):
+    put = type(place).put
+
+    def put_first(output, name, data):
+        if name.endswith("stopped"):
+            raise DataError(f"{name}: another ingest wrote this meanwhile")
+        put(output, name, data)
+
+    monkeypatch.setattr(type(place), "put", put_first)
+    with pytest.raises(DataError, match="row 3 is bad"):
+        list(run_tasks([failing("DataError('row 3 is bad')")], eval, place, ENGINES["on Beam"]))
+
+
 def test_engine_that_retries_gets_errors_of_the_system(place):
     def elsewhere():
         return beam.Pipeline(BundleBasedDirectRunner(), PipelineOptions([]))

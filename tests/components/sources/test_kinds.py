@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -8,7 +9,6 @@ from penstock.components.sources.kinds import (
     KINDS,
     find_kind,
     options_from_json,
-    options_to_json,
     options_type,
 )
 from penstock.components.sources.options import Csv, Parquet, Table
@@ -22,7 +22,7 @@ from penstock.components.sources.options import Csv, Parquet, Table
     ],
 )
 def test_options_travel_as_json(options):
-    assert options_from_json(json.loads(json.dumps(options_to_json(options)))) == options
+    assert options_from_json(json.loads(json.dumps(asdict(options)))) == options
 
 
 def test_a_delimiter_has_a_name():
@@ -31,12 +31,12 @@ def test_a_delimiter_has_a_name():
 
 def test_without_a_kind_options_are_those_of_tables():
     assert options_type(None) is Table
-    assert options_from_json(options_to_json(Table())) == Table()
+    assert options_from_json(asdict(Table())) == Table()
 
 
 def test_options_of_a_table_with_a_kind_become_those_of_the_kind():
     table = Table(kind="parquet", non_finite="null", sample_rows=5)
-    assert options_from_json(options_to_json(table)) == Parquet(non_finite="null")
+    assert options_from_json(asdict(table)) == Parquet(non_finite="null")
 
 
 def test_an_unknown_kind_lists_the_choices():

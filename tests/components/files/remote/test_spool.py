@@ -10,7 +10,6 @@ from reading import data_error
 
 from penstock.components.files import spool
 from penstock.components.files.remote import RemoteFile, remote_file
-from penstock.components.files.spool import copy_to
 
 
 @pytest.mark.slow
@@ -37,11 +36,12 @@ def test_copies_of_a_killed_process_are_removed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full(google):
+def test_a_disk_that_is_full(google, monkeypatch):
     google.objects["a.csv"] = b"x" * 100_000
     file = remote_file("gs://b/a.csv")
-    with open("/dev/full", "wb", buffering=0) as out:
-        message = data_error(lambda: copy_to(file, out))
+    with open("/dev/full", "wb", buffering=0) as full:
+        monkeypatch.setattr(Path, "open", lambda *_, **__: full)
+        message = data_error(lambda: spool.local_path(file))
     assert message == (
         "gs://b/a.csv: cannot be copied to /dev (No space left on device); point TMPDIR at "
         "another disk"
