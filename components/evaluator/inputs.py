@@ -22,7 +22,7 @@ from tensorflow_model_analysis.utils import model_util, util
 
 from penstock.components.batches.fallback import NotInBatchesError
 from penstock.components.evaluator.slices import Values, values_of_lists, values_of_tensor
-from penstock.components.sources.tfrecords.examples import RowDecoder
+from penstock.components.sources.tfrecords.decode import RowDecoder
 
 Extracts = Mapping[str, Any]
 

@@ -29,7 +29,7 @@ from penstock.components.readers.order import (
 )
 from penstock.components.readers.packed_shards import PackedShards, row_value
 from penstock.components.sources.base import Column
-from penstock.components.sources.tfrecords.decode import RecordDecoder
+from penstock.components.sources.tfrecords.decode import RowDecoder
 from penstock.components.tfrecord.checked import checked_manifest, require_stamp, stamp_of
 from penstock.components.tfrecord.example_proto import parse_example, unusual_examples, values_of
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -106,7 +106,8 @@ class Rows:
         self._data = lru_cache(_KEPT_DECOMPRESSED if is_gzip else _KEPT_OPEN)(self._read_shard)
         self._bounds: dict[int, npt.NDArray[np.int64]] = {}
         self._read = tuple(self._features[name] for name in self.columns if self._features)
-        self._decoder = RecordDecoder(self._read, tuple(self._features.values()))
+        kinds = {name: column.kind.value for name, column in self._features.items()}
+        self._decoder = RowDecoder(kinds, self._read)
         self._packed = None
         if self._layout is not None:
             files = [str(self._path(at)) for at in range(len(self.shards))]
@@ -259,7 +260,7 @@ class Rows:
             return self._packed.batch(self._packed.first_numbers[shards] + rows)
         places = list(zip(shards.tolist(), rows.tolist(), strict=True))
         payloads = [self._payload(at, row) for at, row in places]
-        batch, faults = self._decoder.decode(payloads)
+        batch, faults = self._decoder.decode_typed(payloads, str(self.folder))
         for place, payload in () if self._decoder.is_plain else unusual_examples(payloads):
             at, row = places[place]
             require_example(payload, f"{self._path(at)}: record {row}")

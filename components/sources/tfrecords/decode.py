@@ -13,9 +13,7 @@ from penstock.components.sources.base import Column
 from penstock.components.sources.batches import RowFault, batch_of
 from penstock.components.tfrecord.decoder import decode_columns
 from penstock.components.tfrecord.example_proto import KIND_OF_LIST, parse_example, step_kinds
-from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
-
-_TFMD_TYPE = {FeatureKind.BYTES: 1, FeatureKind.INT: 2, FeatureKind.FLOAT: 3}
+from penstock.components.tfrecord.feature_kind import ARROW_TYPES, DECODED_KINDS, FeatureKind
 
 
 class FeatureSample:
@@ -73,44 +71,45 @@ def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[st
     return None
 
 
-class RecordDecoder:
-    """Decoder of columns of serialized Examples, whose features are `features`."""
+class RowDecoder:
+    """Decoder of serialized Examples to Arrow columns.
 
-    def __init__(self, columns: Sequence[Column], features: Sequence[Column] | None = None) -> None:
-        self._columns, self._names = columns, [column.name for column in columns]
-        features = columns if features is None else features
-        self._kinds = {column.name: column.kind for column in features}
-        # Whether the records decoded so far have the layout of Penstock's encoder.
-        self.is_plain = not any(column.is_list for column in features)
+    Rows as Penstock writes them, with at most one value per feature, are decoded by NumPy, in a
+    thirteenth of the time that tfx_bsl's decoder takes, which decodes all others.
+
+    Args:
+        kinds: INT, FLOAT or BYTES of each feature of the rows; empty if unknown.
+        columns: Columns to decode; by default all features, in the kinds that they have.
+    """
+
+    def __init__(self, kinds: Mapping[str, str], columns: Sequence[Column] = ()) -> None:
+        self._is_known, self._columns = bool(kinds), columns
+        # Features of the rows that NumPy decodes; empty if it cannot, or before the first batch.
+        self._plain = {name: FeatureKind(kind) for name, kind in kinds.items()}
         self._decoder: Any = None
 
-    def _make_decoder(self) -> Any:
-        from tensorflow_metadata.proto.v0 import schema_pb2
-        from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+    @property
+    def is_plain(self) -> bool:
+        """Whether all rows of known features had the layout of Penstock's encoder so far."""
+        return bool(self._plain)
 
-        schema = schema_pb2.Schema()
-        for column in self._columns:
-            schema.feature.add(name=column.name, type=_TFMD_TYPE[column.kind])
-        return ExamplesToRecordBatchDecoder(schema.SerializeToString())
+    def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
+        """Returns a `large_list` per feature (null type if no row has a value), sorted by name."""
+        batch = self._decoded(rows, where)
+        return pa.RecordBatch.from_arrays([*map(_listed, batch.columns)], batch.schema.names)
 
-    def decode(self, payloads: Sequence[bytes]) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-        """Returns the features of each record, null for a misfit, and the faults by row."""
+    def decode_typed(
+        self, rows: list[bytes], where: str
+    ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
+        """Returns the columns in their types, null for a misfit, and the faults by row."""
         faults: dict[int, RowFault] = {}
-        if self.is_plain:
-            columns = decode_columns(payloads, self._kinds, self._names)
-            if columns is not None:
-                return batch_of(self._columns, [columns[name] for name in self._names]), faults
-            self.is_plain = False  # another writer's; the next ones will be, too
-        self._decoder = self._decoder or self._make_decoder()
         try:
-            decoded = self._decoder.DecodeBatch(list(payloads))
-        except RuntimeError:
-            found = ((at, self._fault(payload)) for at, payload in enumerate(payloads))
+            decoded = self._decoded(rows, where)
+        except DataError:
+            found = ((at, self._fault(row)) for at, row in enumerate(rows))
             faults = {at: fault for at, fault in found if fault}
-            # After an error the decoder still holds part of the batch, so a new one is made.
-            self._decoder = self._make_decoder()
-            kept = [b"" if at in faults else payload for at, payload in enumerate(payloads)]
-            decoded = self._decoder.DecodeBatch(kept)
+            kept = [b"" if at in faults else row for at, row in enumerate(rows)]
+            decoded = self._decoded(kept, where)
         arrays = []
         for column in self._columns:
             array, too_many = _as_column(decoded, column)
@@ -120,9 +119,27 @@ class RecordDecoder:
                 faults.setdefault(at, (column.name, reason))
         return batch_of(self._columns, arrays), faults
 
-    def _fault(self, payload: bytes) -> RowFault | None:
-        """Returns why the C++ decoder refuses a record."""
-        message: Any = parse_example(payload)
+    def _decoded(self, rows: list[bytes], where: str) -> pa.RecordBatch:
+        """Returns columns sorted by name, each of single values or lists."""
+        if plain := self._plain:  # another thread may change the attribute
+            wanted = [column.name for column in self._columns] or plain
+            if (columns := decode_columns(rows, plain, wanted)) is not None:
+                return pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+            self._plain = {}
+        decoder, self._decoder = self._decoder or _tfx_bsl_decoder(self._columns), None
+        try:
+            batch = decoder.DecodeBatch(rows)
+        except RuntimeError as error:  # the decoder still holds part of the batch
+            raise DataError(f"{where}: {str(error).removeprefix('INVALID_ARGUMENT: ')}") from error
+        self._decoder = decoder
+        order = sorted(batch.schema.names)
+        batch = pa.RecordBatch.from_arrays([batch[name] for name in order], order)
+        self._plain = {} if self._is_known else _plain_kinds(batch)
+        return batch
+
+    def _fault(self, row: bytes) -> RowFault | None:
+        """Returns why the C++ decoder refuses a row."""
+        message: Any = parse_example(row)
         if message is None:
             return None, "is no Example that TensorFlow decodes; write it again"
         for column in self._columns:
@@ -134,12 +151,52 @@ class RecordDecoder:
         return None
 
 
+def _tfx_bsl_decoder(columns: Sequence[Column]) -> Any:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+    schema = schema_pb2.Schema()
+    for column in columns:
+        schema.feature.add(name=column.name, type=schema_pb2.FeatureType.Value(column.kind.value))
+    return ExamplesToRecordBatchDecoder(schema.SerializeToString() if columns else None)
+
+
+def _plain_kinds(batch: pa.RecordBatch) -> dict[str, FeatureKind]:
+    """Returns the kind of each feature; an empty dict if one has several values in a row."""
+    kinds = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        kinds[name] = FeatureKind.FLOAT  # any kind serves if no row has a value
+        if not pa.types.is_null(column.type):
+            kinds[name] = DECODED_KINDS[column.type.value_type]
+            if pc.max(pc.list_value_length(column)).as_py() > 1:
+                return {}
+    return kinds
+
+
+def _listed(column: pa.Array) -> pa.Array:
+    """Returns values as lists of one, null for a missing one; null type if all are missing."""
+    if pa.types.is_large_list(column.type):
+        return column
+    if column.null_count == len(column):
+        return pa.nulls(len(column))
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    offsets = np.append(0, np.cumsum(valid, dtype=np.int64))
+    values = column.drop_null()
+    if values.type == pa.binary():
+        values = values.cast(pa.large_binary())
+    return pa.LargeListArray.from_arrays(pa.array(offsets, mask=np.append(~valid, False)), values)
+
+
 def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[int, int]]:
     """Returns a column in its type, and the number of values by row, for rows with too many.
 
     An empty list counts as no value, since CsvExampleGen writes it so.
     """
     array = decoded.column(decoded.schema.get_field_index(column.name))
+    if array.type == column.arrow_type:
+        return array, {}
+    if pa.types.is_null((array := _listed(array)).type):
+        return pa.nulls(len(array), column.arrow_type), {}
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     ends = np.cumsum(lengths, dtype=np.int64)
     values = array.flatten().cast(ARROW_TYPES[column.kind])

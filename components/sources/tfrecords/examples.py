@@ -5,22 +5,18 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.components.errors import DataError, UsageError
 from penstock.components.files.content import HashingStream, hash_file
 from penstock.components.files.find import SHARDS, find
 from penstock.components.files.remote import RemoteFile, find_below, is_remote, normal_address
 from penstock.components.files.spool import local_folder, local_path
+from penstock.components.sources.tfrecords.decode import RowDecoder
 from penstock.components.tfrecord.checked import altered, checked_manifest, missing
 from penstock.components.tfrecord.compression import CHUNK_BYTES
-from penstock.components.tfrecord.decoder import decode_columns
 from penstock.components.tfrecord.example_proto import unusual_examples
-from penstock.components.tfrecord.feature_kind import DECODED_KINDS, FeatureKind
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
 from penstock.components.tfrecord.records import RecordReader, open_file
 from penstock.components.tfrecord.recovery import recover
@@ -161,63 +157,5 @@ def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
 
 
 @functools.lru_cache(4)
-def batch_decoder(kinds: Kinds) -> "RowDecoder":
+def batch_decoder(kinds: Kinds) -> RowDecoder:
     return RowDecoder(dict(kinds))
-
-
-class RowDecoder:
-    """Decoder of serialized rows to Arrow columns of lists; no `kinds` decodes all features.
-
-    Rows as Penstock writes them, with at most one value per feature, are decoded by NumPy, in a
-    thirteenth of the time that tfx_bsl's decoder takes, which decodes all others.
-    """
-
-    def __init__(self, kinds: Mapping[str, str]) -> None:
-        self._is_known = bool(kinds)
-        # Features of the rows that NumPy decodes; empty if it cannot, or before the first batch.
-        self._plain = {name: FeatureKind(kind) for name, kind in kinds.items()}
-
-    def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
-        """Returns a `large_list` per feature (null type if no row has a value), sorted by name."""
-        if plain := self._plain:  # another thread may change the attribute
-            if (columns := decode_columns(rows, plain, plain)) is not None:
-                return pa.RecordBatch.from_arrays([*map(listed, columns.values())], [*columns])
-            self._plain = {}
-        try:
-            batch = self._decoder.DecodeBatch(rows)
-        except RuntimeError as error:
-            raise DataError(f"{where}: {str(error).removeprefix('INVALID_ARGUMENT: ')}") from error
-        order = sorted(batch.schema.names)
-        batch = pa.RecordBatch.from_arrays([batch[name] for name in order], order)
-        self._plain = {} if self._is_known else _plain_kinds(batch)
-        return batch
-
-    @functools.cached_property
-    def _decoder(self) -> Any:
-        from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
-
-        return ExamplesToRecordBatchDecoder()
-
-
-def _plain_kinds(batch: pa.RecordBatch) -> dict[str, FeatureKind]:
-    """Returns the kind of each feature; an empty dict if one has several values in a row."""
-    kinds = {}
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        kinds[name] = FeatureKind.FLOAT  # any kind serves if no row has a value
-        if not pa.types.is_null(column.type):
-            kinds[name] = DECODED_KINDS[column.type.value_type]
-            if pc.max(pc.list_value_length(column)).as_py() > 1:
-                return {}
-    return kinds
-
-
-def listed(column: pa.Array) -> pa.Array:
-    """Returns values as lists of one, null for a missing one; null type if all are missing."""
-    if column.null_count == len(column):
-        return pa.nulls(len(column))
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
-    offsets = np.append(0, np.cumsum(valid, dtype=np.int64))
-    values = column.drop_null()
-    if values.type == pa.binary():
-        values = values.cast(pa.large_binary())
-    return pa.LargeListArray.from_arrays(pa.array(offsets, mask=np.append(~valid, False)), values)

@@ -27,7 +27,7 @@ from penstock.components.sources.spark import require_finished
 from penstock.components.sources.spread import Spread
 from penstock.components.sources.tfrecords.decode import (
     FeatureSample,
-    RecordDecoder,
+    RowDecoder,
     misfit_step,
     require_columns,
 )
@@ -115,18 +115,19 @@ class TFRecordSource(FileSource[TFRecordFile]):
         return RowStart(at, at + 1)
 
     def read_piece(self, file: TFRecordFile, piece: Piece) -> Iterator[Batch]:
-        decoder = RecordDecoder(self.columns)
+        kinds = {column.name: column.kind.value for column in self.columns}
+        decoder = RowDecoder(kinds, self.columns)
         for records in _chunks(file.read(piece.start, piece.end)):
             yield self._batch(records, piece.file, decoder)
 
-    def _batch(self, records: Sequence[Record], path: str, decoder: RecordDecoder) -> Batch:
+    def _batch(self, records: Sequence[Record], path: str, decoder: RowDecoder) -> Batch:
         good, rejected = [], []
         for record in records:
             fault = self._fault(record, path)
             good += [] if fault else [record]
             rejected += [fault] if fault else []
         payloads = [record.payload for record in good]
-        table, faults = decoder.decode(payloads)
+        table, faults = decoder.decode_typed(payloads, path)
         rejected += [_misfit(path, good[at], why, name) for at, (name, why) in faults.items()]
         rejected.sort(key=lambda row: row.row)
         kept = [payload for at, payload in enumerate(payloads) if at not in faults]

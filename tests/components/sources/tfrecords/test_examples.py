@@ -6,7 +6,7 @@ import pytest
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from penstock.components.errors import DataError
-from penstock.components.sources.tfrecords.examples import RowDecoder
+from penstock.components.sources.tfrecords.decode import RowDecoder
 from penstock.components.tfrecord.encoder import encode_examples
 
 KINDS = {"id": "INT", "name": "BYTES", "size": "FLOAT"}
@@ -61,7 +61,7 @@ def test_a_feature_of_two_kinds_is_named_after_plain_batches():
 
 def test_reading_plain_rows_imports_no_tensorflow():
     code = (
-        "import sys; from penstock.components.sources.tfrecords.examples import RowDecoder;"
+        "import sys; from penstock.components.sources.tfrecords.decode import RowDecoder;"
         f"RowDecoder({KINDS!r}).decode({encoded(FULL)!r}, 'f');"
         "sys.exit('tensorflow' in sys.modules)"
     )
