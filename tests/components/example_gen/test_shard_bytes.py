@@ -5,11 +5,8 @@ purpose, with a line in the changelog.
 """
 
 import hashlib
-import json
-import sqlite3
 import struct
 import zlib
-from datetime import datetime, timezone
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,16 +14,29 @@ import pytest
 
 from penstock.components.example_gen.ingest import ingest
 from penstock.components.example_gen.options import IngestInput, IngestOptions, Split, SplitOptions
-from penstock.components.sources.avro import Avro
-from penstock.components.sources.binary import Binary
 from penstock.components.sources.images.options import Images
-from penstock.components.sources.jsonl import JsonLines
 from penstock.components.sources.options import Csv, Parquet
-from penstock.components.sources.plain_text import Text
 from penstock.components.tfrecord.sharding import ShardOptions
+from tests.components.sources.test_contract import KINDS
 
 SPLITS = SplitOptions((Split("train", 2), Split("eval", 1)))
 COUNT = 60
+PLAIN_CSV = "99d06da37988f197a2c91f74782f4b193651d562c42e928c96dd6d99d4522653"
+QUOTED_CSV = "cdb0363a60e3aefdb334ed5ed9563d6bb97c77406569778ea2de0d4af527969f"
+PARQUET = "3a2dcd32959c6edd38a124c4f2a1e3bbc74abb8056cb2b39c24b081f56ba35a3"
+IMAGE_FILES = "1e4ed718bc7b4a17e497157df7f6688f78056abb524c63c83d40fc822e473cbf"
+IMAGE_PIXELS = "6662f7fa56d7bbea06f0c2520f7afd8032faa34beaaf8fee58b13c089af66575"
+TFDS = "4e7c5296146df4144da1f8a7ec7baabc450c20c9452193ed26cf484eb851b1ca"
+SPARK = "3b10e668619fa4dade8ccd906b4ad59802b55e021b127c6407b80137bcc9072a"
+CONTRACT = {
+    "jsonl": "e222f41be3218a7e4fe772c1418d8d1f67494c24600209720032924cc0dc8a33",
+    "avro": "c427f79d94caea1617b1b0a42eaab72538a9caee12b2fdaa358c5215304d5f07",
+    "sql": "ec8807357b1d478432605788c571cac2ec170d516fd4d0d3f8620a5e731b2466",
+    "text": "3bacfcfb916b34dcda34ec0a12eb96ba9333687ce7d0f5e260cc7575e55f5c01",
+    "document": "83ff3f0eed970ebbda8770796416bb089b88089856fc6177229f799f820a5171",
+    "binary": "ba79c82b69742d798ba941f9cc6ee1cd22d5c17527296813966e60ab7312b72a",
+    "tfrecord": "f8f217b60992851dd67aed4a4009ad364a26cfb7a1e587915bbe6e489b9df9c2",
+}
 
 
 def digest(folder, patterns, source):
@@ -64,12 +74,6 @@ def write_csv(path, *, quoted):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def avro_rows():
-    for i, row in enumerate(rows()):
-        at = datetime(2020, 1, 1 + i % 28, tzinfo=timezone.utc)
-        yield {**row, "raw": bytes([i, 0, 255]), "tags": list(range(i % 3)), "at": at}
-
-
 def png(width, height, value):
     """A gray PNG whose pixels are stored, so that no library decides its bytes."""
     pixels = (b"\0" + bytes([value]) * width) * height
@@ -96,12 +100,6 @@ def test_quoted_csv_keeps_its_bytes(tmp_path):
     assert digest(tmp_path / "out", tmp_path / "a.csv", Csv()) == QUOTED_CSV
 
 
-def test_json_lines_keep_their_bytes(tmp_path):
-    lines = (json.dumps({**row, "tags": [row["id"], 2], "on": row["id"] > 9}) for row in rows())
-    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
-    assert digest(tmp_path / "out", tmp_path / "a.jsonl", JsonLines()) == JSON_LINES
-
-
 def test_parquet_keeps_its_bytes(tmp_path):
     table = pa.Table.from_pylist(
         [{**row, "tags": [row["id"]] * (row["id"] % 3), "on": row["id"] > 9} for row in rows()],
@@ -120,37 +118,6 @@ def test_parquet_keeps_its_bytes(tmp_path):
     assert digest(tmp_path / "out", tmp_path / "a.parquet", Parquet()) == PARQUET
 
 
-def test_avro_keeps_its_bytes(tmp_path):
-    import fastavro
-
-    schema = {
-        "type": "record",
-        "name": "row",
-        "fields": [
-            {"name": "id", "type": "int"},
-            {"name": "fare", "type": ["null", "double"]},
-            {"name": "name", "type": ["null", "string"]},
-            {"name": "raw", "type": "bytes"},
-            {"name": "tags", "type": {"type": "array", "items": "long"}},
-            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        ],
-    }
-    with open(tmp_path / "a.avro", "wb") as file:
-        fastavro.writer(file, schema, avro_rows(), sync_interval=500)
-    assert digest(tmp_path / "out", tmp_path / "a.avro", Avro()) == AVRO
-
-
-def test_a_database_keeps_its_bytes(tmp_path):
-    from penstock.components.sources.sql.options import Sql
-
-    with sqlite3.connect(tmp_path / "a.db") as database:
-        database.execute("CREATE TABLE trips (id INTEGER PRIMARY KEY, fare REAL, name TEXT)")
-        database.executemany("INSERT INTO trips VALUES (:id, :fare, :name)", rows())
-    database.close()
-    address = f"sqlite:///{tmp_path}/a.db"
-    assert digest(tmp_path / "out", address, Sql(table="trips")) == SQL
-
-
 def test_images_keep_their_bytes(tmp_path):
     for at in range(8):
         folder = tmp_path / "photos" / ("cat" if at % 2 else "dog")
@@ -161,27 +128,12 @@ def test_images_keep_their_bytes(tmp_path):
     assert (found, raw) == (IMAGE_FILES, IMAGE_PIXELS)
 
 
-def test_text_keeps_its_bytes(tmp_path):
-    for at in range(3):
-        (tmp_path / f"{at}.txt").write_text("".join(f"line {i} \u00e9\n\n" for i in range(at, 30)))
-    found = digest(tmp_path / "lines", tmp_path / "*.txt", Text())
-    documents = digest(tmp_path / "documents", tmp_path / "*.txt", Text(unit="document"))
-    assert (found, documents) == (LINES, DOCUMENTS)
-
-
-def test_binary_files_keep_their_bytes(tmp_path):
-    for at in range(5):
-        (tmp_path / f"{at}.bin").write_bytes(bytes(range(at, 40)))
-    assert digest(tmp_path / "out", tmp_path / "*.bin", Binary()) == BINARY
-
-
-def test_tfrecords_keep_their_bytes(tmp_path):
-    from penstock.components.sources.tfrecords.source import TFRecord
-
-    write_csv(tmp_path / "a.csv", quoted=False)
-    digest(tmp_path / "first", tmp_path / "a.csv", Csv())
-    shards = tmp_path / "first" / "Split-*" / "data_tfrecord-*"
-    assert digest(tmp_path / "out", shards, TFRecord()) == TFRECORDS
+@pytest.mark.parametrize("kind", CONTRACT)
+def test_rows_of_the_contract_keep_their_bytes(tmp_path, kind):
+    write, options = KINDS[kind]
+    write(tmp_path / "data", 1)
+    place = f"{'sqlite:///' * (kind == 'sql')}{tmp_path}/data"
+    assert digest(tmp_path / "out", place, options) == CONTRACT[kind]
 
 
 def test_a_tfds_builder_keeps_its_bytes(tmp_path):
@@ -208,19 +160,3 @@ def test_a_spark_data_frame_keeps_its_bytes(spark, tmp_path):
     frame = spark.range(0, COUNT, 1, 1).selectExpr("id", "id / 4 as fare", "'a' as name")
     write_tfrecords(frame, str(tmp_path / "out"), splits=SPLITS)
     assert shards_digest(tmp_path / "out") == SPARK
-
-
-PLAIN_CSV = "99d06da37988f197a2c91f74782f4b193651d562c42e928c96dd6d99d4522653"
-QUOTED_CSV = "cdb0363a60e3aefdb334ed5ed9563d6bb97c77406569778ea2de0d4af527969f"
-JSON_LINES = "40b9572911091b3918a64ce864f518708ce6476645e0103028069257e95c1ffe"
-PARQUET = "3a2dcd32959c6edd38a124c4f2a1e3bbc74abb8056cb2b39c24b081f56ba35a3"
-AVRO = "215254f61899d7a5a2c37b1a29f4b61f57f6668b53830b3ae6839de8e99419a9"
-SQL = "d217b848a05c9296f06aeddb1810c0a4983ac3a6eab899915ed1e7aa1f034ab6"
-IMAGE_FILES = "1e4ed718bc7b4a17e497157df7f6688f78056abb524c63c83d40fc822e473cbf"
-IMAGE_PIXELS = "6662f7fa56d7bbea06f0c2520f7afd8032faa34beaaf8fee58b13c089af66575"
-LINES = "c7d5bde13c70784e58d665d66515735738f522eae1278df32500d0ec8bd250a2"
-DOCUMENTS = "1b4a3ad12f2d52b417b43ca23106654c0531a344d4703ea3e7cd182a1a6de573"
-BINARY = "b2929075b91599bfab75dc38a82620a9027bd346c02688eafb5f3eb020f2908d"
-TFRECORDS = "efd84b3554eca009bffc7945f12ea24a6e92dd178a6a4b1db598f5013ec6a59b"
-TFDS = "4e7c5296146df4144da1f8a7ec7baabc450c20c9452193ed26cf484eb851b1ca"
-SPARK = "3b10e668619fa4dade8ccd906b4ad59802b55e021b127c6407b80137bcc9072a"

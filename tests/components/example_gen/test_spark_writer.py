@@ -97,27 +97,6 @@ def test_the_way_out_of_spark(trips, tmp_path):
     assert left == {"out", "Split-train", "Split-eval", "manifest.json"}
 
 
-def test_rows_are_counted_once_when_tasks_are_tried_again(trips, tmp_path):
-    marks = tmp_path / "marks"
-    marks.mkdir()
-
-    def fail_once(batches):
-        from pyspark import TaskContext
-
-        mark = marks / str(TaskContext.get().partitionId())
-        for at, batch in enumerate(batches):
-            yield batch
-            if at == 0 and not mark.exists():
-                mark.touch()
-                raise OSError("a disk that fails once")
-
-    flaky = trips.repartition(4).mapInArrow(fail_once, trips.schema)
-    manifest = write_tfrecords(flaky, str(tmp_path / "out"), splits=ONE_SPLIT)
-    assert len(list(marks.iterdir())) == 4
-    assert manifest.account.written == {"train": 1000}
-    assert sorted(ids(tmp_path / "out")) == list(range(1000))
-
-
 def test_a_value_that_does_not_fit_stops_and_leaves_nothing(spark, tmp_path):
     df = spark.range(10).selectExpr("id", "if(id = 7, double('NaN'), 1.0D) as x").coalesce(1)
     with pytest.raises(DataError, match=r"^partition 0: row 8, column 'x': nan is not finite"):

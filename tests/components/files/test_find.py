@@ -30,12 +30,14 @@ def tree(tmp_path, monkeypatch):
         (None, "1.csv 2.csv.gz", "3.gz"),
     ],
 )
-def test_folder_gives_its_own_data_files_in_order(tree, kind, files, ignored):
+def test_folder_gives_its_own_data_files_in_order(tree, caplog, kind, files, ignored):
     files, ignored = ([f"d/{name}" for name in names.split()] for names in (files, ignored))
     tree(*files[::-1], *ignored, "d/sub/c.txt")
-    listing = find("d", kind)
+    with caplog.at_level("INFO"):
+        listing = find("d", kind)
     assert list(listing.files) == files
     assert listing.ignored == ignored
+    assert f"ignored {len(ignored)} stray file" in caplog.text
 
 
 def test_globs_and_recursion(tree):

@@ -141,17 +141,6 @@ def test_what_is_no_json_lines(write, tmp_path):
         assert message in str(error.value)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 5])
-def test_every_line_beyond_the_limit_is_rejected_in_any_number_of_parts(write, parts):
-    path = write(*({"a": "x" * (500 if at % 4 == 1 else 5)} for at in range(40)))
-    source = open_source(path, JsonLines(max_row_bytes=100))
-    batches = [batch for run in source.cut(parts) for batch in source.read(run)]
-    assert sum(batch.table.num_rows for batch in batches) == 30
-    rejected = [row for batch in batches for row in batch.rejected]
-    assert [row.line for row in rejected] == [*range(2, 41, 4)]
-    assert {row.reason.split(";")[0] for row in rejected} == {"is longer than `max_row_bytes` 100"}
-
-
 def test_a_byte_order_mark_is_no_text_and_keys_are_unicode(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + '{"a": 1, "id\\u00e9": 3, "한": 4}\n'.encode())

@@ -1,7 +1,6 @@
 """Scans by several processes of this machine and by an engine: the same as in this process."""
 
 import os
-from functools import partial
 
 import pytest
 from local_beam import local_pipeline
@@ -69,19 +68,6 @@ def test_scan_on_an_engine_gives_the_same_manifest(tmp_path, monkeypatch, kind, 
     assert os.listdir(tmp_path / "out") == ["a"]
     assert found == manifest(here, tmp_path / "out" / "b")
     assert found.account.read == here.rows
-
-
-def test_damaged_file_in_a_scan_on_an_engine_is_named(tmp_path):
-    write_files(tmp_path, "parquet", ".parquet")
-    (tmp_path / "1.parquet").write_bytes(b"PAR1" + bytes(20))
-    with pytest.raises(DataError) as error:
-        open_source(
-            str(tmp_path / "*.parquet"),
-            None,
-            Spread(partial(local_pipeline, 1), tmp_path / "out"),
-        )
-    assert str(error.value).startswith(f"{tmp_path}/1.parquet: damaged Parquet footer")
-    assert sorted(os.listdir(tmp_path)) == ["0.parquet", "1.parquet", "2.parquet"]
 
 
 def test_scan_by_two_processes_equals_scan_by_one(tmp_path, monkeypatch):

@@ -90,17 +90,6 @@ def test_payload_batches_are_the_payloads_of_the_records(tfrecord, rows, size):
     assert [payload for batch in batches for payload in batch] == payloads
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 100])
-def test_payload_batches_name_a_damaged_record_as_records_do(tfrecord, rows):
-    path = tfrecord("a", [b"first", b"second", b"third", b"fourth"])
-    data = bytearray(path.read_bytes())
-    data[data.index(b"third")] ^= 1
-    path.write_bytes(data)
-    with open_file(path) as file, pytest.raises(DataError) as caught:
-        list(RecordReader(file, str(path)).payload_batches(rows, 1 << 20))
-    assert str(caught.value) == error_of(path)
-
-
 def test_reading_goes_on_behind_damaged_payloads_where_they_are_taken(tfrecord):
     path = tfrecord("a", [b"one", b"two", b"three"])
     data = bytearray(path.read_bytes())

@@ -52,10 +52,6 @@ def test_a_file_that_is_cut_is_named(tfrecord, row, suffix, left, text):
         check_unlisted(files)
 
 
-def test_a_gzip_file_without_records_is_whole(tfrecord, row):
-    assert check_unlisted(write(tfrecord, row, (10, 0), ".gz")) == (10, 0)
-
-
 def test_a_file_that_changes_is_looked_at_again(tfrecord, row):
     files = write(tfrecord, row)
     assert check_unlisted(files) == (10, 5)

@@ -1,6 +1,5 @@
 """Outputs on a real S3 server over HTTP on loopback, through a proxy that fails on demand."""
 
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -89,15 +88,6 @@ def test_a_file_gets_another_name(s3, google, tmp_path):
         output.take(folder)
         output.move("try/shard", "Split-train/shard")
         assert output.read("Split-train/shard") == b"one"
-
-
-def test_quarantine_goes_there_too(s3, tmp_path):
-    path = table(tmp_path / "a.csv", rows=9000, bad=[7])
-    manifest = run(path, f"{OUT}/", on_bad_row="quarantine")
-    assert manifest.account.quarantined == 1
-    kept = s3.get_object(Bucket="bucket", Key="out/quarantine/rejected-00000.jsonl")["Body"]
-    assert json.loads(kept.read())["line"] == 9
-    assert not [name for name in objects(s3) if name.startswith(".")]
 
 
 def test_bad_data_leave_nothing(s3, tmp_path):

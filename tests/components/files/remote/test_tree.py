@@ -24,12 +24,6 @@ def test_names_are_below_the_folder(bucket, given, read_out):
 
 
 @pytest.mark.slow
-def test_a_fault_of_the_server_is_no_bad_row(bucket, proxy, read_out):
-    proxy.faults = ["503", "reset", "short"]
-    assert len(read_out(open_source("s3://bucket/d", Binary())).rows) == 2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["*", "**", "[ac]*", "cat*", "*/*"])
 def test_a_glob_gives_folders_with_all_in_them_as_on_a_path(s3, pattern, tmp_path, read_out):
     names = ("cover.txt", "cat/1.txt", "cat/old/2.txt", "ant/.hidden/3.txt", "dog/4.txt")

@@ -1,6 +1,5 @@
 """Every kind of damaged delimited text: what comes out, and what the error says."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -328,15 +327,6 @@ def test_reordered_columns_are_mapped_by_name(write, tmp_path, read_out):
     assert read_out(open_source(str(tmp_path / "d"))).rows == [[1, b"x"], [2, b"y"]]
 
 
-def test_missing_and_extra_columns_are_named_with_the_file(write, tmp_path):
-    write("a,b\n1,x\n", "d/1.csv")
-    write("b,c\ny,2\n", "d/2.csv")
-    assert refused(str(tmp_path / "d")) == (
-        "2.csv: lacks 'a' and has 'c' besides; expected the columns of 1.csv in any order. "
-        "Give a schema to say which columns count, or ingest the files separately"
-    )
-
-
 def test_schema_names_what_is_missing_and_what_is_unknown(write, schema, read_out):
     assert refused(write("i,s\n1,x\n"), schema_file=schema) == (
         "data.csv: lacks 'f', which the schema requires; it has 'i', 's'"
@@ -356,16 +346,6 @@ def test_schema_with_lists_is_refused(write):
         "s.pbtxt: feature 'v' holds lists, and a CSV field one value; give it a shape of one "
         "value, or bring the data as Parquet"
     )
-
-
-def test_stray_files_of_a_folder_are_ignored_and_logged(write, tmp_path, caplog):
-    for name in ("README.txt", "_SUCCESS", ".hidden.csv", "1.csv"):
-        write("a\n1\n", f"d/{name}")
-    with caplog.at_level(logging.INFO):
-        source = open_source(str(tmp_path / "d"))
-    names = [Path(path).name for path in source.ignored]
-    assert names == [".hidden.csv", "README.txt", "_SUCCESS"]
-    assert "ignored 3 stray files: " in caplog.text
 
 
 # The source as a whole

@@ -121,13 +121,6 @@ def test_the_end_of_a_text_is_found_whatever_is_there(tmp_path, last, long):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("text", [b"", b"a,b", b"a,b\n", b"\n\n"])
-def test_a_text_without_rows_is_refused(tmp_path, text):
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
-    with pytest.raises(DataError, match=r"a\.csv\.gz: (has a header|holds only blank)"):
-        open_source(str(tmp_path / "a.csv.gz"))
-
-
 def test_a_compressed_file_makes_one_shard(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.csv.gz").write_bytes(gzip.compress(CSV))
