@@ -93,7 +93,6 @@ class Report:
         return json.dumps({**asdict(self), **{n: getattr(self, n) for n in names}}, indent=1)
 
     def raise_faults(self) -> None:
-        """If there are faults, raises one DataError with one line per fault."""
         if self.faults:
             raise DataError("\n".join(self.faults))
 

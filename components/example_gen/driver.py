@@ -194,5 +194,4 @@ class _QueryProcessor(input_processor.QueryBasedInputProcessor):
     """Fills placeholders such as `@span_begin_timestamp` into queries, as TFX does for BigQuery."""
 
     def get_latest_span(self) -> int:
-        """Raises UsageError, since a query has no newest span."""
         raise UsageError("range_config must be a static_range for data without spans in its names")

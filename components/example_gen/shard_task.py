@@ -3,11 +3,12 @@
 import base64
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -99,18 +100,17 @@ def _without_missing(batch: Batch, columns: Sequence[str]) -> Batch:
         missing |= batch.table.column(name).is_null().to_numpy(zero_copy_only=False)
     if not missing.any():
         return batch
-    kept = pa.array(~missing)
-    return replace(
-        batch,
-        table=batch.table.filter(kept),
-        records=None if batch.records is None else batch.records.filter(kept),
-        digests=None if batch.digests is None else batch.digests.filter(kept),
-        blank=batch.blank + int(missing.sum()),
-    )
+    kept = methodcaller("filter", pa.array(~missing))
+    return _picked(batch, kept, blank=batch.blank + int(missing.sum()))
+
+
+def _picked(batch: Batch, pick: Callable[[Any], Any], **changes: Any) -> Batch:
+    parts = {name: getattr(batch, name) for name in ("table", "records", "digests")}
+    changes |= {name: None if part is None else pick(part) for name, part in parts.items()}
+    return replace(batch, **changes)
 
 
 def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) -> None:
-    """Appends the rows of a batch to the shards of their splits."""
     records = encode_examples(batch.table) if batch.records is None else batch.records
     digests = row_digests(records) if batch.digests is None else batch.digests.to_pylist()
     splits = assign_splits(batch.table, digests, options)
@@ -123,15 +123,11 @@ def _write(batch: Batch, options: SplitOptions, writers: Sequence[ShardWriter]) 
 
 
 def _bounded(batch: Batch) -> Iterator[Batch]:
-    table, records, digests = batch.table, batch.records, batch.digests
-    size = max(table.nbytes, records.nbytes if records is not None else 0)
-    step = max(1, table.num_rows * MAX_BATCH_BYTES // max(1, size))
-    for start in range(0, table.num_rows, step):
-        yield Batch(
-            table.slice(start, step),
-            records=records.slice(start, step) if records is not None else None,
-            digests=digests.slice(start, step) if digests is not None else None,
-        )
+    rows = batch.table.num_rows
+    size = max(batch.table.nbytes, 0 if batch.records is None else batch.records.nbytes)
+    step = max(1, rows * MAX_BATCH_BYTES // max(1, size))
+    for start in range(0, rows, step):
+        yield _picked(batch, methodcaller("slice", start, step))
 
 
 class QuarantineWriter:

@@ -70,7 +70,6 @@ class HashingStream:
         return data
 
     def read_out(self) -> Content:
-        """Reads to the end and returns the content."""
         while self.read(_HASH_BLOCK_BYTES):
             pass
         return self.content()

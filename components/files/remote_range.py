@@ -76,7 +76,6 @@ def _read_once(file: RemoteFile, start: int, end: int) -> bytes:
 
 
 def _get(file: RemoteFile, start: int, end: int) -> bytes:
-    """Makes one request, with a deadline."""
     from fsspec.asyn import sync
 
     system = file_system(file)

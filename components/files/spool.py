@@ -99,7 +99,6 @@ def remove_copies() -> None:
 
 
 def _copy(file: RemoteFile, copy: Path) -> None:
-    """Copies a file in the version that was listed."""
     folder, size = copy.parent, file.size or 0
     free = shutil.disk_usage(folder).free
     if size > free:

@@ -107,7 +107,6 @@ def _together(splits: Sequence[RowSplit]) -> list[RowSplit]:
 def _write_packed(
     splits: Sequence[RowSplit], plan: PackPlan, output: Output, engine: Engine
 ) -> Manifest:
-    """Reads the splits and writes the packed shards; returns their manifest without writing it."""
     facts, parts, tasks = Facts(), [], read_tasks(splits)
     # Each row is read once and written once.
     with kept_processes(), activity.counting(2 * sum(plan.rows.values())):

@@ -121,7 +121,6 @@ def read_tasks(splits: Sequence[RowSplit]) -> list[ReadTask]:
 
 
 def _row_bytes(split: RowSplit, options: PackOptions, kinds: Kinds) -> float:
-    """Estimates the size of a packed row from the first rows of some shards of a split."""
     facts = Facts()
     pairs = list(zip(split.files, split.shards, strict=True))
     for file, shard in pairs[:: -(-len(pairs) // _SAMPLED_SHARDS) or 1]:

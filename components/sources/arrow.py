@@ -36,7 +36,6 @@ def open_arrow(inputs: Sequence[str], options: Arrow, spread: Spread) -> Columna
 def _read(
     path: str, groups: Sequence[int], names: Sequence[str], size: BatchSize
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the columns `names` of some record batches, which are the groups of rows."""
     del size
     with open_data(path) as stream:
         yield from _batches(stream, groups, names)

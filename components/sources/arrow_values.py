@@ -206,12 +206,9 @@ def _floats(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
     # np.isfinite takes a third of pc.is_finite's time, which counts in batches of a thousand rows.
     if np.isfinite(narrow.fill_null(0).to_numpy(zero_copy_only=False)).all():
         return narrow, {}
-    suspects = _true_rows(pc.invert(pc.is_finite(narrow)))
-    if not suspects:
-        return narrow, {}
     faults: Faults = {}
     nulls = np.zeros(len(array), np.bool_)
-    for row in suspects:
+    for row in _true_rows(pc.invert(pc.is_finite(narrow))):
         number = array[row].as_py()
         try:
             if np.isfinite(number):

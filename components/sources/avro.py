@@ -91,7 +91,6 @@ def _read_header(path: str, nested: str) -> ColumnarFile:
 def _stage(
     path: str, columns: tuple[Column, ...], options: Avro, workspace: Output
 ) -> ColumnarFile:
-    """Reads a file once: hashes and checks it, and stages its rows."""
     with open_data(path) as file:
         stream = _Stream(file)
         staged = stage(_rows(stream, path), columns, options, path, workspace)

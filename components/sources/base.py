@@ -29,7 +29,6 @@ class Column:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """Arrow type of this column in a `Batch`."""
         value = ARROW_TYPES[self.kind]
         return pa.list_(value) if self.is_list else value
 

@@ -130,7 +130,6 @@ class ColumnarSource(FileSource[ColumnarFile]):
     def row_start(
         self, file: ColumnarFile, at: int, before: RowStart | None, parts: int
     ) -> RowStart:
-        """Returns the start of a row group if one is close to row `at`, otherwise row `at`."""
         begins = (0, *file.group_ends)
         place = bisect_left(begins, at)
         nearest = min(begins[max(0, place - 1) : place + 1], key=lambda begin: abs(begin - at))

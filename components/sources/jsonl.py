@@ -49,7 +49,6 @@ class JsonLinesSource(TextSource):
     options: JsonLines
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        """Yields one batch: a block is small."""
         found, rejected = self.good_lines(block, place, lambda line, _: parse_line(line))
         blank = block.rows - len(found) - len(rejected)
         table, faults = convert_rows([row for *_, row in found], self.columns, self.options)

@@ -95,7 +95,6 @@ class LineSource(TextSource):
     names: Mapping[str, str]
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
-        """Yields one batch: a block is small."""
         encoding, skip_blank = self.options.encoding, self.options.skip_blank
         # One check of all bytes accepts almost every block.
         is_good = fault_in(block.data, encoding, what="block") is None

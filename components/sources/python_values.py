@@ -76,7 +76,6 @@ def _json_text(value: object) -> str:
 
 
 def to_column(values: Sequence[object], column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Returns an array of the column's type, with null for a misfit, and the faults."""
     try:
         if column.kind is FeatureKind.BYTES and not column.is_list:
             return pa.array(values, pa.binary()), {}  # A tenth of the cost of inferring the type.

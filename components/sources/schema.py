@@ -94,7 +94,7 @@ def check_layouts(
     for file in files:
         if schema:
             names = dict.fromkeys((*file.names, *(folders or {}).get(file.path, ())))
-            check_schema_names(file.path, tuple(names), schema, options.extra_columns)
+            _check_schema_names(file.path, tuple(names), schema, options.extra_columns)
         else:
             _check_same_names(file, files[0], options.extra_columns)
 
@@ -112,10 +112,9 @@ def _check_same_names(file: Any, first: Any, extra_columns: str) -> None:
         )
 
 
-def check_schema_names(
+def _check_schema_names(
     path: str, names: Sequence[str], schema: Sequence[SchemaColumn], extra_columns: str
 ) -> None:
-    """Raises DataError if a file lacks a required column or has an unknown one."""
     known = {column.name for column in schema}
     missing = [column.name for column in schema if column.required and column.name not in names]
     if missing:

@@ -67,9 +67,6 @@ def beyond_float32(shown: str) -> str:
     return f"{shown} is beyond float32 (3.4e38); as BYTES it would be kept"
 
 
-NON_FINITE_ADVICE = "; `non_finite` 'null' or 'keep' would let it in"
-
-
 def to_int64(text: str, non_finite: str) -> int | None:
     """Parses a whole number (also `8.0`) within int64; None for NaN or infinity under `null`."""
     text = text.strip(SPACES)
@@ -106,7 +103,7 @@ def finite_or(number: float, non_finite: str) -> float | None:
         return number
     if non_finite == "null":
         return None
-    raise ValueError(f"{number} is not finite{NON_FINITE_ADVICE}")
+    raise ValueError(f"{number} is not finite; `non_finite` 'null' or 'keep' would let it in")
 
 
 class TypeSample:

@@ -213,7 +213,8 @@ def list_files(
     spread: Spread,
 ) -> Listing:
     """Hashes the `kept` entries of `found`, without examining their content, in order by `seed`."""
-    listed, entries = Listing(found, [*rejected], [], []), found.entries
+    refused = (rejected_file(path, reason) for path, reason in sorted(found.refused.items()))
+    listed, entries = Listing(found, [*refused, *rejected], [], []), found.entries
     order = [kept[at] for at in shuffled([os.fsencode(entries[at].name) for at in kept], seed)]
     look = partial(_look, max_bytes=max_bytes)
     looks = spread_files(look, [entries[at].path for at in order], spread, _FILES_A_TASK)
@@ -224,10 +225,6 @@ def list_files(
             listed.places.append(at)
             listed.contents.append(seen)
     return listed
-
-
-def refused_files(found: Found) -> list[RejectedRow]:
-    return [rejected_file(path, reason) for path, reason in sorted(found.refused.items())]
 
 
 def open_whole_files(
@@ -245,8 +242,8 @@ def open_whole_files(
     `columns` are the content, then `FILENAME` and `SIZE` or one of them; `convert` is picklable.
     """
     found = find(inputs, kind)
-    every, seed = range(len(found.entries)), options.shuffle_seed
-    listing = list_files(found, every, refused_files(found), seed, max_bytes, spread)
+    every = range(len(found.entries))
+    listing = list_files(found, every, [], options.shuffle_seed, max_bytes, spread)
     columns = (*columns, *([LABEL] if options.folder_label else []))
     values = {
         FILENAME.name: [os.fsencode(one.name) for one in listing.files],

@@ -7,7 +7,7 @@ from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from penstock.components.errors import DataError, reason
@@ -79,18 +79,6 @@ class RecordReader:
                     raise error
                 on_bad_payload(error)
 
-    def payload_batches(self, rows: int, size: int) -> Iterator[list[bytes]]:
-        """Yields batches of up to `rows` payloads or about `size` bytes."""
-        payloads, held = list[bytes](), 0
-        for record in self.records():
-            payloads.append(record.payload)
-            held += len(record.payload)
-            if len(payloads) == rows or held > size:
-                yield payloads
-                payloads, held = [], 0
-        if payloads:
-            yield payloads
-
     def count(self) -> int:
         """Counts the records by their headers, without checking payloads, and ends the pass.
 
@@ -99,7 +87,6 @@ class RecordReader:
         return sum(1 for _ in self._frames())
 
     def unchecked_payloads(self) -> Iterator[bytes]:
-        """Yields the payloads without checking their checksums."""
         return (buffer[start:end] for buffer, start, end in self._frames())
 
     def _frames(self) -> Iterator[tuple[bytes, int, int]]:
@@ -188,6 +175,19 @@ class RecordReader:
 
     def _place(self) -> str:
         return f"record {self._number} at offset {self._offset}"
+
+
+def in_batches(records: Iterable[Record], rows: int, size: int) -> Iterator[list[Record]]:
+    """Yields batches of up to `rows` records or about `size` bytes."""
+    batch, held = list[Record](), 0
+    for record in records:
+        batch.append(record)
+        held += len(record.payload)
+        if len(batch) == rows or held >= size:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
 
 
 def read_records(path: str | os.PathLike[str]) -> Iterator[Record]:

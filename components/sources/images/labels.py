@@ -79,7 +79,6 @@ class LabelColumns:
 
 
 def label_by_folder(images: Sequence[FoundFile], class_names: Names | None) -> Labels:
-    """Labels images by folder."""
     folders = [image.folder for image in images]
     texts = [None if folder is None else os.fsencode(folder) for folder in folders]
     unlabelled = tuple(at for at, text in enumerate(texts) if text is None)

@@ -33,7 +33,6 @@ from penstock.components.sources.whole_files import (
     Listing,
     WholeFileSource,
     list_files,
-    refused_files,
     rejected_file,
 )
 from penstock.components.tfrecord.feature_kind import FeatureKind
@@ -95,8 +94,7 @@ def _labels(images: Sequence[FoundFile], options: Images) -> Labels:
 def _apply_policies(
     tree: Found, labels: Labels, options: Images
 ) -> tuple[list[int], list[RejectedRow]]:
-    """Returns the indices of the images to read, and the rows that are rejected unread."""
-    rejected = refused_files(tree)
+    rejected = list[RejectedRow]()
     without = set(labels.unlabelled) if options.unlabelled != "keep" else set()
     if options.unlabelled == "reject":
         names = [tree.entries[at].name for at in labels.unlabelled]
@@ -109,7 +107,7 @@ def _apply_policies(
     rest = len(tree.ignored) - _SHOWN_IGNORED
     tree.ignored[_SHOWN_IGNORED:] = [f"{rest:,} more"] if rest > 0 else []
     kept = [at for at in range(len(tree.entries)) if at not in without]
-    if not kept and not rejected:
+    if not kept and not rejected and not tree.refused:
         raise DataError("no image is left: all are without label, and `unlabelled` is 'drop'")
     return kept, rejected
 

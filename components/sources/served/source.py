@@ -145,7 +145,6 @@ def _joined(request: Event, response: Event | None) -> Iterator[Row]:
 
 
 def _read_labels(path: str, key: str) -> dict[str, Row]:
-    """Returns the labels of a table by the text of their key."""
     source = open_source(path, Table())
     names = [column.name for column in source.columns]
     if key not in names:

@@ -116,7 +116,6 @@ def _names(database: Database, result: CursorResult) -> tuple[str, ...]:
 def _sample(
     rows: Iterator[Row], names: Sequence[str], most: int
 ) -> tuple[list[Row], list[Feature]]:
-    """Returns the first rows, at most `most`, and the types of the columns in them."""
     sample, sampled, size = ValueSample(), list[Row](), 0
     for row in rows:
         sampled.append(row)
@@ -128,7 +127,6 @@ def _sample(
 
 
 def _columns(place: str, found: dict[str, Feature], options: Sql) -> tuple[Column, ...]:
-    """Returns the columns that a file with such columns has."""
     schema = pa.schema([(name, _arrow_type(*feature)) for name, feature in found.items()])
     return type_columns([described(place, Content(b"", 0, 0), schema, ())], options)
 

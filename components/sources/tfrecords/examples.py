@@ -18,7 +18,7 @@ from penstock.components.tfrecord.checked import altered, checked_manifest, miss
 from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.example_proto import unusual_examples
 from penstock.components.tfrecord.manifest import MANIFEST_NAME, Manifest, Shard
-from penstock.components.tfrecord.records import RecordReader, open_file
+from penstock.components.tfrecord.records import RecordReader, in_batches, open_file
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import check_unlisted, require_example
@@ -134,9 +134,9 @@ def read_payloads(
     read = 0
     with open_file(path) as content:
         stream = HashingStream(content)
-        for payloads in RecordReader(stream, file).payload_batches(rows, size):
-            yield payloads
-            read += len(payloads)
+        for batch in in_batches(RecordReader(stream, file).records(), rows, size):
+            yield [record.payload for record in batch]
+            read += len(batch)
         while stream.read(CHUNK_BYTES):
             pass
     # The shard may have been replaced after the check of the manifest.

@@ -34,7 +34,7 @@ from penstock.components.sources.tfrecords.decode import (
 from penstock.components.sources.tfrecords.listed import listed_shards, require_listed
 from penstock.components.tfrecord.example_proto import has_sequences, is_example
 from penstock.components.tfrecord.feature_kind import FeatureKind
-from penstock.components.tfrecord.records import Record, RecordReader
+from penstock.components.tfrecord.records import Record, RecordReader, in_batches
 
 # Number of records between two places at which reading may begin; each place costs 16 bytes.
 _RECORDS_A_CHECKPOINT = 256
@@ -108,7 +108,6 @@ class TFRecordSource(FileSource[TFRecordFile]):
     def row_start(
         self, file: TFRecordFile, at: int, before: RowStart | None, parts: int
     ) -> RowStart:
-        """Returns record `at`, or the nearest eighth of a compressed file."""
         if file.compression:
             part = round(at * _COMPRESSED_PARTS / file.rows)
             at = part * file.rows // _COMPRESSED_PARTS
@@ -117,7 +116,8 @@ class TFRecordSource(FileSource[TFRecordFile]):
     def read_piece(self, file: TFRecordFile, piece: Piece) -> Iterator[Batch]:
         kinds = {column.name: column.kind.value for column in self.columns}
         decoder = RowDecoder(kinds, self.columns)
-        for records in _chunks(file.read(piece.start, piece.end)):
+        wanted = file.read(piece.start, piece.end)
+        for records in in_batches(wanted, MAX_BATCH_ROWS, MAX_BATCH_BYTES):
             yield self._batch(records, piece.file, decoder)
 
     def _batch(self, records: Sequence[Record], path: str, decoder: RowDecoder) -> Batch:
@@ -142,19 +142,6 @@ class TFRecordSource(FileSource[TFRecordFile]):
         if self.has_sequences and (fault := misfit_step(record.payload, self.step_kinds)):
             return _misfit(path, record, fault[1], fault[0])
         return None
-
-
-def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
-    chunk: list[Record] = []
-    size = 0
-    for record in records:
-        chunk.append(record)
-        size += len(record.payload)
-        if len(chunk) == MAX_BATCH_ROWS or size >= MAX_BATCH_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def open_tfrecords(inputs: Sequence[str], options: TFRecord, spread: Spread) -> TFRecordSource:

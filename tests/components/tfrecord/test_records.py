@@ -8,7 +8,7 @@ import pytest
 
 from penstock.components.errors import DataError
 from penstock.components.tfrecord.compression import CHUNK_BYTES
-from penstock.components.tfrecord.records import RecordReader, open_file, read_records
+from penstock.components.tfrecord.records import RecordReader, in_batches, open_file, read_records
 
 
 def error_of(path):
@@ -81,13 +81,11 @@ def test_a_flipped_byte_is_named(tfrecord, at, by, fault):
 
 
 @pytest.mark.parametrize(("rows", "size"), [(4, 1 << 20), (100, 25), (1, 1), (100, 1 << 20)])
-def test_payload_batches_are_the_payloads_of_the_records(tfrecord, rows, size):
+def test_batches_are_the_records(tfrecord, rows, size):
     path = tfrecord("a", [bytes([65 + at]) * at for at in range(11)])
-    with open_file(path) as file:
-        batches = list(RecordReader(file, str(path)).payload_batches(rows, size))
+    batches = list(in_batches(read_records(path), rows, size))
     assert max(map(len, batches)) <= rows
-    payloads = [record.payload for record in read_records(path)]
-    assert [payload for batch in batches for payload in batch] == payloads
+    assert [record for batch in batches for record in batch] == list(read_records(path))
 
 
 def test_reading_goes_on_behind_damaged_payloads_where_they_are_taken(tfrecord):
