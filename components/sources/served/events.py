@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from google.protobuf.message import DecodeError
 
 from penstock.components.errors import DataError, short_error
 from penstock.components.files.content import open_data
 from penstock.components.magic import PARQUET_MAGIC
 from penstock.components.tfrecord.example_proto import parse_example
+from penstock.components.tfrecord.prediction_log import parse_prediction
 from penstock.components.tfrecord.records import RecordReader
 
 _REQUEST, _RESPONSE = ".request", ".response"
@@ -105,27 +105,20 @@ def _tfrecord(path: str) -> Iterator[Any]:
 
 
 def _of_call(place: str, payload: bytes) -> Event | None:
-    """Returns the call of Predict in a PredictionLog; None for another kind of call.
-
-    The first call imports TensorFlow, which takes seconds.
-    """
-    from tensorflow import make_ndarray
-    from tensorflow_serving.apis import prediction_log_pb2
-
-    try:
-        log = prediction_log_pb2.PredictionLog.FromString(payload)
-    except DecodeError as error:
-        raise ValueError("is no PredictionLog of TensorFlow Serving") from error
-    if not log.HasField("predict_log"):
+    """Returns the call of Predict in a PredictionLog; None for another kind of call."""
+    found = parse_prediction(payload)
+    if found is None:
         return None
-    call, told = log.predict_log, log.log_metadata
-    inputs, outputs = (
-        {name: make_ndarray(tensor) for name, tensor in sorted(tensors.items())}
-        for tensors in (call.request.inputs, call.response.outputs)
+    log, inputs, outputs = found
+    versions = [log.log_metadata.model_spec.version, log.predict_log.response.model_spec.version]
+    return Event(
+        place,
+        None,
+        log.log_metadata.timestamp_secs * 1_000_000 or None,
+        versions[0].value or versions[1].value,
+        {"inputs": inputs},
+        {"outputs": outputs},
     )
-    version = told.model_spec.version.value or call.response.model_spec.version.value
-    time_us = told.timestamp_secs * 1_000_000 or None
-    return Event(place, None, time_us, version, {"inputs": inputs}, {"outputs": outputs})
 
 
 def _of_record(place: str, record: Mapping[str, Any]) -> Event | None:
