@@ -192,7 +192,7 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
     parallel = {"num_parallel_calls": tf.data.AUTOTUNE, "deterministic": False}
     files = tf.data.Dataset.list_files(str(root / "rows" / "Split-train" / "*"))
     rows = files.interleave(tf.data.TFRecordDataset, **parallel).shuffle(WINDOW)
-    # Repeated behind the map: an image of the next pass must not overtake one of this.
+    # `repeat` comes after `map`, so that no image of the next pass overtakes one of this pass.
     return rows.map(decode, **parallel).batch(BATCH).repeat().prefetch(2)
 
 

@@ -1,4 +1,4 @@
-"""What each run of a schedule reads: its node as compiled, run again as new days of data come."""
+"""The spans that each run of a schedule reads: one compiled node runs again as new days come."""
 
 import pytest
 from tfx.orchestration.pipeline import Pipeline
