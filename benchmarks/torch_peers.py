@@ -32,7 +32,7 @@ _MDS_FOLDER, _MAPPED_FOLDER = "mds", "mapped"
 def make_mapped(root: Path, payloads: Iterator[bytes]) -> None:
     """Writes the rows in one file, and where each ends, unless they exist.
 
-    Not by the other Python: another NumPy draws other numbers from the same seed.
+    Call it in TFX's Python: the NumPy of `torch_python` draws other numbers from the same seed.
     """
     make_once(root / _MAPPED_FOLDER, lambda folder: _write_mapped(folder, payloads))
 

@@ -33,7 +33,7 @@ from penstock.components.engine.tasks import Engine, MakePipeline
 from penstock.components.errors import PenstockError, UsageError, short_error
 
 _ANSWER_SECONDS = 10.0
-# In Beam's message, the engine's own reason comes last.
+# Characters kept of the end of Beam's message, where the engine's own reason is.
 _SAID_CHARACTERS = 600
 WORKER_LOST = "Beam worker lost:"
 _ADVICE = "it may have run out of memory; use fewer workers, or add memory"

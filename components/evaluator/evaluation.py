@@ -139,7 +139,7 @@ class HeldOut:
     curves: Mapping[str, Curves]
 
     def decided(self, label: str, threshold: float | None) -> str:
-        """Says what a threshold of the target with this label gives; empty without curves."""
+        """Says how many rows a threshold finds, for the target `label`; empty without curves."""
         curves = self.curves.get("") or self.curves.get(label.removesuffix("_xf")) or Curves()
         if threshold is None or not curves.decisions:
             return ""

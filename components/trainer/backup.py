@@ -275,7 +275,7 @@ class Backup(keras.callbacks.Callback):
             self._fail(f"the loss became {loss} at step {self.step}")
         mean, is_due = self._agree(seconds)
         if self.first_step_seconds is None:
-            self.first_step_seconds = seconds  # is compiled, so not timed with the others
+            self.first_step_seconds = seconds  # with compiling, so it is not timed with the others
             self._meter.start()
         else:
             self._timed_steps += done

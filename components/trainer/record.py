@@ -21,7 +21,7 @@ RECORD_VERSION = 3
 class EpochRecord:
     epoch: int
     step: int  # total steps at the end of the epoch
-    steps: int  # steps of the epoch, also before a resumption; the metrics cover all of them
+    steps: int  # number of steps in the epoch, with those before a resumption; `metrics` is of all
     metrics: Mapping[str, float]  # names of evaluation metrics begin with `val_`
     learning_rate: float  # at the end of the epoch
     # Wall time of steady steps with their input, in the run that ended the epoch. The first step

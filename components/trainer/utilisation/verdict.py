@@ -18,7 +18,7 @@ _COMPUTE_BOUND_BELOW = 1.05
 _INPUT_BOUND_ABOVE = 4 / 3
 # By so much, two equal trainings differ on a quiet machine.
 _LEAST_NOISE = 0.03
-# Student's t for the 95 % interval of a mean of so many values; 2 for more.
+# Student's t for the 95 % interval of a mean, by the number of values; above 10 it is taken as 2.
 _T = {2: 12.7, 3: 4.3, 4: 3.2, 5: 2.8, 6: 2.6, 7: 2.4, 8: 2.4, 9: 2.3, 10: 2.3}
 # Others count if they kept more than the first share of the cores busy, and all together more than
 # the second.

@@ -95,7 +95,7 @@ def test_types(write, read_out, array, kind, values):
 OF_ARROW = [
     (pa.array([np.float16(0.5), None]), FLOAT, [0.5, None]),
     (pa.array([b"ab", None], pa.binary(2)), BYTES, [b"ab", None]),
-    # Slices that begin at an even row are all null, which Arrow 10 cannot flatten.
+    # A slice of one row at an even place is all null, which Arrow 10 cannot flatten.
     (pa.array([None, [1, 2]], pa.list_(pa.int16(), 2)), INT, [None, [1, 2]]),
 ]
 

@@ -12,7 +12,7 @@ from penstock.components.sources.open import open_source
 
 @pytest.fixture(scope="session")
 def picture():
-    """Makes four quarters of different colours, so that turned is seen: red, green, blue, white."""
+    """Makes four quarters in red, green, blue and white, so that a rotation shows."""
 
     def make(width=32, height=16, mode="RGB"):
         pixels = np.full((height, width, 3), 250, np.uint8)
