@@ -118,7 +118,6 @@ class _Read(NamedTuple):
     records: int
     rows: int | None  # None if a fault, or a part not read, hides some.
     faults: list[str]
-    noun: str  # of what `rows` counts
     end: int = 0  # Offset after the last good record.
     is_whole: bool = True  # False if the look wanted no more.
     compression: str = ""
@@ -140,7 +139,7 @@ def _read_records(reader: RecordReader, name: str, look: Look) -> _Read:
     if more := len(damaged) - len(named):
         named.append(f"{name}: {more:,} more records have damaged payloads")
     rows = records if is_whole and not hidden else None
-    return _Read(records, rows, [*named, *hidden], "records", end, is_whole, reader.compression)
+    return _Read(records, rows, [*named, *hidden], end, is_whole, reader.compression)
 
 
 def _read_packed(path: str, layout: PackedLayout | None) -> _Read:
@@ -148,7 +147,7 @@ def _read_packed(path: str, layout: PackedLayout | None) -> _Read:
     rows = number = 0
 
     def failed(fault: str) -> _Read:
-        return _Read(0, None, [f"{path}: {fault}"], "rows")
+        return _Read(0, None, [f"{path}: {fault}"])
 
     try:
         with pa.OSFile(path) as source:
@@ -164,7 +163,7 @@ def _read_packed(path: str, layout: PackedLayout | None) -> _Read:
                         f"{layout.block_rows:,} as the manifest says"
                     )
                 rows += batch.num_rows
-            return _Read(file.num_record_batches, rows, [], "rows")
+            return _Read(file.num_record_batches, rows, [])
     except (pa.ArrowException, OSError) as error:
         return failed(f"batch {number}: {short_error(error)}")
 
@@ -173,7 +172,7 @@ def _differences(path: str, content: Content, read: _Read, shard: Shard) -> Iter
     digest = content.digest.hex()
     if read.rows is not None and read.rows != shard.rows:
         fewer = "; it was cut at the end of a record" if read.rows < shard.rows else ""
-        yield f"{path}: {read.rows:,} {read.noun}, the manifest says {shard.rows:,}{fewer}"
+        yield f"{path}: {read.rows:,} rows, the manifest says {shard.rows:,}{fewer}"
     if content.size != shard.bytes:
         yield f"{path}: {content.size:,} bytes, the manifest says {shard.bytes:,}"
     elif digest != shard.sha256:

@@ -128,7 +128,7 @@ def test_a_split_and_a_shard_are_held_against_the_manifest_above_them(artifact):
     path = artifact / SHARD
     path.write_bytes(path.read_bytes()[:RECORD_BYTES])
     faults = (
-        f"{path}: 1 records, the manifest says 10; it was cut at the end of a record",
+        f"{path}: 1 rows, the manifest says 10; it was cut at the end of a record",
         f"{path}: 50 bytes, the manifest says 500",
     )
     assert verify(str(path)).faults == faults

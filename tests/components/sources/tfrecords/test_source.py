@@ -150,12 +150,8 @@ def two_shards(folder):
 
 def test_a_set_without_one_of_its_members_is_refused(tmp_path):
     two_shards(tmp_path).unlink()
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match="of the 2 shards of 'a', a-00001-of-00002 is missing"):
         open_source(str(tmp_path), TFRecord())
-    assert str(caught.value) == (
-        f"{tmp_path}: of the 2 shards of 'a', a-00001-of-00002 is missing; bring back the whole "
-        "set, and only that"
-    )
     one = open_source(str(tmp_path / "a-00000-of-00002"), TFRecord())
     assert one.rows == 10
 
