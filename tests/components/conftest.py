@@ -49,6 +49,20 @@ def tfrecord(tmp_path):
 
 
 @pytest.fixture
+def put(tmp_path):
+    """Writes a file below a folder, and says where that is."""
+    root = tmp_path / "put"
+
+    def write(name, data=b"x"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return root
+
+    return write
+
+
+@pytest.fixture
 def row():
     """Row `i` as a serialized tf.train.Example of 34 bytes."""
 

@@ -16,20 +16,6 @@ INT, BYTES = FeatureKind.INT, FeatureKind.BYTES
 ADVICE = "remove it, or set `allow_empty` to skip such files"
 
 
-@pytest.fixture
-def put(tmp_path):
-    """Writes a file below `scans/` and returns that folder."""
-    root = tmp_path / "scans"
-
-    def write(name, data=b"x"):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        return root
-
-    return write
-
-
 @pytest.mark.parametrize("kind", ["binary", "text"])
 def test_rows_are_the_files_of_a_tree_with_their_folders(put, read_out, kind):
     mark, is_binary = b"\xef\xbb\xbf", kind == "binary"

@@ -37,26 +37,11 @@ def encoded(picture):
 
 
 @pytest.fixture
-def photos(tmp_path):
-    """Writes a file below `photos/`, and says where that is."""
-    root = tmp_path / "photos"
-    root.mkdir()
-
-    def write(name, data):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        return root
-
-    return write
-
-
-@pytest.fixture
-def zoo(photos, encoded):
+def zoo(put, encoded):
     """Forty images in two classes, each of another size; and none equal to another."""
     for number in range(40):
         name = f"{'cat' if number < 20 else 'dog'}/{number:02}.jpg"
-        root = photos(name, encoded(width=20 + number))
+        root = put(name, encoded(width=20 + number))
     return root
 
 

@@ -14,10 +14,10 @@ CARS = ["AM General Hummer", "Acura RL", "Acura TL"]
 
 
 @pytest.fixture
-def cars(photos, encoded):
+def cars(put, encoded):
     """Six images, as Stanford Cars numbers them, in `car_ims`."""
     for number in SIX:
-        root = photos(f"car_ims/{number:06}.jpg", encoded())
+        root = put(f"car_ims/{number:06}.jpg", encoded())
     return root
 
 
@@ -142,9 +142,9 @@ def test_csv_by_name_without_extension_and_columns_that_are_named(cars, read_ima
     assert rows[2]["class"] == b"x3"
 
 
-def test_folders_are_classes_without_a_label_file(photos, encoded, read_images, labels):
+def test_folders_are_classes_without_a_label_file(put, encoded, read_images, labels):
     for name in ("dog/a.jpg", "cat/x/b.jpg", "cat/c.png"):
-        root = photos(name, encoded("PNG" if name.endswith("png") else "JPEG"))
+        root = put(name, encoded("PNG" if name.endswith("png") else "JPEG"))
     rows, _ = read_images(root)
     assert classes(rows) == [
         ("cat/c.png", 0, "cat"),
@@ -164,7 +164,7 @@ def test_images_without_label_and_labels_without_image(cars, read_images, labels
     assert [row["image/class/label"] for row in rows] == [1, 2, 4]
     such = "(3 such images: 'car_ims/000003.jpg', 'car_ims/000005.jpg', 'car_ims/000006.jpg')"
     assert rejected[2:] == [
-        f"photos/car_ims/00000{n}.jpg: has no label in labels.csv {such}; add one "
+        f"put/car_ims/00000{n}.jpg: has no label in labels.csv {such}; add one "
         "(`labels_file`, or a folder below the input), or set `unlabelled='keep'` or 'drop'"
         for n in (3, 5, 6)
     ]
@@ -182,13 +182,13 @@ def test_images_without_label_and_labels_without_image(cars, read_images, labels
     ]
 
 
-def test_images_in_no_folder(photos, encoded, read_images):
-    photos("a.jpg", encoded())
-    root = photos("cat/b.jpg", encoded())
+def test_images_in_no_folder(put, encoded, read_images):
+    put("a.jpg", encoded())
+    root = put("cat/b.jpg", encoded())
     rows, rejected = read_images(root)
     assert [row["image/filename"] for row in rows] == [b"cat/b.jpg"]
     assert rejected == [
-        "photos/a.jpg: has no label and lies in no folder; add one (`labels_file`, or a folder "
+        "put/a.jpg: has no label and lies in no folder; add one (`labels_file`, or a folder "
         "below the input), or set `unlabelled='keep'` or 'drop'"
     ]
     (root / "cat" / "b.jpg").unlink()
@@ -250,9 +250,9 @@ def test_a_column_that_is_not_there(cars, labels):
         open_source(str(cars), Images(labels_file=file, text_column="word"))
 
 
-def test_a_name_that_several_images_have(photos, encoded, labels):
-    photos("a/1.jpg", encoded())
-    root = photos("b/1.jpg", encoded())
+def test_a_name_that_several_images_have(put, encoded, labels):
+    put("a/1.jpg", encoded())
+    root = put("b/1.jpg", encoded())
     file = labels("l.csv", "file,class\n1.jpg,7\n")
     with pytest.raises(
         DataError, match=r"row 1: '1.jpg' may be .*a/1.jpg or .*b/1.jpg; write paths"
@@ -277,10 +277,10 @@ def test_a_struct_array_of_a_mat_file_is_named(cars, tmp_path, variable):
         open_source(str(cars), Images(labels_file=file, labels_variable=variable))
 
 
-def test_one_struct_is_one_row(photos, encoded, read_images, tmp_path):
+def test_one_struct_is_one_row(put, encoded, read_images, tmp_path):
     file = tmp_path / "labels.mat"
     savemat(file, {"a": {"file": "1.jpg", "class": 3}})
-    root = photos("x/1.jpg", encoded())
+    root = put("x/1.jpg", encoded())
     rows, _ = read_images(root, labels_file=str(file), labels_variable="a")
     assert [row["image/class/label"] for row in rows] == [3]
 

@@ -20,9 +20,9 @@ from penstock.pipelines.cli.main import main
 ONE = SplitOptions((Split("all"),))
 
 
-def test_features_of_an_image(photos, encoded, read_images):
+def test_features_of_an_image(put, encoded, read_images):
     data = encoded(mode="L")
-    rows, _ = read_images(photos("cat/a.jpg", data), content_digest=True)
+    rows, _ = read_images(put("cat/a.jpg", data), content_digest=True)
     assert rows == [
         {
             "image/encoded": data,
@@ -56,7 +56,7 @@ def test_memory_of_a_batch_is_bounded(zoo, monkeypatch):
 
 
 @pytest.mark.parametrize("layout", [{}, {"layout": "resized", "size": 8}, {"layout": "decoded"}])
-def test_bad_images_are_rejected_with_their_path(photos, encoded, read_images, layout):
+def test_bad_images_are_rejected_with_their_path(put, encoded, read_images, layout):
     good = encoded()
     bad = {
         "bomb.png": (encoded("PNG", width=100, height=100), "`max_pixels`"),
@@ -68,18 +68,18 @@ def test_bad_images_are_rejected_with_their_path(photos, encoded, read_images, l
         "text.jpg": (b"hello", "not an image"),
     }
     for name, (data, _) in bad.items():
-        photos(f"cat/{name}", data)
-    root = photos("cat/good.jpg", good)
+        put(f"cat/{name}", data)
+    root = put("cat/good.jpg", good)
     rows, rejected = read_images(root, parts=3, max_pixels=9999, **layout)
     assert [row["image/filename"] for row in rows] == [b"cat/good.jpg"]
     for line, (name, (_, reason)) in zip(rejected, bad.items(), strict=True):
-        assert line.startswith(f"photos/cat/{name}: ")
+        assert line.startswith(f"put/cat/{name}: ")
         assert reason in line
 
 
-def test_of_a_bad_image_little_is_kept(photos, encoded, read_out):
+def test_of_a_bad_image_little_is_kept(put, encoded, read_out):
     data = encoded(width=400, height=400)[:-2]
-    out = read_out(open_source(str(photos("cat/a.jpg", data)), Images()))
+    out = read_out(open_source(str(put("cat/a.jpg", data)), Images()))
     assert [row.raw for row in out.rejected] == [data[:64]]
 
 
@@ -96,8 +96,8 @@ def test_links_are_rejected_before_work_starts(zoo, tmp_path, read_images):
     assert source.fingerprint != open_source(f"{zoo}/*/*[0-9].jpg", Images()).fingerprint
 
 
-def test_nothing_left_is_an_error(photos, encoded):
-    root = photos("a.jpg", encoded())
+def test_nothing_left_is_an_error(put, encoded):
+    root = put("a.jpg", encoded())
     with pytest.raises(
         DataError, match="no image is left: all are without label, and `unlabelled`"
     ):

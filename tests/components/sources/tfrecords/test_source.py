@@ -15,7 +15,6 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.manifest import read_manifest
 from penstock.components.tfrecord.records import read_records
 from penstock.components.tfrecord.sharding import ShardOptions
-from penstock.components.tfrecord.writer import ShardWriter
 
 INT, BYTES = FeatureKind.INT, FeatureKind.BYTES
 TFX_DATA = files("tfx") / "components/testdata/external"
@@ -24,22 +23,11 @@ TFX_DATA = files("tfx") / "components/testdata/external"
 def examples(ids):
     names = [None if i % 7 == 0 else f"row {i}".encode() for i in ids]
     tags = [list(range(i % 3)) for i in ids]
-    return encode_examples(
-        pa.RecordBatch.from_arrays(
-            [pa.array(list(ids), pa.int64()), pa.array(names, pa.binary()),
-             pa.array(tags, pa.list_(pa.int64()))],
-            names=["id", "name", "tags"],
-        )
-    )  # fmt: skip
+    batch = pa.record_batch([list(ids), names, tags], names=["id", "name", "tags"])
+    return encode_examples(batch).to_pylist()
 
 
-def write(folder, name, records, compression=""):
-    from penstock.components.tfrecord.writer import frame_records
-
-    with ShardWriter(folder, name, compression=compression) as writer:
-        writer.write(frame_records(records))
-        writer.finish()
-    return str(folder / name)
+TEXT_ID = encode_examples(pa.record_batch([[b"x"]], names=["id"]))[0].as_py()
 
 
 def read(source, parts=1):
@@ -50,25 +38,24 @@ def read(source, parts=1):
     return rows, records, [str(row) for batch in batches for row in batch.rejected]
 
 
-@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
 @pytest.mark.parametrize("parts", [1, 3, 20])
-def test_records_are_taken_over_byte_by_byte(tmp_path, compression, parts):
+def test_records_are_taken_over_byte_by_byte(tfrecord, name, parts):
     records = examples(range(1000))
-    path = write(tmp_path, "a.tfrecord", records, compression)
-    source = open_source(path)
+    source = open_source(str(tfrecord(name, records)))
     assert source.columns == (
         Column("id", INT), Column("name", BYTES), Column("tags", INT, is_list=True),
     )  # fmt: skip
     rows, taken, rejected = read(source, parts)
-    assert taken == records.to_pylist()
+    assert taken == records
     assert rows[7] == {"id": 7, "name": None, "tags": [0]}
     assert rows[8] == {"id": 8, "name": b"row 8", "tags": [0, 1]}
     assert rejected == []
     assert sum(1 for run in source.cut(8) if run) == 8
 
 
-def test_features_can_be_chosen(tmp_path):
-    path = write(tmp_path, "a.tfrecord", examples(range(10)))
+def test_features_can_be_chosen(tfrecord):
+    path = str(tfrecord("a.tfrecord", examples(range(10))))
     rows, records, _ = read(open_source(path, TFRecord(keep_features=("name", "id"))))
     assert rows[1] == {"name": b"row 1", "id": 1}
     assert records == []
@@ -76,12 +63,11 @@ def test_features_can_be_chosen(tmp_path):
         open_source(path, TFRecord(keep_features=("fare",)))
 
 
-def test_what_is_no_example_or_of_another_type_is_named(tmp_path):
-    other = encode_examples(pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["id"]))
-    bad = pa.array([*examples(range(100)).to_pylist(), b"not an example", other[0].as_py()])
-    path = write(tmp_path, "a.tfrecord", bad.cast(pa.binary()))
+def test_what_is_no_example_or_of_another_type_is_named(tfrecord):
+    good = examples(range(100))
+    path = str(tfrecord("a.tfrecord", [*good, b"not an example", TEXT_ID]))
     source = open_source(path)
-    offset = sum(len(r) + 16 for r in bad.to_pylist()[:100])
+    offset = sum(len(r) + 16 for r in good)
     named = (
         f"{path}: row 101: record 100 at offset {offset}: its 14 bytes are no tf.train.Example or "
         "SequenceExample"
@@ -128,13 +114,12 @@ def test_sequence_examples_keep_their_sequences(tmp_path):
 
 
 @pytest.mark.parametrize("misfits", [0, 1])
-def test_a_record_with_a_feature_name_that_is_not_utf8_is_rejected(tmp_path, misfits):
-    records = examples(range(1, 101)).to_pylist()
+def test_a_record_with_a_feature_name_that_is_not_utf8_is_rejected(tfrecord, misfits):
+    records = examples(range(1, 101))
     records[70] = records[70].replace(b"tags", b"ta\xffs")
     if misfits:
-        wrong = pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["id"])
-        records[50] = encode_examples(wrong)[0].as_py()
-    path = write(tmp_path, "a.tfrecord", pa.array(records, pa.binary()))
+        records[50] = TEXT_ID
+    path = str(tfrecord("a.tfrecord", records))
     rows, _, rejected = read(open_source(path))
     assert len(rows) == 99 - misfits
     assert len(rejected) == 1 + misfits
@@ -142,33 +127,26 @@ def test_a_record_with_a_feature_name_that_is_not_utf8_is_rejected(tmp_path, mis
     assert rejected[-1].endswith("is no Example that TensorFlow decodes; write it again")
 
 
-def two_shards(folder):
-    for index in range(2):
-        write(folder, f"a-{index:05d}-of-00002", examples(range(10 * index, 10 * index + 10)))
-    return folder / "a-00001-of-00002"
-
-
-def test_a_set_without_one_of_its_members_is_refused(tmp_path):
-    two_shards(tmp_path).unlink()
+def test_a_set_without_one_of_its_members_is_refused(tfrecord, tmp_path):
+    tfrecord("a-00000-of-00002", examples(range(10)))
     with pytest.raises(DataError, match="of the 2 shards of 'a', a-00001-of-00002 is missing"):
         open_source(str(tmp_path), TFRecord())
     one = open_source(str(tmp_path / "a-00000-of-00002"), TFRecord())
     assert one.rows == 10
 
 
-def test_two_sets_in_one_folder_are_refused(tmp_path):
-    two_shards(tmp_path)
-    for index in range(3):
-        write(tmp_path, f"a-{index:05d}-of-00003", examples(range(5)))
+def test_two_sets_in_one_folder_are_refused(tfrecord, tmp_path):
+    for index, count in ((0, 2), (1, 2), (0, 3), (1, 3), (2, 3)):
+        tfrecord(f"a-{index:05d}-of-{count:05d}", examples(range(5)))
     with pytest.raises(DataError, match="'a' has shards -of-00002 and -of-00003; one set is left"):
         open_source(f"{tmp_path}/a-*", TFRecord())
 
 
-def test_a_sequence_example_among_examples_is_rejected(tmp_path):
+def test_a_sequence_example_among_examples_is_rejected(tfrecord):
     for place in (0, 50):
-        records = examples(range(100)).to_pylist()
+        records = examples(range(100))
         records[place] = sequence_example({"id": [7]}, steps=[[1]])
-        path = write(tmp_path, "a.tfrecord", pa.array(records, pa.binary()))
+        path = str(tfrecord("a.tfrecord", records))
         _, taken, rejected = read(open_source(path))
         assert len(taken) == 99
         [line] = rejected
@@ -176,12 +154,12 @@ def test_a_sequence_example_among_examples_is_rejected(tmp_path):
         assert line.endswith(": a SequenceExample among Examples")
 
 
-def test_a_step_of_another_kind_than_most_of_its_list_is_rejected(tmp_path):
+def test_a_step_of_another_kind_than_most_of_its_list_is_rejected(tfrecord):
     lists = [[[step] for step in range(3)] for _ in range(100)]
     lists[40].append([b"x"])
     lists[99].append(None)  # of any kind
     payloads = [sequence_example({"id": [at]}, steps=steps) for at, steps in enumerate(lists)]
-    path = write(tmp_path, "a.tfrecord", pa.array(payloads, pa.binary()))
+    path = str(tfrecord("a.tfrecord", payloads))
     source = open_source(path)
     assert source.has_sequences
     _, kept, [line] = read(source, parts=3)
