@@ -1,6 +1,5 @@
 import pytest
-import tensorflow as tf
-from row_files import example
+from row_files import example, write_shards
 
 
 def serialised(row):
@@ -10,24 +9,19 @@ def serialised(row):
 
 @pytest.fixture
 def write_rows(tmp_path):
-    """Writes rows as `Split-NAME/` of two shards, as TFX does: GZIP, no manifest."""
+    """Writes rows in two shards, as TFX does: GZIP, no manifest."""
 
     def write(rows, split="train", folder="rows"):
-        directory = tmp_path / folder / f"Split-{split}"
-        directory.mkdir(parents=True)
-        for shard in range(2):
-            path = directory / f"data-{shard:05d}-of-00002.gz"
-            with tf.io.TFRecordWriter(str(path), "GZIP") as out:
-                for row in rows[shard::2]:
-                    out.write(row if isinstance(row, bytes) else serialised(row))
-        return tmp_path / folder
+        records = [row if isinstance(row, bytes) else serialised(row) for row in rows]
+        return write_shards(tmp_path / folder, records, shards=2, split=split)
 
     return write
 
 
-def mixed_row(i):
+@pytest.fixture
+def mixed():
     """One column of every storage."""
-    return {
+    return lambda i: {
         "id": i,
         "pair": [i / 2, -i / 4],
         "name": b"name %d" % (i % 7),
@@ -37,8 +31,3 @@ def mixed_row(i):
         "weights": [0.5] * (i % 3),
         "tags": [b"t"] * (i % 3),
     }
-
-
-@pytest.fixture
-def mixed():
-    return mixed_row

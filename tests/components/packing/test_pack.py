@@ -23,12 +23,7 @@ SMALL = ShardOptions(shards=3)
 def unpacked(folder, split="train"):
     """All rows as dicts of plain Python values, read without TensorFlow."""
     return [
-        {
-            name: np.atleast_1d(
-                np.asarray(value, object if isinstance(value, bytes) else None)
-            ).tolist()
-            for name, value in row.items()
-        }
+        {k: [v] if isinstance(v, bytes) else np.atleast_1d(v).tolist() for k, v in row.items()}
         for row in Rows(folder, split=split)
     ]
 
@@ -92,11 +87,8 @@ def test_the_seed_decides_the_order_and_the_bytes(tmp_path, write_rows, mixed):
     assert first != list(range(100))
     assert ids("b", 1) == first
     assert ids("c", 2) != first
-    digests = [read_manifest(tmp_path / name).shards for name in "ab"]
-    assert digests[0] == digests[1]
-    assert (tmp_path / "a/manifest.json").read_bytes() == (
-        tmp_path / "b/manifest.json"
-    ).read_bytes()
+    a, b = ((tmp_path / name / "manifest.json").read_bytes() for name in "ab")
+    assert a == b
 
 
 ENGINES = {
