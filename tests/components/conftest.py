@@ -23,7 +23,7 @@ def mask(crc):
 
 
 def frame_of(payload):
-    """A record on disk, written out anew here so that it checks what reads it."""
+    """A record on disk, encoded here without Penstock's code so that it checks the readers."""
     length = struct.pack("<Q", len(payload))
     crcs = [struct.pack("<I", mask(google_crc32c.value(data))) for data in (length, payload)]
     return length + crcs[0] + payload + crcs[1]
@@ -110,7 +110,7 @@ def tfx_data():
 
 @dataclass
 class ReadOut:
-    """Everything that came out of a source."""
+    """All rows and errors that a source returned."""
 
     rows: list = field(default_factory=list)
     rejected: list = field(default_factory=list)
@@ -124,7 +124,7 @@ class ReadOut:
 
 @pytest.fixture
 def read_out():
-    """Reads a source in so many parts, and checks that its account is exact."""
+    """Reads a source in a number of parts, and checks that its counts are exact."""
 
     def read(source, parts=1):
         out, read_rows = ReadOut(), 0

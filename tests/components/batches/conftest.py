@@ -33,7 +33,7 @@ def mixed_rows(count=1200):
     """Multivalent, missing, empty, not UTF-8, NaN, infinite, long and categorical values."""
     rng = np.random.default_rng(1)
     odd = [1.0, float("nan"), float("inf"), -float("inf")]
-    # Each a different number of times: TFDV's sketches order ties by the texts that they show.
+    # Each text has another count: TFDV's sketches order equal counts by the texts that they show.
     texts = [b"\xff\xfe", *[b"ok"] * 2, *["ü".encode()] * 3, *[b"x" * 1000] * 4]
     for i in range(count):
         n = int(rng.integers(0, 5))

@@ -108,7 +108,7 @@ def assert_equal_values(ours, theirs, name):
         np.testing.assert_array_equal(ours.indices, theirs.indices, name)
         ours, theirs = ours.values, theirs.values
     if theirs.dtype.is_floating:
-        # float32 sums, whose batches are other ones.
+        # These are float32 sums, and TFT adds them in other batches.
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5, err_msg=name)
     else:
         np.testing.assert_array_equal(ours, theirs, name)
@@ -122,7 +122,7 @@ def plus(x, value):
 
 
 def twice_scaled(x):
-    """Needs two phases."""
+    """A function whose analysis needs two phases."""
     return tft.scale_to_z_score(tft.scale_to_0_1(x))
 
 
@@ -141,7 +141,7 @@ def tfidf(x):
 
 
 NUMBERS, DENSE, TEXTS = "abcdmn", "abcmv", "stw"
-# What BatchTransform takes, and of which columns.
+# Analyzers that BatchTransform supports, and the columns that each one takes.
 ANALYZERS = {
     "scale_to_0_1": (NUMBERS, tft.scale_to_0_1),
     "scale_by_min_max": (NUMBERS, lambda x: tft.scale_by_min_max(x, -1, 3)),
@@ -244,7 +244,7 @@ def test_two_columns_that_are_scaled_alone_have_their_own_minimum(folder, tmp_pa
     assert scaled == [(0.0, 1.0)] * 2
 
 
-# All uses in graphs of fifteen, mixed by a seed; and one graph without an analyzer.
+# All uses, shuffled by a seed, in graphs of fifteen; and one graph without an analyzer.
 MIXED = random.Random(1).sample(USES, len(USES))
 GRAPHS = [*(MIXED[i::9] for i in range(9)), WITHOUT_ANALYZERS]
 

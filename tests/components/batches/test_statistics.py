@@ -39,7 +39,7 @@ sparse_feature { name: "s" index_feature { name: "index" } value_feature { name:
 weighted_feature {
   name: "w" feature { step: "many_ints" } weight_feature { step: "many_floats" }
 }"""
-# A pipeline of TFDV's takes seconds to be made: options that do not touch each other share one.
+# TFDV takes seconds to build a pipeline, so independent options share one.
 CASES = {
     "taxi": ("taxi", {}),
     "taxi options": (
@@ -58,7 +58,7 @@ CASES = {
     "mixed weight": ("mixed", {"weight_feature": "weight", "schema": schema(CATEGORIES)}),
     "sequences": ("sequences", {}),
 }
-# Weights are sums of float32 in TFDV.
+# Relative tolerance of the cases with weights, which TFDV sums in float32.
 RELATIVE = {"taxi weight": 1e-6, "mixed weight": 1e-6}
 
 
@@ -78,7 +78,7 @@ def tfx_batches(folder, kind):
 
 @pytest.fixture(scope="module")
 def of_tfdv(rows, tmp_path_factory):
-    """TFDV's own statistics of each case, by one pipeline."""
+    """TFDV's own statistics of each case, all computed by one pipeline."""
     folder = tmp_path_factory.mktemp("tfdv")
     with local_pipeline() as pipeline:
         sources = {
@@ -100,7 +100,7 @@ def of_tfdv(rows, tmp_path_factory):
 
 
 def in_batches(folder, kind, options):
-    """Statistics of three shards, merged as they come from other processes."""
+    """Statistics of three shards, merged as if other processes had computed them."""
     work = SummarizeShard(tfdv.StatsOptions(**options).to_json(), kind == "sequences")
     tasks = shard_tasks(str(folder), "train")
     assert len(tasks) == 3
@@ -162,7 +162,7 @@ def test_options_that_tfdv_alone_supports_are_named(options, reason):
         require_in_batches(tfdv.StatsOptions(**options))
 
 
-# By kind of column: its domain in a schema, and a value given a random generator.
+# For each kind of column: its domain in a schema, and a function that draws a value.
 KINDS = {
     "floats": ("", lambda rng: float(rng.normal(5, 100))),
     "odd floats": ("", lambda rng: [1.0, -0.0, float("nan"), float("inf")][rng.integers(4)]),
@@ -172,7 +172,7 @@ KINDS = {
     "odd texts": ("", lambda rng: [b"", b" ", "ü".encode(), b"x" * 1000][rng.integers(4)]),
     "numbers as texts": ("", lambda rng: b"%d" % rng.integers(30)),
 }
-# By form of column: the number of values in a row; None: the feature is missing.
+# For each form of column: the number of values in a row; None if the feature is missing.
 FORMS = {
     "dense": lambda rng: 1,
     "pairs": lambda rng: 2,

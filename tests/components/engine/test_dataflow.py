@@ -35,7 +35,7 @@ main()
 
 
 class DataflowHandler(GoogleHandler):
-    """Jobs are done when their creation is answered; `server.jobs` are what was asked for."""
+    """Jobs are done when their creation is answered; `server.jobs` holds the requested jobs."""
 
     def reply(self, method, target, body):
         if not target.startswith("/v1b3/"):
@@ -74,7 +74,7 @@ def test_the_same_bytes_as_in_process(dataflow, taxi_csv, tmp_path, penstock):
     options = IngestOptions(shards=ShardOptions(shards=4))
     job = IngestInput(str(taxi_csv), splits=SplitOptions())
     here = ingest([job], tmp_path / "here", options)
-    # Newer Beam speaks HTTP only to an endpoint of this name, and else gRPC.
+    # Newer Beam speaks HTTP only to an endpoint of this name, and gRPC to any other.
     options = (*OPTIONS, f"dataflow_endpoint=http://localhost:{dataflow.server_port}")
     told = (part for option in options for part in ("--dataflow", option))
     script = tmp_path / "penstock.py"

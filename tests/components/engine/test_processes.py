@@ -19,9 +19,9 @@ def run(expressions, count=2):
 
 def test_results_of_several_processes_come_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for module in ("csv.py", "subprocess.py"):  # the user's, beside where the user stands
+    for module in ("csv.py", "subprocess.py"):  # the user's own modules, in the working directory
         (tmp_path / module).write_text("raise ImportError('not the right one')")
-    # The first task ends when the second has begun, which another process does meanwhile.
+    # The first task ends only when another process has begun the second one.
     folder = str(tmp_path / "begun")
     wait = f"[time.sleep(0.01) for _ in iter(lambda: os.path.exists({folder!r}), True)]"
     first = f"[({wait}, os.getpid())[1] for os, time in [(__import__('os'), __import__('time'))]]"
@@ -113,7 +113,7 @@ def test_kept_processes_do_the_next_work_by_the_new_module_paths(tmp_path, monke
     )
     with kept_processes():
         first = set(run([PID] * 2))
-        with kept_processes():  # has no effect in another one
+        with kept_processes():  # has no effect in another process
             assert set(run([PID] * 2)) == first
         monkeypatch.syspath_prepend(tmp_path)
         work = __import__("written_later").work

@@ -34,7 +34,7 @@ def test_a_killed_worker_without_gpus_ends_the_work_of_the_others(capfd):
     assert "RpcError" not in capfd.readouterr().err
 
 
-# Python runs it first in each process: the first worker stops before it takes a task.
+# Python runs this code at the start of each process: the first worker stops before its first task.
 STOP = """
 import os, signal, sys
 if "processes._serve" in "".join(sys.orig_argv):

@@ -13,7 +13,7 @@ from tensorflow_model_analysis.utils import config_util
 
 
 def values(value):
-    """A list of what an Example holds."""
+    """The values of a feature of an Example."""
     found = value if isinstance(value, list) else [value]
     return [one.encode() if isinstance(one, str) else one for one in found]
 

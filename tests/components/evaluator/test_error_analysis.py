@@ -19,7 +19,7 @@ def record(x, unused, y):
 
 
 def extracts(records, predict):
-    """As TFMA leaves them: the label is a feature, the prediction what `predict` makes of x."""
+    """TFMA's extracts: the label is a feature, and the prediction is `predict` of x."""
     found = [tf.train.Example.FromString(r).features.feature for r in records]
     x, y = (np.array([f[n].float_list.value[0] for f in found], np.float32) for n in ("x", "y"))
     return {
@@ -46,7 +46,7 @@ def test_error_analysis_of_a_regression_has_worst_row_and_importance(tmp_path):
     found = look_at(rows, lambda x: 2 * x[:, None], tmp_path)
     assert found["task"] == "regression"
     assert found["labels"] is None
-    # Squares are 2500 once and 0 of the other 39.
+    # The squared error is 2500 in one row and 0 in the other 39.
     assert found["squared_errors"] == {
         "overall": pytest.approx(2500 * (39 / 40**2) ** 0.5 / 40**0.5)
     }
@@ -58,7 +58,7 @@ def test_error_analysis_of_a_regression_has_worst_row_and_importance(tmp_path):
     assert found["importance"].keys() == {"x", "unused"}  # the label is not shuffled
     assert found["importance"]["unused"] == [0, 0]
     mean, error = found["importance"]["x"]
-    assert 15 < mean < 35  # |2a - 2b| of two random numbers below 40 is 26.7 in the mean
+    assert 15 < mean < 35  # the mean of |2a - 2b| is 26.7 for random a and b below 40
     assert 1 < error < 6
     assert found["against"].keys() == {"x", "unused"}
     assert found["against"]["x"][0] == {
@@ -88,7 +88,7 @@ def test_importance_of_an_unused_feature_ignores_rounding(tmp_path):
             {"0": 2, "1": 1},
             [(0, [0.75]), (1, [0.5]), (0, [0.25])],
         ),
-        (  # the error is the distance to the highest
+        (  # the error is the distance to the highest prediction
             [(0.1, 1, 0), (0.2, 2, 1), (0.3, 3, 2)],
             lambda x: np.stack([x, 0.5 - x, x * 0 + 0.5], axis=1),
             "classes",

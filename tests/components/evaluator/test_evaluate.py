@@ -1,4 +1,4 @@
-"""The same numbers as TFMA's own pipeline, on all that evaluation in batches knows."""
+"""Evaluation in batches gives the numbers of TFMA's own pipeline, for all that it supports."""
 
 import gc
 import json
@@ -131,7 +131,7 @@ def examples(tmp_path_factory, write_examples, random):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory, save_model):
-    """A model that is right more often than the other."""
+    """Two models, of which one is right more often than the other."""
 
     def yes(f):
         return {"outputs": tf.sigmoid(2 * f["x"])[:, None]}
@@ -143,7 +143,7 @@ def models(tmp_path_factory, save_model):
     def transform(f):
         return {"label_xf": tf.cast(f["label"], tf.float32), "doubled": f["label"] * 2}
 
-    # Takes a feature by its name, not the record.
+    # This signature takes a feature by its name, not the serialized record.
     @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, "x")])
     def number(x):
         return {"outputs": tf.abs(x[:, 0])}
@@ -174,7 +174,7 @@ def models(tmp_path_factory, save_model):
 
 
 def stock(examples, output, eval_config, models):
-    """TFMA's own pipeline."""
+    """Evaluates by TFMA's own pipeline."""
     files = tf_example_record.TFExampleRecord(
         [f"{examples}/*"], raw_record_column_name=tfma.ARROW_INPUT_COLUMN
     )
@@ -196,7 +196,7 @@ def in_batches(examples, output, eval_config, models, engine=1):
 
 
 def values(path, message):
-    """Everything that is not a message in a message, by the names that lead there."""
+    """All scalar values in a message, by the path of field names that leads to each."""
     if isinstance(message, dict):
         return {k: v for n in message for k, v in values((*path, n), message[n]).items()}
     if isinstance(message, list):
@@ -231,7 +231,7 @@ def assert_same(output, expected):
     ):
         ours, theirs = read(load(str(output)), field), read(load(str(expected)), field)
         assert ours.keys() == theirs.keys()
-        # Keras sums in float32, each 1,000 rows anew.
+        # Keras sums in float32, separately for each 1,000 rows.
         assert ours == pytest.approx(theirs, rel=2e-5, abs=1e-6, nan_ok=True)
     assert verdict(output) == verdict(expected)
     ours, theirs = (json.loads((p / "eval_config.json").read_text()) for p in (output, expected))
@@ -240,7 +240,7 @@ def assert_same(output, expected):
 
 @pytest.fixture
 def compared(examples, shared_models, tmp_path_factory, monkeypatch):
-    """Holds an evaluation by models against TFMA's; gives our files and the models as loaded."""
+    """Compares an evaluation by models with TFMA's; gives our files and the loaded models."""
     monkeypatch.setattr(tasks, "_MOST_ROWS", 50)
 
     def compare(text, *models):
@@ -270,7 +270,7 @@ def test_batches_read_without_garbage_collection_are_released_after_use(
     batches, alive = [], []
 
     def watched(self, records):
-        if len(records) <= 8:  # not those of the error analysis
+        if len(records) <= 8:  # not the batches of the error analysis
             batches.append(weakref.ref(records))
             alive.append(sum(batch() is not None for batch in batches))
         return predict(self, records)
@@ -333,7 +333,7 @@ def test_validation_against_a_baseline_equals_tfma(candidate_is_better, models, 
 
 @pytest.fixture
 def evaluate_rows(models, shared_models, write_examples, tmp_path):
-    """Evaluates rows by the better model into `tmp_path / "out"`."""
+    """Evaluates rows with the better model and writes the result to `tmp_path / "out"`."""
 
     def run(rows, text):
         folder = write_examples(tmp_path / "Split-eval", rows)

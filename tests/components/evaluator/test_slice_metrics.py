@@ -66,7 +66,7 @@ def test_shares_have_wilsons_interval():
 
 
 def test_an_area_has_hanleys_and_mcneils():
-    # Their table: of 0.893 with 51 sick and 58 healthy the standard error is 0.032.
+    # Hanley and McNeil's table: AUC 0.893 with 51 sick and 58 healthy has standard error 0.032.
     low, high = hanley_mcneil(0.893, 51, 58)
     assert (high - low) / 2 / 1.96 == pytest.approx(0.032, abs=1e-3)
 
@@ -79,7 +79,7 @@ def test_counts_of_a_binary_model_follow_from_its_metrics():
         "recall": 0.8,
         "auc": 0.95,
     }
-    found = intervals(metrics)  # 25 are positive, 25 said to be
+    found = intervals(metrics)  # 25 examples are positive, 25 are predicted positive
     assert found["precision"] == found["recall"] == wilson(0.8, 25)
     assert found["auc"] == hanley_mcneil(0.95, 25, 75)
     assert found["binary_accuracy"] == wilson(0.9, 100)

@@ -1,4 +1,4 @@
-"""Evaluations of TFX's own Evaluator, of which there is no `evaluation.json`."""
+"""Evaluations by TFX's own Evaluator, which writes no `evaluation.json`."""
 
 import json
 

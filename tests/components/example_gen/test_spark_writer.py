@@ -57,7 +57,7 @@ def test_timestamps_that_spark_writes_as_96_bits_are_read_at_full_width(spark, t
     times = ("9999-12-31 23:59:59.999999", "1969-12-31 12:00:00.000001", "1900-01-01 05:00:00")
     columns = [f"timestamp'{time}' as t{at}" for at, time in enumerate(times)]
     spark.range(1).selectExpr("id", *columns).write.parquet(str(tmp_path / "out"))
-    # Of two tasks, one has no rows and writes a file all the same.
+    # One of the two tasks has no rows, and still writes a file.
     [row] = read(open_source(str(tmp_path / "out"), Parquet(allow_empty=True)))
     assert row == {
         "id": 0,

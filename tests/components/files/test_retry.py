@@ -28,7 +28,7 @@ def waited(monkeypatch):
 
 @pytest.fixture
 def faulty(monkeypatch):
-    """Lets reads fail: `faulty(n, code)` every read but the first n, each once with that error."""
+    """`faulty(n, code)` makes every read after the first n fail once with that error."""
 
     def make(good, code, times=1):
         state = {"reads": 0, "failed": 0}
@@ -64,7 +64,7 @@ def test_a_read_that_fails_for_a_moment_goes_on_where_it_was(
     assert waited == [0.5, 2.0, 8.0, 30.0][:times]
 
 
-# The kernel answers EIO to every read of it at 0, where no process has memory.
+# A file whose reads at offset 0 always fail with EIO, because no process has memory there.
 UNREADABLE = Path("/proc/self/mem")
 
 

@@ -79,7 +79,7 @@ def test_equal_images_within_and_between_splits_are_found(tmp_path):
     train = [*TRAIN, record(b"aa"), record(b"bb", 1, "dog"), record(b"bb", 1, "dog")]
     uri = write(tmp_path, train=train, eval=[*EVAL, record(b"aa"), record(b"cc", 1, "dog")])
     found = read_images(uri, ["train", "eval"])
-    # aa: three; bb: three, of two classes; cc: two.
+    # Image aa is there three times, bb three times in two classes, cc twice.
     assert find_image_problems(found, ImageRules()) == [
         "3 images are identical to others of another class; correct the labels",
         "2 images are in split 'train' and in split 'eval', so that evaluation would see what "
@@ -87,7 +87,7 @@ def test_equal_images_within_and_between_splits_are_found(tmp_path):
         "5 of 10 images are copies of others (50.0%); expected at most 5.0%",
     ]
     lax = ImageRules(max_shared_images=2, max_duplicate_share=0.5)
-    assert len(find_image_problems(found, lax)) == 1  # of two classes is never right
+    assert len(find_image_problems(found, lax)) == 1  # one image in two classes is always a problem
 
 
 def problems(tmp_path, train, rules=ImageRules(), evaluated=EVAL):  # noqa: B008  # frozen

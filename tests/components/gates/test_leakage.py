@@ -1,4 +1,4 @@
-"""Signs of leakage in one table, and in the splits of one."""
+"""Signs of leakage within one table, and between its splits."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Real SavedModels, loaded and asked, and the blessing that TFX's Pusher reads."""
+"""Real SavedModels are loaded and queried; TFX's Pusher reads the blessing."""
 
 import json
 
@@ -44,7 +44,7 @@ def summed(module, examples):
 
 
 def by_python(module, examples):
-    """TensorFlow Serving runs none."""
+    """A Python function as a model's function, which TensorFlow Serving cannot run."""
     values = double(module, examples)["outputs"]
     return {"y": tf.py_function(lambda x: x, [values], tf.float32)}
 

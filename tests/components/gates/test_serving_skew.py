@@ -1,4 +1,4 @@
-"""Answers of exported models against the model on rows as they are transformed for training."""
+"""Compares exported models with the trained model on rows transformed as for training."""
 
 import keras
 import pytest

@@ -57,7 +57,7 @@ def test_the_schema_of_the_transform_decides_the_shapes(packed):
 def test_stock_readers_of_rows_refuse_it(packed):
     with pytest.raises(AssertionError, match="FORMAT_PROTO requires a DataView"):
         tfxio_utils.get_split_tfxio([packed], "train", ["test"])
-    # A Trainer asks this before it runs: there is none, and that is fine.
+    # A Trainer asks for a data view before it runs; None is accepted.
     assert tfxio_utils.get_data_view_decode_fn_from_artifact([packed], ["test"]) is None
 
 

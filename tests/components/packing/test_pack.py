@@ -93,7 +93,7 @@ def test_the_seed_decides_the_order_and_the_bytes(tmp_path, write_rows, mixed):
 
 ENGINES = {
     "here": 1,
-    # Of no runner on this machine: I/O errors are raised.
+    # A runner that Penstock does not take for a local one: I/O errors are raised.
     "other": lambda: beam.Pipeline(BundleBasedDirectRunner(), PipelineOptions([])),
     "two": 2,
 }
@@ -262,7 +262,7 @@ def test_a_sequence_example_among_examples_is_refused(tmp_path, write_rows):
 
 
 def test_told_kinds_give_the_same_bytes_as_found_ones(tmp_path, write_rows, mixed):
-    """Other decoders: TensorFlow's where the features are known, tfx_bsl's where they are not."""
+    """TensorFlow decodes rows if the features are known, tfx_bsl if they are not."""
     folder = write_rows([{**mixed(i), "some": i if i % 5 else None} for i in range(300)])
     shapes = {
         "id": (1,), "kind": (1,), "name": (1,), "numbers": None, "pair": (2,), "some": (1,),

@@ -21,7 +21,7 @@ def windows_of(order, plan):
 
 
 def read(order, start, count):
-    """`count` rows that a worker gives from its row `start` on, as (pass, row)."""
+    """The next `count` rows of a worker after its first `start` rows, as (pass, row)."""
     number, row = order.locate(start) if start else (0, 0)
     plan = order.plan_from(number, row) if row else order.plan(number)
     given = []
@@ -59,7 +59,7 @@ def test_each_pass_has_each_row_once_over_all_shares_after_any_interruptions():
         shares = orders(chance)
         total = sum(shares[0].file_rows)
         for order in shares:
-            # 4 passes, to the row: a share may have one row more than another.
+            # Exactly 4 passes: a share may have one row more than another.
             count = -(-4 * total // len(shares))
             stops = sorted(chance.choices(range(count), k=chance.randint(0, 4)))
             cuts = [0, *stops, count]

@@ -11,8 +11,8 @@ import penstock
 from penstock import Rows
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
-# At the end of the path: all but PyTorch comes from the environment. One process, as it imports
-# PyTorch and each of its loaders forks.
+# Debian's folder is last on the path, so that only PyTorch comes from it. One process runs all,
+# because it has to import PyTorch; each of the loaders forks.
 SCRIPT = f"""
 import itertools, json, sys
 sys.path.append({str(DEBIAN)!r})

@@ -91,7 +91,7 @@ def test_types(write, read_out, array, kind, values):
     assert read_out(source, parts=2).rows == [[value] for value in values]
 
 
-# Which not every version of pyarrow writes as Parquet.
+# Values of types that not every version of pyarrow writes as Parquet.
 OF_ARROW = [
     (pa.array([np.float16(0.5), None]), FLOAT, [0.5, None]),
     (pa.array([b"ab", None], pa.binary(2)), BYTES, [b"ab", None]),

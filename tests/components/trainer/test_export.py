@@ -71,11 +71,11 @@ def test_serving_takes_raw_records_without_the_label(transform, tmp_path):
 
 
 def test_a_model_of_parsed_columns_keeps_each_ones_own_value(tmp_path):
-    """The optimiser would give both the first one's: docs/upstream.md."""
+    """The optimiser would give both columns the first one's values: docs/upstream.md."""
     inputs = {name: keras.Input((1,), name=name) for name in ("a", "b")}
     roots = [keras.ops.max(keras.ops.sqrt(x), axis=1, keepdims=True) for x in inputs.values()]
     model = keras.Model(inputs, dict(zip(("root of a", "root of b"), roots, strict=True)))
-    labels = ["sold", "price"]  # requests have none of them
+    labels = ["sold", "price"]  # requests have no labels
     spec = dict.fromkeys(("a", "b", *labels), RAW["sold"])
     answer = served(tmp_path, model, raw_example(a=4.0, b=25.0), label=labels, spec=spec)
     assert answer == {"root of a": [[2.0]], "root of b": [[5.0]]}

@@ -12,7 +12,7 @@ from penstock.components.files import remote_system, retry
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch, tmp_path):
-    """Clients as this test's environment has them, short waits, and a spool of its own."""
+    """Gives a test clients made from its own environment, short waits, and a spool of its own."""
     remote_system._make.cache_clear()
     monkeypatch.setattr(retry, "WAIT_SECONDS", (0.05,) * 4)
     monkeypatch.setattr(remote_system, "DEADLINE_SECONDS", 1.0)
@@ -87,7 +87,7 @@ def moto():
 
 @pytest.fixture
 def proxy(moto):
-    """What stands before the S3 server; meets `faults`."""
+    """The proxy before the S3 server; its requests meet `faults`."""
     server = QuietServer(ProxyHandler)
     server.behind = moto
     yield server
@@ -96,7 +96,7 @@ def proxy(moto):
 
 @pytest.fixture
 def s3(proxy, moto, monkeypatch):
-    """A client of the server; what is tested goes through the proxy and has no other settings."""
+    """A client of the server; the tested code goes through the proxy and has no other settings."""
     import boto3
 
     for name in [name for name in os.environ if name.startswith("AWS_")]:

@@ -1,7 +1,7 @@
 """Ingest and pack on a job server of Beam, whose worker shares nothing with it but an S3 server.
 
-Of the engine each part is a process: a job server, and a worker pool whose disk is its own, a
-tmpfs over the folder of the process that plans, where a mount namespace can be had.
+The engine has two processes: a job server, and a worker pool with a disk of its own. The disk is a
+tmpfs over the driver's folder, if the machine allows a mount namespace.
 """
 
 import os

@@ -66,7 +66,7 @@ def test_a_signal_while_files_are_copied(web, ingest, tmp_path, sent):
     os.kill(run.pid, sent)
     done = run.wait()
     assert done.returncode != 0
-    if sent == signal.SIGKILL:  # the next run removes what no one can
+    if sent == signal.SIGKILL:  # the next run removes the spool, which a killed process cannot
         web.faults.clear()
         done = ingest(f"{web.address}/a.csv", tmp_path / "out").wait()
         assert done.returncode == 0, done.stderr
@@ -87,7 +87,7 @@ def test_the_node_runs_again_when_an_object_changes_and_not_else(s3, proxy, tmp_
     assert [read_manifest(uri).account.read for uri in first] == [1000]
     assert list((tmp_path / "spool").iterdir()) == []
     proxy.asked.clear()
-    s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV)  # the same, at another time
+    s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV)  # the same content with a later time
     assert outputs() == first
     assert not any("Range" in headers for headers in proxy.asked)  # nor was it read
     s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV.replace(b"10,100", b"10,999"))

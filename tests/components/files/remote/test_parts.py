@@ -1,4 +1,4 @@
-"""Input on an S3 server in parts: how much of it a task reads, and that none comes to a disk."""
+"""Input on an S3 server in parts: a task reads only its part, and copies nothing to a disk."""
 
 import tempfile
 from functools import partial

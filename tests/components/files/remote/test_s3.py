@@ -51,7 +51,7 @@ def test_partitions(s3, read_out, tmp_path):
         s3.put_object(Bucket="bucket", Key=key, Body=(tmp_path / "x.parquet").read_bytes())
     source = open_source("s3a://bucket/trips/year=*/*.parquet")
     assert read_out(source).rows == [[1, 2023], [1, 2024]]
-    s3.put_object(Bucket="bucket", Key="trips/_SUCCESS", Body=b"")  # of Spark
+    s3.put_object(Bucket="bucket", Key="trips/_SUCCESS", Body=b"")  # Spark writes this marker
     for place in ("s3a://bucket/trips", "s3://bucket/trips/"):
         assert read_out(open_source(place)).rows == [[1, 2023], [1, 2024]]
     s3.put_object(
@@ -143,7 +143,7 @@ def test_what_is_read_is_what_was_scanned(s3, read_out):
 
 @pytest.fixture
 def strict_moto(moto):
-    """The server checks who asks, while the test runs."""
+    """Makes the server check credentials while the test runs."""
 
     def allow(count):
         address = f"http://127.0.0.1:{moto}/moto-api/reset-auth"

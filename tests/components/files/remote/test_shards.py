@@ -1,4 +1,4 @@
-"""Shards on a real S3 server, held against the manifest that lies above them there."""
+"""Shards on a real S3 server, compared with the manifest in the folder above them."""
 
 import pytest
 from reading import data_error

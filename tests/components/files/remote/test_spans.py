@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def resolve(base, *patterns, span=None):
-    """Span, version, digest and what is read, as the node's driver finds them."""
+    """Span, version, digest and input patterns, as the node's driver finds them."""
     splits = [{"name": f"s{i}", "pattern": pattern} for i, pattern in enumerate(patterns)]
     fixed = range_config_pb2.StaticRange(start_span_number=span or 0, end_span_number=span or 0)
     node = ShardedExampleGen(

@@ -69,7 +69,7 @@ def spark(cluster):
 
 
 def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
-    """Of partition 1 the first try is killed; that of partition 2 waits until a second one runs."""
+    """The first try of partition 1 is killed; that of partition 2 waits until a second try runs."""
     killed, second = tmp_path / "killed", tmp_path / "second"
 
     def trouble(batches):

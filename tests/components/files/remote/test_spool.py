@@ -1,4 +1,4 @@
-"""Copies of remote files: room for them, and that none is left behind."""
+"""Copies of remote files: they need free space, and none is left behind."""
 
 import os
 import subprocess

@@ -38,7 +38,7 @@ def encoded(picture):
 
 @pytest.fixture
 def zoo(put, encoded):
-    """Forty images in two classes, each of another size; and none equal to another."""
+    """Forty images in two classes; no two have the same size or the same pixels."""
     for number in range(40):
         name = f"{'cat' if number < 20 else 'dog'}/{number:02}.jpg"
         root = put(name, encoded(width=20 + number))
@@ -47,7 +47,7 @@ def zoo(put, encoded):
 
 @pytest.fixture
 def read_images(read_out, tmp_path):
-    """The rows of images as mappings, in the order of their names, and what was rejected."""
+    """The rows of images as mappings, in the order of their names, and the rejected rows."""
 
     def read(inputs, parts=2, **options):
         source = open_source(str(inputs), Images(**options))
