@@ -80,7 +80,7 @@ def test_whole_benchmark_ends_in_verdicts(name, tmp_path, monkeypatch, warm):
 
 
 def test_an_installed_package_has_no_bench(tmp_path):
-    """As in a wheel: without the folder `benchmarks`, which is hidden here."""
+    """A wheel has no folder `benchmarks`; the test hides it."""
     script = """
 import importlib.util, sys
 find = importlib.util.find_spec

@@ -1,4 +1,4 @@
-"""A user's function keeps its own columns, where TensorFlow's optimiser sees the parsing, too."""
+"""A user's function gets the right columns, even if TensorFlow's optimiser sees the parsing."""
 
 import pytest
 import tensorflow as tf
@@ -7,7 +7,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from penstock.components.isolation import isolated
 
-# One dtype in each: where the first output has another, the optimiser gives up.
+# All columns have one dtype: if the first output has another, the optimiser leaves them alone.
 DENSE = {name: tf.io.FixedLenFeature([1], tf.float32) for name in "ab"}
 RAGGED = {name: tf.io.RaggedFeature(tf.float32) for name in "ab"}
 RECORDS = [example(a=[float(i)], b=[float(i + 20)]) for i in (1, 2, 3)]

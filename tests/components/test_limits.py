@@ -1,4 +1,4 @@
-"""Checks of ranges and choices, with the sentences that users read, and each room's options."""
+"""Checks of ranges and choices, with their error messages, and the options of each folder."""
 
 from dataclasses import dataclass
 

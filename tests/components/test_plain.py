@@ -33,7 +33,7 @@ def test_from_record_reads_what_asdict_gives():
     assert from_record(Outer, asdict(WHOLE)) == WHOLE
     made = from_record(Outer, {"inner": None, "parts": [], "by_name": {}, "size": [4, 5]})
     assert made == Outer(None, (), {}, (4, 5))
-    # Whole numbers of fields of floats stay whole.
+    # A whole number in a float field stays an int.
     assert repr(from_record(Inner, {"count": 1, "share": 3})) == "Inner(count=1, share=3)"
 
 

@@ -1,6 +1,6 @@
-"""What every kind of source keeps: a cut loses no row, changes are seen, refusals name a remedy.
+"""Contract of every kind of source: a cut loses no row, changes are seen, errors name a remedy.
 
-A kind's own test has its types, options and faults.
+The test file of each kind covers its types, options and faults.
 """
 
 import gzip
@@ -129,7 +129,7 @@ def opened(kind, path):
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """Writes the file of a kind, whose blocks are small, and opens it."""
+    """Writes a file of a kind in small blocks, and opens it."""
     monkeypatch.setattr(text_scan, "CELL_BYTES", 1000)
     monkeypatch.setattr(csv_source, "BLOCK_BYTES", 3000)
     monkeypatch.setattr(staging, "_GROUP_BYTES", 10_000)
@@ -150,7 +150,7 @@ def edit(path, kind):
 
 
 def read(source, parts=2):
-    """Returns the rows, read from parts as a worker gets them; counts what is not a good row."""
+    """Returns the rows, read in parts as by workers, and counts what is not a good row."""
     rows = []
     for run in source.cut(parts):
         part, pieces = pickle.loads(pickle.dumps(source.part(run)))

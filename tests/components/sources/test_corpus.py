@@ -11,7 +11,7 @@ from penstock.components.sources.options import Parquet
 
 CORPUS = Path(__file__).parent / "corpus"
 PLAIN = sorted([*CORPUS.glob("*plain.*"), *CORPUS.glob("duckdb*[dy].parquet")])
-# What pyarrow 10, of the Python 3.10 set, cannot read and newer ones can.
+# Files that newer versions of pyarrow can read, but pyarrow 10 of the Python 3.10 set cannot.
 NEW = [*CORPUS.glob("pyarrow-*-[dfs]*.parquet"), *CORPUS.glob("polars*.arrow")]
 MICROSECONDS_A_DAY = 86_400_000_000
 

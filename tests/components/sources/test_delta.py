@@ -1,4 +1,4 @@
-"""Tables of Delta Lake, written by deltalake: any version of them."""
+"""Any version of Delta Lake tables, written by deltalake."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""Tables of Iceberg, with metadata by pyiceberg: any snapshot."""
+"""Any snapshot of Iceberg tables, with metadata written by pyiceberg."""
 
 import datetime
 import os

@@ -1,4 +1,4 @@
-"""Scans by several processes of this machine and by an engine: the same as in this process."""
+"""Scans by several local processes and by an engine give the results of this process."""
 
 import os
 

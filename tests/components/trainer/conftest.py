@@ -16,7 +16,7 @@ def example(row):
 class Data:
     """Shards whose rows are numbered from 0."""
 
-    # None divides by the batch sizes of the tests, and one shard is empty.
+    # No count is a multiple of the tests' batch sizes, and one shard is empty.
     shard_rows = (37, 0, 53, 13)
     rows = 103
     spec = {  # noqa: RUF012

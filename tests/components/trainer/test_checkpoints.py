@@ -36,7 +36,7 @@ def at(step):
 
 @pytest.fixture
 def saved(tmp_path):
-    """Checkpoints at steps 4 and 8, at which every weight and moment was 4 and 8."""
+    """Checkpoints at steps 4 and 8; every weight and moment equals the step."""
     model = make_model()
     checkpoints = opened(tmp_path / "resume", model)
     for step in (4, 8):

@@ -98,7 +98,7 @@ def test_the_metrics_are_those_of_keras(run, toy):
 
 
 def test_the_last_epoch_may_be_short_and_evaluation_may_be_limited(run, toy):
-    # The third batch of the evaluation would not pass.
+    # The evaluation would fail at its third batch.
     x = tf.concat([tf.ones([16, 1]), tf.fill([16, 1], np.nan)], 0)
     record = run(max_steps=6, epochs=None, eval_data=toy.dataset(x), eval_steps=2).record
     assert [(e.epoch, e.step, e.steps) for e in record.epochs] == [(1, 4, 4), (2, 6, 2)]
@@ -156,7 +156,7 @@ def test_ctrl_c_says_whether_the_state_is_saved(run, resume):
 
 
 def test_an_evaluation_stops_at_the_end_of_a_call_of_its_own_length(run, monkeypatch):
-    # Its batches may take far longer than those of training.
+    # Evaluation batches may take far longer than training batches.
     counts, evaluate = [], Steps.evaluate
 
     def told(self, batches, count):
@@ -228,7 +228,7 @@ def test_an_evaluation_loss_that_is_not_finite_stops_and_keeps_the_state_before_
 
 
 def test_training_data_that_ends_is_refused(run, toy):
-    # Steps are counted by call into TensorFlow, which on a slow machine has fewer.
+    # Steps are counted once per call into TensorFlow; on a slow machine a call has fewer steps.
     with pytest.raises(UsageError, match=r"train_data ended after step \d+: it must be endless"):
         run(train_data=toy.dataset(), steps_per_epoch=100)
 

@@ -17,7 +17,7 @@ from penstock.components.trainer.model_setup import make_model, warm_started, we
     ("replicas", "synchronized", "is_told"), [(1, False, False), (2, True, False), (2, False, True)]
 )
 def test_statistics_of_a_replica_alone_are_told(our_messages, replicas, synchronized, is_told):
-    # Two devices would need a process of their own: what is asked of a strategy is this.
+    # Two devices would need a process of their own; the code uses only these parts of a strategy.
     strategy = SimpleNamespace(scope=nullcontext, num_replicas_in_sync=replicas)
     norm = keras.layers.BatchNormalization
 

@@ -1,4 +1,4 @@
-"""Trainings that are killed and told to stop, against one that is left alone."""
+"""Trainings that are killed or told to stop, compared with one that is not interrupted."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def test_no_interruption_changes_what_a_training_comes_to(make_input, tmp_path, 
     data = partial(make_input, kind, seed=3)
     whole, record = run(tmp_path / "whole", data)
     assert whole.seen.numpy().tolist() == [10] * 103
-    # Told to stop at a checkpoint; killed before another is there: 7 steps are lost and redone.
+    # SIGTERM stops at a checkpoint. SIGKILL comes before the next one: 7 steps are redone.
     for step, how, error in ((21, sigterm, TrainingInterruptedError), (77, killed, Killed)):
         with pytest.raises(error):
             run(tmp_path / "cut", data, before_save=stopper(step, how))

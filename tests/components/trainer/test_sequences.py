@@ -41,7 +41,7 @@ def example(words, label=label_of):
 
 
 def sequence(words, label=label_of):
-    """The same with a step for each word, and a place for each step."""
+    """The words as a SequenceExample: a step for each word, and a place for each step."""
     places = [[float(number), float(-number)] for number in range(len(words))]
     steps = [[word] for word in words]
     return row_files.sequence_example({"label": label(words)}, words=steps, at=places)
@@ -123,7 +123,7 @@ def test_a_model_of_steps_trains_evaluates_and_serves_sequence_examples(written,
     some = [[7, 7], [1], [3, 4, 5, 7, 1], []]
     answers = serve(tf.constant([sequence(words) for words in some]))
     alone = [serve(tf.constant([sequence(words)])) for words in some]
-    # Padding changes nothing.
+    # Padding does not change the outputs.
     expected = [one["outputs"].numpy().item() for one in alone]
     np.testing.assert_allclose(answers["outputs"][:, 0], expected, rtol=1e-5)
     assert [value > 0.5 for value in expected[:3]] == [True, False, True]

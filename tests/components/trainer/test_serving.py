@@ -52,7 +52,7 @@ def ask(served, age=(), monthly_fee=(), plan=()):
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    # The probability of `yes` is that of being a hundred years old, or of no known age.
+    # The probability of `yes` is the age / 100; a missing age counts as 100.
     model = model_of(lambda x: keras.layers.Lambda(lambda x: x[:, :1] / 100)(x))
     return folder, save(folder, model, {"left_xf": Served(classes=("no", "yes"))})
 
@@ -72,9 +72,9 @@ def test_class_of_two_follows_a_threshold(tmp_path):
 
 
 def serve(folder, **columns):
-    """What TensorFlow Serving does with a request: feeds, by the signature, what is given.
+    """Answers a request as TensorFlow Serving does: feeds the given columns by the signature.
 
-    The server fills what is not given from the signature's defaults; so does the graph.
+    The server fills missing columns from the signature's defaults; so does the graph.
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))

@@ -25,7 +25,7 @@ OPTIONS = TrainOptions(max_steps=103, steps_per_epoch=40, checkpoint_every_steps
 
 
 def evaluation(make_input):
-    """15 rows in batches of 7: the last is of one row, fewer than workers."""
+    """15 rows in batches of 7: the last batch has one row, which is less than one per worker."""
     return make_input("rows", seed=1).unbatch().take(15).batch(7)
 
 
@@ -40,8 +40,8 @@ def run(folder, data, make_input):
     )
 
 
-# Forks two workers for each round. A round says of each worker at which checkpoint it sends itself
-# which signal, if at any. One that stops (SIGSTOP) is killed when the other has ended.
+# Forks two workers for each round. A round gives, for each worker, a signal to send to itself and
+# the checkpoint, or none. A worker stopped by SIGSTOP is killed when the other has ended.
 HOST = """
     import json, os, signal, sys, time
     from dataclasses import replace
@@ -113,7 +113,7 @@ HOST = """
 
 
 def start_rounds(penstock, folder, make_input, *rounds):
-    """Exit codes by round and worker, and what stood on each one's stderr."""
+    """Exit codes by round and worker, and the stderr of each worker."""
     done = penstock.run_code(HOST, folder, make_input.root, json.dumps(rounds))
     assert done.returncode == 0, done.stderr[-2000:]
     codes = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
@@ -125,7 +125,7 @@ def start_rounds(penstock, folder, make_input, *rounds):
 
 
 def run_rounds(penstock, folder, make_input, *rounds):
-    """As `start_rounds`, with the result of the last."""
+    """Runs rounds as `start_rounds` does; also returns the result of the last round."""
     codes, logs = start_rounds(penstock, folder, make_input, *rounds)
     assert (folder / "result.json").exists(), logs[-1][0][-2000:]
     return codes, logs, json.loads((folder / "result.json").read_text())
@@ -179,7 +179,7 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(
     rounds = [[56, "SIGTERM"], NOTHING], [NOTHING, NOTHING]
     codes, logs, result = run_rounds(penstock, tmp_path, make_input, *rounds)
     assert codes == [[143, 143], [0, 0]]
-    # All stop at one step: that of the signal, or the end of the call after it.
+    # All workers stop at the same step: the step of the signal, or the end of the call after it.
     [step] = {
         log[log.index(" at step ") :].split()[2]
         for log, told in zip(logs[0], ("SIGTERM", "another worker was told to stop"), strict=True)
@@ -259,7 +259,7 @@ def test_a_worker_whose_others_have_left_after_the_last_sum_ends_well():
 
 
 class _Late(threading.Event):
-    """Is cleared only after the end of the training has set it, its second time."""
+    """Delays `clear` until the end of the training has set the event for the second time."""
 
     def __init__(self):
         super().__init__()
@@ -294,7 +294,7 @@ def test_a_port_that_is_taken_is_named():
 
 
 def test_sigterm_ends_a_worker_that_waits(monkeypatch):
-    """Penstock sets no handler that could keep it; here an exception, as `penstock node` does."""
+    """Penstock's workers set no handler for SIGTERM; here it raises, as under `penstock node`."""
 
     def stop(*_):
         raise InterruptedError

@@ -11,7 +11,7 @@ PRICE = Target("price", "regression")
 
 
 def asked(config, at=0):
-    """Of each metric, its thresholds by slice."""
+    """Thresholds of each metric by slice."""
     return {
         metric.class_name: [
             (["/".join(s.feature_keys) for s in one.slicing_specs], one.threshold)

@@ -12,7 +12,7 @@ ANIMALS = (Target("animal", "classes", classes=("cat", "dog", "hen")),)
 
 def predictions(options, shape=(32, 32, 3)):
     model = image_model(ModelFacts(ANIMALS, {"image": shape}), options)
-    assert model.input["image"].dtype == "float32"  # to which Keras casts uint8 in the step
+    assert model.input["image"].dtype == "float32"  # Keras casts uint8 to it in the step
     batch = np.random.default_rng(0).integers(0, 256, (2, *shape)).astype(np.uint8)
     return model, model({"image": batch}, training=False)
 
@@ -37,7 +37,7 @@ def test_application_is_the_base_of_the_image_model(tmp_path):
     )
     model, output = predictions(options)
     assert output.shape == (2, 3)
-    # The base is frozen: only the last layer is trained, and dropout has nothing.
+    # The base is frozen: only the last layer is trained, and dropout has no weights.
     assert [weight.shape for weight in model.trainable_weights] == [(1280, 3), (3,)]
     base = model.get_layer("mobilenetv2").network
     pairs = zip(network.weights, base.weights, strict=True)

@@ -1,4 +1,4 @@
-"""What a run takes of earlier ones: the resolvers on their own, compiled, and in whole runs."""
+"""Resolvers of artifacts of earlier runs: on their own, compiled, and in whole runs."""
 
 import csv
 import hashlib
@@ -147,7 +147,7 @@ def test_run_without_a_new_span_comes_from_the_cache(penstock, tmp_path):
     assert "warm start" not in log
     add(2)
     second, log = run()
-    # The vocabularies of two spans are others than those of one, so both embeddings begin anew.
+    # Two spans have other vocabularies than one span, so both embeddings start from random weights.
     assert f"warm start: 6 of 8 weights are those of {first['model']}/Format-Serving" in log
     assert second["data"]["account"]["read"] == len(rows[2::3])
     trained = sorted((tmp_path / "root/pipeline/Trainer/model_run").iterdir(), key=int_of)

@@ -108,7 +108,7 @@ def test_date_parts_of_each_format(made):
 
 
 def test_dates_a_minute_apart_are_scaled_exactly(made):
-    """float32 sums of days would give nearly equal values, and others by the size of a batch."""
+    """float32 sums of days would give nearly equal values, which would depend on the batch size."""
     seen = [row[1] for row in made["dates"]]
     assert seen == pytest.approx([-(1.5**0.5), 0, 0, 1.5**0.5], abs=1e-6)
 

@@ -157,7 +157,7 @@ def rows_of(x, y):
 def test_comparison_fits_linear_model_and_trees_on_the_training_rows():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (900, 1)).astype(np.float32)
-    y = (np.abs(x) > 0.5).astype(np.int64)  # no line divides it, two cuts do
+    y = (np.abs(x) > 0.5).astype(np.int64)  # no line separates the classes, two cuts do
     named = unsure_model()
     [compared] = compare_with_rivals(
         named, rows_of(x[600:], y[600:]), [LEFT], rows_of(x[:600], y[:600])

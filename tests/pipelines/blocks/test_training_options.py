@@ -1,4 +1,4 @@
-"""Options of a config in, the same options with their types out of a Trainer's `custom_config`."""
+"""Options of a config come out of a Trainer's `custom_config` equal and with their types."""
 
 import json
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ def test_what_the_tuner_drew_replaces_options():
 
 
 def search_space(hp):
-    """Two mistakes: a group that is not there, and an option."""
+    """A search space with two mistakes: an unknown group, and an unknown option."""
     return hp.values
 
 

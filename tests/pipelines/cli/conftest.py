@@ -53,7 +53,7 @@ class FakeServer(JsonServer):
         self.experiments = []
         self.health = (200, {"multi_user": False})
         self.create_run = (200, {"run_id": "run-1"})
-        # One a poll; the last stays.
+        # Each poll takes one answer; the last one stays.
         self.runs = [(200, {"run_id": "run-1", "state": "SUCCEEDED"})]
         self.finished = []
 

@@ -20,9 +20,9 @@ OPTION = re.compile(r"`([a-z]\w+)(?:=[^`]+)?`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w-])")
 # Flags of other programs.
 OTHERS = {"--glob", "--long", "--user", "--from-literal", "--audience", "--logdir"}
-# Errors of functions that have no command, and of nodes.
+# Files with errors of functions and nodes that have no command.
 _IN_PYTHON = {"components/example_gen/spark_writer.py"}
-# Kinds of data that `init` reads have their texts in all of `sources` but these.
+# Parts of `sources` with texts of kinds of data that `init` does not read.
 _NOT_OF_INIT = (
     "served/",
     "sql/",
@@ -36,7 +36,7 @@ _NOT_OF_INIT = (
 
 
 def sentences(*folders):
-    """(file, text) of the strings with a blank in the code below the folders, but docstrings."""
+    """(file, text) of all strings with a blank in the code of the folders, except docstrings."""
     for folder in folders:
         for file in sorted((ROOT / folder).rglob("*.py")):
             tree = ast.parse(file.read_text())

@@ -123,7 +123,7 @@ def test_a_tab_and_a_split_without_rows(tmp_path):
     assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
 
 
-# Python runs it first in each process: whichever first opens a shard to write it waits there.
+# Python runs this code at the start of each process: the first one to open a shard waits there.
 WAIT = """
 import os, sys, time
 

@@ -1,4 +1,4 @@
-"""Commands that answer at once: they end without importing what takes seconds."""
+"""Commands that answer at once: they end without importing the libraries that take seconds."""
 
 import subprocess
 import sys
@@ -58,13 +58,13 @@ def answers(tmp_path, runs):
 
 
 def every_command(group, words=""):
-    """The words of all commands, the hidden too."""
+    """Full names of all commands, hidden ones included."""
     yield words
     for name, command in getattr(group, "commands", {}).items():
         yield from every_command(command, f"{words} {name}".strip())
 
 
-# Each with a word of what it says, and its exit code.
+# Commands with their exit code and a word of their output.
 ANSWERS = {
     "bogus": (2, "penstock: No such command 'bogus'"),
     "ingets a b": (2, "Did you mean 'ingest'"),

@@ -17,7 +17,7 @@ def test_root_that_cannot_be_made_is_one_line(tmp_path, penstock):
 
 @pytest.mark.slow
 def test_only_libraries_are_left_out_of_the_collection_at_exit(tmp_path, penstock):
-    """Modules of the user's, which the first of several spans leaves behind, are collected."""
+    """The user's modules that the first of several spans leaves behind are collected."""
     (tmp_path / "own.py").write_text("import sys\ndef create():\n    sys.exit(3)")
     done = penstock.run_code(
         """

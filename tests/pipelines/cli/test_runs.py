@@ -78,7 +78,7 @@ def test_what_nothing_kept_rests_on_goes(made, tmp_path):
     assert advice == "give --yes to remove them"
     assert made.left() == everything
 
-    # It may take from the cache what would go.
+    # The other run may take from the cache what would be deleted.
     at_work = f"another run is at work .process {os.getpid()}.; wait"
     with only_run(tmp_path), pytest.raises(DataError, match=at_work):
         call("runs", "prune", tmp_path, "--keep", 1, "--yes")
@@ -112,7 +112,7 @@ def test_statistics_that_drift_is_measured_from_stay(made, tmp_path):
         made.runs.node(run, "StatisticsGen", inputs=examples, outputs=[found])
         made.train(run, examples, blessed=blessed)
     call("runs", "prune", tmp_path, "--keep", 1, "--yes")
-    # Of run-2, blessed last, and of run-4, which is kept.
+    # Statistics are left of run-2, whose model was blessed last, and of run-4, which is kept.
     left = {place for place in made.left() if place.startswith("StatisticsGen/")}
     assert left == {"StatisticsGen/6", "StatisticsGen/14"}
 

@@ -1,4 +1,4 @@
-"""Whatever is in the text and however it is cut: the rows that Python's csv module gives."""
+"""Any text, cut at any place, gives the rows that Python's csv module gives."""
 
 import csv as python_csv
 import io
@@ -22,7 +22,7 @@ _LINE_END = st.sampled_from(["\n", "\r\n"])
 
 
 def _write_cell(cell: str, quote: bool) -> str:
-    """A quote within a cell stands bare where it may."""
+    """Writes a cell; a quote within it is left unescaped where CSV allows that."""
     if quote or cell.startswith('"') or any(mark in cell for mark in ",\r\n"):
         return '"' + cell.replace('"', '""') + '"'
     return cell

@@ -20,7 +20,7 @@ def exif(number):
 
 
 def pixels(stored):
-    """uint8 [height, width, channels] of what is stored."""
+    """Pixels of a stored image, uint8 [height, width, channels]."""
     shape = (stored.height, stored.width, stored.channels)
     if stored.format == "RAW":
         return np.frombuffer(stored.encoded, np.uint8).reshape(shape)
@@ -233,7 +233,7 @@ def test_tensorflow_decodes_stored_bytes_to_what_is_stored_decoded(encoded, opti
     image = tf.io.decode_image(as_bytes.encoded, channels=3, expand_animations=False).numpy()
     decoded = pixels(store(data, "a", Images(layout="decoded")))
     assert image.shape == decoded.shape
-    # A JPEG that was written again is not the same to the last bit.
+    # Pixels of a JPEG that was encoded again differ slightly.
     assert np.abs(image.astype(int) - decoded).mean() < (8 if as_bytes.format == "JPEG" else 0.01)
     own = tf.io.decode_image(as_bytes.encoded, expand_animations=False)
     assert own.shape[-1] == as_bytes.channels

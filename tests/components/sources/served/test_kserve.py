@@ -46,7 +46,7 @@ for line in sys.stdin:
     print(json.dumps([dict(zip(found, one)) for one in zip(*found.values())]), flush=True)
 """
 
-# The agent takes some four minutes of a core to build, and the package many downloads.
+# Building the agent takes some four minutes of a core; the package kserve has many downloads.
 pytestmark = pytest.mark.timeout(1500)
 
 
@@ -179,7 +179,7 @@ def test_rows_and_predictions_are_those_that_were_sent(
             ask(port, json.dumps({"instances": some}).encode())
         with pytest.raises(urllib.error.HTTPError):
             ask(port, b"no JSON")
-        # Three calls, that for its health, and the request that got no response.
+        # Three calls, the call for the server's health, and the request that got no response.
         for _ in range(9):
             sink.came.get(timeout=300)
 

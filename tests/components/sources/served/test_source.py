@@ -143,7 +143,7 @@ def test_failed_requests_are_left_out_and_counted(tmp_path):
     rows, notes = rows_in(tmp_path / "log")
     assert [row["request_id"] for row in rows] == [b"a"]
     assert notes == ("left out: 2 requests without a response, 1 response without a request",)
-    # If the logger is set to requests only, these are all rows.
+    # A logger that is set to requests only writes no other rows.
     write_lines(tmp_path / "log", done[:1])
     rows, notes = rows_in(tmp_path / "log")
     assert (len(rows), "prediction" in rows[0], notes) == (1, False, ())

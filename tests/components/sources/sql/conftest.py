@@ -49,7 +49,7 @@ class PostgresServer:
 
     @property
     def address(self):
-        """Without login."""
+        """Address of the server, without user name and password."""
         return f"postgresql://127.0.0.1:{self.port}/postgres"
 
     def connect(self):
@@ -66,7 +66,7 @@ class PostgresServer:
         )
 
     def end_sessions(self, condition="true"):
-        """End sessions as an administrator or a failing network would; how many there were."""
+        """Ends sessions as an administrator or a failing network would; returns their number."""
         with self.connect() as connection:
             return connection.execute(
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
@@ -121,10 +121,10 @@ def postgres_server():
 
 @pytest.fixture
 def postgres(postgres_server, monkeypatch):
-    """The server, without tables, its login in the environment."""
+    """The server without tables; its login is in the environment."""
     monkeypatch.setenv("PENSTOCK_SQL_USER", "penstock")
     monkeypatch.setenv("PENSTOCK_SQL_PASSWORD", postgres_server.password)
-    postgres_server.end_sessions()  # One that a test's traceback keeps holds locks on its tables.
+    postgres_server.end_sessions()  # A session kept by a test's traceback holds locks.
     with postgres_server.connect() as connection:
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return postgres_server

@@ -1,4 +1,4 @@
-"""Databases in a real pipeline and on the command line, from which no password may leak."""
+"""Databases in a real pipeline and on the command line; no password may leak from either."""
 
 import logging
 import sqlite3

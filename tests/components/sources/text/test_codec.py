@@ -1,4 +1,4 @@
-"""Compressed text: the rows of the plain files, by line, in one task a file."""
+"""Compressed text gives the rows and lines of the plain files, with one task per file."""
 
 import bz2
 import gzip

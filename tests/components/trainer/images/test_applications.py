@@ -23,7 +23,7 @@ def photos():
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
-    """Weights of a MobileNetV2 without its top, and what it gives for `photos()`."""
+    """Weights of a MobileNetV2 without its top, and its output for `photos()`."""
     keras.utils.set_random_seed(3)
     network = keras.applications.MobileNetV2(
         weights=None, include_top=False, input_shape=(SIDE, SIDE, 3), pooling="avg"
@@ -61,7 +61,7 @@ def test_each_family_has_its_own_scaling(application, black, white):
 @pytest.mark.slow
 def test_a_frozen_base_is_left_as_it_is_by_training(weights):
     def moved(layer):
-        """Whether a step of training would change it: its weights, or the means that it keeps."""
+        """Whether a training step changes the layer's weights or its moving means."""
         before = [np.array(weight) for weight in layer.network.weights]
         layer(photos(), training=True)
         pairs = zip(before, layer.network.weights, strict=True)

@@ -27,7 +27,7 @@ def record(pixels, label, kind="PNG"):
 
 
 def write(directory, records, shards=3):
-    """Patterns of shards without a manifest."""
+    """Writes shards without a manifest; returns their patterns."""
     return [f"{write_shards(directory, records, shards=shards)}/Split-train/*"]
 
 
@@ -47,7 +47,7 @@ def options(**changes):
 
 
 def labels_of(dataset, batches=None):
-    """The labels of each batch, each held against its image."""
+    """The labels of each batch, after each was compared with its image."""
     found = []
     for features, label in itertools.islice(dataset, batches):
         image = features["image"]
@@ -84,7 +84,7 @@ def test_several_labels_are_a_mapping_by_name(source):
     assert found["image/height"].numpy().tolist() == [4] * 5
 
 
-# What is decoded, pixel by pixel.
+# Decoding, compared pixel by pixel
 
 ROWS = np.array([[0, 100, 200, 250], [50, 150, 250, 0]], np.uint8)[..., None]
 
@@ -159,7 +159,7 @@ def test_serving_decodes_what_evaluation_does(scaled):
         np.testing.assert_array_equal(found[0], np.ravel(whole))
 
 
-# Records of others, by the names of their features.
+# Records by other writers, recognised by the names of their features
 
 
 def foreign(number, encoded):
@@ -200,7 +200,7 @@ def test_a_record_without_the_named_features_is_refused(tmp_path, named, reason)
         Input.images(source, options=options(), **named).eval()
 
 
-# Pixels of others, without a header of their own.
+# Pixels by other writers, without an image header
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_pixels_of_another_number_are_refused(tmp_path):
         Input.images(source, options=options(), image="image", label="label").eval()
 
 
-# What is refused.
+# Records that are refused
 
 
 def test_a_container_has_no_more_memory_than_its_limit(monkeypatch):

@@ -59,7 +59,7 @@ def images(tmp_path_factory):
 
 @pytest.fixture(params=["rows", "images"])
 def either(request, packed, images):
-    """Packed rows, of which groups of batches are picked, and images, which go by the batch."""
+    """Packed rows, picked in groups of batches, and packed images, picked batch by batch."""
     return packed if request.param == "rows" else images
 
 
@@ -82,7 +82,7 @@ def test_a_window_has_as_many_rows_as_the_options_say(images):
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """96 rows of texts that tell the row: `a` is text, `b` two texts, `c` one of three words."""
+    """96 rows whose texts identify the row: `a` is text, `b` two texts, `c` one of three words."""
     root = tmp_path_factory.mktemp("texts")
     (root / "rows/Split-train").mkdir(parents=True)
     with tf.io.TFRecordWriter(str(root / "rows/Split-train/data")) as out:
@@ -128,7 +128,7 @@ def test_rows_have_the_texts_of_tensors(texts):
 
 
 def test_batches_that_are_kept_stay_as_they_were(either):
-    """Their memory is used again once they are gone, not before."""
+    """The memory of a batch is used again only when the batch is gone."""
     dataset = Input.packed(either, options=InputOptions(batch_size=10)).train()
     batches = iter(dataset)
     kept = list(itertools.islice(batches, 12))

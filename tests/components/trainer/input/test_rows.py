@@ -39,7 +39,7 @@ def test_small_batches_are_parsed_together_and_stay_the_same(shards, data, monke
         return [(features["row"].numpy().tolist(), y.numpy().tolist()) for features, y in found]
 
     alone = batches(10)
-    assert sizes[1:] == [10]  # the first is of the look at one record
+    assert sizes[1:] == [10]  # the first size comes from reading one record for the shapes
     assert batches(4096) == alone
     assert sizes[1:] == [100]
 
