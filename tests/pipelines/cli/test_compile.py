@@ -10,7 +10,7 @@ import penstock
 from penstock.components.errors import UsageError
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.recipe import Recipe
-from penstock.pipelines.kubeflow.refusals import node_texts
+from penstock.pipelines.kubeflow.refusals import check_changes, node_texts
 from penstock.pipelines.runs.metadata_store import MySqlStore
 from penstock.schemas import schema_file
 from tests.pipelines.cli.conftest import call
@@ -19,11 +19,14 @@ from tests.pipelines.kubeflow.placements import IMAGE, on
 ROOT = Path(__file__).parents[3]
 
 
-def compiled(out, changes=None, placement=None):
-    """The texts in compiled taxi by node."""
-    plan = penstock.compile(
+def plan_of(out, changes, placement=None):
+    return penstock.compile(
         "taxi", out, image=IMAGE, placement=placement, options=changes, overwrite=True
     )
+
+
+def texts_of(plan):
+    """The texts in a compiled pipeline by node."""
     ir, _ = Recipe.from_text(plan.recipe).build([])
     found = {}
     for node_id, _, value in node_texts(ir):
@@ -48,13 +51,17 @@ def file(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def taxi(file):
-    return compiled(file)
+def plan(file):
+    """The plan of taxi with a Tuner."""
+    return plan_of(file, {"tune": {"trials": 3}})
 
 
-def test_the_tuner_is_one_task_between_transform_and_trainer(tmp_path):
-    trials = {"tune": {"trials": 3}}
-    plan = penstock.compile("taxi", tmp_path / "taxi.yaml", image=IMAGE, options=trials)
+@pytest.fixture(scope="module")
+def taxi(plan):
+    return texts_of(plan)
+
+
+def test_the_tuner_is_one_task_between_transform_and_trainer(plan):
     tasks = {task.name: task for task in plan.tasks}
     assert tasks["tuner"].node_ids == ("Tuner",)
     assert "transform" in tasks["tuner"].upstream
@@ -62,7 +69,7 @@ def test_the_tuner_is_one_task_between_transform_and_trainer(tmp_path):
 
 
 def test_no_path_of_the_compiling_machine_is_in_the_file(taxi, file):
-    assert len(taxi) == 11
+    assert len(taxi) == 12
     for place in (str(ROOT), sysconfig.get_path("purelib"), "/tmp"):
         assert place not in file.read_text()
 
@@ -83,22 +90,22 @@ def test_a_root_of_the_users_own(tmp_path):
         pipeline_root="gs://bucket/runs", volume=None, metadata_mysql=MySqlStore("mysql")
     )
     for changes, root in (({}, "gs://bucket/runs/taxi"), ({"root": "gs://b/x"}, "gs://b/x")):
-        nodes = compiled(tmp_path / "taxi.yaml", changes, placement)
-        assert f"{root}/serving_model" in nodes["Pusher"]
+        plan = plan_of(tmp_path / "taxi.yaml", changes, placement)
+        assert f"{root}/serving_model" in texts_of(plan)["Pusher"]
 
 
 def test_root_outside_of_the_volume_is_refused(tmp_path):
     for root in ("runs/taxi", "/data/runs"):
         with pytest.raises(UsageError, match=r"root must lie below the volume at /penstock, got "):
-            compiled(tmp_path / "taxi.yaml", {"root": root})
+            plan_of(tmp_path / "taxi.yaml", {"root": root})
     assert not list(tmp_path.iterdir())
 
 
 def test_data_of_this_machine_is_refused(tmp_path, taxi_csv):
     for data in (tmp_path, taxi_csv.parent):  # pods have the package at another place
         with pytest.raises(UsageError, match=r"^data: .* is a path of this machine"):
-            compiled(tmp_path / "taxi.yaml", {"data": str(data)})
-    compiled(tmp_path / "taxi.yaml", {"data": str(tmp_path)}, on(tmp_path))
+            plan_of(tmp_path / "taxi.yaml", {"data": str(data)})
+    check_changes({"data": str(tmp_path)}, on(tmp_path))
 
 
 def test_a_name_too_long_for_tfx_is_one_clear_line(tmp_path, monkeypatch):
@@ -114,4 +121,4 @@ def test_a_name_too_long_for_tfx_is_one_clear_line(tmp_path, monkeypatch):
 
 def test_cache_of_one_worker_is_refused_for_two(tmp_path):
     with pytest.raises(UsageError, match=r"'memory' is for one worker.*--set input\.cache=none"):
-        compiled(tmp_path / "taxi.yaml", {"input": {"cache": "memory"}}, Placement(workers=2))
+        plan_of(tmp_path / "taxi.yaml", {"input": {"cache": "memory"}}, Placement(workers=2))

@@ -44,9 +44,29 @@ def small_plan():
         return plan_ir(compile_ir(create_pipeline()))
 
 
-@pytest.fixture
-def small(small_plan, tmp_path):
-    return Compiled(small_plan, tmp_path)
+@pytest.fixture(scope="module")
+def small(small_plan, tmp_path_factory):
+    return Compiled(small_plan, tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="module")
+def placed(small_plan, tmp_path_factory):
+    """The small pipeline with nearly every option of a placement."""
+    tolerations = (Toleration("nvidia.com/gpu", "Equal", "yes", "NoSchedule"),)
+    placement = Placement(
+        resources=Resources("500m", "2", "1G", "2G"),
+        nodes={"make_numbers": {"memory_limit": "4G"}, "Trainer": {"timeout_seconds": 3600}},
+        retry=Retry(times=3, wait_seconds=10, factor=3, total_seconds=7200),
+        gpu=Gpu(count=2, node_selector={"pool": "gpu"}, tolerations=tolerations),
+        pod_labels={"team": "rides"},
+        pod_annotations={"gke-gcsfuse/volumes": "true"},
+        secret_env={"churn-db": {"user": "PENSTOCK_SQL_USER"}},
+        image_pull_secrets=("registry",),
+        affinity=(Affinity("zone", "In", ("a", "b")),),
+        metadata_mysql=MySqlStore("fd00::5", 3307, "runs"),
+        mysql_secret=MySqlSecret(tls_name="db-tls"),
+    )
+    return Compiled(small_plan, tmp_path_factory.mktemp("placed"), placement)
 
 
 def test_tasks_are_nodes_in_dag_order(small):
@@ -105,40 +125,30 @@ def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(smal
     }
 
 
-def test_a_parameter_without_default_is_required(tmp_path):
-    told = tell(text=RuntimeParameter("run_id", str), about=RuntimeParameter("Run.Id", str, "x"))
+def test_a_parameter_without_default_is_required_and_one_of_several_lines_stays_whole(tmp_path):
+    """kfp's own compiler writes defaults into a comment: its file is then no YAML."""
+    query = "SELECT *\nFROM trips: x\n"
+    told = tell(text=RuntimeParameter("run_id", str), about=RuntimeParameter("Run.Id", str, query))
     made = Compiled(plan_ir(ir_of(told)), tmp_path)
-    assert made.parameters == {
+    assert read_compiled_file(made.file).parameters == {
         "run_id_2": {"parameterType": "STRING"},
-        "run_id_3": {"parameterType": "STRING", "defaultValue": "x", "isOptional": True},
+        "run_id_3": {"parameterType": "STRING", "defaultValue": query, "isOptional": True},
     }
     args = made.containers["tell"]["args"]
     assert "Run.Id={{$.inputs.parameters['run_id_3']}}" in args
     assert "run_id={{$.inputs.parameters['run_id_2']}}" in args
 
 
-def test_a_default_of_several_lines_stays_a_default(tmp_path):
-    """kfp's own compiler writes defaults into a comment: its file is then no YAML."""
-    query = "SELECT *\nFROM trips: x\n"
-    made = Compiled(plan_ir(ir_of(tell(text=RuntimeParameter("query", str, query)))), tmp_path)
-    assert read_compiled_file(made.file).parameters["query"]["defaultValue"] == query
-
-
-def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small_plan, small, tmp_path):
+def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small, placed):
     """Argo's `maxDuration` counts from the first start; left out, KFP makes 0 of it: no retry.
 
     pipelines 2.17 argocompiler/container.go:423 (default "0") and :644; argo 4.0
     workflow/controller/operator.go:1080 (deadline = first child's start + maxDuration).
     """
-    placement = Placement(
-        resources=Resources("500m", "2", "1G", "2G"),
-        nodes={"make_numbers": {"memory_limit": "4G"}},
-        retry=Retry(times=3, wait_seconds=10, factor=3, total_seconds=7200),
-    )
     by_default = {task["retryPolicy"]["backoffMaxDuration"] for task in small.tasks.values()}
     assert by_default == {"2592000s"}  # longer than any training
-    made = Compiled(small_plan, tmp_path, placement)
-    for name, task in made.tasks.items():
+    assert not any("secretAsEnv" in pod for pod in small.pods.values())
+    for name, task in placed.tasks.items():
         assert task["cachingOptions"] == {}
         assert task["retryPolicy"] == {
             "maxRetryCount": 3,
@@ -146,14 +156,13 @@ def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small_pla
             "backoffFactor": 3.0,
             "backoffMaxDuration": "7200s",
         }
-        found = made.containers[name]["resources"]
+        found = placed.containers[name]["resources"]
         limits = [
             found[f"{kind}{end}"] for kind in ("cpu", "memory") for end in ("Request", "Limit")
         ]
         assert limits == [0.5, 2.0, 1.0, 4.0 if name == "make-numbers-2" else 2.0]
-        (mount,) = made.pods[name]["pvcMount"]
+        (mount,) = placed.pods[name]["pvcMount"]
         assert (mount["constant"], mount["mountPath"]) == ("penstock", "/penstock")
-        assert "secretAsEnv" not in made.pods[name]
 
 
 def test_artifacts_of_tfx_are_inputs_and_outputs_of_tasks(small):
@@ -193,23 +202,16 @@ def test_statistics_are_shown_as_html_and_a_training_as_metrics(tmp_path):
     assert shown["trainer"]["metrics"] == "system.Metrics"
 
 
-def test_only_the_trainer_is_on_a_gpu(small_plan, tmp_path):
-    gpu = Gpu(
-        count=2,
-        node_selector={"pool": "gpu"},
-        tolerations=(Toleration("nvidia.com/gpu", "Equal", "yes", "NoSchedule"),),
-    )
-    made = Compiled(small_plan, tmp_path, Placement(gpu=gpu))
-    accelerator = made.containers["trainer"]["resources"]["accelerator"]
+def test_only_the_trainer_is_on_a_gpu(placed):
+    accelerator = placed.containers["trainer"]["resources"]["accelerator"]
     assert (accelerator["type"], accelerator["count"]) == ("nvidia.com/gpu", "2")
-    assert made.pods["trainer"]["nodeSelector"] == {"labels": {"pool": "gpu"}}
-    assert made.pods["trainer"]["tolerations"] == [
+    assert placed.pods["trainer"]["nodeSelector"] == {"labels": {"pool": "gpu"}}
+    assert placed.pods["trainer"]["tolerations"] == [
         {"key": "nvidia.com/gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
     ]
-    assert "pvcMount" in made.pods["trainer"]
-    for name in made.tasks.keys() - {"trainer"}:
-        assert "accelerator" not in made.containers[name]["resources"]
-        assert not {"nodeSelector", "tolerations"} & made.pods[name].keys()
+    for name in placed.tasks.keys() - {"trainer"}:
+        assert "accelerator" not in placed.containers[name]["resources"]
+        assert not {"nodeSelector", "tolerations"} & placed.pods[name].keys()
 
 
 def test_workers_get_the_trainers_resources(small_plan, tmp_path):
@@ -230,24 +232,14 @@ def test_workers_get_the_trainers_resources(small_plan, tmp_path):
         assert "--worker-job" not in made.containers[name]["args"]
 
 
-def test_options_of_the_placement_are_in_every_pod(small_plan, tmp_path):
+def test_options_of_the_placement_are_in_every_pod(placed):
     """Fields of KFP's kubernetes_executor_config.proto; backend/src/v2/driver/k8s.go reads them."""
-    placement = Placement(
-        pod_labels={"team": "rides"},
-        pod_annotations={"gke-gcsfuse/volumes": "true"},
-        secret_env={"churn-db": {"user": "PENSTOCK_SQL_USER"}},
-        image_pull_secrets=("registry",),
-        affinity=(Affinity("zone", "In", ("a", "b")),),
-        metadata_mysql=MySqlStore("fd00::5", 3307, "runs"),
-        mysql_secret=MySqlSecret(tls_name="db-tls"),
-    )
-    made = Compiled(small_plan, tmp_path, placement)
     expression = {"key": "zone", "operator": "In", "values": ["a", "b"]}
     ids = {"runAsUser": "65532", "runAsGroup": "65532", "runAsNonRoot": True}
     labels = {"team": "rides", "penstock/run": "true"}
     login = {"user": "PENSTOCK_MYSQL_USER", "password": "PENSTOCK_MYSQL_PASSWORD"}
     tls = "/var/run/penstock/mysql-tls"
-    for name, pod in made.pods.items():
+    for name, pod in placed.pods.items():
         assert pod["securityContext"] == ids
         assert pod["podMetadata"] == {
             "labels": labels,
@@ -261,13 +253,12 @@ def test_options_of_the_placement_are_in_every_pod(small_plan, tmp_path):
         } == {"churn-db": {"user": "PENSTOCK_SQL_USER"}, "penstock-mysql": login}
         (volume,) = pod["secretAsVolume"]
         assert (volume["secretName"], volume["mountPath"]) == ("db-tls", tls)
-        assert made.option(name, "--metadata") == f"mysql://[fd00::5]:3307/runs?tls={tls}"
+        assert placed.option(name, "--metadata") == f"mysql://[fd00::5]:3307/runs?tls={tls}"
 
 
-def test_timeout_wraps_the_command_of_a_node(small_plan, tmp_path):
+def test_timeout_wraps_the_command_of_a_node(placed):
     """By the image: only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds` of a task."""
-    made = Compiled(small_plan, tmp_path, Placement(nodes={"Trainer": {"timeout_seconds": 3600}}))
-    commands = {name: " ".join(one["command"]) for name, one in made.containers.items()}
+    commands = {name: " ".join(one["command"]) for name, one in placed.containers.items()}
     assert commands.pop("trainer") == "timeout --kill-after=60 3600 penstock node"
     assert set(commands.values()) == {"penstock node"}
 
