@@ -14,7 +14,6 @@ app = typer.Typer(no_args_is_help=True)
 
 def _add(name: str) -> None:
     module = harness.load(name)
-    options_type = getattr(module, harness.BENCHMARKS[name])
 
     def bench(
         out: Annotated[Path, typer.Option(help="Folder of the page and the JSON.")] = Path("bench"),
@@ -23,7 +22,7 @@ def _add(name: str) -> None:
     ) -> None:
         from penstock.components.files.commit import attempt_file, check_file
 
-        options = options_type(**given(values))
+        options = module.Options(**given(values))
         page, data = out / f"{name}.md", out / f"{name}.json"
         check_file(page, overwrite=True)  # before minutes of measuring
         found = harness.run(name, options)
@@ -34,7 +33,7 @@ def _add(name: str) -> None:
         typer.echo(texts[data if as_json else page], nl=False)
 
     bench.__doc__ = f"{harness.title_of(module)}\n\nExample: penstock bench {name} --rounds 1"
-    app.command(name)(with_flags(bench, options_type, panel="What is measured"))
+    app.command(name)(with_flags(bench, module.Options, panel="What is measured"))
 
 
 for _name in harness.BENCHMARKS:

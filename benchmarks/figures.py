@@ -20,7 +20,6 @@ from penstock.benchmarks import images, ingest, ladder, peers, tables, tabular
 from penstock.benchmarks.harness import figure, table, times
 from penstock.benchmarks.remote import AGAIN, OWN
 from penstock.benchmarks.scale import CONTENDERS, REPORT, Run
-from penstock.components.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/results.md", "docs/real_tables.md")
@@ -107,29 +106,13 @@ def _short(value: Any) -> Any:
 
 
 def kept(question: str) -> dict[str, Any]:
-    """Returns the kept outcome of a benchmark.
-
-    Raises:
-        DataError: There is none.
-    """
-    path = ROOT / "docs/figures" / f"{question}.json"
-    if not path.exists():
-        raise DataError(f"{path}: is not there; run penstock bench {question}, then this with it")
-    found: dict[str, Any] = json.loads(path.read_text())
+    """Returns the kept outcome of a benchmark."""
+    found: dict[str, Any] = json.loads((ROOT / "docs/figures" / f"{question}.json").read_text())
     return found
 
 
-def speed() -> list[str]:
-    """README's table: rows and photos read, and the whole pipeline."""
-    return _peers([line for line in LINES if line.question == "ladder"])
-
-
-def contenders() -> list[str]:
-    """The table of every benchmark: what peers and Penstock need for the same work."""
-    return _peers(LINES)
-
-
 def _peers(lines: Sequence[Line]) -> list[str]:
+    """What peers and Penstock need for the same work, and the whole pipeline."""
     headers = ("", "naive", "tuned or stock peer", "Penstock, rows", "Penstock, packed")
     return table(headers, [*map(_row, lines), _whole_pipeline()])
 
@@ -271,7 +254,8 @@ def commits() -> list[str]:
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
-    "speed": speed, "contenders": contenders, "verdicts": verdicts, "machine": machine,
+    "speed": lambda: _peers([line for line in LINES if line.question == "ladder"]),
+    "contenders": lambda: _peers(LINES), "verdicts": verdicts, "machine": machine,
     "commits": commits, "remote": remote, "memory": lambda: memory(kept("scale")),
     "stages": lambda: stages(kept("scale")), "tables": lambda: tables.page(kept("tables")),
 }  # fmt: skip

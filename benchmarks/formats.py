@@ -5,7 +5,11 @@ pixels, in the files of webdataset, grain, TensorFlow, Parquet and, in a Python 
 PyTorch's readers.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from penstock.benchmarks import claims, messages, peers, photos, table, torch_peers
 from penstock.benchmarks.harness import Check, Group, at_least, bound, require_packages
@@ -13,7 +17,7 @@ from penstock.components.errors import UsageError
 
 
 @dataclass(frozen=True)
-class FormatsOptions:
+class Options:
     """Data to write and read, and the number of rounds.
 
     Attributes:
@@ -41,7 +45,7 @@ class FormatsOptions:
             raise UsageError("nothing to measure: rows, images and users are 0")
 
 
-def prepare(options: FormatsOptions) -> None:
+def prepare(options: Options) -> None:
     """Writes users, table and images in all formats, unless they exist."""
     if options.torch_python:
         require_packages("torch_python", options.torch_python, torch_peers.PACKAGES)
@@ -58,7 +62,7 @@ def prepare(options: FormatsOptions) -> None:
         peers.make_peers(root, peers.rows_of_images(root))
 
 
-def groups(options: FormatsOptions) -> list[Group]:
+def groups(options: Options) -> list[Group]:
     """Messages, and peers for tables and images."""
     found = []
     if options.users:
@@ -66,18 +70,15 @@ def groups(options: FormatsOptions) -> list[Group]:
     if options.rows:
         found.append(_table_peers(options))
     if options.images:
-        given = {"rows": options.images, "seconds": options.seconds}
-        ways = {
-            name: bound(peers.read_images, peer.batches, peer=peer, **given)
-            for name, peer in peers.OF_IMAGES.items()
-        }
+        root, check = photos.root_of(options.images), partial(photos.check, pixels=True)
+        ways = _readers(peers.OF_IMAGES, root, check, options.images, options.seconds)
         title = "Peers: the same decoded pixels, shuffled batches"
         ahead = Check(claims.AHEAD_OF_PEERS, peers.PACKED, [peers.WEBDATASET, peers.GRAIN])
         found.append(Group(title, "images", ways, [ahead]))
     return found
 
 
-def _messages(options: FormatsOptions) -> list[Group]:
+def _messages(options: Options) -> list[Group]:
     written, read = {}, {}
     for name, (write_all, read_all) in messages.FORMATS.items():
         written[name] = bound(messages.write_users, write_all, users=options.users)
@@ -92,17 +93,17 @@ def _messages(options: FormatsOptions) -> list[Group]:
     ]  # fmt: skip
 
 
-def _table_peers(options: FormatsOptions) -> Group:
-    given = {"rows": options.rows, "seconds": options.seconds}
-    ways = {
-        name: bound(peers.read_table, peer.batches, peer=peer, **given)
-        for name, peer in peers.OF_TABLE.items()
-    }
-    pythons = {}
-    if options.torch_python:
-        for name, way in torch_peers.CONTENDERS.items():
-            ways[name] = bound(torch_peers.read, way, name=name, **given)
-            pythons[name] = options.torch_python
+def _readers(
+    some: Mapping[str, peers.Peer], root: Path, check: Any, rows: int, seconds: float
+) -> dict[str, Any]:
+    given = {"root": root, "check": check, "rows": rows, "seconds": seconds}
+    return {n: bound(peers.read, one.batches, peer=one, **given) for n, one in some.items()}
+
+
+def _table_peers(options: Options) -> Group:
+    pytorch = torch_peers.OF_TABLE if options.torch_python else {}
+    root, every = table.root_of(options.rows), peers.OF_TABLE | pytorch
+    ways = _readers(every, root, table.check, options.rows, options.seconds)
     rows = [peers.WEBDATASET, peers.GRAIN, torch_peers.MDS, torch_peers.MAPPED]
     blocks = [peers.GRAIN_BLOCKS, peers.SAVED, peers.PARQUET]
     checks = [
@@ -110,4 +111,4 @@ def _table_peers(options: FormatsOptions) -> Group:
         Check(claims.AHEAD_OF_BLOCKS, peers.PACKED, blocks),
     ]
     title = "Peers: a table of 40 columns, shuffled batches"
-    return Group(title, "rows", ways, checks, pythons)
+    return Group(title, "rows", ways, checks, dict.fromkeys(pytorch, options.torch_python))

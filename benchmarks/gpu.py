@@ -6,9 +6,10 @@ share the cores with their input. Idle is the time beyond the same steps on one 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from penstock.benchmarks import claims, photos, table, training
+from penstock.benchmarks import claims, ladder, photos, table, training
 from penstock.benchmarks.harness import Check, Group, Measured, at_least, bound
 from penstock.benchmarks.training import first_batch, gpu_names
 from penstock.components.errors import UsageError
@@ -19,7 +20,7 @@ SHORT_IMAGES, LONG_IMAGES = "images, short steps", "images, long steps"
 
 
 @dataclass(frozen=True)
-class GpuOptions:
+class Options:
     """Tables and images to train on, and the number of rounds.
 
     Attributes:
@@ -54,11 +55,11 @@ def _table_units(short: bool) -> int:
     return 64 if short else 512
 
 
-def _images(read: Callable[..., Any], options: GpuOptions) -> Any:
+def _images(read: Callable[..., Any], options: Options) -> Any:
     return read(photos.root_of(options.images), image_size()).map(training.image_and_label)
 
 
-def _table(read: Callable[..., Any], options: GpuOptions) -> Any:
+def _table(read: Callable[..., Any], options: Options) -> Any:
     return training.table_batches(read, table.root_of(options.rows))
 
 
@@ -74,7 +75,12 @@ class Network:
     batches: Callable[..., Any]
 
 
-_TABLE = {NAIVE: table.naive, ROWS: table.row_examples, PACKED: table.packed}
+def naive(root: Path) -> Any:
+    """One `parse_single_example` after another, nothing ahead, not shuffled."""
+    return ladder.naive(ladder.table_input(root))
+
+
+_TABLE = {NAIVE: naive, ROWS: table.row_examples, PACKED: table.packed}
 _IMAGES = {NAIVE: photos.generator, ROWS: photos.jpeg_rows, PACKED: photos.packed}
 NETWORKS = {
     SHORT_TABLE: Network("rows", table.BATCH, 20,
@@ -94,7 +100,7 @@ def train(
     read: Callable[..., Any],
     *,
     network: str,
-    options: GpuOptions,
+    options: Options,
     is_limit: bool = False,
 ) -> Measured:
     """Trains a network, then goes on with one batch that is already there, and compares the steps.
@@ -144,7 +150,7 @@ def _device(batches: Any, rows_per_second: float) -> dict[str, float]:
     return {**copied, "GPU, MiB": peak}
 
 
-def prepare(options: GpuOptions) -> None:
+def prepare(options: Options) -> None:
     """Makes the table and the images, unless they exist."""
     units = {group.unit for group in groups(options)}
     if "rows" in units:
@@ -153,12 +159,12 @@ def prepare(options: GpuOptions) -> None:
         photos.prepare(options.images, image_size())
 
 
-def groups(options: GpuOptions) -> list[Group]:
+def groups(options: Options) -> list[Group]:
     """Inputs of each network."""
     return [group for group in _groups(options) if options.only in group.title]
 
 
-def _groups(options: GpuOptions) -> list[Group]:
+def _groups(options: Options) -> list[Group]:
     found = []
     for name, network in NETWORKS.items():
         given = {"network": name, "options": options}

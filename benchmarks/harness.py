@@ -1,9 +1,10 @@
 """Contenders of a benchmark in turn, each in a process of its own; medians as Markdown and JSON.
 
-A benchmark is a module whose docstring has a title and says what is measured, with two functions:
-`prepare(options)` makes the data, `groups(options)` returns the comparisons. A contender is a
-function that prepares (imports, opens), and returns what `measure` gave. CPU time counts the
-process and the children that it waited for; memory is the largest process's peak.
+A benchmark is a module whose docstring has a title and says what is measured, with a dataclass
+`Options` and two functions: `prepare(options)` makes the data, `groups(options)` returns the
+comparisons. A contender is a function that prepares (imports, opens), and returns what `measure`
+gave. CPU time counts the process and the children that it waited for; memory is the largest
+process's peak.
 
 As a child process: python harness.py BENCHMARK OPTIONS [GROUP CONTENDER]
 """
@@ -34,16 +35,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when TensorFlow is im
 
 _FOLDER = Path(__file__).resolve().parent
 
-# Benchmark, a module of this folder, to the name of its options dataclass.
-BENCHMARKS = {
-    "formats": "FormatsOptions",
-    "gpu": "GpuOptions",
-    "images": "ImagesOptions",
-    "ingest": "CsvIngestOptions",
-    "ladder": "LadderOptions",
-    "remote": "RemoteOptions",
-    "tabular": "TabularOptions",
-}
+# Modules of this folder.
+BENCHMARKS = ("formats", "gpu", "images", "ingest", "ladder", "remote", "tabular")
 # Further columns of a contender: numbers, of which the median is shown, and words.
 Extra = dict[str, float | str]
 
@@ -256,7 +249,7 @@ def contender(name: str, measured: Measured, text: str = "") -> dict[str, Any]:
 def bound(work: Callable[..., Measured], way: Callable[..., Any], **given: Any) -> Any:
     """Returns `work` on a way to do it, as a contender with the note of that way."""
     one = partial(work, way, **given)
-    one.__doc__ = way.__doc__
+    one.__doc__ = getattr(way, "func", way).__doc__  # of a partial, that of its function
     return one
 
 
@@ -373,7 +366,7 @@ def main() -> None:
     """Makes the data, or runs one contender; an error of the user is one line on stderr."""
     name, text, *which = sys.argv[1:]
     module = load(name)
-    options = getattr(module, BENCHMARKS[name])(**json.loads(text))
+    options = module.Options(**json.loads(text))
     if not which:
         try:
             module.prepare(options)

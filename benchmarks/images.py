@@ -19,7 +19,7 @@ PIL_LOOP = "PIL loop"
 
 
 @dataclass(frozen=True)
-class ImagesOptions:
+class Options:
     """Network, images and number of rounds.
 
     Attributes:
@@ -60,25 +60,25 @@ READERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def _train(way: Callable[..., Any], options: ImagesOptions) -> Measured:
+def _train(way: Callable[..., Any], options: Options) -> Measured:
     batches = way(photos.root_of(options.images), options.size).map(training.image_and_label)
     model = training.image_model(options.size, options.filters, options.network)
     return training.steady(model, batches, photos.BATCH, options.seconds, steps_a_call=4)
 
 
-def _read(way: Callable[..., Any], options: ImagesOptions) -> Measured:
+def _read(way: Callable[..., Any], options: Options) -> Measured:
     root = photos.root_of(options.images)
     batches = iter(way(root))
     photos.check(batches, options.images, root, pixels=way is photos.packed)
     return measure(lambda: read_in_python(batches, options.seconds))
 
 
-def prepare(options: ImagesOptions) -> None:
+def prepare(options: Options) -> None:
     """Makes the photos in all forms, unless they exist."""
     photos.prepare(options.images, options.size)
 
 
-def groups(options: ImagesOptions) -> list[Group]:
+def groups(options: Options) -> list[Group]:
     """Training, and reading alone."""
     by = "per_second"
     checks = [

@@ -21,7 +21,7 @@ WORKERS, WORKERS_GZIP = "Penstock, a worker a core", "Penstock, a worker a core,
 
 
 @dataclass(frozen=True)
-class CsvIngestOptions:
+class Options:
     """How much is ingested, and how often.
 
     Attributes:
@@ -86,7 +86,7 @@ def stock(csv: Path, out: Path, compression: str) -> Measured:
                 ),
             )
         )
-        return _rows(csv)
+        return int(csv.stem.rpartition("-")[2])  # of the rows in its name
 
     return measure(work)
 
@@ -97,12 +97,9 @@ def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measur
     from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
     from penstock.components.sources.options import Table
 
-    def work() -> int:
-        inputs = [IngestInput(str(csv), Table(), SplitOptions())]
-        options = IngestOptions(compression=compression)
-        return ingest(inputs, out, options, engine=workers).account.read
-
-    return measure(work)
+    inputs = [IngestInput(str(csv), Table(), SplitOptions())]
+    options = IngestOptions(compression=compression)
+    return measure(lambda: ingest(inputs, out, options, engine=workers).account.read)
 
 
 def penstock_workers(csv: Path, out: Path, compression: str) -> Measured:
@@ -121,11 +118,7 @@ CONTENDERS: dict[str, tuple[Callable[[Path, Path, str], Measured], str]] = {
 }
 
 
-def _rows(csv: Path) -> int:
-    return int(csv.stem.rpartition("-")[2])
-
-
-def prepare(options: CsvIngestOptions) -> None:
+def prepare(options: Options) -> None:
     """Writes the CSV file, unless it exists."""
     table.csv_file(options.rows)
 
@@ -135,7 +128,7 @@ def _ingest(way: Callable[..., Measured], rows: int, compression: str) -> Measur
         return way(table.csv_path(rows), Path(folder, "out"), compression)
 
 
-def groups(options: CsvIngestOptions) -> list[Group]:
+def groups(options: Options) -> list[Group]:
     """All contenders at the same work."""
     ways = {
         name: bound(_ingest, way, rows=options.rows, compression=compression)

@@ -19,7 +19,7 @@ NAIVE, TUNED, ROWS, PACKED = "naive", "tf.data, tuned", "row Examples", "packed"
 
 
 @dataclass(frozen=True)
-class LadderOptions:
+class Options:
     """Data to read, and the number of rounds.
 
     Attributes:
@@ -148,9 +148,7 @@ def image_input(root: Path) -> Input:
     return Input(table.row_files(root), parse, None, photos.BATCH, photos.WINDOW)
 
 
-def _read(
-    step: Callable[[Any], Any], options: LadderOptions, *, images: bool, own: bool
-) -> Measured:
+def _read(step: Callable[[Any], Any], options: Options, *, images: bool, own: bool) -> Measured:
     """Measures a step of the ladder, or, if `own`, a reader of Penstock."""
     root = photos.root_of(options.images) if images else table.root_of(options.rows)
     given: Any = root if own else (image_input if images else table_input)(root)
@@ -163,7 +161,7 @@ def _read(
     return measure(lambda: read(options.seconds))
 
 
-def prepare(options: LadderOptions) -> None:
+def prepare(options: Options) -> None:
     """Makes and packs what is read, unless it exists."""
     if options.rows:
         table.prepare(options.rows)
@@ -171,7 +169,7 @@ def prepare(options: LadderOptions) -> None:
         photos.prepare(options.images)
 
 
-def groups(options: LadderOptions) -> list[Group]:
+def groups(options: Options) -> list[Group]:
     """The table and the images."""
     found = []
     if options.rows:

@@ -29,6 +29,22 @@ _WORDS = (
     "train", "station", "music", "really", "never", "always", "maybe", "today", "tomorrow",
     "yesterday", "people", "think", "know", "said", "good", "new", "first",
 )  # fmt: skip
+_PROTO = """
+name: "penstock_bench_user.proto" package: "penstock_bench" syntax: "proto3"
+message_type { name: "Post"
+  field { name: "id" number: 1 label: LABEL_OPTIONAL type: TYPE_INT64 }
+  field { name: "likes" number: 2 label: LABEL_OPTIONAL type: TYPE_INT64 }
+  field { name: "text" number: 3 label: LABEL_OPTIONAL type: TYPE_STRING }
+}
+message_type { name: "User"
+  field { name: "id" number: 1 label: LABEL_OPTIONAL type: TYPE_INT64 }
+  field { name: "name" number: 2 label: LABEL_OPTIONAL type: TYPE_STRING }
+  field { name: "followers" number: 3 label: LABEL_OPTIONAL type: TYPE_INT64 }
+  field { name: "verified" number: 4 label: LABEL_OPTIONAL type: TYPE_BOOL }
+  field { name: "created" number: 5 label: LABEL_OPTIONAL type: TYPE_INT64 }
+  field { name: "posts" number: 6 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: "Post" }
+}
+"""
 
 
 def made_users(count: int = DISTINCT, *, seed: int = 7) -> list[User]:
@@ -104,25 +120,7 @@ def user_message() -> Any:
     """Returns the class of `message User` with `repeated Post posts`, made without a compiler."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-    fields = {
-        "Post": {"id": "INT64", "likes": "INT64", "text": "STRING"},
-        "User": {
-            "id": "INT64", "name": "STRING", "followers": "INT64", "verified": "BOOL",
-            "created": "INT64", "posts": "MESSAGE",
-        },
-    }  # fmt: skip
-    file = descriptor_pb2.FileDescriptorProto(
-        name="penstock_bench_user.proto", package="penstock_bench", syntax="proto3"
-    )
-    for name, kinds in fields.items():
-        message = file.message_type.add(name=name)
-        for number, (of, kind) in enumerate(kinds.items(), 1):
-            text_format.Parse(
-                f'name: "{of}" number: {number} type: TYPE_{kind} label: LABEL_OPTIONAL',
-                message.field.add(),
-            )
-    posts = message.field[-1]
-    posts.type_name, posts.label = "Post", posts.LABEL_REPEATED
+    file = text_format.Parse(_PROTO, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     descriptor = pool.FindMessageTypeByName("penstock_bench.User")

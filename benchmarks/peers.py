@@ -10,7 +10,7 @@ whose rows are permuted: so packed records shuffle, too.
 """
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,15 +33,19 @@ Row = dict[str, Any]
 
 def rows_of_table(rows: int) -> Iterator[bytes]:
     """Yields each row as a peer stores it."""
-    import numpy as np
-
     for batch in table.record_batches(rows):
-        floats = np.stack([batch[name].to_numpy() for name in table.FLOATS], axis=1)
-        integers = np.stack([batch[name].to_numpy() for name in table.INTS], axis=1)
+        floats, integers = _stacked(batch, table.FLOATS), _stacked(batch, table.INTS)
         texts = zip(*(batch[name].to_pylist() for name in table.STRINGS), strict=True)
         for some, more, words in zip(floats, integers, texts, strict=True):
             encoded = tuple(word.encode() for word in words)
             yield pickle.dumps((some.tobytes(), more.tobytes(), encoded))
+
+
+def _stacked(batch: Any, names: Sequence[str]) -> Any:
+    """Returns columns of an Arrow batch or table as one array, rows first."""
+    import numpy as np
+
+    return np.stack([np.asarray(batch[name]) for name in names], axis=1)
 
 
 def row_from(payload: bytes) -> Row:
@@ -111,10 +115,6 @@ def _write_blocks(folder: Path, rows: int) -> None:
     import tensorflow as tf
     from array_record.python import array_record_module as array_record
 
-    def stacked(part: Any, names: tuple[str, ...], dtype: Any) -> Any:
-        columns = [part[name].to_numpy(zero_copy_only=False) for name in names]
-        return np.stack(columns, axis=1).astype(dtype)
-
     folder.mkdir(parents=True)
     arrays = [
         array_record.ArrayRecordWriter(str(folder / f"{i:05d}.array_record"), "group_size:1")
@@ -123,12 +123,11 @@ def _write_blocks(folder: Path, rows: int) -> None:
     blocks = []
     whole = pa.Table.from_batches(table.record_batches(rows)).combine_chunks()
     for number, start in enumerate(range(0, rows, BLOCK_ROWS)):
-        (part,) = whole.slice(start, BLOCK_ROWS).to_batches()
-        texts = stacked(part, table.STRINGS, object)
+        part = whole.slice(start, BLOCK_ROWS)
         block = {
-            "float32": stacked(part, table.FLOATS, np.float32),
-            "int64": stacked(part, table.INTS, np.int64),
-            "bytes": np.vectorize(str.encode, [object])(texts),
+            "float32": _stacked(part, table.FLOATS),
+            "int64": _stacked(part, table.INTS),
+            "bytes": np.vectorize(str.encode, [object])(_stacked(part, table.STRINGS)),
         }
         arrays[number % SHARDS].write(pickle.dumps(block))
         blocks.append(block)
@@ -203,71 +202,51 @@ def parquet_blocks(root: Path) -> Iterator[Row]:
             while True:
                 for group in shuffle.permutation(file.num_row_groups):
                     part = file.read_row_group(group, use_threads=False)
-
-                    def stacked(names: tuple[str, ...], part: Any = part) -> Any:
-                        return np.stack([part[name].to_numpy() for name in names], axis=1)
-
                     yield {
-                        "float32": stacked(table.FLOATS),
-                        "int64": stacked(table.INTS),
-                        "bytes": stacked(table.STRINGS),
+                        "float32": _stacked(part, table.FLOATS),
+                        "int64": _stacked(part, table.INTS),
+                        "bytes": _stacked(part, table.STRINGS),
                     }
 
     return _windows(blocks(), shuffle)
 
 
-@dataclass(frozen=True)
-class Kind:
-    """How a payload becomes a row, and the sizes of batch and shuffle buffer."""
-
-    row: Callable[[bytes], Row]
-    batch: int
-    buffer: int
-
-
-TABLE = Kind(row_from, table.BATCH, table.SHUFFLED_ROWS)
-IMAGES = Kind(image_from, photos.BATCH, photos.WINDOW)
-
-
-def webdataset_batches(root: Path, kind: Kind = TABLE) -> Iterator[Row]:
+def webdataset_batches(
+    root: Path,
+    row: Callable[[bytes], Row] = row_from,
+    batch: int = table.BATCH,
+    buffer: int = table.SHUFFLED_ROWS,
+) -> Iterator[Row]:
     """Tar files in random order, a buffer of rows shuffled."""
     import numpy as np
     import webdataset
 
     files = sorted(str(file) for file in (root / FOLDER).glob("*.tar"))
     rows = webdataset.WebDataset(files, shardshuffle=SHARDS)
-    rows = rows.shuffle(kind.buffer, initial=kind.buffer)
-    rows = rows.map(lambda sample: kind.row(sample["row"]))
+    rows = rows.shuffle(buffer, initial=buffer)
+    rows = rows.map(lambda sample: row(sample["row"]))
 
     def stack(some: list[Row]) -> Row:
         return {name: np.stack([one[name] for one in some]) for name in some[0]}
 
-    found: Iterator[Row] = iter(rows.batched(kind.batch, collation_fn=stack).repeat())
+    found: Iterator[Row] = iter(rows.batched(batch, collation_fn=stack).repeat())
     return found
 
 
-def grain_batches(root: Path, kind: Kind = TABLE) -> Iterator[Row]:
+def grain_batches(
+    root: Path, row: Callable[[bytes], Row] = row_from, batch: int = table.BATCH
+) -> Iterator[Row]:
     """Rows picked at random from all, by 16 threads."""
     import grain
     from grain.python import ArrayRecordDataSource
 
     files = sorted(str(file) for file in (root / FOLDER).glob("*.array_record"))
     rows = grain.MapDataset.source(ArrayRecordDataSource(files)).shuffle(seed=1)
-    batches = rows.repeat().map(kind.row).batch(kind.batch, drop_remainder=True)
+    batches = rows.repeat().map(row).batch(batch, drop_remainder=True)
     # What is fetched ahead is a batch here: 500 of them, its default, are gigabytes of images.
     options = grain.ReadOptions(num_threads=16, prefetch_buffer_size=16)
     found: Iterator[Row] = iter(batches.to_iter_dataset(options))
     return found
-
-
-def webdataset_images(root: Path) -> Iterator[Row]:
-    """Tar files in random order, a buffer of images shuffled."""
-    return webdataset_batches(root, IMAGES)
-
-
-def grain_images(root: Path) -> Iterator[Row]:
-    """Images picked at random from all, by 16 threads."""
-    return grain_batches(root, IMAGES)
 
 
 @dataclass(frozen=True)
@@ -291,32 +270,25 @@ OF_TABLE = {
     ROWS: Peer(table.row_examples, "rows/Split-train/*"),
     PACKED: Peer(table.packed, "packed/Split-train/*"),
 }
+_webdataset_images = partial(
+    webdataset_batches, row=image_from, batch=photos.BATCH, buffer=photos.WINDOW
+)
+_grain_images = partial(grain_batches, row=image_from, batch=photos.BATCH)
 OF_IMAGES = {
-    WEBDATASET: Peer(webdataset_images, f"{FOLDER}/*.tar"),
-    GRAIN: Peer(grain_images, f"{FOLDER}/*.array_record"),
+    WEBDATASET: Peer(_webdataset_images, f"{FOLDER}/*.tar"),
+    GRAIN: Peer(_grain_images, f"{FOLDER}/*.array_record"),
     PACKED: Peer(photos.packed, f"packed-{photos.SIZE}/Split-train/*"),
 }
 
 
-def read_table(_: Any, peer: Peer, rows: int, seconds: float) -> Measured:
-    """Measures a peer's reader of the table after a pass that has every row once."""
-    root = table.root_of(rows)
+def read(
+    _: Any, peer: Peer, check: Callable[..., None], root: Path, rows: int, seconds: float
+) -> Measured:
+    """Measures a peer's reader after a pass, in which `check` finds every row once."""
     batches = iter(peer.batches(root))
-    table.check(batches, rows, root)
-    return _measured(peer, batches, root, rows, seconds)
-
-
-def read_images(_: Any, peer: Peer, rows: int, seconds: float) -> Measured:
-    """Measures a peer's reader of images after a pass that has every image once."""
-    root = photos.root_of(rows)
-    batches = iter(peer.batches(root))
-    photos.check(batches, rows, root, pixels=True)
-    return _measured(peer, batches, root, rows, seconds)
-
-
-def _measured(peer: Peer, batches: Any, root: Path, rows: int, seconds: float) -> Measured:
+    check(batches, rows, root)
     # An iterator of tf.data is read in the graph, as a training does.
     in_graph = hasattr(batches, "element_spec")
-    read = reader(batches) if in_graph else partial(read_in_python, batches)
-    found = measure(lambda: read(seconds))
+    read_for = reader(batches) if in_graph else partial(read_in_python, batches)
+    found = measure(lambda: read_for(seconds))
     return replace(found, extra={"bytes": peer.size(root, rows)})

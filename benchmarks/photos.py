@@ -108,20 +108,20 @@ def _write_rows(root: Path) -> None:
 
 
 def _pack(root: Path, size: int) -> None:
-    from penstock.components.packing.options import ImageColumn, PackOptions
-    from penstock.components.packing.pack import pack
+    import penstock
+    from penstock.nodes import PackOptions
+    from penstock.training import ImageColumn
 
     place = root / f"packed-{size}"
     if not place.exists():
         options = PackOptions(images=(ImageColumn("image", (size, size)),))
-        pack(str(root / "rows"), place, options)
+        penstock.pack(root / "rows", place, options)
 
 
 def _write_arrays(root: Path, images: int) -> None:
     import numpy as np
 
-    from penstock.components.trainer.input.input import Input
-    from penstock.components.trainer.input.options import InputOptions
+    from penstock.training import Input, InputOptions
 
     source, options = str(root / f"packed-{SIZE}"), InputOptions(batch_size=BATCH)
     shape = (images, SIZE, SIZE, 3)
@@ -198,8 +198,7 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
 
 def packed(root: Path, size: int = SIZE) -> Any:
     """Pixels decoded once, when packed; `Input.packed` with a window of 256 images."""
-    from penstock.components.trainer.input.input import Input
-    from penstock.components.trainer.input.options import InputOptions
+    from penstock.training import Input, InputOptions
 
     options = InputOptions(batch_size=BATCH, shuffle_window_rows=WINDOW, prefetch_batches=2)
     return Input.packed(str(root / f"packed-{size}"), options=options).train()

@@ -42,7 +42,7 @@ _LOGIN = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 
 @dataclass(frozen=True)
-class RemoteOptions:
+class Options:
     """Data to read, and the number of rounds.
 
     Attributes:
@@ -62,7 +62,7 @@ class RemoteOptions:
         at_least(self, rows=(table.BATCH, table.BATCH), rounds=1)
 
 
-def prepare(options: RemoteOptions) -> None:
+def prepare(options: Options) -> None:
     """Makes and packs what is read, unless it exists."""
     if options.s3_server:
         require_packages("tf_io_python", options.tf_io_python, _PACKAGES)
@@ -83,7 +83,7 @@ def _fill(store: Path, root: Path, server: str) -> None:
                 client.upload_file(str(path), _BUCKET, str(path.relative_to(root)))
 
 
-def groups(options: RemoteOptions) -> list[Group]:
+def groups(options: Options) -> list[Group]:
     """A cold disk, and S3 at each latency."""
     found = [_group(options, "A disk without a page cache", None)]
     if options.s3_server:
@@ -91,7 +91,7 @@ def groups(options: RemoteOptions) -> list[Group]:
     return found
 
 
-def _group(options: RemoteOptions, title: str, wait_ms: int | None) -> Group:
+def _group(options: Options, title: str, wait_ms: int | None) -> Group:
     given = {"options": options, "wait_ms": wait_ms}
     ways = {n: bound(_passes, ladder.STEPS[n], **given, own=False) for n in _STEPS}
     pythons = {} if wait_ms is None else dict.fromkeys(ways, options.tf_io_python)
@@ -105,7 +105,7 @@ def _group(options: RemoteOptions, title: str, wait_ms: int | None) -> Group:
 
 
 def _passes(
-    step: Callable[..., Any], options: RemoteOptions, wait_ms: int | None, *, own: bool
+    step: Callable[..., Any], options: Options, wait_ms: int | None, *, own: bool
 ) -> Measured:
     """Measures a pass from the opening of the files on, and the rate of the next one."""
     root = table.root_of(options.rows)

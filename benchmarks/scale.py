@@ -25,8 +25,6 @@ from penstock.benchmarks.harness import cpu_seconds_now, own_peak_mib, run_scrip
 from penstock.pipelines.cli.main import spare_imports
 
 CONTENDERS = ("stock", "penstock")
-# TFX's example fails with Keras 3 on TFX 1.16.
-STOCK_ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1"}
 IMPORTS, REPORT, REST = "imports", "report", "between the stages"
 
 # CPU seconds of each stage and the peak of resident memory in it, MiB.
@@ -147,8 +145,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.child:
         name, data, root = args.child
-        # Read when TensorFlow is imported, which a contender does.
-        os.environ.update(STOCK_ENVIRONMENT if name == "stock" else {})
+        if name == "stock":  # TFX's example fails with Keras 3 on TFX 1.16
+            os.environ["TF_USE_LEGACY_KERAS"] = "1"
         print(f"\n{json.dumps(contend(name, Path(data), Path(root)))}", flush=True)
         os._exit(0)
     runs: dict[str, dict[str, Run]] = {}

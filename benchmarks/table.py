@@ -67,38 +67,23 @@ def root_of(rows: int) -> Path:
 
 def prepare(rows: int) -> Path:
     """Writes the table as row Examples, packed, and its sums, unless they exist."""
-    from penstock.components.packing.options import PackOptions
-    from penstock.components.packing.pack import pack
+    import pyarrow.parquet as pq
+
+    import penstock
+    from penstock.sources import IngestOptions, ShardOptions, Split, SplitOptions
 
     def make(part: Path) -> None:
-        _write_rows(part / "rows", rows)
-        pack(str(part / "rows"), part / "packed", PackOptions())
+        part.mkdir(parents=True)
+        file = part / "table.parquet"
+        with pq.ParquetWriter(file, next(record_batches(1)).schema) as out:
+            for batch in record_batches(rows):
+                out.write_batch(batch)
+        splits, shards = SplitOptions((Split("train"),)), ShardOptions(shards=SHARDS)
+        penstock.ingest(str(file), part / "rows", splits=splits, options=IngestOptions(shards))
+        penstock.pack(part / "rows", part / "packed")
         (part / "sums.json").write_text(json.dumps(_sums(rows)))
 
     return make_once(root_of(rows), make)
-
-
-def _write_rows(folder: Path, rows: int) -> None:
-    import pyarrow as pa
-
-    from penstock.components.tfrecord.encoder import encode_examples
-    from penstock.components.tfrecord.manifest import Manifest, RowAccount, write_manifest
-    from penstock.components.tfrecord.sharding import shard_name
-    from penstock.components.tfrecord.writer import ShardWriter, frame_records
-
-    (folder / "Split-train").mkdir(parents=True)
-    names = [f"Split-train/{shard_name(i, SHARDS)}" for i in range(SHARDS)]
-    writers = [ShardWriter(folder, name) for name in names]
-    for batch in record_batches(rows):
-        binary = [c.cast(pa.binary()) if pa.types.is_string(c.type) else c for c in batch]
-        whole = pa.RecordBatch.from_arrays(binary, batch.schema.names)
-        part = -(-len(whole) // SHARDS)
-        for i, writer in enumerate(writers):
-            if i * part < len(whole):
-                writer.write(frame_records(encode_examples(whole.slice(i * part, part))))
-    shards = {"train": tuple(writer.finish() for writer in writers)}
-    account = RowAccount(rows, {"train": rows})
-    write_manifest(folder, Manifest(shards, (), "", "benchmark", "", 1, account))
 
 
 def _sums(rows: int) -> dict[str, int]:
@@ -126,15 +111,6 @@ def specs(columns: Sequence[str] = COLUMNS) -> dict[str, Any]:
     return {n: tf.io.FixedLenFeature([1], *kinds[n[0]]) for n in columns}
 
 
-def naive(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
-    """One `parse_single_example` after another, nothing ahead, not shuffled."""
-    import tensorflow as tf
-
-    spec = specs(columns)
-    records = tf.data.TFRecordDataset(row_files(root))
-    return records.map(lambda r: tf.io.parse_single_example(r, spec)).batch(BATCH).repeat()
-
-
 def stock(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
     """Dataset of `fn_args.data_accessor.tf_dataset_factory`: shuffled, endless."""
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -154,8 +130,7 @@ def stock(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
 
 def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
     """`Input.rows` as it comes."""
-    from penstock.components.trainer.input.input import Input
-    from penstock.components.trainer.input.options import InputOptions
+    from penstock.training import Input, InputOptions
 
     how = InputOptions(batch_size=BATCH)
     return Input.rows([f"{root}/rows/Split-train/*"], specs(columns), options=how).train()
@@ -163,8 +138,7 @@ def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
 
 def packed(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
     """`Input.packed` as it comes."""
-    from penstock.components.trainer.input.input import Input
-    from penstock.components.trainer.input.options import InputOptions
+    from penstock.training import Input, InputOptions
 
     how = InputOptions(batch_size=BATCH, shuffle_window_rows=SHUFFLED_ROWS)
     return Input.packed(f"{root}/packed", options=how, columns=columns).train()

@@ -21,7 +21,7 @@ PANDAS, CSV, STOCK, ROWS, PACKED = (
 
 
 @dataclass(frozen=True)
-class TabularOptions:
+class Options:
     """Table, network and number of rounds.
 
     Attributes:
@@ -95,19 +95,19 @@ WAYS: dict[str, Callable[[Path, Sequence[str]], Any]] = {
 }
 
 
-def _read(way: Callable[..., Any], options: TabularOptions) -> Measured:
+def _read(way: Callable[..., Any], options: Options) -> Measured:
     read = reader(iter(way(table.root_of(options.rows), table.COLUMNS)))
     return measure(lambda: read(options.seconds))
 
 
-def _train(way: Callable[..., Any], options: TabularOptions) -> Measured:
+def _train(way: Callable[..., Any], options: Options) -> Measured:
     batches = training.table_batches(way, table.root_of(options.rows), table.NUMBERS)
     return training.steady(
         training.table_model(options.units), batches, table.BATCH, options.seconds
     )
 
 
-def prepare(options: TabularOptions) -> None:
+def prepare(options: Options) -> None:
     """Writes and packs the table, unless it exists."""
     root = table.prepare(options.rows)
     make_once(root / "csv", lambda folder: _write_csv(folder, options.rows))
@@ -124,7 +124,7 @@ def _write_csv(folder: Path, rows: int) -> None:
         pc.write_csv(whole.slice(start, part), folder / f"{number:05d}.csv")
 
 
-def groups(options: TabularOptions) -> list[Group]:
+def groups(options: Options) -> list[Group]:
     """Reading and training."""
     by = "per_second"
     reading = [Check(claims.UP_TO_SEVEN_TIMES, name, [CSV], by) for name in (ROWS, PACKED)]
@@ -136,5 +136,5 @@ def groups(options: TabularOptions) -> list[Group]:
     ]
 
 
-def _all(work: Callable[..., Measured], options: TabularOptions) -> dict[str, Any]:
+def _all(work: Callable[..., Measured], options: Options) -> dict[str, Any]:
     return {name: bound(work, way, options=options) for name, way in WAYS.items()}

@@ -10,15 +10,13 @@ They run in a Python of their own, as their packages and TFX's want other versio
 """
 
 import pickle
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from penstock.benchmarks import peers, table
-from penstock.benchmarks.harness import Measured, make_once, measure
-from penstock.benchmarks.peers import Row
-from penstock.benchmarks.training import read_in_python
+from penstock.benchmarks.harness import make_once
+from penstock.benchmarks.peers import Peer, Row
 
 # The last five are for Penstock's own reader.
 PACKAGES = (
@@ -111,8 +109,8 @@ def torch_rows(root: Path) -> Iterator[Row]:
     """`penstock.training.TorchRows` by torch's DataLoader as it comes: 40 columns by name."""
     from torch.utils.data import DataLoader
 
-    from penstock.components.readers.rows import Rows
-    from penstock.components.readers.torch_rows import TorchRows
+    from penstock import Rows
+    from penstock.training import TorchRows
 
     rows = TorchRows(Rows(root / "packed"), batch_size=table.BATCH, seed=1)
     return iter(DataLoader(rows, batch_size=None))
@@ -133,19 +131,8 @@ def _endless(loader: Any) -> Iterator[Row]:
         yield from loader
 
 
-CONTENDERS: dict[str, Callable[[Path], Iterator[Row]]] = {
-    MDS: mds_batches,
-    MAPPED: mapped_batches,
-    TORCH_ROWS: torch_rows,
+OF_TABLE = {
+    MDS: Peer(mds_batches, f"{_MDS_FOLDER}/*"),
+    MAPPED: Peer(mapped_batches, f"{_MAPPED_FOLDER}/*"),
+    TORCH_ROWS: Peer(torch_rows, "packed/Split-train/*"),
 }
-
-
-def read(way: Callable[[Path], Iterator[Row]], name: str, rows: int, seconds: float) -> Measured:
-    """Measures a reader after a pass that has every row once."""
-    root = table.root_of(rows)
-    batches = way(root)
-    table.check(batches, rows, root)
-    files = {MDS: f"{_MDS_FOLDER}/*", MAPPED: f"{_MAPPED_FOLDER}/*"}
-    peer = peers.Peer(way, files.get(name, "packed/Split-train/*"))
-    found = measure(lambda: read_in_python(batches, seconds))
-    return replace(found, extra={"bytes": peer.size(root, rows)})

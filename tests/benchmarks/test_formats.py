@@ -31,7 +31,7 @@ def test_what_is_written_is_read_again(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", peers.OF_TABLE)
 def test_each_peer_has_every_row_once(name, root):
-    measured = peers.read_table(None, peers.OF_TABLE[name], ROWS, 0.01)
+    measured = peers.read(None, peers.OF_TABLE[name], table.check, root, ROWS, 0.01)
     assert measured.rows % table.BATCH == 0
     assert measured.extra["bytes"] > 100
 
@@ -59,4 +59,4 @@ def test_mapped_rows_are_those_of_the_table(tmp_path):
 def test_torch_python_without_a_package_is_refused():
     for python, decisive in (("no/python", "No such file"), (sys.executable, "mosaicml-streaming")):
         with pytest.raises(UsageError, match=f"torch_python={re.escape(python)}: .*{decisive}"):
-            formats.prepare(formats.FormatsOptions(torch_python=python, images=0, users=0))
+            formats.prepare(formats.Options(torch_python=python, images=0, users=0))

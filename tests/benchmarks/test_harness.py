@@ -4,14 +4,9 @@ import sys
 
 import pytest
 
-from penstock.benchmarks import harness
+from penstock.benchmarks import formats, gpu, harness, images, ingest, ladder
 from penstock.benchmarks.claims import Claim, outcome
-from penstock.benchmarks.formats import FormatsOptions
-from penstock.benchmarks.gpu import GpuOptions
 from penstock.benchmarks.harness import Check, Group, Measured, contender, markdown, verdict
-from penstock.benchmarks.images import ImagesOptions
-from penstock.benchmarks.ingest import CsvIngestOptions
-from penstock.benchmarks.ladder import LadderOptions
 from penstock.components.errors import DataError, UsageError
 
 CLAIM = Claim("Three times", wanted=3.0, partly=1.2)
@@ -90,7 +85,7 @@ def test_contenders_run_in_turn_in_every_round(monkeypatch):
         )
 
     monkeypatch.setattr(harness, "run_script", run_script)
-    harness.run("ladder", LadderOptions(images=0, rounds=2))
+    harness.run("ladder", ladder.Options(images=0, rounds=2))
     assert asked[:4] == ["making the data", "naive", "prefetch", "interleave"]
     assert len(asked) == 1 + 2 * 9
     assert asked[10] == "naive"
@@ -106,11 +101,11 @@ def test_peak_of_a_process_is_not_that_of_its_parent():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: FormatsOptions(rows=1000), "rows .* a multiple of 16384, got 1000"),
-        (lambda: FormatsOptions(rows=0, images=0, users=0), "nothing to measure"),
-        (lambda: ImagesOptions(size=8), "size must be at least 16, got 8"),
-        (lambda: GpuOptions(only="tabels"), "no comparison has 'tabels' in its title"),
-        (lambda: CsvIngestOptions(rounds=0), "rounds must be at least 1, got 0"),
+        (lambda: formats.Options(rows=1000), "rows .* a multiple of 16384, got 1000"),
+        (lambda: formats.Options(rows=0, images=0, users=0), "nothing to measure"),
+        (lambda: images.Options(size=8), "size must be at least 16, got 8"),
+        (lambda: gpu.Options(only="tabels"), "no comparison has 'tabels' in its title"),
+        (lambda: ingest.Options(rounds=0), "rounds must be at least 1, got 0"),
     ],
 )
 def test_options_that_make_no_sense(make, said):
