@@ -30,7 +30,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 def pytest_collection_modifyitems(items):
     """Files with whole pipelines first; one begun last would keep a single worker busy alone.
 
-    Of these, what only looks at the runs that others make comes last, and has not to wait.
+    Among these, the file that only reads runs made by other tests comes last, so it need not wait.
     """
     slow = {i.path for i in items if i.get_closest_marker("slow") or i.get_closest_marker("ci")}
     items.sort(key=lambda item: (item.path not in slow, item.path.name == "test_whole_runs.py"))

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from faulty_server import FaultyHandler, QuietServer
 
-# Whom TensorFlow, Python's requests and httplib2 trust.
+# Variables by which TensorFlow, Python's requests and httplib2 find the certificate to trust.
 _TRUST = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "HTTPLIB2_CA_CERTS")
 
 
@@ -168,7 +168,7 @@ class GoogleHandler(FaultyHandler):
     def item(self, name):
         content = self.server.objects[name]
         version = str(abs(hash(content)))
-        # Google's client, from 3.0, compares what it sent.
+        # Google's client, from 3.0, compares this with the checksum of what it sent.
         checksum = base64.b64encode(google_crc32c.Checksum(bytes(content)).digest()).decode()
         return {
             **{"name": name, "bucket": "b", "size": str(len(content)), "generation": version},
@@ -185,7 +185,7 @@ class GoogleStore(QuietServer):
 
     Attributes:
         objects: Contents by name; of any bucket.
-        environment: What leads a process to it, which logs in as a user.
+        environment: Variables that lead a process to the server, with a user's login.
     """
 
     def __init__(self, folder, handler=GoogleHandler):
@@ -206,7 +206,7 @@ class GoogleStore(QuietServer):
 
 
 def _certificate(file):
-    """Write a key and a certificate for Google's names, its own authority."""
+    """Writes a key and a self-signed certificate for Google's names."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "stand-in")])
     now, day = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(days=1)

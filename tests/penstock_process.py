@@ -41,7 +41,7 @@ class Started:
     """A command at work.
 
     Attributes:
-        pid: Of its process.
+        pid: Id of its process.
     """
 
     def __init__(self, request, answers):
@@ -88,7 +88,7 @@ class Penstock:
         """Start a command.
 
         Args:
-            arguments: Of the command.
+            arguments: Arguments of the command.
             cwd: Its working directory, by default this process' own.
             env: Its whole environment, by default this process' own.
             script: A Python file that is run in place of `penstock`.
@@ -152,14 +152,14 @@ def _serve():
 
 
 def _run(request):
-    """Be a new process that runs the command; its exit code."""
+    """Runs the command in the new process; returns its exit code."""
     for number, key in ((1, "out"), (2, "err")):
         os.dup2(os.open(request[key], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOCTTY), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    tempfile.tempdir = None  # of the command's own TMPDIR, not of this process'
+    tempfile.tempdir = None  # taken anew from the command's TMPDIR, not this process'
     sys.path[:0] = filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = [request["script"] or "penstock", *request["arguments"]]
     try:
@@ -173,7 +173,7 @@ def _run(request):
     except BaseException:
         traceback.print_exc()
         code = 1
-    # What the interpreter's end does, less two seconds of tearing down every module.
+    # Does what the interpreter's end does, without two seconds of tearing down every module.
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()

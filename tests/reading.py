@@ -23,7 +23,7 @@ def refusal(path, options):
 
 
 def read_all(source, parts=1):
-    """The rows as dicts, as tasks read them in so many parts, and what each rejected row says."""
+    """The rows as dicts, read by tasks in `parts` parts, and the reason of each rejected row."""
     runs = [source.part(run) for run in source.cut(parts)]
     batches = [batch for part, run in runs for batch in part.read(run)]
     assert sum(batch.rows_read for batch in batches) == source.rows

@@ -33,7 +33,7 @@ def words(page):
 
 
 def states(summary):
-    """Of all nodes but the resolver, which has nothing to compute."""
+    """States of all nodes except the resolver, which has nothing to compute."""
     return {n["node"]: n["state"] for n in summary["nodes"] if n["node"] != "Baseline"}
 
 
@@ -41,8 +41,8 @@ class SharedRun:
     """The first run of a pipeline, to look at; one file of tests may run it again.
 
     Attributes:
-        root: Of the pipeline.
-        assignments: Of the first run, as `key=value`.
+        root: Root of the pipeline.
+        assignments: Assignments of the first run, as `key=value`.
         first: Folder with the metadata and the report as the first run left them.
     """
 
@@ -60,7 +60,7 @@ class SharedRun:
 
     @property
     def summary(self):
-        """Of the first run."""
+        """Summary of the first run."""
         return json.loads((self.first / "summary.json").read_text())
 
     def command(self, *assignments, name=None):
@@ -69,11 +69,11 @@ class SharedRun:
         return ("run", name or self.name, "--root", self.root, *sets)
 
     def run(self, *assignments):
-        """Run it again in text; a finished process."""
+        """Runs it again with text output; returns the finished process."""
         return self.penstock(*self.command(*assignments))
 
     def run_well(self, *assignments, name=None, cwd=None):
-        """Run it again, which must succeed; its summary."""
+        """Runs it again, which must succeed; returns its summary."""
         done = self.penstock(*self.command(*assignments, name=name), "--json", cwd=cwd)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

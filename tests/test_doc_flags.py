@@ -1,4 +1,4 @@
-"""Every flag that README and docs name is one, of the command that they name with it."""
+"""Every flag in README and docs exists in the command that they name with it."""
 
 import re
 
@@ -11,7 +11,7 @@ from penstock.pipelines.cli.ingest import _ingest
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.cli.option_flags import with_flags
 
-# The page for users of earlier commits names flags that went.
+# The page for users of earlier commits names removed flags.
 PAGES = [
     page.relative_to(ROOT).as_posix()
     for page in (ROOT / "README.md", ROOT / "k8s/README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -48,7 +48,7 @@ KNOWN = known_flags()
 
 
 def unknown_flags(text):
-    """The flags in a text that no command has; of a whole command, those that it has not."""
+    """The flags in a text that no command has, or, in a whole command, that this command lacks."""
     found = []
     blocks = "\n".join(body.replace("\\\n", " ") for _, body in BLOCK.findall(text))
     spans = blocks.splitlines() + INLINE.findall(BLOCK.sub("", text))

@@ -13,10 +13,10 @@ from penstock.pipelines.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("components", "pipelines", "schemas")
-# Top to bottom; a room imports only rooms above it.
+# Folders in the order of the table ("rooms"); a room imports only rooms above it.
 ROOMS = re.findall(r"^\| `([a-z/_]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
 
-# Of each folder or file: what it must not import, beyond what the table says.
+# Modules that a folder or file must not import, beyond what the table says.
 FORBIDDEN = {
     "components/tfrecord": ("tfx", "tfx_bsl", "apache_beam"),
     "components/sources": ("tensorflow", "tfx", "apache_beam"),

@@ -1,4 +1,4 @@
-"""Private names of TFX's libraries that Penstock uses: one that is gone says here what it breaks.
+"""Private names of TFX's libraries that Penstock uses: if one is gone, a test says what it breaks.
 
 That their results are right is tested elsewhere, against each library's own pipeline.
 """
@@ -17,7 +17,7 @@ from penstock.pipelines.blocks.target import Target
 TFMA, TFDV = "tensorflow_model_analysis", "tensorflow_data_validation"
 TFT = "tensorflow_transform"
 EVALUATOR = f"{TFMA}.evaluators.metrics_plots_and_validations_evaluator"
-# By what would break: the private names that it uses, with the number of arguments that it gives.
+# For each part that would break: the private names that it uses, and how many arguments it gives.
 SEAMS = {
     "BatchEvaluator: which computations metrics need, and how they follow from sums": {
         f"{EVALUATOR}:_filter_and_separate_computations": 1,

@@ -19,7 +19,7 @@ STATES = {
 
 
 def write_records(path, payloads):
-    """A TFRecord file."""
+    """Writes a TFRecord file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as file:
         for payload in payloads:
@@ -32,12 +32,12 @@ def example(**features):
 
 
 def write_statistics(folder, split, rows, numbers=(), texts=()):
-    """FeatureStats.pb of a split.
+    """Writes FeatureStats.pb of a split.
 
     Args:
         folder: The artifact.
         split: The split.
-        rows: Its rows.
+        rows: Number of rows.
         numbers: (name, missing, minimum, maximum, counts of equal buckets) of each.
         texts: (name, {value: count}) of each.
     """
@@ -70,7 +70,7 @@ def write_statistics(folder, split, rows, numbers=(), texts=()):
 
 
 def write_anomalies(folder, split, **texts):
-    """SchemaDiff.pb of a split: a description of each feature that has an anomaly."""
+    """Writes SchemaDiff.pb of a split: a description of each feature that has an anomaly."""
     found = anomalies_pb2.Anomalies()
     for name, text in texts.items():
         info = found.anomaly_info[name]
@@ -115,7 +115,7 @@ class Runs:
         return artifact
 
     def node(self, run_id, name, state="done", inputs=(), outputs=(), **options):
-        """Add a node to a run; gives its outputs, for the nodes after it."""
+        """Adds a node to a run; returns its outputs, for the nodes after it."""
         type_id = self.store.put_execution_type(mlmd.ExecutionType(name=f"tfx.{name}"))
         execution = mlmd.Execution(type_id=type_id, last_known_state=STATES[state])
         _put(execution.custom_properties, options)
@@ -130,7 +130,7 @@ class Runs:
         return outputs
 
     def newest(self):
-        """The newest run, and those before it."""
+        """The newest run, and the earlier runs."""
         run, *earlier = all_runs(self.store)
         return run, earlier
 

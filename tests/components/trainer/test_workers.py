@@ -41,7 +41,7 @@ def run(folder, data, make_input):
 
 
 # Forks two workers for each round. A round gives, for each worker, a signal to send to itself and
-# the checkpoint, or none. A worker stopped by SIGSTOP is killed when the other has ended.
+# the checkpoint for it, or none. A worker stopped by SIGSTOP is killed when the other has ended.
 HOST = """
     import json, os, signal, sys, time
     from dataclasses import replace

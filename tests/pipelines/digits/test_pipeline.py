@@ -33,7 +33,7 @@ def pushed(first):
 
 @pytest.fixture(scope="module")
 def served(pushed, root):
-    """What `serve_images` says of all image files."""
+    """Outputs of the signature `serve_images` for all image files."""
     import tensorflow as tf
 
     files = sorted((root / "data/images").iterdir())
@@ -110,7 +110,7 @@ def test_container_writes_the_digits_itself(tmp_path, penstock):
         *("--placement", tmp_path / "placement.yaml", "--out", tmp_path / "digits.yaml"),
     )
     assert done.returncode == 0, done.stderr
-    assert not volume.exists()  # nothing is written where it is compiled
+    assert not volume.exists()  # compiling writes nothing to the volume
     compiled, _ = yaml.safe_load_all((tmp_path / "digits.yaml").read_text())
     executors = compiled["deploymentSpec"]["executors"]
     ir, _ = Recipe.from_text(executors["exec-digitsexamplegen"]["container"]["args"][-1]).build([])

@@ -1,4 +1,4 @@
-"""An image by digest, placements on a folder of a test, pipelines of a few nodes, their files."""
+"""An image by digest, placements on a test's folder, small pipelines and their compiled files."""
 
 import yaml
 from tfx.components.trainer.component import Trainer

@@ -1,6 +1,6 @@
 """`penstock doctor` against stand-ins, on loopback, of KFP's API and of the Kubernetes API.
 
-The second is neither a server of Kubernetes nor its authoriser: it answers GET requests with the
+The stand-in of the Kubernetes API authorises nothing: it answers GET requests with the
 objects of `objects`.
 """
 

@@ -4,7 +4,7 @@
 api/v2alpha1/pipeline_spec.proto and kubernetes_platform/proto/kubernetes_executor_config.proto.
 
 KFP's API server refuses a pipeline spec with an unknown field (template/v2_template.go), its driver
-passes over one of the platform spec (common/util/json.go).
+ignores an unknown field of the platform spec (common/util/json.go).
 """
 
 import lzma

@@ -1,4 +1,4 @@
-"""ShardedExampleGen's driver and the views of outputs in a pod that has nothing to do."""
+"""ShardedExampleGen's driver and the views of outputs, in a pod that executes no node."""
 
 import json
 import subprocess

@@ -60,7 +60,7 @@ class Nodes:
         return [name(e.last_known_state) for e in sorted(found, key=lambda e: e.id)]
 
     def outcome(self, run):
-        """What `penstock runs` says of a run."""
+        """Outcome of a run as `penstock runs` shows it."""
         from penstock.pipelines.cli.runs import list_runs
 
         [line] = [line for line in list_runs(str(self.store)) if line.run_id == run]
@@ -167,7 +167,7 @@ def _assert_cached_without_tensorflow(nodes, *more):
     assert done.stdout.startswith("make.numbers: served from the cache")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "tfx.orchestration.portable.launcher" in imported
-    # By a submodule each: the list has failed imports, too.
+    # Each library is recognised by a submodule, because the list has failed imports, too.
     heavy = {"tensorflow.python", "apache_beam.io", "tfx.components.base", "small_pipeline"}
     assert imported.isdisjoint(heavy)
 
@@ -223,7 +223,7 @@ def test_retry_of_a_task_with_several_nodes_goes_on_at_the_one_that_failed(nodes
 
 
 def test_runs_a_compiled_file_as_kubeflow_would(nodes, monkeypatch):
-    """In the file's order, with the file's arguments, its placeholders filled in as KFP does."""
+    """Runs the tasks in the file's order, with its arguments; fills in placeholders as KFP does."""
     file = nodes.root / "small.yaml"
     monkeypatch.syspath_prepend(str(USER_CODE))
     monkeypatch.setenv("SMALL_PIPELINE_ROOT", str(nodes.root))
@@ -247,7 +247,7 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, monkeypatch):
         waiting.pop(name)
 
     assert [one.returncode for one in done] == [0] * len(done)
-    # Done or, where other tests ran the same, from the cache. Light nodes share a task.
+    # A node is done, or comes from the cache if another test ran it. Light nodes share a task.
     said = [line.split(":") for one in done for line in one.stdout.splitlines()]
     assert tuple(name for name, *_ in said if name in NODES) == NODES
     (pushed,) = (nodes.root / "runs/small-pipeline/make_numbers/pushed").glob("*/saved_model")
@@ -286,7 +286,7 @@ def test_retry_of_a_killed_node_sees_no_old_output(nodes, how):
     assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
     after = nodes.outputs("Trainer", "model")
     assert ["part"] not in after.values()
-    assert len(after) == len(before)  # one more, one fewer
+    assert len(after) == len(before)  # one was added, one was removed
 
 
 def test_missing_input_fails_the_node(nodes):

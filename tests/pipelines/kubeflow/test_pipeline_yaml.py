@@ -223,7 +223,7 @@ def test_workers_get_the_trainers_resources(small_plan, tmp_path):
     assert (worker["completions"], container["image"]) == (3, IMAGE)
     assert container["resources"]["limits"]["cpu"] == "16"
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    # The node itself starts and watches them.
+    # The node itself starts and watches the workers.
     resources = made.containers["trainer"]["resources"]
     assert resources["cpuLimit"] == 4.0
     assert "accelerator" not in resources

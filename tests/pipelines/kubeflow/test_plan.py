@@ -1,4 +1,4 @@
-"""What cannot run as a container of its own is refused by name, before anything is compiled."""
+"""Nodes that cannot run in a container of their own are refused by name before compilation."""
 
 from random import Random
 
@@ -117,7 +117,7 @@ def test_light_nodes_without_an_edge_between_them_stay_apart():
 
 
 def test_tasks_come_after_all_tasks_that_their_nodes_need():
-    """Random graphs: a shared task must not wait for itself by way of another."""
+    """Random graphs: a shared task must not wait for itself through another task."""
     random = Random(0)
     for _ in range(20):
         nodes = []

@@ -36,7 +36,7 @@ def _refusal(ir):
     return str(error.value)
 
 
-# Forms of secrets are in tests/components/files/test_secrets.py: here are the places of one.
+# tests/components/files/test_secrets.py tests forms of secrets; this tests where one may stand.
 @pytest.mark.parametrize(
     ("given", "field", "kind"),
     [

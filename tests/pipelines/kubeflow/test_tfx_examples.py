@@ -25,7 +25,7 @@ def volume(tmp_path_factory):
         patch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
         patch.setenv("TFX_EXAMPLES_ROOT", str(folder))
         yield folder
-    # Of an example's own command line: while it is there, TFX reads Beam's `--runner` as it.
+    # An example's command line defines this flag, and TFX would take Beam's `--runner` for it.
     if "runner" in flags.FLAGS:
         delattr(flags.FLAGS, "runner")
 

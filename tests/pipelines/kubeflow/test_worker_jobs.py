@@ -141,7 +141,7 @@ class Cluster:
         return [pod("old", "Running")] if self.old_pods >= 0 else []
 
     def begin(self, job):
-        """Of the operator, which makes the pods."""
+        """Does nothing here; `Operator` makes the pods."""
 
     def conditions(self):
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
@@ -247,7 +247,7 @@ def test_job_name_is_the_same_in_each_attempt():
 
 @pytest.mark.parametrize(("old_pods", "deletions"), [(1, 2), (-9, 1)])
 def test_job_of_an_earlier_attempt_is_deleted_first(old_pods, deletions):
-    """None is made while a pod of that one lives."""
+    """No job is created while a pod of the earlier one lives."""
     cluster = Cluster("Completed")
     cluster.old_job, cluster.old_pods = True, old_pods
     run(cluster)
@@ -298,7 +298,7 @@ def test_short_api_outage_is_survived(monkeypatch):
         run(cluster)
 
 
-# What the Trainer's own executor runs in each worker. The second kills itself once.
+# Code that the Trainer's own executor runs in each worker. The second worker kills itself once.
 RUN_FN = """
 import os, signal
 from pathlib import Path
@@ -344,7 +344,7 @@ def run_fn(fn_args):
 
 
 class Operator(Cluster):
-    """Runs workers as processes, and starts those anew that end with a code of 128 and more."""
+    """Runs workers as processes, and restarts those that end with a code of 128 or more."""
 
     def __init__(self, folder):
         super().__init__("Running")
@@ -387,7 +387,7 @@ def test_two_workers_train_through_a_kill(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(worker_jobs.client, "ApiClient", lambda: cluster.api)
     monkeypatch.setattr(worker_jobs, "_ACCOUNT", tmp_path)
     monkeypatch.setattr(worker_jobs, "_POLL_SECONDS", 0.5)
-    # Of more letters than a host name has.
+    # This name is longer than a host name may be.
     monkeypatch.setenv("KFP_POD_NAME", "taxi" * 20)
     (tmp_path / "namespace").write_text("penstock\n")
     spec = executable_spec_pb2.PythonClassExecutableSpec(

@@ -1,4 +1,4 @@
-"""Predictions in a table are judged with TFMA's numbers."""
+"""Metrics of predictions in a table equal TFMA's."""
 
 import json
 from functools import cache

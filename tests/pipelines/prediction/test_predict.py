@@ -30,7 +30,7 @@ class Graph(tf.Module):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The root of runs that pushed two versions; the second says yes to the old."""
+    """The root of runs that pushed two versions; the second predicts yes for old people."""
     root = tmp_path_factory.mktemp("runs")
     for version, scale in (("9", 0.0), ("10", 0.01)):
         x = keras.Input((1,), name="x")

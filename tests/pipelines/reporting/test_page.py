@@ -71,7 +71,7 @@ def epoch(number, **metrics):
 
 @pytest.fixture(scope="module")
 def whole(runs_in, tmp_path_factory):
-    """A run with something in every section, its data full of markup; its facts and page."""
+    """Facts and page of a run with something in every section, whose data is full of markup."""
     tmp_path = tmp_path_factory.mktemp("whole")
     runs = runs_in(tmp_path)
     write = runs.write_records
@@ -326,7 +326,7 @@ def test_drift_is_against_the_last_blessed_run(runs, tmp_path):
         runs.node(f"run-{i}", "Evaluator", "done", (), [blessing])
     report, page = rendered(runs)
     assert report.statistics.compared_with == "run-0"
-    # Up to the middle all values against half of them.
+    # Below the middle lie all values of one and half of the other.
     assert report.statistics.features[0].drift == 0.5
     assert "0.500" in next(row for row in page.rows if row and row[0] == "x")
 

@@ -1,4 +1,4 @@
-"""Damaged artifacts in a run of small nodes, that read all that lies in a split as TFX's do."""
+"""Damaged artifacts in a run of small nodes, which read all files of a split as TFX's nodes do."""
 
 import os
 import shutil

@@ -60,7 +60,7 @@ def run_fn(fn_args):
 
 @component
 def Cut(examples: InputArtifact[Examples], done: OutputArtifact[Model]):  # noqa: N802
-    """Cuts the last record of a shard off, whole."""
+    """Removes the whole last record of a shard."""
     [shard, *_] = sorted(Path(examples.uri, "Split-train").glob("*-of-*"))
     *kept, _ = [record.payload for record in read_records(str(shard))]
     compression = "GZIP" if shard.suffix == ".gz" else ""
@@ -182,7 +182,7 @@ def test_statistics_of_a_third_of_the_rows_stop_the_run(nodes, split_rows, monke
 
 
 def some_shards(count):
-    """Patterns of the first shards of a split alone."""
+    """Patterns that match only the first shards of a split."""
     return lambda uri: f"{uri}/*-0000[0-{count - 1}]-of-*"
 
 
@@ -287,7 +287,7 @@ def test_a_node_in_a_container_is_held_to_its_rows(nodes):
 
 
 def info_of(examples, kind, output, **options):
-    """What TFX's launcher hands over of a node with one output, and the rows it states."""
+    """A node with one output as TFX's launcher hands it over, and the rows that the node states."""
     given, made = standard_artifacts.Examples(), kind()
     given.uri, made.uri = str(examples), str(output)
     info = SimpleNamespace(

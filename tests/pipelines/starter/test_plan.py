@@ -1,4 +1,4 @@
-"""Looks at data in, the numbers of a first config out."""
+"""Numbers of a first config, computed from what was found in data."""
 
 import pytest
 

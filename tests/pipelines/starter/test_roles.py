@@ -1,4 +1,4 @@
-"""Tables in, what each column is for out."""
+"""Roles of the columns of tables."""
 
 import json
 

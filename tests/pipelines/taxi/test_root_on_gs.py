@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.fixture
 def store(tmp_path):
-    """What stands for Google's."""
+    """The stand-in for Google's store."""
     server = GoogleStore(tmp_path)
     yield server
     server.close()

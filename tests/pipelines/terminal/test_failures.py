@@ -14,7 +14,7 @@ def raised(error, cause=None):
 
 
 def quoted(error):
-    """As Beam hands over what a worker of its own raised."""
+    """An error of a worker as Beam hands it over."""
     try:
         raise error
     except type(error):

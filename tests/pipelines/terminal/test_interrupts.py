@@ -50,7 +50,7 @@ def test_one_line_and_130(number):
 
 
 def test_the_command_ends_where_it_was_dropped():
-    # As Python does with what a callback of C++ or a finalizer raises.
+    # Python only prints what a C++ callback or a finalizer raises, and goes on.
     work = "class Drop:\n    def __del__(self):\n        work()\nDrop()\nwork()"
     assert interrupt(work) == (130, ["working", "working", "penstock: interrupted"])
 

@@ -17,7 +17,7 @@ TITLE = "\x1b]0;taken\x07"
 
 @pytest.fixture
 def table(tmp_path):
-    """A table of two columns, one of which is named by a command to the terminal."""
+    """A table of two columns; the name of one is an escape sequence for the terminal."""
     file = tmp_path / "a.csv"
     file.write_text(f"id,{TITLE}\n1,2\n3,4\n")
     return file
