@@ -284,7 +284,7 @@ def test_batches_read_without_garbage_collection_are_released_after_use(
     finally:
         gc.enable()
     assert len(alive) == 30
-    assert max(alive) <= 2  # the batch in use and the one that was just read
+    assert max(alive) <= 2  # the batch in use and the batch that was just read
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def test_pushed_model_becomes_the_version_of_the_alias(server, pushed):
 
     assert pushed(server) == "models:/churn/1"
     assert pushed(server, "m2") == "models:/churn/2"
-    assert pushed(server, "m2") == "models:/churn/2"  # a try after a kill
+    assert pushed(server, "m2") == "models:/churn/2"  # a retry after a kill
     client = MlflowClient(server, server)
     version = client.get_model_version_by_alias("churn", "champion")
     assert version.version == "2"

@@ -326,7 +326,7 @@ def test_drift_is_against_the_last_blessed_run(runs, tmp_path):
         runs.node(f"run-{i}", "Evaluator", "done", (), [blessing])
     report, page = rendered(runs)
     assert report.statistics.compared_with == "run-0"
-    # Below the middle lie all values of one and half of the other.
+    # Below the middle lie all values of one run and half of those of the other.
     assert report.statistics.features[0].drift == 0.5
     assert "0.500" in next(row for row in page.rows if row and row[0] == "x")
 

@@ -99,7 +99,7 @@ def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
     stored = s3.get_object(Bucket="bucket", Key="out/manifest.json")["Body"].read()
     assert Manifest.from_json(stored.decode(), "") == manifest
     objects = s3.list_objects_v2(Bucket="bucket", Prefix="out/")["Contents"]
-    # A try that Spark gave up may still be putting files below .work.
+    # A task attempt that Spark gave up may still write files below .work.
     names = {one["Key"].removeprefix("out/") for one in objects if "/.work/" not in one["Key"]}
     assert names == {"manifest.json"} | {shard.file for shard in manifest.shards}
     splits = ["s3a://bucket/out/Split-train", "s3a://bucket/out/Split-eval"]
