@@ -43,7 +43,7 @@ def find_skew(
     graph: str | None,
     tolerance: float,
 ) -> str | None:
-    """Returns a sentence on the first row whose answer differs from the reference, or None.
+    """Says in a sentence which answer is the first to differ from the expected one; or None.
 
     Args:
         served: The model that answered.
