@@ -1,1 +1,1 @@
-"""One file a claim or a question: `python benchmarks/NAME.py`, `penstock bench QUESTION`."""
+"""One file per claim or question: `python benchmarks/NAME.py`, `penstock bench QUESTION`."""

@@ -1,4 +1,4 @@
-"""Claims about reading and training from TFRecords, and the verdict on a measured ratio.
+"""Claims about reading and training from TFRecords, and how a measured ratio decides them.
 
 The claims are those of practitioners' texts on TFRecord and tf.data, and Penstock's own.
 """
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement that a ratio can settle.
+    """A claim that a measured ratio can settle.
 
     Attributes:
         text: What is claimed.
-        wanted: Ratio from which it holds.
-        partly: Ratio from which it holds in part; 1 is no gain at all.
+        wanted: Least ratio at which the claim holds.
+        partly: Least ratio at which the claim holds in part; a ratio of 1 is no gain.
     """
 
     text: str
@@ -21,7 +21,7 @@ class Claim:
     partly: float = 1.2
 
 
-# Of texts on TFRecord and tf.data.
+# Claims from texts on TFRecord and tf.data.
 IMAGES_TRAIN_FASTER = Claim(
     "Training on images from TFRecords takes 18 minutes where raw JPEG takes 27", 27 / 18
 )

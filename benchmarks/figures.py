@@ -1,11 +1,11 @@
-"""The figures of README and docs, from the outcomes of `penstock bench` and of `scale.py`.
+"""Writes the tables in README and docs from the outcomes of `penstock bench` and of `scale.py`.
 
     python benchmarks/scale.py --keep             on a quiet machine; writes the tables too
     python benchmarks/figures.py bench/*.json     after a run on a quiet machine
     python benchmarks/figures.py                  writes the tables again
 
-An outcome is kept in `docs/figures`; between `<!-- figures: NAME -->` and `<!-- end -->` of a
-document stands the table of that name. Nobody writes a figure there by hand.
+`docs/figures` keeps the outcomes; the table NAME of a document is between `<!-- figures: NAME -->`
+and `<!-- end -->`. No figure there is written by hand.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from penstock.benchmarks.scale import CONTENDERS, REPORT, Run
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/results.md", "docs/real_tables.md")
 SUM, SAME = "sum", "sum of what stock has too"
-# TFX's names for the stages, by Penstock's.
+# Penstock's names of the stages, and TFX's.
 _STAGE = {
     "ShardedExampleGen": "ExampleGen",
     "CsvExampleGen": "ExampleGen",
@@ -33,22 +33,22 @@ _STAGE = {
 }
 # Stages that TFX's example does not have.
 _OURS_ALONE = ("CuratedSchema", "ValidationGate", "Baseline", "ServingCheck", REPORT)
-# Stages below so many seconds at every size are left out of a table.
+# Seconds; a stage that takes less at every size is left out of a table.
 _TOO_LITTLE = 0.1
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table of speed: contenders of one comparison of a benchmark.
+    """A line of the table of speed: a comparison in a benchmark, and its contenders.
 
     Attributes:
         what: The work and its unit.
-        question: Name in `penstock bench`.
+        question: Name of the benchmark in `penstock bench`.
         title: Beginning of the comparison's title.
-        figure: `cpu_us`, of which less is better, or `per_second`.
-        naive: The peers that do a record at a time; the best of them is shown.
-        tuned: The best-tuned peers; likewise.
+        figure: `cpu_us` (less is better) or `per_second`.
+        naive: Peers that read one record at a time; the table shows the best of them.
+        tuned: The best-tuned peers; the table shows the best of them.
         rows: Penstock's contender without packing.
         packed: Penstock's contender with packing.
     """
@@ -81,13 +81,13 @@ LINES = (
 
 
 def keep(outcome: Path) -> None:
-    """Keeps an outcome in `docs/figures`, to four digits."""
+    """Keeps an outcome in `docs/figures`, rounded to four digits."""
     kept_one = _short(json.loads(outcome.read_text()))
     (ROOT / "docs/figures" / outcome.name).write_text(json.dumps(kept_one, indent=1) + "\n")
 
 
 def keep_runs(runs: Mapping[str, Mapping[str, Run]]) -> None:
-    """Keeps runs of the whole pipeline; they replace those of the same contender and size."""
+    """Keeps runs of the whole pipeline in place of those of the same contender and size."""
     path = ROOT / "docs/figures/scale.json"
     found = json.loads(path.read_text()) if path.exists() else {}
     for name, sizes in runs.items():
@@ -112,13 +112,13 @@ def kept(question: str) -> dict[str, Any]:
 
 
 def _peers(lines: Sequence[Line]) -> list[str]:
-    """What peers and Penstock need for the same work, and the whole pipeline."""
+    """Returns the table of the cost of the same work for peers and Penstock."""
     headers = ("", "naive", "tuned or stock peer", "Penstock, rows", "Penstock, packed")
     return table(headers, [*map(_row, lines), _whole_pipeline()])
 
 
 def _whole_pipeline() -> list[str]:
-    """The line of what a trip costs in the taxi pipeline at most rows."""
+    """Returns the table's line for the cost of a trip in the taxi pipeline, at the largest size."""
     runs = kept("scale")
     rows = max(runs["stock"], key=int)
     stock, ours = (_sum(runs[name][rows]) / int(rows) * 1e6 for name in CONTENDERS)
@@ -140,7 +140,7 @@ def _row(line: Line) -> list[str]:
         if not names:
             return ""
         name = best(names, key=lambda one: figures[one])
-        # Of a contender "naive" the column says enough.
+        # The column's title already says "naive".
         return figure(figures[name]) + f", {name.removesuffix(', GZIP')}" * (name != "naive")
 
     def ours(name: str | None) -> str:
@@ -155,12 +155,12 @@ def _row(line: Line) -> list[str]:
 
 
 def _sum(run: Run, *, shared: bool = False) -> float:
-    """Returns the CPU seconds of all stages, or of those that TFX's example has too."""
+    """Returns the CPU seconds of all stages, or only of the stages that TFX's example also has."""
     return sum(s for stage, (s, _) in run.items() if not (shared and stage in _OURS_ALONE))
 
 
 def stages(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
-    """CPU seconds of each stage of the taxi pipeline, and what a further row costs."""
+    """Returns the table of CPU seconds per stage of the taxi pipeline, and per further row."""
     seconds: dict[str, dict[tuple[str, int], float]] = {}
     for name, sizes in runs.items():
         for size, run in sizes.items():
@@ -186,7 +186,7 @@ def stages(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
 
 
 def _slope(seconds: Mapping[tuple[str, int], float], name: str) -> str:
-    """Returns the microseconds of a further row, from the smallest size to the largest."""
+    """Returns the CPU time per further row, from the smallest size to the largest, in us."""
     sizes = sorted(size for one, size in seconds if one == name)
     if len(sizes) < 2:
         return ""
@@ -195,7 +195,7 @@ def _slope(seconds: Mapping[tuple[str, int], float], name: str) -> str:
 
 
 def memory(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
-    """Peak of resident memory in each stage of Penstock's taxi pipeline, MiB."""
+    """Returns the table of peak memory in each stage of Penstock's taxi pipeline, MiB."""
     ours = runs.get("penstock", {})
     sizes = sorted(ours, key=int)
     lines = []
@@ -208,7 +208,7 @@ def memory(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
 
 
 def verdicts() -> list[str]:
-    """Each claim and its measured ratio."""
+    """Returns the table of claims and their measured ratios."""
     lines = [
         [
             question,
@@ -223,7 +223,7 @@ def verdicts() -> list[str]:
 
 
 def remote() -> list[str]:
-    """Rows a second of a first pass from each place, and of ours in the next pass."""
+    """Returns the table of rows per second in a first pass, and in Penstock's next pass."""
     places = kept("remote")["comparisons"]
     names = [one["name"] for one in places[0]["contenders"]]
     cells = {
@@ -237,7 +237,7 @@ def remote() -> list[str]:
 
 
 def machine() -> list[str]:
-    """The machines on which all of it was measured."""
+    """Returns the list of machines on which the outcomes were measured."""
     lines = []
     for question in dict.fromkeys(line.question for line in LINES):
         has = kept(question)["machine"]
@@ -247,7 +247,7 @@ def machine() -> list[str]:
 
 
 def commits() -> list[str]:
-    """The commit at which each benchmark was measured."""
+    """Returns the list of benchmarks and the commits at which they were measured."""
     names = [*dict.fromkeys(line.question for line in LINES)]
     lines = [[f"`{name}`", kept(name)["machine"]["commit"]] for name in names]
     return table(("`bench`", "measured at commit"), lines)
@@ -262,7 +262,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 
 
 def rendered(document: str) -> str:
-    """Returns a document with its tables as `docs/figures` has them."""
+    """Returns a document with its tables replaced by those from `docs/figures`."""
 
     def block(found: re.Match[str]) -> str:
         return "\n".join([found[1], *TABLES[found[2]](), "", found[3]])
@@ -271,7 +271,7 @@ def rendered(document: str) -> str:
 
 
 def write_tables() -> None:
-    """Writes the tables of the documents from what is kept."""
+    """Writes the tables of the documents from the kept outcomes."""
     for name in DOCUMENTS:
         path = ROOT / name
         path.write_text(rendered(path.read_text()))

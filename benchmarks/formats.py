@@ -1,8 +1,8 @@
-"""Formats: protobuf or JSON, and the files of which peers.
+"""Compares protobuf with JSON, and Penstock's files with those of peers.
 
-A million users with four posts each, in each format; the same rows, and the same decoded
-pixels, in the files of webdataset, grain, TensorFlow, Parquet and, in a Python of their own, of
-PyTorch's readers.
+Writes and reads a million users with four posts each in each format. The same rows, and the same
+decoded pixels, are read from files of webdataset, grain, TensorFlow and Parquet, and by PyTorch's
+readers, which need a Python of their own.
 """
 
 from collections.abc import Mapping
@@ -24,11 +24,9 @@ class Options:
         users: Users with four posts each, as JSON and as nested protobuf; 0 leaves them out.
         rows: Rows of 40 columns for the peers; 0 leaves them out.
         images: Images of 299 x 299 decoded pixels for the peers; 0 leaves them out.
-        seconds: How long each reader reads in each round.
+        seconds: Time for which each reader reads in each round.
         rounds: How often each contender runs.
-        torch_python: Python of an environment with PyTorch's readers, which are then measured too:
-            torch, mosaicml-streaming, torchdata, pyarrow, pyarrow-hotfix, lazy-loader, psutil and
-            google-crc32c. Empty leaves them out.
+        Empty leaves PyTorch's readers out. Empty leaves them out.
     """
 
     users: int = 1_000_000
@@ -63,7 +61,7 @@ def prepare(options: Options) -> None:
 
 
 def groups(options: Options) -> list[Group]:
-    """Messages, and peers for tables and images."""
+    """Returns the comparison of messages, and those of peers for tables and images."""
     found = []
     if options.users:
         found += _messages(options)

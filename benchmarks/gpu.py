@@ -1,7 +1,8 @@
-"""The share of time that the device waits: inputs and networks, against a batch on it.
+"""The share of time that the device waits for each input, compared with a batch on the device.
 
-The first day on a GPU in one command, some ten minutes. Without a GPU the networks are small and
-share the cores with their input. Idle is the time beyond the same steps on one batch that is there.
+Takes some ten minutes; on a new GPU it is the first command to run. Without a GPU, the networks are
+small and share the cores with their input. Idle time is the time that the steps take beyond the
+same steps on one batch that is already there.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,9 +27,9 @@ class Options:
     Attributes:
         rows: Rows of the generated table of 40 columns.
         images: Generated JPEG photos of 375 x 500.
-        seconds: How long each training lasts, in steady steps.
-        rounds: How often each runs.
-        only: Comparisons whose titles have this in them; nothing takes all.
+        seconds: Duration of each training, counted in steady steps.
+        rounds: Number of runs of each training.
+        only: Part of the titles of the comparisons to run; empty runs all.
     """
 
     rows: int = 131_072
@@ -45,7 +46,7 @@ class Options:
 
 
 def image_size() -> int:
-    """Returns the height and width that networks of images get."""
+    """Returns the height and width of the images that networks get."""
     return 224 if gpu_names() else 96
 
 
@@ -65,7 +66,7 @@ def _table(read: Callable[..., Any], options: Options) -> Any:
 
 @dataclass(frozen=True)
 class Network:
-    """A network whose steps have one length, and the readers that feed it."""
+    """A network whose steps all take the same time, and the readers that feed it."""
 
     unit: str
     batch: int
@@ -76,7 +77,7 @@ class Network:
 
 
 def naive(root: Path) -> Any:
-    """One `parse_single_example` after another, nothing ahead, not shuffled."""
+    """One `parse_single_example` after another, without prefetching or shuffling."""
     return ladder.naive(ladder.table_input(root))
 
 
@@ -103,13 +104,13 @@ def train(
     options: Options,
     is_limit: bool = False,
 ) -> Measured:
-    """Trains a network, then goes on with one batch that is already there, and compares the steps.
+    """Trains a network on a reader and then on one stored batch, and compares the steps.
 
     Args:
         read: Reader of row Examples or packed records.
         network: Name in `NETWORKS`.
         options: Data and seconds.
-        is_limit: Whether all steps have the same batch.
+        is_limit: Whether all steps use the same batch.
     """
     import tensorflow as tf
 
@@ -138,7 +139,7 @@ def train(
 
 
 def _device(batches: Any, rows_per_second: float) -> dict[str, float]:
-    """Returns the bytes copied per second, and the GPU's peak memory."""
+    """Returns the bytes copied per second and the GPU's peak memory in bytes."""
     import tensorflow as tf
 
     batch = tf.nest.flatten(next(iter(batches)))
@@ -160,7 +161,7 @@ def prepare(options: Options) -> None:
 
 
 def groups(options: Options) -> list[Group]:
-    """Inputs of each network."""
+    """Returns a comparison of inputs for each network."""
     return [group for group in _groups(options) if options.only in group.title]
 
 

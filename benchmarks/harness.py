@@ -1,12 +1,12 @@
-"""Contenders of a benchmark in turn, each in a process of its own; medians as Markdown and JSON.
+"""Runs contenders in turn, each in its own process; reports medians as Markdown and JSON.
 
-A benchmark is a module whose docstring has a title and says what is measured, with a dataclass
-`Options` and two functions: `prepare(options)` makes the data, `groups(options)` returns the
-comparisons. A contender is a function that prepares (imports, opens), and returns what `measure`
-gave. CPU time counts the process and the children that it waited for; memory is the largest
-process's peak.
+A benchmark is a module with a dataclass `Options` and two functions: `prepare(options)` makes the
+data, and `groups(options)` returns the comparisons. Its docstring has a title and says what is
+measured. A contender is a function that prepares (imports, opens) and returns the result of
+`measure`. CPU time includes the children that the process waited for; memory is the peak of the
+largest process.
 
-As a child process: python harness.py BENCHMARK OPTIONS [GROUP CONTENDER]
+The command of a child process: python harness.py BENCHMARK OPTIONS [GROUP CONTENDER]
 """
 
 import json
@@ -31,19 +31,19 @@ from typing import Any
 from penstock.benchmarks.claims import Claim, outcome
 from penstock.components.errors import DataError, PenstockError, UsageError
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when TensorFlow is imported
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow reads it when imported
 
 _FOLDER = Path(__file__).resolve().parent
 
-# Modules of this folder.
+# The benchmarks of `penstock bench`: modules of this folder.
 BENCHMARKS = ("formats", "gpu", "images", "ingest", "ladder", "remote", "tabular")
-# Further columns of a contender: numbers, of which the median is shown, and words.
+# Further columns of a contender: numbers, shown as medians, and words.
 Extra = dict[str, float | str]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One run of one contender; `rows` are those of the unit of its group."""
+    """One run of one contender; `rows` counts the unit of its group."""
 
     rows: float
     wall_seconds: float
@@ -54,9 +54,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Check:
-    """A claim about one contender against the best of others.
+    """A claim that one contender beats the best of others.
 
-    `by` is `per_second`, of which more is better, or `cpu_us` or an extra column, of which less is.
+    `by` is `per_second` (more is better), `cpu_us` or an extra column (less is better).
     """
 
     claim: Claim
@@ -67,14 +67,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Group:
-    """Contenders at the same work, counted in `unit`; the first is the reference.
+    """Contenders that do the same work, counted in `unit`; the first one is the reference.
 
     Attributes:
-        title: Of the table.
+        title: Title of the table.
         unit: `rows` or `images`.
-        contenders: By name; the first line of the docstring is the note.
+        contenders: Contenders by name; the table shows the first line of their docstrings as a
+            note.
         checks: Claims that the group settles.
-        pythons: Interpreters of contenders that run in another environment.
+        pythons: Interpreters of the contenders that run in another environment, by name.
     """
 
     title: str
@@ -85,7 +86,7 @@ class Group:
 
 
 def measure(work: Callable[[], float]) -> Measured:
-    """Measures `work`, which returns the number of rows that it handled."""
+    """Measures `work`, which returns the number of rows that it processed."""
     cpu, wall = cpu_seconds_now(), time.perf_counter()
     rows = work()
     wall, cpu = time.perf_counter() - wall, cpu_seconds_now() - cpu
@@ -94,13 +95,13 @@ def measure(work: Callable[[], float]) -> Measured:
 
 
 def cpu_seconds_now() -> float:
-    """CPU time of this process and of the children that it waited for."""
+    """CPU time of this process and of its finished children, in seconds."""
     usages = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def own_peak_mib() -> float:
-    """Peak memory of this process; on Linux `ru_maxrss` starts at the peak of its parent."""
+    """Peak memory of this process; on Linux, `ru_maxrss` starts at the parent's peak."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -108,12 +109,12 @@ def own_peak_mib() -> float:
 
 
 def data_folder() -> Path:
-    """Folder of generated data, kept between two runs; `TMPDIR` moves it."""
+    """Folder of generated data, kept between runs; `TMPDIR` moves it."""
     return Path(tempfile.gettempdir()) / "penstock-bench"
 
 
 def make_once(path: Path, make: Callable[[Path], object]) -> Path:
-    """Returns `path`, a file or folder, which `make` writes beside it unless it exists."""
+    """Returns `path`, a file or folder; if it does not exist, `make` writes it."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -128,9 +129,9 @@ def make_once(path: Path, make: Callable[[Path], object]) -> Path:
 
 
 def at_least(options: Any, **least: float | tuple[int, int]) -> None:
-    """Raises UsageError if an option is below its least value.
+    """Raises UsageError if an option is below its minimum.
 
-    A pair `(least, step)` also asks for a multiple of `step`, the rows of a batch.
+    A pair `(least, step)` also requires a multiple of `step`, the number of rows in a batch.
     """
     for name, wanted in least.items():
         value = getattr(options, name)
@@ -141,7 +142,7 @@ def at_least(options: Any, **least: float | tuple[int, int]) -> None:
 
 
 def run(name: str, options: Any) -> dict[str, Any]:
-    """Prepares and runs the benchmark of a name; returns its outcome as JSON.
+    """Prepares and runs a benchmark by name; returns its outcome as JSON.
 
     Raises:
         DataError: A contender failed.
@@ -170,7 +171,7 @@ def run(name: str, options: Any) -> dict[str, Any]:
 
 
 def load(name: str) -> ModuleType:
-    """Imports the benchmark of a name; TensorFlow is imported by its contenders only."""
+    """Imports a benchmark by name; only its contenders import TensorFlow."""
     from importlib import import_module
 
     return import_module(f"penstock.benchmarks.{name}")
@@ -195,13 +196,13 @@ def _in_turn(name: str, options: Any, number: int, group: Group) -> list[dict[st
 def run_script(
     script: str, arguments: Sequence[str], what: str, python: str = sys.executable
 ) -> str:
-    """Returns what a script prints in a process of its own.
+    """Runs a script in a process of its own, and returns what it prints.
 
     Raises:
-        DataError: It failed.
+        DataError: The script failed.
     """
     environ = {**os.environ}
-    if python != sys.executable:  # Penstock is not installed there
+    if python != sys.executable:  # that Python has no Penstock
         environ["PYTHONPATH"] = str(_FOLDER.parent)
     done = subprocess.run([python, script, *arguments], capture_output=True, text=True, env=environ)
     if done.returncode:
@@ -211,7 +212,7 @@ def run_script(
 
 
 def require_packages(option: str, python: str, packages: Sequence[str]) -> None:
-    """Raises UsageError if an option's value is no Python, or lacks a package."""
+    """Raises UsageError if an option names no Python, or one that lacks a package."""
     code = "from importlib.metadata import version as v; import sys; [*map(v, sys.argv[1:])]"
     try:
         command = [python, "-c", code, *packages]
@@ -235,7 +236,7 @@ def median(runs: Sequence[Measured]) -> Measured:
 
 
 def contender(name: str, measured: Measured, text: str = "") -> dict[str, Any]:
-    """Returns the figures of a contender: its rate, and the CPU time of one row or image."""
+    """Returns a contender's rate, and its CPU time per row or image."""
     return {
         "name": name,
         "per_second": measured.rows / measured.wall_seconds,
@@ -247,19 +248,19 @@ def contender(name: str, measured: Measured, text: str = "") -> dict[str, Any]:
 
 
 def bound(work: Callable[..., Measured], way: Callable[..., Any], **given: Any) -> Any:
-    """Returns `work` on a way to do it, as a contender with the note of that way."""
+    """Returns a contender that calls `work(way)`; its note is the docstring of `way`."""
     one = partial(work, way, **given)
-    one.__doc__ = getattr(way, "func", way).__doc__  # of a partial, that of its function
+    one.__doc__ = getattr(way, "func", way).__doc__  # of a partial: the docstring of its function
     return one
 
 
 def note(function: Callable[..., Any]) -> str:
-    """Returns the first line of a contender's docstring without marks of code."""
+    """Returns the first line of a contender's docstring without backquotes."""
     return (function.__doc__ or "").partition("\n")[0].replace("`", "")
 
 
 def verdict(group: Group, check: Check, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Holds a claim against the measured ratio; `how` says what was divided by what."""
+    """Decides a claim by the measured ratio; `how` names numerator and denominator."""
 
     def ratio(base: str) -> float:
         figures = {one["name"]: {**one["extra"], **one} for one in found}
@@ -281,7 +282,7 @@ def verdict(group: Group, check: Check, found: Sequence[Mapping[str, Any]]) -> d
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """Returns an outcome as a Markdown page: verdicts first, then all contenders."""
+    """Returns an outcome as a Markdown page: first the verdicts, then all contenders."""
     lines = [f"# {found['title']}", "", *(f"- {text}" for text in found["setting"])]
     lines += [f"- {'; '.join(f'{name} {value}' for name, value in found['machine'].items())}", ""]
     if found["verdicts"]:
@@ -324,20 +325,20 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def figure(value: float | str) -> str:
-    """Returns a figure of three digits: `1,234`, `12.3`, `0.0123`."""
+    """Formats a figure with three digits: `1,234`, `12.3`, `0.0123`."""
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def times(ratio: float) -> str:
-    """Returns a ratio of two digits: `35`, `3.5`, `0.35`, `0.035`."""
+    """Formats a ratio with two digits: `35`, `3.5`, `0.35`, `0.035`."""
     digits = 0 if ratio >= 20 else 1 if ratio >= 1 else 2 if ratio >= 0.1 else 3
     return f"{ratio:,.{digits}f}"
 
 
 def machine() -> dict[str, str]:
-    """Returns what of this machine decides the figures, and the commit that was measured."""
+    """Returns the facts about this machine on which the figures depend, and the measured commit."""
     import psutil
 
     cpu = platform.processor() or platform.machine()
@@ -346,7 +347,7 @@ def machine() -> dict[str, str]:
         lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         cpu = lines[0].partition(":")[2].strip() if lines else cpu
     commit = ""
-    with suppress(FileNotFoundError):  # an image without git
+    with suppress(FileNotFoundError):  # in an image without git
         command = ["git", "-C", str(_FOLDER), "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
     return {
@@ -363,7 +364,7 @@ def machine() -> dict[str, str]:
 
 
 def main() -> None:
-    """Makes the data, or runs one contender; an error of the user is one line on stderr."""
+    """Makes the data, or runs one contender; prints an error of the user as one line on stderr."""
     name, text, *which = sys.argv[1:]
     module = load(name)
     options = module.Options(**json.loads(text))
@@ -375,8 +376,8 @@ def main() -> None:
         return
     group, one = which
     print(json.dumps(asdict(module.groups(options)[int(group)].contenders[one]())), flush=True)
-    # Python's own end can hang while threads of tf.data ask a generator for batches: they wait for
-    # its lock, and it waits for them.
+    # Python's normal exit can hang while threads of tf.data ask a generator for batches: they wait
+    # for its lock while it waits for them.
     os._exit(0)
 
 

@@ -1,6 +1,6 @@
 """A network trained on photos: from JPEG files by a Python generator, and from TFRecords.
 
-Then they are read without a network, at 299 x 299.
+The same readers are then measured without a network, at 299 x 299.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,12 @@ class Options:
 
     Attributes:
         images: Generated JPEG photos of 375 x 500.
-        size: Height and width that the network gets.
-        filters: Of the first of its three convolutions, which decides how long a step takes.
-        network: One of `keras.applications` in place of the convolutions, with random weights, such
-            as InceptionResNetV2, whose own size is 299.
-        seconds: How long each contender trains, and reads, in each round.
+        size: Height and width of the network's images.
+        filters: Number of filters in the first of three convolutions, which determines the time of
+            a step.
+        network: A network of `keras.applications` with random weights instead of the convolutions,
+            such as InceptionResNetV2, whose own size is 299.
+        seconds: Time for which each contender trains, and reads, in each round.
         rounds: How often each contender runs.
     """
 
@@ -44,7 +45,7 @@ class Options:
 
 
 def one_batch(root: Path, size: int) -> Any:
-    """The first packed batch for ever: input that costs nothing, the limit."""
+    """Repeats the first packed batch: an input that costs nothing, as the limit."""
     return training.first_batch(photos.packed(root, size))
 
 
@@ -79,7 +80,7 @@ def prepare(options: Options) -> None:
 
 
 def groups(options: Options) -> list[Group]:
-    """Training, and reading alone."""
+    """Returns the comparisons of training, and of reading alone."""
     by = "per_second"
     checks = [
         *(Check(claims.IMAGES_TRAIN_FASTER, name, [GENERATOR], by) for name in (ROWS, PACKED)),

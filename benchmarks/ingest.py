@@ -1,7 +1,7 @@
-"""CSV to TFRecord: a Python loop, TFX's stock CsvExampleGen, and Penstock.
+"""Compares ways from CSV to TFRecord: a Python loop, TFX's stock CsvExampleGen, and Penstock.
 
-Penstock splits rows two to one, as CsvExampleGen does; the loop does not. Imports are not counted,
-planning and starting workers is.
+Penstock splits rows two to one, as CsvExampleGen does; the loop does not. Imports are not counted;
+planning and starting workers are.
 """
 
 import os
@@ -22,10 +22,10 @@ WORKERS, WORKERS_GZIP = "Penstock, a worker a core", "Penstock, a worker a core,
 
 @dataclass(frozen=True)
 class Options:
-    """How much is ingested, and how often.
+    """Number of rows to ingest, and number of rounds.
 
     Attributes:
-        rows: Rows of 40 columns.
+        rows: Rows of the table, which has 40 columns.
         rounds: How often each contender runs.
     """
 
@@ -37,7 +37,7 @@ class Options:
 
 
 def python_loop(csv: Path, out: Path, compression: str) -> Measured:
-    """One row at a time: csv.DictReader, tf.train.Example, TFRecordWriter; no split."""
+    """Reads one row at a time: csv.DictReader, tf.train.Example, TFRecordWriter; no split."""
     import csv as csv_module
 
     import tensorflow as tf
@@ -66,7 +66,7 @@ def python_loop(csv: Path, out: Path, compression: str) -> Measured:
 
 
 def stock(csv: Path, out: Path, compression: str) -> Measured:
-    """TFX's CsvExampleGen as it comes: LocalDagRunner, in process, GZIP, one shard a split."""
+    """TFX's CsvExampleGen, by default: LocalDagRunner, in process, GZIP, one shard per split."""
     del compression
     from tfx.components import CsvExampleGen
     from tfx.orchestration import metadata, pipeline
@@ -86,13 +86,13 @@ def stock(csv: Path, out: Path, compression: str) -> Measured:
                 ),
             )
         )
-        return int(csv.stem.rpartition("-")[2])  # of the rows in its name
+        return int(csv.stem.rpartition("-")[2])  # from the number of rows in its name
 
     return measure(work)
 
 
 def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measured:
-    """`penstock ingest` with the same splits, two to one, as CsvExampleGen's; planning included."""
+    """`penstock ingest` with the splits of CsvExampleGen, two to one; planning is included."""
     from penstock.components.example_gen.ingest import ingest
     from penstock.components.example_gen.options import IngestInput, IngestOptions, SplitOptions
     from penstock.components.sources.options import Table
@@ -103,7 +103,7 @@ def penstock(csv: Path, out: Path, compression: str, workers: int = 1) -> Measur
 
 
 def penstock_workers(csv: Path, out: Path, compression: str) -> Measured:
-    """The same with a worker process on every core."""
+    """`penstock ingest` with a worker process on every core."""
     return penstock(csv, out, compression, len(os.sched_getaffinity(0)))
 
 
@@ -129,7 +129,7 @@ def _ingest(way: Callable[..., Measured], rows: int, compression: str) -> Measur
 
 
 def groups(options: Options) -> list[Group]:
-    """All contenders at the same work."""
+    """Returns one comparison, in which all contenders do the same work."""
     ways = {
         name: bound(_ingest, way, rows=options.rows, compression=compression)
         for name, (way, compression) in CONTENDERS.items()

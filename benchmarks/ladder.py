@@ -1,7 +1,8 @@
-"""The gain of each step from a naive reader to packed records, on a table and on images.
+"""Measures the gain of each step from a naive reader to packed records, on a table and on images.
 
-Each step keeps those before it, but the cache, which keeps what the parallel map made. The last
-three shuffle: tf.data tuned as well as may be, row Examples by `Input.rows`, and packed records.
+Each step keeps the steps before it, except that the cache replaces the parallel map by its stored
+result. The last three contenders shuffle: tf.data tuned as well as possible, row Examples read by
+`Input.rows`, and packed records.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ class Options:
     Attributes:
         rows: Rows of the generated table of 40 columns; 0 leaves the table out.
         images: Generated JPEG images of 375 x 500; 0 leaves them out.
-        seconds: How long each contender reads in each round.
+        seconds: Time for which each contender reads in each round.
         rounds: How often each contender runs.
     """
 
@@ -42,9 +43,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Input:
-    """Data of a contender: row Examples, how they are parsed, and Penstock's own readers.
+    """Data of a contender: row Examples, the way to parse them, and Penstock's own readers.
 
-    Rows are shuffled in a buffer, or a window, of `shuffled`.
+    Rows are shuffled in a buffer or window of `shuffled` rows.
     """
 
     files: list[str]
@@ -55,47 +56,48 @@ class Input:
 
 
 def naive(given: Input) -> Any:
-    """One file after another, one record after another."""
+    """Reads one file after another, one record after another."""
     import tensorflow as tf
 
     return tf.data.TFRecordDataset(given.files).map(given.parse_one).batch(given.batch).repeat()
 
 
 def prefetch(given: Input) -> Any:
-    """The same, with batches made ahead."""
+    """Reads one file after another, with batches prefetched."""
     return naive(given).prefetch(8)
 
 
 def interleave(given: Input) -> Any:
-    """Files read in parallel, ahead of the step."""
+    """Reads files in parallel, ahead of the step."""
     return _interleaved(given).map(given.parse_one).batch(given.batch).repeat().prefetch(8)
 
 
 def parallel_map(given: Input) -> Any:
-    """And records parsed in parallel."""
+    """Also parses records in parallel."""
     rows = _interleaved(given).map(given.parse_one, **_parallel())
     return rows.batch(given.batch).repeat().prefetch(8)
 
 
 def vectorised_map(given: Input) -> Any:
-    """Whole batches parsed at once."""
+    """Parses whole batches at once."""
     batches = _interleaved(given).batch(given.batch)
     return batches.map(given.parse_batch, **_parallel()).repeat().prefetch(8)
 
 
 def cache(given: Input) -> Any:
-    """Kept in memory once parsed."""
+    """Keeps the parsed batches in memory."""
     rows = _interleaved(given).map(given.parse_one, **_parallel())
     return rows.batch(given.batch).cache().repeat().prefetch(8)
 
 
 def tuned(given: Input) -> Any:
-    """Files and rows shuffled, parsed in parallel and ahead: the best of several ways here."""
+    """Shuffles files and rows, parses in parallel and prefetches: the best way found here."""
     import tensorflow as tf
 
     files = tf.data.Dataset.from_tensor_slices(given.files).shuffle(len(given.files))
-    # Read by one thread: to hand over each record from others, as the guide to performance has it,
-    # takes four times the CPU here (22 us a row where this takes 5.6), and AUTOTUNE keeps to it.
+    # One thread reads: handing over each record from other threads, as the guide to performance
+    # recommends, takes four times the CPU here (22 us a row instead of 5.6), and AUTOTUNE does not
+    # change that.
     rows = files.interleave(tf.data.TFRecordDataset, cycle_length=CYCLE).shuffle(given.shuffled)
     if given.parse_batch:
         batches = rows.batch(given.batch).map(given.parse_batch, **_parallel())
@@ -129,7 +131,7 @@ STEPS: dict[str, Callable[[Input], Any]] = {
 
 
 def table_input(root: Path | str) -> Input:
-    """The generated table."""
+    """Row Examples of the generated table."""
     import tensorflow as tf
 
     spec = table.specs()
@@ -143,13 +145,13 @@ def table_input(root: Path | str) -> Input:
 
 
 def image_input(root: Path) -> Input:
-    """The generated photos; JPEG are decoded one by one."""
+    """Row Examples of the generated photos; JPEG images are decoded one by one."""
     parse = photos.jpeg_parser(photos.SIZE)
     return Input(table.row_files(root), parse, None, photos.BATCH, photos.WINDOW)
 
 
 def _read(step: Callable[[Any], Any], options: Options, *, images: bool, own: bool) -> Measured:
-    """Measures a step of the ladder, or, if `own`, a reader of Penstock."""
+    """Measures a step of the ladder or, if `own`, one of Penstock's readers."""
     root = photos.root_of(options.images) if images else table.root_of(options.rows)
     given: Any = root if own else (image_input if images else table_input)(root)
     batches = iter(step(given))
@@ -162,7 +164,7 @@ def _read(step: Callable[[Any], Any], options: Options, *, images: bool, own: bo
 
 
 def prepare(options: Options) -> None:
-    """Makes and packs what is read, unless it exists."""
+    """Makes and packs the data, unless it exists."""
     if options.rows:
         table.prepare(options.rows)
     if options.images:
@@ -170,7 +172,7 @@ def prepare(options: Options) -> None:
 
 
 def groups(options: Options) -> list[Group]:
-    """The table and the images."""
+    """Returns the comparisons on the table and on the images."""
     found = []
     if options.rows:
         given = {"options": options, "images": False}

@@ -1,6 +1,6 @@
-"""Users with four posts each as JSON and as nested protobuf messages.
+"""Compares JSON with nested protobuf messages on users with four posts each.
 
-Each format writes a file and reads every field of it again; the length of all posts is checked.
+Each format writes a file and reads every field back; the total length of the posts is checked.
 """
 
 import json
@@ -17,7 +17,7 @@ from penstock.benchmarks.harness import Measured, data_folder, make_once, measur
 from penstock.components.errors import DataError
 
 POSTS, POST_CHARACTERS = 4, 70
-# Made once and written over and over, so that making them is not measured.
+# They are made once and written repeatedly, so that their making is not measured.
 DISTINCT = 20_000
 BYTES = "bytes a user"
 JSON, PROTOBUF = "JSON lines", "protobuf"
@@ -48,7 +48,7 @@ message_type { name: "User"
 
 
 def made_users(count: int = DISTINCT, *, seed: int = 7) -> list[User]:
-    """Returns users of five fields and their posts, in plain ASCII, which is JSON's best case."""
+    """Returns users with five fields each and their posts, in plain ASCII, JSON's best case."""
     chance = random.Random(seed)
     text = " ".join(chance.choices(_WORDS, k=50_000))
     users = []
@@ -80,21 +80,21 @@ def _over_and_over(users: list[User], count: int) -> Iterator[User]:
 
 
 def write_json(users: list[User], count: int, path: Path) -> None:
-    """`json.dumps` a line; `json.loads`."""
+    """Writes each user by `json.dumps` as a line; reads by `json.loads`."""
     with path.open("w", encoding="utf-8") as out:
         for user in _over_and_over(users, count):
             out.write(json.dumps(user, separators=(",", ":")) + "\n")
 
 
 def read_json(path: Path) -> int:
-    """Returns the length of all posts."""
+    """Returns the total length of the posts."""
     with path.open(encoding="utf-8") as lines:
         posts = (post for line in lines for post in json.loads(line)["posts"])
         return sum(len(post["text"]) for post in posts)
 
 
 def write_protobuf(users: list[User], count: int, path: Path) -> None:
-    """A message with nested ones behind its length; `SerializeToString`, `FromString`."""
+    """Writes length-prefixed messages with nested ones; `SerializeToString`, `FromString`."""
     message_class = user_message()
     with path.open("wb") as out:
         for user in _over_and_over(users, count):
@@ -103,12 +103,12 @@ def write_protobuf(users: list[User], count: int, path: Path) -> None:
 
 
 def read_protobuf(path: Path) -> int:
-    """Returns the length of all posts."""
+    """Returns the total length of the posts."""
     message_class, characters = user_message(), 0
     with path.open("rb") as file:
         while head := file.read(4):
             user = message_class.FromString(file.read(struct.unpack("<I", head)[0]))
-            # Each field is touched: a JSON reader has made them all.
+            # Each field is accessed, because a JSON reader has created all fields, too.
             _ = user.id, user.name, user.followers, user.verified, user.created
             for post in user.posts:
                 _ = post.id, post.likes
@@ -117,14 +117,14 @@ def read_protobuf(path: Path) -> int:
 
 
 def user_message() -> Any:
-    """Returns the class of `message User` with `repeated Post posts`, made without a compiler."""
+    """Returns the class of `message User` with `repeated Post posts`, without a compiler."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
     file = text_format.Parse(_PROTO, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     descriptor = pool.FindMessageTypeByName("penstock_bench.User")
-    if hasattr(message_factory, "GetMessageClass"):  # protobuf >= 4.22
+    if hasattr(message_factory, "GetMessageClass"):  # from protobuf 4.22 on
         return message_factory.GetMessageClass(descriptor)
     return message_factory.MessageFactory(pool).GetPrototype(descriptor)
 
@@ -137,7 +137,7 @@ FORMATS: dict[str, tuple[Write, Callable[[Path], int]]] = {
 
 
 def path_of(name: str, users: int) -> Path:
-    """Returns the file of the users in a format."""
+    """Returns the path of the users' file in a format."""
     return data_folder() / f"users-with-posts-{users}" / name.replace(" ", "-")
 
 
@@ -149,9 +149,9 @@ def prepare(users: int) -> None:
 
 
 def write_users(way: Write, users: int) -> Measured:
-    """Measures writing; the extra figure is the size."""
+    """Measures writing; the extra figure is the file's size."""
     made = made_users(min(users, DISTINCT))
-    user_message()  # so that its imports are not measured
+    user_message()  # imported here so that the import is not measured
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         path = Path(folder, "users")
 
@@ -164,7 +164,7 @@ def write_users(way: Write, users: int) -> Measured:
 
 
 def read_users(way: Callable[[Path], int], name: str, users: int) -> Measured:
-    """Measures reading, and checks the length of all posts."""
+    """Measures reading, and checks the total length of the posts."""
     user_message()
 
     def work() -> int:

@@ -1,12 +1,12 @@
-"""The same rows and the same pixels in the files of peers, a row a record or in blocks of rows.
+"""The same rows and pixels in the files of peers, with one row per record or blocks of rows.
 
-A row a record, as their documents show: webdataset's tar files, and ArrayRecord files that grain
-reads; numbers as raw bytes, which is the fastest that Python can unpack, texts as a tuple. They
-shuffle as they recommend: webdataset the shards and a buffer of rows, grain all rows.
+One row per record, as the peers' documents show: tar files for webdataset, and ArrayRecord files
+for grain; numbers are raw bytes, which Python unpacks fastest, and texts are a tuple. They shuffle
+as their documents recommend: webdataset shuffles shards and a buffer of rows, grain all rows.
 
-Blocks of 4,096 rows, for tables, as Penstock's packed records have them: ArrayRecord and grain,
-TensorFlow's saved dataset, and row groups of Parquet. Four blocks picked at random are a window,
-whose rows are permuted: so packed records shuffle, too.
+Tables also in blocks of 4,096 rows, as in Penstock's packed records: ArrayRecord by grain,
+TensorFlow's saved dataset, and row groups of Parquet. Four blocks picked at random form a window
+whose rows are permuted, as for packed records.
 """
 
 import pickle
@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 def rows_of_table(rows: int) -> Iterator[bytes]:
-    """Yields each row as a peer stores it."""
+    """Yields each row in the form that a peer stores."""
     for batch in table.record_batches(rows):
         floats, integers = _stacked(batch, table.FLOATS), _stacked(batch, table.INTS)
         texts = zip(*(batch[name].to_pylist() for name in table.STRINGS), strict=True)
@@ -42,7 +42,7 @@ def rows_of_table(rows: int) -> Iterator[bytes]:
 
 
 def _stacked(batch: Any, names: Sequence[str]) -> Any:
-    """Returns columns of an Arrow batch or table as one array, rows first."""
+    """Returns columns of an Arrow batch or table as one array, with rows first."""
     import numpy as np
 
     return np.stack([np.asarray(batch[name]) for name in names], axis=1)
@@ -61,7 +61,7 @@ def row_from(payload: bytes) -> Row:
 
 
 def rows_of_images(root: Path) -> Iterator[bytes]:
-    """Yields each image, decoded, as a peer stores it."""
+    """Yields each decoded image in the form that a peer stores."""
     import numpy as np
 
     pixels = np.load(root / "pixels.npy", mmap_mode="r")
@@ -81,7 +81,7 @@ def image_from(payload: bytes) -> Row:
 
 
 def make_peers(root: Path, payloads: Iterator[bytes]) -> None:
-    """Writes the records as tar and as ArrayRecord files, unless they exist."""
+    """Writes the records into tar files and ArrayRecord files, unless they exist."""
     make_once(root / FOLDER, lambda folder: _write(folder, payloads))
 
 
@@ -91,7 +91,7 @@ def _write(folder: Path, payloads: Iterator[bytes]) -> None:
 
     folder.mkdir(parents=True)
     tars = [webdataset.TarWriter(str(folder / f"{i:05d}.tar")) for i in range(SHARDS)]
-    # A record a group: what picks rows at random should be written so, its documents say.
+    # Groups of one record, as its documents recommend for random access.
     arrays = [
         array_record.ArrayRecordWriter(str(folder / f"{i:05d}.array_record"), "group_size:1")
         for i in range(SHARDS)
@@ -149,7 +149,7 @@ def _write_blocks(folder: Path, rows: int) -> None:
 
 
 def _windows(blocks: Iterator[Row], shuffle: Any) -> Iterator[Row]:
-    """Batches of windows of so many blocks as packed records have, rows permuted."""
+    """Yields batches from windows of as many blocks as packed records have, with rows permuted."""
     import numpy as np
 
     while True:
@@ -162,7 +162,7 @@ def _windows(blocks: Iterator[Row], shuffle: Any) -> Iterator[Row]:
 
 
 def grain_blocks(root: Path) -> Iterator[Row]:
-    """ArrayRecord of 4,096 rows a record, picked at random by grain; rows permuted by NumPy."""
+    """ArrayRecord with 4,096 rows per record, picked at random by grain; rows permuted by NumPy."""
     import grain
     import numpy as np
     from grain.python import ArrayRecordDataSource
@@ -217,7 +217,7 @@ def webdataset_batches(
     batch: int = table.BATCH,
     buffer: int = table.SHUFFLED_ROWS,
 ) -> Iterator[Row]:
-    """Tar files in random order, a buffer of rows shuffled."""
+    """Tar files in random order; a buffer of rows is shuffled."""
     import numpy as np
     import webdataset
 
@@ -243,7 +243,7 @@ def grain_batches(
     files = sorted(str(file) for file in (root / FOLDER).glob("*.array_record"))
     rows = grain.MapDataset.source(ArrayRecordDataSource(files)).shuffle(seed=1)
     batches = rows.repeat().map(row).batch(batch, drop_remainder=True)
-    # What is fetched ahead is a batch here: 500 of them, its default, are gigabytes of images.
+    # It prefetches batches here: its default of 500 would take gigabytes of memory for images.
     options = grain.ReadOptions(num_threads=16, prefetch_buffer_size=16)
     found: Iterator[Row] = iter(batches.to_iter_dataset(options))
     return found
@@ -251,13 +251,13 @@ def grain_batches(
 
 @dataclass(frozen=True)
 class Peer:
-    """A way to read the rows: endless batches of a root, and the pattern of its files."""
+    """A way to read the rows: a function from a folder to endless batches, and its file pattern."""
 
     batches: Callable[[Path], Any]
     files: str
 
     def size(self, root: Path, rows: int) -> float:
-        """Returns the bytes of a row in its files."""
+        """Returns the number of bytes per row in its files."""
         return sum(f.stat().st_size for f in root.glob(self.files) if f.is_file()) / rows
 
 
@@ -284,10 +284,10 @@ OF_IMAGES = {
 def read(
     _: Any, peer: Peer, check: Callable[..., None], root: Path, rows: int, seconds: float
 ) -> Measured:
-    """Measures a peer's reader after a pass, in which `check` finds every row once."""
+    """Measures a peer's reader after a first pass, in which `check` must find every row once."""
     batches = iter(peer.batches(root))
     check(batches, rows, root)
-    # An iterator of tf.data is read in the graph, as a training does.
+    # A tf.data iterator is read in the graph, as in a training.
     in_graph = hasattr(batches, "element_spec")
     read_for = reader(batches) if in_graph else partial(read_in_python, batches)
     found = measure(lambda: read_for(seconds))

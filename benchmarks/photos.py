@@ -1,8 +1,8 @@
-"""Generated photos with ten classes, and the ways to read them; JPEG of 85 KB and 500 pixels.
+"""Generated photos in ten classes, and the ways to read them; JPEG of 85 KB and 500 pixels.
 
-They are noise whose energy falls with frequency as that of photos does, so that a JPEG has a
-photo's size and takes a photo's time to decode. `prepare` writes them as files, as row Examples of
-JPEG, as packed pixels and as one array, with the sums that a first pass is held against.
+The photos are noise whose energy falls with frequency as in real photos, so that a JPEG has the
+size and the decoding time of a photo. `prepare` writes them as files, as row Examples of JPEG, as
+packed pixels and as one array, with the sums that the first pass of each reader must match.
 """
 
 import json
@@ -47,7 +47,7 @@ def prepare(images: int, *sizes: int) -> Path:
 
 
 def make_photos(folder: Path, count: int) -> None:
-    """Writes `classN/NUMBER.jpg`, of 4:3 and 3:2."""
+    """Writes `classN/NUMBER.jpg` with aspect ratios of 4:3 and 3:2."""
     import numpy as np
     from PIL import Image
 
@@ -65,7 +65,7 @@ def make_photos(folder: Path, count: int) -> None:
 
 
 def _field(falloff: float, rng: "np.random.Generator", side: int = 1024) -> "np.ndarray":
-    """Returns noise of mean 0 and variance 1; its amplitude falls with that power of frequency."""
+    """Returns noise of mean 0 and variance 1; its amplitude falls with a power of frequency."""
     import numpy as np
 
     spectrum = np.fft.rfft2(rng.normal(size=(side, side)))
@@ -82,12 +82,12 @@ def _part(field: "np.ndarray", height: int, rng: "np.random.Generator") -> "np.n
 
 
 def files_of(root: Path) -> list[Path]:
-    """Returns the JPEG files."""
+    """Returns the paths of the JPEG files."""
     return sorted((root / "files").glob("*/*.jpg"))
 
 
 def label_of(photo: Path) -> int:
-    """Returns the class of a photo, which is in the name of its folder."""
+    """Returns the class of a photo from the name of its folder."""
     return int(photo.parent.name.removeprefix("class"))
 
 
@@ -137,7 +137,7 @@ def _write_arrays(root: Path, images: int) -> None:
 
 
 def pil_loop(root: Path, size: int = SIZE) -> Iterator[dict[str, Any]]:
-    """JPEG files opened, decoded and resized by PIL in a Python generator."""
+    """A Python generator that opens, decodes and resizes JPEG files by PIL."""
     import numpy as np
     from PIL import Image
 
@@ -154,7 +154,7 @@ def pil_loop(root: Path, size: int = SIZE) -> Iterator[dict[str, Any]]:
 
 
 def generator(root: Path, size: int = SIZE) -> Any:
-    """The PIL loop behind `from_generator`, batches ahead as in Keras."""
+    """The PIL loop behind `from_generator`, with prefetched batches as in Keras."""
     import tensorflow as tf
 
     signature = {
@@ -168,7 +168,7 @@ def generator(root: Path, size: int = SIZE) -> Any:
 
 
 def jpeg_parser(size: int) -> Callable[[Any], Any]:
-    """Returns the function that turns a record into pixels and label."""
+    """Returns a function from a record to pixels and label."""
     import tensorflow as tf
 
     spec = {
@@ -185,7 +185,7 @@ def jpeg_parser(size: int) -> Callable[[Any], Any]:
 
 
 def jpeg_rows(root: Path, size: int = SIZE) -> Any:
-    """JPEG in TFRecords, interleaved, decoded and resized in parallel, prefetched."""
+    """JPEG in TFRecords: interleaved, decoded and resized in parallel, prefetched."""
     import tensorflow as tf
 
     decode = jpeg_parser(size)
@@ -197,7 +197,7 @@ def jpeg_rows(root: Path, size: int = SIZE) -> Any:
 
 
 def packed(root: Path, size: int = SIZE) -> Any:
-    """Pixels decoded once, when packed; `Input.packed` with a window of 256 images."""
+    """Pixels decoded once, during packing; `Input.packed` with a window of 256 images."""
     from penstock.training import Input, InputOptions
 
     options = InputOptions(batch_size=BATCH, shuffle_window_rows=WINDOW, prefetch_batches=2)
@@ -205,7 +205,7 @@ def packed(root: Path, size: int = SIZE) -> Any:
 
 
 def check(batches: Iterator[Any], images: int, root: Path, *, pixels: bool) -> None:
-    """Raises DataError if the first pass does not have every image, and all `pixels`, once."""
+    """Raises DataError unless the first pass has every image with its `pixels` once."""
     import numpy as np
 
     sums = json.loads((root / "sums.json").read_text())

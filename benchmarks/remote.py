@@ -1,8 +1,8 @@
-"""Reads from afar: a disk without a page cache, and S3 that answers late.
+"""Reads from slow storage: a disk without a page cache, and S3 with latency.
 
-S3 is Versity's gateway on this machine, behind a proxy that holds back each request as a network
-would. tf.data reads it by tensorflow-io, in a Python of its own; Penstock copies the shards first.
-Measured is a first pass, from the opening of the files to the last row; then the next one.
+S3 is Versity's gateway on this machine, behind a proxy that delays each request as a network would.
+tf.data reads from it by tensorflow-io, in a Python of its own; Penstock copies the shards first.
+A first pass is measured from the opening of the files to the last row, then the next pass.
 
     go install github.com/versity/versitygw/cmd/versitygw@latest
     python3.10 -m venv ENV; ENV/bin/pip install tensorflow==2.16.2 tensorflow-io lazy-loader psutil
@@ -50,7 +50,7 @@ class Options:
         rounds: How often each contender runs.
         s3_server: Path of the program `versitygw`. Empty leaves S3 out.
         tf_io_python: Python of an environment with tensorflow, tensorflow-io, lazy-loader and
-            psutil, in which tf.data reads S3. Needed with `s3_server`.
+            psutil, in which tf.data reads from S3. Required with `s3_server`.
     """
 
     rows: int = 131_072
@@ -63,7 +63,7 @@ class Options:
 
 
 def prepare(options: Options) -> None:
-    """Makes and packs what is read, unless it exists."""
+    """Makes and packs the data, unless it exists."""
     if options.s3_server:
         require_packages("tf_io_python", options.tf_io_python, _PACKAGES)
     root = table.prepare(options.rows)
@@ -84,7 +84,7 @@ def _fill(store: Path, root: Path, server: str) -> None:
 
 
 def groups(options: Options) -> list[Group]:
-    """A cold disk, and S3 at each latency."""
+    """Returns the comparisons for a cold disk and for S3 at each latency."""
     found = [_group(options, "A disk without a page cache", None)]
     if options.s3_server:
         found += [_group(options, f"S3, {ms} ms a request", ms) for ms in WAITS_MS]
@@ -107,10 +107,10 @@ def _group(options: Options, title: str, wait_ms: int | None) -> Group:
 def _passes(
     step: Callable[..., Any], options: Options, wait_ms: int | None, *, own: bool
 ) -> Measured:
-    """Measures a pass from the opening of the files on, and the rate of the next one."""
+    """Measures a pass from the opening of the files, and the rate of the next pass."""
     root = table.root_of(options.rows)
     batches = step if own else lambda place: step(ladder.table_input(place))
-    list(batches(root).take(1))  # imports and kernels are not counted
+    list(batches(root).take(1))  # imports and tracing are not counted
     with ExitStack() as stack:
         place: Path | str = root
         if wait_ms is not None:
@@ -130,7 +130,7 @@ def _passes(
 
 
 def _open_s3(file: str) -> None:
-    """Gives TensorFlow s3://, and has one thread make its client before several need it."""
+    """Enables s3:// in TensorFlow, and lets one thread create its client before several need it."""
     import tensorflow as tf
     import tensorflow_io  # noqa: F401
 
@@ -139,7 +139,7 @@ def _open_s3(file: str) -> None:
 
 
 def _forget(root: Path) -> None:
-    """Has the kernel drop its pages of the files, so that they come from the disk."""
+    """Makes the kernel drop its cached pages of the files, so that they come from the disk."""
     for path in root.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -148,7 +148,7 @@ def _forget(root: Path) -> None:
 
 @contextmanager
 def _gateway(store: Path, wait_ms: int, server: str) -> Iterator[str]:
-    """Yields the URL of S3 over a folder of buckets, for this process' clients."""
+    """Serves a folder of buckets by S3 and yields the URL, for clients in this process."""
     login = ["--access", _LOGIN["AWS_ACCESS_KEY_ID"], "--secret", _LOGIN["AWS_SECRET_ACCESS_KEY"]]
     with tempfile.TemporaryDirectory() as folder:
         socket = f"{folder}/s3"
@@ -169,7 +169,7 @@ def _gateway(store: Path, wait_ms: int, server: str) -> Iterator[str]:
 
 
 async def hold_back(socket: str, wait_ms: int) -> None:
-    """Passes connections on to a socket, requests after a wait; prints its own address."""
+    """Forwards connections to a socket, and delays requests; prints its own address."""
 
     async def copy(source: asyncio.StreamReader, to: asyncio.StreamWriter, wait: float) -> None:
         while data := await source.read(2**20):

@@ -1,14 +1,14 @@
-"""CPU and memory by stage of the taxi pipeline, TFX's and Penstock's, as the data grows.
+"""Measures CPU and memory by stage of the taxi pipeline, TFX's and Penstock's, as the data grows.
 
-TFX's own example (`taxi_pipeline_native_keras.py` of the wheel, one Beam worker in the process, the
-fastest that it has for this data) and Penstock's, with the trips that the wheel ships, 15,002 of
-them, so many times over; both train 1,000 steps of 40 rows without an early stop.
+TFX's own example is `taxi_pipeline_native_keras.py` of its wheel, with one Beam worker in the
+process, its fastest way for this data. Both it and Penstock's pipeline read copies of the 15,002
+trips in the wheel, and both train 1,000 steps of 40 rows without early stopping.
 
     python benchmarks/scale.py --keep                                  some 20 minutes
     python benchmarks/scale.py --times 667 --only penstock --keep      10M trips by Penstock alone
 
-With `--keep` the runs replace those of the same size in `docs/figures`, and the tables of the pages
-are written.
+With `--keep`, the runs replace those of the same size in `docs/figures`, and the tables of the
+pages are rewritten.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from penstock.pipelines.cli.main import spare_imports
 CONTENDERS = ("stock", "penstock")
 IMPORTS, REPORT, REST = "imports", "report", "between the stages"
 
-# CPU seconds of each stage and the peak of resident memory in it, MiB.
+# CPU seconds of each stage, and the peak of resident memory in it, in MiB.
 Run = Mapping[str, tuple[float, float | None]]
 
 
 def prepare(folder: Path, times: int) -> tuple[Path, int]:
-    """Writes the example's trips so many times over; returns their folder and number."""
+    """Writes copies of the example's trips; returns their folder and number."""
     from penstock.pipelines.taxi.config import example_data
 
     (source,) = Path(example_data()).glob("*.csv")
@@ -47,13 +47,13 @@ def prepare(folder: Path, times: int) -> tuple[Path, int]:
 
 
 class _Stages:
-    """CPU seconds and peak memory of this process by stage; memory on Linux only."""
+    """CPU seconds and peak memory of this process by stage; memory is measured on Linux only."""
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[float, float | None]] = {}
 
     def add(self, name: str, work: Callable[[], Any]) -> Any:
-        """Runs `work` as a part of a stage."""
+        """Runs `work` and counts it as part of a stage."""
         before = cpu_seconds_now()
         can_reset = _reset_peak()
         try:
@@ -74,9 +74,9 @@ def _reset_peak() -> bool:
 
 
 def contend(name: str, data: Path, root: Path) -> Run:
-    """Returns the stages of a run, from the start of this process on.
+    """Returns the stages of a run, measured from the start of this process.
 
-    Penstock's is that of `penstock run`, whose imports are a choice of its own.
+    Penstock's is the `python` of `penstock run`, which chooses its own imports.
     """
     stages = _Stages()
     run = stages.add(IMPORTS, _stock if name == "stock" else _penstock)
@@ -134,7 +134,7 @@ def _stock() -> Callable[[Path, Path], None]:
 
 
 def main() -> None:
-    """Runs all contenders on all sizes, or, as a child, one."""
+    """Runs all contenders at all sizes or, in a child process, one."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

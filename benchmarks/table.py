@@ -1,7 +1,7 @@
-"""The generated table of 40 columns and the ways to read it; 20 floats, 12 integers, 8 texts.
+"""The generated table of 40 columns (20 floats, 12 integers, 8 texts), and the ways to read it.
 
 `prepare` writes it as row Examples and packed, with the sums of all rows, which the first pass of
-each reader is held against.
+each reader must match.
 """
 
 import json
@@ -22,9 +22,9 @@ COLUMNS = FLOATS + INTS + STRINGS
 NUMBERS = FLOATS + INTS
 BATCH = 1024
 SHARDS = 16
-# A window of packed records, and the shuffle buffer of the peers.
+# Size of the packed records' window and of the peers' shuffle buffers, in rows.
 SHUFFLED_ROWS = 16_384
-# Drawn a block at a time, so that a part of the table does not depend on how much of it is made.
+# Values are drawn block by block, so that the first rows of the table do not depend on its length.
 _BLOCK_ROWS = 100_000
 
 
@@ -44,7 +44,7 @@ def record_batches(rows: int, *, seed: int = 7) -> Iterator["pa.RecordBatch"]:
 
 
 def csv_path(rows: int) -> Path:
-    """Returns the path at which `csv_file` writes the table."""
+    """Returns the path to which `csv_file` writes the table."""
     return data_folder() / f"table-{rows}.csv"
 
 
@@ -66,7 +66,7 @@ def root_of(rows: int) -> Path:
 
 
 def prepare(rows: int) -> Path:
-    """Writes the table as row Examples, packed, and its sums, unless they exist."""
+    """Writes the table as row Examples and packed records, and its sums, unless they exist."""
     import pyarrow.parquet as pq
 
     import penstock
@@ -97,14 +97,14 @@ def _sums(rows: int) -> dict[str, int]:
 
 
 def row_files(root: Path | str) -> list[str]:
-    """Returns the shards of row Examples that `prepare` wrote to a folder, or to an address."""
+    """Returns the shards of row Examples that `prepare` wrote to a folder or address."""
     import tensorflow as tf
 
     return sorted(tf.io.gfile.glob(f"{root}/rows/Split-train/*"))
 
 
 def specs(columns: Sequence[str] = COLUMNS) -> dict[str, Any]:
-    """Returns the columns as dense features with a default."""
+    """Returns the columns as dense features with a default value."""
     import tensorflow as tf
 
     kinds = {"f": (tf.float32, [0.0]), "i": (tf.int64, [0]), "s": (tf.string, [""])}
@@ -112,7 +112,7 @@ def specs(columns: Sequence[str] = COLUMNS) -> dict[str, Any]:
 
 
 def stock(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
-    """Dataset of `fn_args.data_accessor.tf_dataset_factory`: shuffled, endless."""
+    """Dataset of `fn_args.data_accessor.tf_dataset_factory`, shuffled and endless."""
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.public import tfxio
     from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
@@ -129,7 +129,7 @@ def stock(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
 
 
 def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
-    """`Input.rows` as it comes."""
+    """`Input.rows` with its defaults."""
     from penstock.training import Input, InputOptions
 
     how = InputOptions(batch_size=BATCH)
@@ -137,7 +137,7 @@ def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
 
 
 def packed(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
-    """`Input.packed` as it comes."""
+    """`Input.packed` with its defaults."""
     from penstock.training import Input, InputOptions
 
     how = InputOptions(batch_size=BATCH, shuffle_window_rows=SHUFFLED_ROWS)
@@ -145,7 +145,7 @@ def packed(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
 
 
 def check(batches: Iterator[Any], rows: int, root: Path) -> None:
-    """Raises DataError if the first pass does not have every row once.
+    """Raises DataError unless the first pass has every row once.
 
     Batches map names to tensors or arrays of numbers, or of texts as bytes.
     """

@@ -1,14 +1,15 @@
 """The default model of `penstock init` on 46 real tables, beside a constant, a linear model, trees.
 
-Each table is written as CSV, and `init` and `run` are left to decide everything but the target and
-the columns that are other forms of it. Loss is cross-entropy or mean squared error on the same
-evaluation rows; a model is beside another within two standard errors of the difference.
+Each table is written as CSV; `init` and `run` decide everything except the target and the columns
+that repeat it in another form. The loss is cross-entropy or mean squared error on the same
+evaluation rows; two models are level if their losses differ by at most two standard errors of the
+difference.
 
     python benchmarks/tables.py --out docs/figures/tables.json    10 to 40 s of CPU a table
     python benchmarks/tables.py --out mine.json titanic turnout   two of them
 
-Tables that the file has already are left as they are. Needs the extra `bench`, as in `pip install
-'.[bench]'` in a clone. `figures.py` writes the table of docs/real_tables.md from the file.
+Tables whose result is already in the file are not run again. Needs the extra `bench`, as in `pip
+install '.[bench]'` in a clone. `figures.py` writes the table of docs/real_tables.md from the file.
 """
 
 import argparse
@@ -32,10 +33,10 @@ _MOST_ROWS = 20_000
 
 
 class Table(NamedTuple):
-    """A line of `tables.csv`; dropped are ids, other forms of the target, and what follows from it.
+    """A line of `tables.csv`; ids, other forms of the target and its consequences are dropped.
 
     A table is `set aside` (drawn by a seed before any setting of the model was tried), `tuned on`,
-    or `added after the tuning`: scikit-learn's data, and the taxi trips of TFX's wheel.
+    or `added after the tuning`; the data is scikit-learn's, and the taxi trips of TFX's wheel.
     """
 
     target: str
@@ -55,7 +56,7 @@ TABLES = _listed()
 
 
 def write_table(name: str, folder: Path) -> Path:
-    """Writes a table as CSV, at most 20,000 rows of it."""
+    """Writes at most 20,000 rows of a table as CSV."""
     frame = _table(name)
     if len(frame) > _MOST_ROWS:
         frame = frame.sample(_MOST_ROWS, random_state=0)
@@ -80,7 +81,7 @@ def _table(name: str) -> "pd.DataFrame":
 
 
 def contend(name: str, folder: Path) -> dict[str, Any]:
-    """Runs `init` and `run` on a table, and returns the losses and where the network stands."""
+    """Runs `init` and `run` on a table; returns the losses and the network's rank."""
     import penstock
     from penstock.pipelines.starter.look import TableLook
 
@@ -152,7 +153,7 @@ def main() -> None:
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     with tempfile.TemporaryDirectory(prefix="penstock-tables-") as folder:
-        # Those set aside come first: they are what counts if not all are run.
+        # The tables set aside come first, since they count most if not all are run.
         for name in options.names or TABLES:
             if name in results:
                 continue

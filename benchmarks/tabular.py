@@ -1,7 +1,7 @@
 """Tables: CSV by pandas and TensorFlow, TFX's stock input, row Examples, packed; read and trained.
 
-All are shuffled. All 40 columns are read; the 32 numbers are trained on, and no contender reads the
-texts then.
+All contenders shuffle. Reading takes all 40 columns; training uses the 32 numbers, and no contender
+then reads the texts.
 """
 
 import os
@@ -22,12 +22,12 @@ PANDAS, CSV, STOCK, ROWS, PACKED = (
 
 @dataclass(frozen=True)
 class Options:
-    """Table, network and number of rounds.
+    """Size of the table and of the network, and number of rounds.
 
     Attributes:
         rows: Rows of the generated table of 40 columns.
-        units: Units of each of the network's two layers, which decide how long a step takes.
-        seconds: How long each contender reads, and trains, in each round.
+        units: Units in each of the network's two layers, which determine the time of a step.
+        seconds: Time for which each contender reads, and trains, in each round.
         rounds: How often each contender runs.
     """
 
@@ -41,13 +41,14 @@ class Options:
 
 
 def pandas_csv(root: Path, columns: Sequence[str]) -> Any:
-    """The whole file parsed once and kept; each epoch rows shuffled, batches sliced off."""
+    """The whole file, parsed once and kept; each epoch shuffles rows and slices batches off."""
     import numpy as np
     import pandas as pd
     import tensorflow as tf
 
     whole = pd.concat(pd.read_csv(file, usecols=list(columns)) for file in _csv_files(root))
-    # A row of a DataFrame is in as many places as there are columns; of arrays a type in few.
+    # A row of a DataFrame is in as many places as there are columns; arrays hold all columns of a
+    # type together.
     kept = {name: whole[name].to_numpy() for name in columns}
 
     def batches() -> Iterator[dict[str, Any]]:
@@ -63,7 +64,7 @@ def pandas_csv(root: Path, columns: Sequence[str]) -> Any:
 
 
 def tensorflow_csv(root: Path, columns: Sequence[str]) -> Any:
-    """`tf.data.experimental.make_csv_dataset`, shuffled, a file a core at a time."""
+    """`tf.data.experimental.make_csv_dataset`, shuffled, with one file per core at a time."""
     import tensorflow as tf
 
     kinds = {"f": tf.float32, "i": tf.int64, "s": tf.string}
@@ -125,7 +126,7 @@ def _write_csv(folder: Path, rows: int) -> None:
 
 
 def groups(options: Options) -> list[Group]:
-    """Reading and training."""
+    """Returns the comparisons of reading and training."""
     by = "per_second"
     reading = [Check(claims.UP_TO_SEVEN_TIMES, name, [CSV], by) for name in (ROWS, PACKED)]
     trained = [Check(claims.TABLES_TRAIN_FASTER, name, [CSV], by) for name in (ROWS, PACKED)]

@@ -2,7 +2,7 @@
 
     penstock bench formats --torch-python ENV/bin/python
 
-They run in a Python of their own, as their packages and TFX's want other versions:
+They run in a Python of their own, since their packages and TFX's need different versions:
 
     python3.11 -m venv ENV
     ENV/bin/pip install torch==2.5.1 mosaicml-streaming torchdata==0.9.0
@@ -18,7 +18,7 @@ from penstock.benchmarks import peers, table
 from penstock.benchmarks.harness import make_once
 from penstock.benchmarks.peers import Peer, Row
 
-# The last five are for Penstock's own reader.
+# Penstock's own reader needs the last five.
 PACKAGES = (
     "torch", "mosaicml-streaming", "torchdata",
     "pyarrow", "pyarrow-hotfix", "lazy-loader", "psutil", "google-crc32c",
@@ -28,9 +28,9 @@ _MDS_FOLDER, _MAPPED_FOLDER = "mds", "mapped"
 
 
 def make_mapped(root: Path, payloads: Iterator[bytes]) -> None:
-    """Writes the rows in one file, and where each ends, unless they exist.
+    """Writes the rows into one file, with the end of each row, unless it exists.
 
-    Call it in TFX's Python: the NumPy of `torch_python` draws other numbers from the same seed.
+    Call it in TFX's Python: the NumPy of `torch_python` draws different numbers from the same seed.
     """
     make_once(root / _MAPPED_FOLDER, lambda folder: _write_mapped(folder, payloads))
 
@@ -45,7 +45,7 @@ def _write_mapped(folder: Path, payloads: Iterator[bytes]) -> None:
 
 
 class MappedRows:
-    """Rows of a mapped file, for loaders that ask for all rows of a batch at once."""
+    """Rows of a memory-mapped file, for loaders that request all rows of a batch at once."""
 
     def __init__(self, root: Path) -> None:
         import numpy as np
@@ -66,7 +66,7 @@ class MappedRows:
 
 
 def mds_batches(root: Path) -> Iterator[Row]:
-    """StreamingDataset, shuffled in blocks of 16,384 rows; arrays as its own ndarray columns."""
+    """StreamingDataset, shuffled in blocks of 16,384 rows; arrays are its own ndarray columns."""
     import streaming
     from torch.utils.data import DataLoader
 
@@ -96,7 +96,7 @@ def _write_mds(folder: Path, rows: MappedRows) -> None:
 
 
 def mapped_batches(root: Path) -> Iterator[Row]:
-    """StatefulDataLoader of rows picked at random from all of a mapped file."""
+    """StatefulDataLoader that picks rows at random from a whole memory-mapped file."""
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     loader = StatefulDataLoader(
@@ -106,7 +106,7 @@ def mapped_batches(root: Path) -> Iterator[Row]:
 
 
 def torch_rows(root: Path) -> Iterator[Row]:
-    """`penstock.training.TorchRows` by torch's DataLoader as it comes: 40 columns by name."""
+    """`penstock.training.TorchRows` by torch's DataLoader with its defaults: 40 columns by name."""
     from torch.utils.data import DataLoader
 
     from penstock import Rows

@@ -1,8 +1,8 @@
-"""How a benchmark takes batches: by a reader alone, or by the steady steps of a network.
+"""How a benchmark consumes batches: by a reader alone, or by the steady steps of a network.
 
-A reader takes them in the graph, without a Python object a tensor, as a training does. What differs
-between two trained contenders is the input alone: the steps are those that `fit` runs, a call of
-many steps at a time, without tracing, evaluation and checkpoints.
+A reader consumes them in the graph, without a Python object per tensor, as in a training. Two
+trained contenders differ in their input only: the steps are those of `fit`, many steps per call,
+without tracing, evaluation and checkpoints.
 """
 
 import time
@@ -16,7 +16,7 @@ STEPS_A_CALL = 20
 
 
 def reader(batches: Any) -> Callable[[float], int]:
-    """A function that reads for so many seconds and says how many rows that were.
+    """A function that reads for a number of seconds and returns the number of rows.
 
     Batches are an iterator of a `tf.data.Dataset` of dicts, whose values have rows first.
     """
@@ -32,7 +32,7 @@ def reader(batches: Any) -> Callable[[float], int]:
         start = (0, tf.constant(0, tf.int64))
         return tf.while_loop(lambda step, _: step < steps, one, start, parallel_iterations=1)[1]
 
-    take(tf.constant(1))  # traced, and tf.data has begun to tune itself
+    take(tf.constant(1))  # traced by now, and tf.data has begun to tune itself
 
     def read(seconds: float) -> int:
         rows, end = 0, time.perf_counter() + seconds
@@ -44,7 +44,7 @@ def reader(batches: Any) -> Callable[[float], int]:
 
 
 def read_in_python(batches: Iterator[dict[str, Any]], seconds: float) -> int:
-    """Take batches for so many seconds; how many rows these were."""
+    """Consumes batches for a number of seconds; returns the number of rows."""
     rows, end = 0, time.perf_counter() + seconds
     while time.perf_counter() < end:
         rows += len(next(iter(next(batches).values())))
@@ -52,7 +52,7 @@ def read_in_python(batches: Iterator[dict[str, Any]], seconds: float) -> int:
 
 
 def gpu_names() -> list[str]:
-    """Returns the GPUs that TensorFlow trains on here."""
+    """Returns the GPUs on which TensorFlow trains here."""
     import tensorflow as tf
 
     details = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices("GPU"))
@@ -60,7 +60,7 @@ def gpu_names() -> list[str]:
 
 
 def table_model(units: int) -> Any:
-    """Two layers over the 32 numbers of a row."""
+    """Two dense layers on the 32 numbers of a row."""
     import keras
 
     keras.utils.set_random_seed(0)
@@ -72,7 +72,7 @@ def table_model(units: int) -> Any:
 
 
 def image_model(size: int, filters: int, network: str | None = None) -> Any:
-    """Three convolutions of stride 2 over uint8 pixels, or a network of `keras.applications`."""
+    """Three convolutions of stride 2 on uint8 pixels, or a network of `keras.applications`."""
     import keras
 
     keras.utils.set_random_seed(0)
@@ -100,14 +100,14 @@ def numbers_and_label(features: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def image_and_label(batch: dict[str, Any]) -> tuple[Any, Any]:
-    """Returns pixels and label as a network takes them."""
+    """Returns pixels and label in the form that a network takes."""
     import tensorflow as tf
 
     return batch["image"], tf.reshape(batch["label"], [-1])
 
 
 def table_batches(read: Callable[..., Any], *given: Any) -> Any:
-    """Returns the batches of a reader of the table, for a network."""
+    """Returns the batches of a table reader in the form that a network takes."""
     import tensorflow as tf
 
     batches = read(*given)
@@ -115,16 +115,16 @@ def table_batches(read: Callable[..., Any], *given: Any) -> Any:
 
 
 def first_batch(batches: Any) -> Any:
-    """The first batch for ever: an input that costs nothing, the limit."""
+    """Repeats the first batch: an input that costs nothing, as the limit."""
     return batches.take(1).cache().repeat().prefetch(2)
 
 
 def steady(
     model: Any, batches: Any, rows: int, seconds: float, *, steps_a_call: int = STEPS_A_CALL
 ) -> Measured:
-    """Trains for so many seconds, after a first call, and measures its rows, `rows` a step."""
+    """Measures how many rows a training reads in a number of seconds, after a first call."""
     for batch in batches.take(1):
-        model.train_on_batch(*batch)  # makes the optimizer's variables
+        model.train_on_batch(*batch)  # creates the optimizer's variables
     model.steps_per_execution = steps_a_call
     model.make_train_function(force=True)
     iterator = iter(batches)
@@ -133,7 +133,7 @@ def steady(
         steps, end = 0, time.perf_counter() + seconds
         while not steps or time.perf_counter() < end:
             logs = model.train_function(iterator)
-            float(logs["loss"])  # a GPU works on until somebody asks for a result
+            float(logs["loss"])  # a GPU works asynchronously until a result is requested
             steps += steps_a_call
         return rows * steps
 

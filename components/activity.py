@@ -19,7 +19,7 @@ _SECONDS_BETWEEN_COUNTS = 0.2
 
 @dataclass(frozen=True)
 class Activity:
-    """State of some work: a line of text; if rows are counted, also rows done and all rows.
+    """State of some work: a line of text and, if rows are counted, rows done and rows in all.
 
     A milestone, such as the end of an epoch, is always reported.
     """
@@ -36,7 +36,8 @@ OnRows: TypeAlias = Callable[[int], None]
 def paced(tell: Callable[[str], None]) -> Listener:
     """Returns a listener that reports each milestone, and other states at most every 30 s.
 
-    The first 30 s begin with the first state, not with the listener: an import is no work.
+    The first 30 s begin with the first report, not with the listener, because an import reports
+    nothing.
     """
     told: float | None = None
 
@@ -61,7 +62,7 @@ _on_rows: OnRows = _uncounted
 
 
 def tell(text: str, *, is_milestone: bool = False) -> None:
-    """Reports the state of this process's work; without a listener it is logged, less often."""
+    """Reports the state of this process' work; without a listener, logs it less often."""
     _listener(Activity(text, is_milestone))
 
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-# Lines of TensorFlow's messages without a cause: empty, a node's name, the end of several errors.
+# Lines of TensorFlow's messages that name no cause: empty lines, a node's name, the end of several
+# errors.
 _NO_CAUSE = re.compile(r"$|\[\[|\d+ (?:successful operations|derived errors ignored)\.$")
 
 
@@ -30,7 +31,7 @@ class TriesFailedError(DataError):
 
 
 class UsageError(PenstockError, ValueError):
-    """A wrong option, name or combination of these; the message lists the choices."""
+    """A wrong option or name, or a wrong combination of them; the message lists the choices."""
 
     exit_code = 2
 
@@ -79,7 +80,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def short_error(error: BaseException, limit: int = 200) -> str:
-    """Returns an error's text on one line, cut to `limit` characters; its class if it has none."""
+    """Returns an error's text, or else its class, on one line of at most `limit` characters."""
     return " ".join(str(error).split())[:limit] or type(error).__name__
 
 

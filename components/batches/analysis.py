@@ -1,9 +1,9 @@
 """Runs TFT's analysis of a preprocessing_fn on shards, without Beam; writes a TransformGraph.
 
 TFT traces a preprocessing_fn into a graph of operations, which one of its visitors turns into Beam.
-The visitor here turns it into plain calls: operations that read rows are accumulated shard by shard
-in one phase after the other; all other operations are functions of small lists. Tracing, combiners
-and the writer of the SavedModel are TFT's own.
+The visitor here turns it into plain calls: operations that read rows are accumulated shard by
+shard, one phase after the other; all other operations are functions of small lists. Tracing,
+combiners and the writer of the SavedModel are TFT's own.
 """
 
 import json
@@ -41,11 +41,11 @@ from penstock.components.sources.tfrecords.examples import read_payloads
 PreprocessingFn = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 # Runs a function from a shard to a result on all shards.
 RunShards = Callable[[Callable[[ShardTask], Any]], Iterable[Any]]
-# An analyzer's result: name of the tensor in the traced graph that it replaces, value and dtype.
+# An analyzer's result: value, dtype, and name of the tensor in the traced graph that it replaces.
 Replacement = tuple[str, Any, int]
 
 _BATCH_ROWS = 8192
-# The most rows of a batch in TFX, for float32 sums by element (docs/decisions/0016).
+# Maximum number of rows of a batch in TFX, for float32 sums by element (docs/decisions/0016).
 _TFT_BATCH_ROWS = 1000
 _TEMPORARY = ".temp_path"
 
@@ -202,7 +202,7 @@ class _Later:
 
 @dataclass(frozen=True)
 class _Model:
-    """The graph after the results of some analyzers were put into it."""
+    """The graph after the results of some analyzers have been put into it."""
 
     bindings: Sequence[_Later]
     signature: Mapping[str, Any]
@@ -257,7 +257,7 @@ class _Calls(nodes.Visitor):
             case beam_nodes.ExtractFromDict() if isinstance(inputs[0], _Phase):
                 return (_Column(inputs[0], operation.keys),)
         if type(operation) in ACCUMULATING:
-            # Packed combiners take all inputs of a phase, other operations only some.
+            # Packed combiners take all inputs of a phase, other operations only some of them.
             [given] = inputs
             phase, keys = (given.phase, given.keys) if isinstance(given, _Column) else (given, None)
             return (phase.add(ACCUMULATING[type(operation)](operation, keys)),)
@@ -306,7 +306,7 @@ def _count_vocabulary(operation: Any, given: list[Any]) -> list[Any]:
 
 
 def _prune_vocabulary(operation: Any, given: list[pa.Table]) -> list[tuple[Any, bytes]]:
-    """Returns pairs (count, token); in order only if the list is limited to the first few."""
+    """Returns pairs (count, token); sorted only if the list is limited to the first few."""
     pairs: list[tuple[Any, bytes]] = []
     for table in given:
         if operation.frequency_threshold:

@@ -9,8 +9,8 @@ Artifacts = dict[str, list[Any]]
 
 logger = logging.getLogger(__name__)
 
-# Custom property of the output artifact: why the library's own pipeline made it; empty if it did
-# not.
+# Custom property of the output artifact: the reason why the library's own pipeline made it; empty
+# if it did not.
 FALLBACK_PROPERTY = "not_in_batches"
 
 
@@ -22,7 +22,7 @@ class NotInBatchesError(Exception):
 
 
 def refuse(reasons: Mapping[str, object]) -> None:
-    """Raises NotInBatchesError with the names of the reasons that hold, if any does."""
+    """Raises NotInBatchesError with the names of all reasons that apply, if there are any."""
     if named := ", ".join(name for name, holds in reasons.items() if holds):
         raise NotInBatchesError(named)
 
@@ -31,7 +31,7 @@ class InBatches:
     """Mixin of TFX's executors: works in batches, or as TFX's executor, and logs why."""
 
     told_at: str  # key of the output artifact with `FALLBACK_PROPERTY`
-    work: str  # the work and the library, as in `evaluated in batches but by TFMA`
+    work: str  # what is done and by which library, as in `evaluated in batches but by TFMA`
 
     def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]

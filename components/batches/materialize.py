@@ -29,7 +29,7 @@ class _Write:
     output: Output
 
     def __call__(self, task: tuple[ShardTask, str]) -> Shard:
-        """Writes a raw shard, transformed, to a path relative to the manifest."""
+        """Transforms a raw shard, and writes it to a path relative to the manifest."""
         raw, file = task
         with self.output.new_try() as folder:
             with ShardWriter(folder, file) as writer:
@@ -43,12 +43,12 @@ class _Write:
     def _encoded(self, batch: pa.RecordBatch) -> pa.Array:
         kinds = [column.type.value_type for column in batch.columns]
         if any(map(pa.types.is_large_list, kinds)):
-            # Lists ragged in more than one dimension: tfx_bsl knows how the schema divides these.
+            # Lists that are ragged in more than one dimension: tfx_bsl divides these by the schema.
             from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
             encoder = RecordBatchToExamplesEncoder(transformed_schema(self.rows.graph))
             return pa.array(encoder.encode(batch), pa.binary())
-        # The list and text types of our encoder; the batch must be below 2 GiB.
+        # Types of lists and texts in our encoder; a batch must be below 2 GiB.
         pairs = zip(batch.columns, kinds, strict=True)
         columns = [column.cast(pa.list_(_ENCODED[kind])) for column, kind in pairs]
         return encode_examples(pa.RecordBatch.from_arrays(columns, batch.schema.names))

@@ -58,7 +58,7 @@ def run_shards(
 
 
 def merge_in_groups(parts: Iterable[Result], merge: Callable[[Sequence[Result]], Result]) -> Result:
-    """Merges results while they arrive, so that memory does not grow with their number."""
+    """Merges results while they arrive, so that memory does not grow with the number of results."""
     held: list[Result] = []
     for part in parts:
         held.append(part)
@@ -78,7 +78,7 @@ def read_batches(task: ShardTask, rows: int = _BATCH_ROWS) -> Iterator[pa.Record
 
 
 def sample_split(folder: str, split: str) -> pa.Table:
-    """Reads up to `_SAMPLE_ROWS` rows or about `_SAMPLE_BYTES` from all over a split.
+    """Reads up to `_SAMPLE_ROWS` rows or about `_SAMPLE_BYTES` from places all over a split.
 
     A column has one value or null per row; features with several values in a row are left out.
     """
@@ -95,7 +95,7 @@ def sample_split(folder: str, split: str) -> pa.Table:
 
 
 def _single_values(batch: pa.RecordBatch, name: str) -> pa.Array | None:
-    """Returns each row's value, or null; returns None if a row has several."""
+    """Returns the value of each row, or null; returns None if a row has several values."""
     at = batch.schema.get_field_index(name)
     if at < 0 or pa.types.is_null(batch.schema.types[at]):
         return pa.nulls(batch.num_rows)
@@ -107,7 +107,7 @@ def _single_values(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 
 
 def _joined(parts: Sequence[pa.Array | None]) -> pa.ChunkedArray | None:
-    """Joins a feature's values; returns None if a row has several, or if types differ."""
+    """Joins a feature's values; returns None if a row has several values, or if types differ."""
     single = [part for part in parts if part is not None]
     kinds = {part.type for part in single} - {pa.null()}
     if len(single) < len(parts) or len(kinds) > 1:

@@ -32,8 +32,8 @@ from penstock.components.batches.shards import (
 
 Accumulators = list[Any]  # one per generator
 
-# Up to so many distinct values of a feature, TFDV's sketches count exactly; they take 100 MiB at
-# most, for texts of 1 KB.
+# TFDV's sketches count exactly up to this number of distinct values of a feature; they take 100 MiB
+# at most, for texts of 1 KB.
 MAX_EXACT_VALUES = 100_000
 
 
@@ -98,7 +98,7 @@ def _made(as_json: str) -> tuple[StatsOptions, list[CombinerStatsGenerator]]:
 
 
 def _distinct_values(options: StatsOptions) -> CombinerStatsGenerator:
-    """Returns TFDV's sketches of top values and uniques; by default they are a Beam transform."""
+    """Returns TFDV's sketches of top values and uniques, which are a Beam transform by default."""
     return TopKUniquesSketchStatsGenerator(
         schema=options.schema,
         example_weight_map=options.example_weight_map,

@@ -56,7 +56,7 @@ class Executor(InBatches, executor.Executor):
         is_sequence = examples_utils.get_payload_format(examples) == _SEQUENCES
         work = SummarizeShard(options.to_json(), is_sequence)
         tasks = {split: shard_tasks(examples.uri, split) for split in splits}
-        # All splits at once: to start processes takes as long as a million rows.
+        # All splits at once, since starting processes takes as long as a million rows.
         parts = run_shards(
             work,
             [task for of_split in tasks.values() for task in of_split],
@@ -95,9 +95,9 @@ class BatchStatisticsGen(component.StatisticsGen):
     values of a feature, else estimated, and listed in the artifact's property `estimated_features`.
     Among top values, texts above 1 KiB count as one, and so do texts that are not UTF-8.
 
-    TFDV's own pipeline computes all of it if there is a `label_feature`, a slice, a sample rate, a
-    result in partitions, or weights for some features only. The log and the artifact's property
-    `not_in_batches` say why.
+    TFDV's own pipeline computes all statistics if there is a `label_feature`, a slice, a sample
+    rate, a result in partitions, or weights for some features only. The log and the artifact's
+    property `not_in_batches` say why.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
@@ -115,7 +115,7 @@ def _stats_options(input_dict: Artifacts, exec_properties: dict[str, Any]) -> St
 
 
 def _require_plain(examples: types.Artifact, exec_properties: dict[str, Any]) -> None:
-    """Raises NotInBatchesError for what only TFX's executor supports, but statistics options."""
+    """Raises NotInBatchesError for what only TFX's executor supports, except options."""
     payload = examples_utils.get_payload_format(examples)
     own_patterns = examples_utils.CUSTOM_SPLIT_PATTERN_PROPERTY_NAME
     reasons = {

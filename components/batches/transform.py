@@ -79,17 +79,18 @@ class BatchTransform(component.Transform):
     sums of float32 differ by rounding. Transformed Examples have a manifest, and one shard per raw
     shard.
 
-    TFT's own pipeline does all of it for analyzers per key (and histograms), vocabularies by
-    weights, mutual information or keys, shuffled, with reserved tokens or no text files,
-    `ptransform_analyzer`, statistics, an analyzer cache, `force_tf_compat_v1`, and records that are
-    not tf.train.Examples. The log and the graph's property `not_in_batches` say why.
+    TFT's own pipeline does all the work for analyzers per key (and histograms), for vocabularies
+    that are weighted, shuffled, made by mutual information or per key, with reserved tokens or
+    without text files, for `ptransform_analyzer`, statistics, an analyzer cache and
+    `force_tf_compat_v1`, and for records that are not tf.train.Examples. The log and the graph's
+    property `not_in_batches` say why.
 
     Args:
         examples: Examples to analyze and transform.
         schema: Schema of the raw features.
-        disable_statistics: TFX's option, but True by default, since statistics need TFT's own
+        disable_statistics: TFX's option, but True by default, because statistics need TFT's own
             pipeline.
-        disable_analyzer_cache: TFX's option, but True by default, since a cache needs TFT's own
+        disable_analyzer_cache: TFX's option, but True by default, because a cache needs TFT's own
             pipeline, and reading all rows again costs less.
         options: TFX's other options, such as `preprocessing_fn` and `materialize`.
     """
@@ -127,7 +128,7 @@ def _require_plain(
             "save_options": exec_properties.get(keys.SAVE_OPTIONS_KEY) is not None,
         }
     )
-    # TensorFlow's parser must give the same tensors as TFX for a preprocessing_fn.
+    # TensorFlow's parser must give a preprocessing_fn the same tensors as TFX.
     schema = _schema(input_dict)
     spec = schema_utils.schema_as_feature_spec(schema).feature_spec
     ours = impl_helper.get_type_specs_from_feature_specs(spec)

@@ -1,8 +1,8 @@
 """Compares two data sets column by column, with the distances of the ValidationGate.
 
-Each side is a folder of row Examples, of which statistics are computed shard by shard, statistics
-that a StatisticsGen has stored, or any other data, which an ingest into a temporary folder turns
-into Examples first.
+Each side is a folder of row Examples, whose statistics are computed shard by shard; statistics that
+a StatisticsGen has stored; or any other data, which is first ingested into a temporary folder of
+Examples.
 """
 
 import json
@@ -36,7 +36,7 @@ _KINDS = {
     FeatureStatistics.STRING: "text",
 }
 _MOST_NAMED = 5
-_STORED = "FeatureStats.pb"  # TFX's name in a split's folder
+_STORED = "FeatureStats.pb"  # TFX's name of the file in a split's folder
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ColumnDiff:
     """A column in both data sets; None for a side that lacks it.
 
     Attributes:
-        kinds: Type of the values on each side; None without any value.
+        kinds: Type of the values on each side; None if the side has no value.
         missing: Share of rows without a value on each side, 0..1.
         distance: Distance of the values as in `GateOptions.max_drift`, 0..1.
         new: Values of a text column that only the second side has, the most frequent first; empty
@@ -63,9 +63,9 @@ class DataDiff:
     """Differences between two data sets; the columns are sorted by distance, the largest first.
 
     Attributes:
-        names: Places of the data sets.
-        rows: Number of rows of each.
-        columns: All columns of either.
+        names: Paths or addresses of the data sets.
+        rows: Number of rows of each side.
+        columns: All columns that either side has.
         limit: Distance above which a column differs.
     """
 
@@ -105,11 +105,11 @@ def diff(
     """Compares two data sets: Examples or stored statistics, a split of either, or data to ingest.
 
     Args:
-        a: Path or address of the data that the other is compared with, such as the training's.
-        b: Path or address of the other data.
+        a: Path or address of the reference data, such as the training data.
+        b: Path or address of the data to compare with it.
         limit: Distance above which a column differs, 0..1.
         ignore: Columns to leave out, such as ids; a name that neither side has is an error.
-        source: Options of reading data that is not in shards.
+        source: Options for reading data that is not in shards.
         workers: Number of processes.
 
     Raises:
@@ -203,7 +203,7 @@ def _stored(place: str) -> Statistics | None:
 
 
 def _examples_folder(place: str) -> tuple[str | None, Sequence[str]]:
-    """Returns a folder of Examples and the wanted splits (all if empty); None for other data."""
+    """Returns a folder of Examples and the wanted splits (empty for all); None for other data."""
     if is_remote(place):
         has_manifest = any(file.endswith(f"/{MANIFEST_NAME}") for file in find_below(place))
         return (place if has_manifest else None), []
@@ -215,7 +215,7 @@ def _examples_folder(place: str) -> tuple[str | None, Sequence[str]]:
 
 
 def _require_data(path: Path) -> None:
-    """Raises a DataError for a folder without data, such as a node's above its artifacts."""
+    """Raises a DataError for a folder without data, such as a node's folder above its artifacts."""
     if not path.is_dir() or any(one.is_file() or "=" in one.name for one in path.iterdir()):
         return
     below = (

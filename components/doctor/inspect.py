@@ -17,13 +17,13 @@ from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.image_header import image_header
 from penstock.components.tfrecord.records import Record
 
-# To parse and summarize takes 50-100 us per record: a tenth of a second in all.
+# Parsing and summarizing take 50-100 us per record: a tenth of a second in all.
 DEFAULT_RECORDS = 1000
-# Maximum bytes to parse, over all files, for records of hundreds of kilobytes.
+# Maximum number of bytes to parse over all files, for records of hundreds of kilobytes.
 _SUMMARY_BYTES = 64 * 2**20
-# Maximum bytes to read only to count and check records, over all files: a second or two.
+# Maximum number of bytes to read only to count and check records, over all files: a second or two.
 _COUNT_BYTES = 256 * 2**20
-# Maximum number of distinct values to count: few are a vocabulary, more are free values.
+# Maximum number of distinct values to count: a few are a vocabulary, more are free values.
 MAX_DISTINCT = 1000
 _SAMPLE_CHARACTERS = 40
 _SAMPLE_VALUES = 4
@@ -51,14 +51,14 @@ class FeatureSummary:
     distinct: int | None = None  # number of distinct values, up to `MAX_DISTINCT`
     # Number of bytes values by image format and size (`PNG 8x8`).
     contents: dict[str, int] = field(default_factory=dict)
-    samples: tuple[str, ...] = ()  # some distinct values, abbreviated
+    samples: tuple[str, ...] = ()  # some distinct values, shortened
 
 
 @dataclass(frozen=True)
 class InspectReport(Report):
     """Files at a path, their faults, and a summary of the features of the parsed records.
 
-    `payloads` counts the parsed records by kind, and batches as `packed`.
+    `payloads` counts the parsed records by kind; batches count as `packed`.
     """
 
     payloads: dict[str, int] = field(default_factory=dict)
@@ -75,8 +75,8 @@ def inspect(
 ) -> InspectReport:
     """Inspects a TFRecord file, a folder of files, or the files that match a glob.
 
-    Parses at most `max_records` records (None: all) and 64 MiB, from the beginnings of all files,
-    and keeps `samples` distinct values of each feature.
+    Parses at most `max_records` records (None: all) and 64 MiB, from the start of each file, and
+    keeps `samples` distinct values of each feature.
     """
     survey = _Survey(samples)
     in_all = (math.inf,) * 3
@@ -114,7 +114,7 @@ class _FeatureTally:
             self._add(feature)
 
     def summary(self, records: int, place: str | None = None) -> FeatureSummary:
-        """Returns the summary over so many records; `place` is another name of the place."""
+        """Returns the summary over that many records; `place` replaces the feature's place."""
         is_counted = self._kinds & {"bytes", "int64"}
         return replace(
             self._summary,
@@ -192,7 +192,7 @@ class _Survey:
 
     def summaries(self) -> tuple[FeatureSummary, ...]:
         records = self.payloads.total() - self.payloads["other"] - self.payloads["packed"]
-        # An Example's features are in the same place as the context of a SequenceExample.
+        # An Example's features count as the context of a SequenceExample.
         place = None if self.payloads["SequenceExample"] else "features"
         return tuple(self._tallies[key].summary(records, place) for key in sorted(self._tallies))
 
@@ -231,7 +231,8 @@ def _sample(values: Any) -> str:
 
 def _sample_value(value: float | bytes) -> str:
     if isinstance(value, float):
-        # Shortest digits that identify the number; NumPy versions format it differently.
+        # The shortest digits that identify the number, because NumPy's versions format numbers
+        # differently.
         return repr(float(str(np.float32(value))))
     if not isinstance(value, bytes):
         return str(value)

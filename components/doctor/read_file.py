@@ -17,7 +17,7 @@ from penstock.components.tfrecord.compression import CHUNK_BYTES
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.records import Record, RecordReader, open_file
 
-# Maximum number of damaged payloads to name; one more line counts the others.
+# Maximum number of damaged payloads to list; one more line counts the rest.
 MAX_NAMED_RECORDS = 100
 
 
@@ -25,7 +25,7 @@ class Look:
     """Examination of the good records of one file."""
 
     def add(self, record: Record) -> bool:
-        """Looks at a record; False if the file need not be read on."""
+        """Looks at a record; returns False if the rest of the file need not be read."""
         raise NotImplementedError
 
     def findings(self, name: str) -> tuple[list[str], list[str]]:
@@ -38,9 +38,9 @@ class Look:
 class FileReport:
     """Size on disk, records, faults and notes of one file, in file order.
 
-    After a fault that hides the rest of the file, `records` counts no further and `rows` is None.
-    Without `is_exact`, the file was read in part and `records` is an estimate. `packed` files hold
-    Arrow batches, which count as records.
+    After a fault that hides the rest of the file, `records` stops counting and `rows` is None.
+    If not `is_exact`, the file was read in part and `records` is an estimate. `packed` files hold
+    Arrow batches, each of which counts as a record.
     """
 
     file: str
@@ -56,7 +56,7 @@ class FileReport:
 
 @dataclass(frozen=True)
 class Target:
-    """A file to read; `shard` and `compression` are those of its manifest, None without one.
+    """A file to read; `shard` and `compression` are from its manifest, and None without one.
 
     `layout` is the layout of packed records, or None if each record is one row.
     """
@@ -116,10 +116,10 @@ class _Read(NamedTuple):
     """One pass over the records of a file, damaged ones included, or over its Arrow batches."""
 
     records: int
-    rows: int | None  # None if a fault, or a part not read, hides some.
+    rows: int | None  # None if a fault or an unread part hides some
     faults: list[str]
     end: int = 0  # Offset after the last good record.
-    is_whole: bool = True  # False if the look wanted no more.
+    is_whole: bool = True  # False if the look needed no more records
     compression: str = ""
 
 

@@ -1,9 +1,9 @@
 """Checks every byte of a set of shards at a path, and returns a report of all faults.
 
 With a manifest, each listed shard must exist with the listed size, digest and number of records,
-and the splits must contain no other files. In any case, the checksums of every record that is read
-must be right. Records with right checksums that are neither Examples nor SequenceExamples are a
-note: other programs keep other payloads in TFRecords.
+and the folders of the splits must contain no other files. In any case, the checksums of every
+record that is read must be right. Records with right checksums that are neither Examples nor
+SequenceExamples are a note, not a fault: other programs keep other payloads in TFRecords.
 """
 
 import json
@@ -34,9 +34,9 @@ _NO_MANIFEST = (
     f"no {MANIFEST_NAME}: an uncompressed file cut exactly between two records, or a file "
     "removed whole, cannot be seen; if Penstock wrote this, it was never finished"
 )
-# The outermost layer of every record is checked (0.3 us). A full parse takes 2-8 us, more than all
-# other checks, and files rarely mix kinds; so only the first hundred records and then every
-# hundredth are.
+# The outermost layer of every record is checked (0.3 us per record). A full parse takes 2-8 us,
+# more than all other checks, and files rarely mix kinds; so only the first hundred records and then
+# every hundredth are.
 _PARSED_FIRST = 100
 _PARSED_EVERY = 100
 
@@ -45,8 +45,8 @@ _PARSED_EVERY = 100
 class Report:
     """Files at a path and their faults; `manifests` by folder.
 
-    `set_notes` names checks that were not possible, with the reason. `skipped` are files beside
-    the set that are no TFRecords.
+    `set_notes` names checks that were not possible, with the reason. `skipped` are files beside the
+    set that are not TFRecords.
     """
 
     path: str
@@ -58,7 +58,7 @@ class Report:
 
     @property
     def manifest(self) -> str | None:
-        """Paths of the manifests, joined by commas; None without one."""
+        """Paths of the manifests, joined by commas; None if there are none."""
         return ", ".join(f"{folder}/{MANIFEST_NAME}" for folder in self.manifests) or None
 
     @property
@@ -71,12 +71,12 @@ class Report:
 
     @property
     def records(self) -> int:
-        """Number of records in all files; in each, up to the first fault that hides the rest."""
+        """Number of records in all files; a file counts up to a fault that hides its rest."""
         return sum(file.records for file in self.files)
 
     @property
     def rows(self) -> int | None:
-        """Number of rows in all files (a packed record has several); None if a fault hides some."""
+        """Number of rows in all files, several per packed record; None if a fault hides some."""
         rows = [file.rows for file in self.files if file.rows is not None]
         return sum(rows) if len(rows) == len(self.files) else None
 
@@ -117,7 +117,7 @@ def verify(path: str, *, on_progress: OnProgress | None = None) -> Report:
 def walk(
     path: str, new_look: Callable[[int], Look], on_progress: OnProgress | None = None
 ) -> Report:
-    """Reads all files at a path once, as `verify` describes; `inspect` shares this walk.
+    """Reads all files at a path once, as `verify` describes; `inspect` uses the same walk.
 
     `new_look` gets the number of files and returns the look at the records of one.
     """
@@ -136,14 +136,14 @@ def walk(
 
 
 def _planned(path: str) -> tuple[Report, list[Target]]:
-    """Returns the report without files, and the files to read."""
+    """Returns a report that has no files yet, and the files to read."""
     if is_remote(path):
         raise DataError(f"{path}: an address; copy it to this disk, as `penstock verify` does")
     faults, notes, skipped, targets = list[str](), list[str](), list[str](), list[Target]()
     scopes: list[Scope] = []
     try:
         scopes = find_scopes(path)
-    except DataError as error:  # in the manifest; the files are still read
+    except DataError as error:  # in the manifest; the files are read all the same
         faults.append(str(error))
     for scope in scopes:
         layout = None
@@ -167,7 +167,7 @@ def _planned(path: str) -> tuple[Report, list[Target]]:
 
 
 def _faults_of(scope: Scope, layout: PackedLayout | None) -> Iterator[str]:
-    """Yields the faults of a set beside those in its shards: in the account, and of its files."""
+    """Yields the faults of a set outside its shards: in its account and its list of files."""
     root, manifest = scope.root, scope.manifest
     for split in sorted(manifest.splits.keys() | manifest.account.written.keys()):
         listed = sum(shard.rows for shard in manifest.splits.get(split, ()))
@@ -192,9 +192,9 @@ def _faults_of(scope: Scope, layout: PackedLayout | None) -> Iterator[str]:
 
 
 class _Examples(Look):
-    """Checks that payloads are of one kind; each record counts as a row, whatever it holds.
+    """Checks that payloads are of one kind; each record counts as one row, whatever it contains.
 
-    `kinds` collects the kind of each feature list's steps, over all files.
+    `kinds` collects the kind of the steps of each feature list, over all files.
     """
 
     def __init__(self, kinds: dict[str, FeatureKind]) -> None:
@@ -222,7 +222,7 @@ class _Examples(Look):
         return True
 
     def _misfit(self, payload: bytes) -> str | None:
-        """Returns a fault if steps of one feature list differ in kind, which no parser accepts."""
+        """Returns a fault if a list's steps differ in kind, which no parser accepts."""
         for name, kinds in step_kinds(parse_example(payload)):
             for kind in kinds:
                 expected = self._step_kinds.setdefault(name, kind)
@@ -234,7 +234,7 @@ class _Examples(Look):
         return None
 
     def findings(self, name: str) -> tuple[list[str], list[str]]:
-        """Returns faults and notes; SequenceExamples may lack lists, so Examples among them fit."""
+        """Returns faults and notes; Examples may be among SequenceExamples without lists."""
         faults, notes = [], []
         if self._note:
             notes.append(f"{name}: {self._note} ({self._of_all(self._foreign)})")

@@ -27,11 +27,11 @@ from penstock.components.engine.tasks import MakePipeline, Result, Task
 from penstock.components.errors import DataError, PenstockError, TriesFailedError, one_line
 from penstock.components.files.output import WORK_DIR, Output
 
-# These runners do not retry; they would print an error of a task with its traceback.
+# These runners do not retry; they would print a task's error with its traceback.
 LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
 _UNSEEN = "the output is not seen by the worker on"
 _UNSEEN_END = "or an s3:// or gs:// address"
-# Above this number of tasks, several share an element: Beam's local runner takes 6 kB per element,
+# Above this number of tasks, an element has several: Beam's local runner takes 6 kB per element,
 # and a cluster has fewer slots anyway.
 _MAX_ELEMENTS = 4_000
 
@@ -88,7 +88,7 @@ def run_on_beam(
     except (RuntimeError, PenstockError) as error:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error  # Beam's worker had wrapped the interruption
-        # An engine puts a worker's error into the text of its own, which may be cut.
+        # An engine includes a worker's error in the text of its own error, which may be cut.
         causes = f"{error}\n{error.__cause__}"
         if unseen := re.search(f"{_UNSEEN} [^ ]+ .*?{_UNSEEN_END}", causes):
             raise DataError(unseen[0]) from error
@@ -123,7 +123,7 @@ class _RunTasks(beam.DoFn):
                 return []
             while plan.tell() < end - start:
                 results.append(self._work(pickle.load(plan)))
-            # The driver holds all results, in Beam several times: compression shrinks names to a
+            # The driver holds all results, and Beam several copies: compression shrinks names to a
             # third.
             packed = zlib.compress(pickle.dumps(results, pickle.HIGHEST_PROTOCOL), 1)
             return [_Done(number, packed)]
@@ -132,9 +132,9 @@ class _RunTasks(beam.DoFn):
                 raise
             reason = one_line(error)
         except PenstockError as error:
-            # Returned, not raised: an engine that tried again would meet the same data.
+            # Returned, not raised, since an engine would retry on the same data.
             reason = str(error)
-        with suppress(DataError):  # another task has stopped, too, and its reason will do
+        with suppress(DataError):  # another task has stopped too, and its reason is enough
             self._place.put(self._files.stopped, reason.encode())
         return [_Done(planned.number, b"", reason)]
 
@@ -151,7 +151,7 @@ def _naming_unseen() -> Iterator[None]:
 
 
 def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Planned]:
-    """Writes each task when it is drawn: the plan of ten million images takes gigabytes."""
+    """Writes each task when it is drawn: a plan of ten million images takes gigabytes."""
     places = array("q", [0])
     with place.new_try() as folder:
         (folder / files.plan).parent.mkdir(parents=True)
@@ -166,7 +166,7 @@ def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Pla
 
 
 def _report_all(found: tuple[int, Iterable[_Done]], place: Output, files: _Files) -> None:
-    # An engine may run a task twice; either result is right.
+    # An engine may run a task twice; both results are right.
     by_number = {one.number: one for one in found[1]}
     done = [by_number[number] for number in sorted(by_number)]
     with _naming_unseen():

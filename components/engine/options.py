@@ -13,7 +13,7 @@ Runner = Literal["local", "flink", "portable", "dataflow"]
 _ADDRESSES = {"flink": "flink_master", "portable": "job_endpoint"}
 _RUNNERS = {"flink": "FlinkRunner", "portable": "PortableRunner", "dataflow": "DataflowRunner"}
 _DATAFLOW_NEEDS = ("project", "region", "temp_location", "sdk_container_image")
-# Beam's options that decide where, and on which machines, a job runs.
+# Beam's options that determine where and on which machines a job runs.
 DATAFLOW_OPTIONS = (
     *_DATAFLOW_NEEDS,
     *("staging_location", "job_name", "labels", "experiments", "dataflow_service_options"),
@@ -27,7 +27,7 @@ DATAFLOW_OPTIONS = (
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """An engine that runs tasks. Its workers must see input and output under the same names.
+    """An engine that runs tasks. Its workers must see input and output under the same paths.
 
     Attributes:
         runner: local (processes on this machine), flink, dataflow, or portable (any job server of
@@ -112,7 +112,7 @@ class EngineOptions:
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
         # Without this, a job's Python workers end with each stage that no other stage overlaps.
         args += [f"--parallelism={self.parallelism}", "--environment_cache_millis=60000"]
-        # Without this, each job runs pip, which the image lacks, to log the installed packages.
+        # Without this, each job runs pip to log the installed packages, and the image has no pip.
         args.append("--experiments=disable_logging_submission_environment")
         if self.runner == "flink":
             args.append(f"--flink_version={self.flink_version}")
@@ -132,7 +132,7 @@ def _check_beam_parses(args: list[str]) -> None:
     try:
         with redirect_stderr(printed):
             PipelineOptions(args).get_all_options()
-    except SystemExit as error:  # argparse exits, after it printed its usage
+    except SystemExit as error:  # argparse exits after printing its usage
         said = printed.getvalue().partition(": error: ")[2].strip()
         raise UsageError(
             f"`dataflow` takes NAME=VALUE, or NAME alone for a switch, as Beam does; {said}"
@@ -143,18 +143,18 @@ def local_beam_args(workers: int = 1) -> list[str]:
     """Returns Beam's arguments for this machine.
 
     Args:
-        workers: Number of processes; 1 works in this process, which for small data is much faster
-            than to start others (84 s against 280 s for TFX's penguin example).
+        workers: Number of processes; 1 works in this process, which is much faster for small data
+            than starting others (84 s instead of 280 s for TFX's penguin example).
     """
     mode = "in_memory" if workers == 1 else "multi_processing"
     return [
-        # Named explicitly: Beam's DirectRunner first tries to download the Prism runner. Beam 2.62
-        # does not know this one by its short name.
+        # Named explicitly, because Beam's DirectRunner first tries to download the Prism runner.
+        # Beam 2.62 does not know this runner by its short name.
         "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",
         f"--direct_running_mode={mode}",
         f"--direct_num_workers={workers}",
         _PICKLED,
-        # This runner does not use it; without it, TFX builds a source distribution of itself in
-        # each Beam node (2-4 s).
+        # This runner does not use the option; without it, TFX builds a source distribution of
+        # itself in each Beam node (2-4 s).
         "--sdk_container_image=unused",
     ]

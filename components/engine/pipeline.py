@@ -1,7 +1,8 @@
 """Beam pipelines on the engines of `options.py`, and the engine for a TFX node.
 
-Worker processes that Beam starts on this machine are watched: if one is lost, work ends. Otherwise
-Beam's runner would wait for ever for it, which the system may have killed for lack of memory.
+Worker processes that Beam starts on this machine are watched: if one is lost, the work ends.
+Otherwise Beam's runner would wait for ever for a worker that the system may have killed for lack of
+memory.
 """
 
 import logging
@@ -33,7 +34,7 @@ from penstock.components.engine.tasks import Engine, MakePipeline
 from penstock.components.errors import PenstockError, UsageError, short_error
 
 _ANSWER_SECONDS = 10.0
-# Characters kept of the end of Beam's message, where the engine's own reason is.
+# Number of characters kept from the end of Beam's message, which has the engine's own reason.
 _SAID_CHARACTERS = 600
 WORKER_LOST = "Beam worker lost:"
 _ADVICE = "it may have run out of memory; use fewer workers, or add memory"
@@ -44,7 +45,7 @@ _LOOK_SECONDS = 0.02
 
 @contextmanager
 def engine_pipeline(engine: EngineOptions) -> Iterator[beam.Pipeline]:
-    """Yields a pipeline that runs on an engine when the block ends; its errors have the reason."""
+    """Yields a pipeline that runs on an engine at the block's end; errors have its reason."""
     _require_engine(engine)
     try:
         with beam.Pipeline(options=PipelineOptions(flags=engine.beam_args())) as pipeline:
@@ -76,12 +77,12 @@ def node_engine(make_pipeline: MakePipeline) -> Engine:
     """Returns the engine that a TFX node's `beam_pipeline_args` describe."""
     pipeline = make_pipeline()
     assert isinstance(pipeline, beam.Pipeline)
-    # Beam removes this folder of a pipeline only after it has run.
+    # Beam removes this folder only if the pipeline has run.
     shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)
     if not isinstance(pipeline.runner, LOCAL_RUNNERS):
         return make_pipeline
     options = pipeline.options.view_as(DirectOptions)
-    if options.direct_running_mode == "in_memory":  # as in Beam, for any number of workers
+    if options.direct_running_mode == "in_memory":  # as in Beam, for every number of workers
         return 1
     return options.direct_num_workers or cpu_count()  # 0 means all cores, as in Beam
 
@@ -95,7 +96,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
 
     def start_worker(self) -> None:
         self.worker = SubprocessSdkWorker(
-            # Without GPUs: TensorFlow in the worker would take their memory.
+            # No GPUs are visible: TensorFlow in the worker would take their memory.
             b"CUDA_VISIBLE_DEVICES=-1 " + self._worker_command_line,
             self.control_address,
             self.provision_info,
@@ -151,7 +152,7 @@ class WatchedWorkerHandler(SubprocessSdkWorkerHandler):
 
 
 def _quiet_broken_connections() -> None:
-    """Silences tracebacks of Beam's threads that are connected to the lost process."""
+    """Silences the tracebacks of Beam's threads that are connected to the lost process."""
     logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
     hook = threading.excepthook
 

@@ -1,8 +1,8 @@
 """Runs tasks in several processes of this machine, without Beam.
 
-A process imports only what its work needs: 0.5 s of CPU for a scan, 5 s for an analysis; a worker
-of Beam takes 3 s more. The driver sends each process one task at a time, and receives results,
-errors and row counts. Within `kept_processes`, the next work has the same processes.
+A process imports only what its work needs: 0.5 s of CPU for a scan, 5 s for an analysis; one of
+Beam's workers takes 3 s more. The driver sends each process one task at a time, and receives
+results, errors and row counts. Within `kept_processes`, later work uses the same processes.
 """
 
 import gc
@@ -26,8 +26,8 @@ from penstock.components.errors import DataError, PenstockError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# A command of our own, since multiprocessing's would import the user's script again. It uses this
-# process's module paths, whatever is in the current folder.
+# A command of our own, since the one of multiprocessing would import the user's script again. It
+# uses this process' module paths, whatever the current folder contains.
 _WORKER = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from penstock.components.engine import processes; processes._serve(sys.argv[1])"
@@ -37,11 +37,11 @@ _SECONDS_KEPT = 20.0
 
 
 class _RowCount(int):
-    """Number of rows that a task has processed since the last count."""
+    """Number of rows that a task has processed since its last report."""
 
 
 class _Work(NamedTuple):
-    """Work for the tasks that follow, and the driver's module paths, by which it is unpickled."""
+    """Work for the following tasks, and the driver's module paths, needed to unpickle it."""
 
     pickled: bytes
     paths: list[str]
@@ -53,7 +53,7 @@ def run_in_processes(
     """Yields the result of each task, in order, once it and all results before it have arrived.
 
     Work, tasks and results must be picklable; tasks are drawn as processes become free. If tasks
-    fail, the error of the first is raised, and later tasks do not begin. If a process is lost, the
+    fail, the first task's error is raised, and later tasks do not begin. If a process is lost, the
     others are killed and a DataError is raised; a bug raises a RuntimeError with its traceback.
     """
     todo = enumerate(tasks)
@@ -110,8 +110,8 @@ class _Process:
         with theirs:
             handle = theirs.fileno()
             command = [sys.executable, "-W", "ignore::FutureWarning", "-c", _WORKER, str(handle)]
-            # Without GPUs: TensorFlow in a worker would take their memory without using it. In a
-            # session of its own, so that Ctrl-C reaches only this process.
+            # No GPUs are visible: TensorFlow in a worker would take their memory without using it.
+            # In a session of its own, so that Ctrl-C reaches only this process.
             self.popen = subprocess.Popen(
                 [*command, *sys.path],
                 pass_fds=[handle],
@@ -120,7 +120,7 @@ class _Process:
             )
 
     def end(self) -> None:
-        self.connection.close()  # at which the process ends
+        self.connection.close()  # after which the process ends
         self.popen.wait()
 
     def send(self, message: Any) -> None:
@@ -182,7 +182,7 @@ def _keep(process: _Process, idle: _Idle) -> None:
 
 def _taken(idle: _Idle | None) -> _Process | None:
     while idle:
-        with suppress(KeyError):  # its timer took the last one
+        with suppress(KeyError):  # its timer has just taken the last one
             process, timer = idle.popitem()
             timer.cancel()
             if process.popen.poll() is None:
@@ -215,7 +215,7 @@ def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
             return pickle.dumps(work(task))
         except (PenstockError, OSError) as error:
             pickled = pickle.dumps(error)
-            with suppress(Exception):  # an error's class may not accept its text as only argument
+            with suppress(Exception):  # its class may not accept the text alone
                 pickle.loads(pickled)
                 return pickled
             return pickle.dumps(DataError(str(error)))

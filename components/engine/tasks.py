@@ -2,8 +2,8 @@
 
     results = run_tasks(tasks, work, place, engine)    # in the order of the tasks
 
-A task is a picklable description, and `work` a picklable callable that does one task. If this
-process does the work, neither Beam is imported nor are other processes started.
+A task is a picklable description, and `work` is a picklable callable that does one task. If this
+process does the work, it neither imports Beam nor starts other processes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -42,7 +42,7 @@ def run_tasks(
     """Yields the result of each task, in order; the work is done while results are drawn.
 
     Tasks are drawn one by one, so that plans of millions of files fit into memory; `work` may
-    report rows by `activity.advance`. An engine on other machines stores its plan and results in
+    report rows with `activity.advance`. An engine on other machines stores its plan and results in
     `place`, which its workers must see. If tasks fail, the error of the first is raised; later ones
     do not begin.
     """
@@ -58,7 +58,7 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class WithOneLineErrors(Generic[Task, Result]):
-    """Turns errors of the system into DataErrors, as another try on this machine would not help."""
+    """Turns system errors into DataErrors, as another try on this machine would not help."""
 
     work: Callable[[Task], Result]
 

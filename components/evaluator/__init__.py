@@ -1,4 +1,5 @@
 """Evaluates models in whole batches and writes the result in TFMA's file formats."""
 
-# File of an evaluation. Here, as the rest of the package imports TensorFlow, 5 s of CPU.
+# File name of an evaluation. Imported here, because the rest of the package imports TensorFlow,
+# which takes 5 s of CPU.
 ERROR_ANALYSIS_NAME = "error_analysis.json"

@@ -1,6 +1,6 @@
 """Relations between columns and the target in a sample of rows.
 
-Input: one value of each row, None where it is missing. Output: plain values, for the report.
+Input: one value per row, None where it is missing. Output: plain values for the report.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# More groups than these of about 1,000 rows would have means of fewer than 100 rows.
+# With more groups than these, about 1,000 rows would give means of fewer than 100 rows.
 _GROUPS = 8
 MISSING, OTHER = "missing", "other"
 
@@ -20,10 +20,10 @@ Value = float | str | None
 def groups(
     values: Sequence[Value], labels: np.ndarray, predictions: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Returns groups of rows with like values: their mean label and their mean prediction.
+    """Groups rows with similar values; returns mean label and prediction per group.
 
     Numbers are grouped by quantiles if they have many values, texts by the most frequent ones.
-    `labels` and `predictions` are float64 [rows]. A group is a `name` (or the ends of a range),
+    `labels` and `predictions` are float64 [rows]. A group has a `name` (or the ends of a range),
     `rows`, `label` and `prediction`.
     """
     names = _names(values)
@@ -56,16 +56,16 @@ def _names(values: Sequence[Value]) -> list[Any]:
 
 
 def _position(name: Any) -> tuple[int, Any]:
-    """Sorts ranges and numbers by size, then texts, then the rest of the rows."""
+    """Sorts ranges and numbers by size, then texts, then the remaining rows."""
     if isinstance(name, str):
         return (1 + (name == OTHER) + 2 * (name == MISSING), name)
     return (0, name if isinstance(name, tuple) else (name,))
 
 
 def correlations(columns: Mapping[str, Sequence[Value]]) -> dict[str, dict[str, float]]:
-    """Returns Pearson's correlation of each two columns of numbers, over rows that have both.
+    """Returns Pearson's correlation of every two columns of numbers, over rows that have both.
 
-    A column of texts, and one whose numbers are all equal, has none.
+    A column of texts, or one whose numbers are all equal, has no correlation.
     """
     numbers = {
         name: [np.nan if value is None else value for value in values]

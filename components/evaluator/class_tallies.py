@@ -1,4 +1,4 @@
-"""Tallies for several classes, Keras' metrics, means and correlation; picks a combiner's tally."""
+"""Tallies for several classes, Keras' metrics, means and correlation; the tally of a combiner."""
 
 import math
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class _Classes(Tally):
         classes, thresholds = predictions.shape[1], np.array(self.combiner._thresholds)
         width = len(thresholds) * (classes + 2) * (classes + 1)
         actual = labels.argmax(axis=1) if labels.shape[1] > 1 else labels[:, 0].astype(np.int64)
-        known = self.sums.width in (1, width)  # 1: no rows so far
+        known = self.sums.width in (1, width)  # 1 as long as there are no rows
         if classes < 2 or not known or actual.min() < -1 or actual.max() > classes:
             raise NotInBatchesError
         self.sums.width = width
@@ -65,7 +65,7 @@ class _Classes(Tally):
 
 
 class _KerasMeans(Tally):
-    """Keras' metrics that are the mean of one value per row; Keras computes these values."""
+    """Keras' metrics that are the mean of one value per row; Keras computes the value."""
 
     def __init__(self, combiner: Any) -> None:
         combiner.setup()
@@ -107,7 +107,7 @@ class _KerasMeans(Tally):
 
 
 def _value_of(metric: Any) -> Any:
-    """Returns the function of labels and predictions whose mean a metric is; None for others."""
+    """Returns the function of labels and predictions whose mean is the metric, or None."""
     keras = tf_keras.metrics
     if type(metric) is keras.RootMeanSquaredError:
         function, options = tf.math.squared_difference, {}
@@ -150,7 +150,7 @@ _EXAMPLES = "total_weighted_examples"
 _SQUARED = ("total_weighted_squared_labels", "total_weighted_squared_predictions")
 _ERROR = ("total_regression_error", "total_example_weights")
 
-# By combiner: the attributes of its accumulator, and the function that gives the columns to sum.
+# By combiner: the attributes of its accumulator, and a function that returns the columns to sum.
 _KNOWN: dict[type, tuple[tuple[str, ...], Callable[..., Columns]]] = {
     calibration._WeightedLabelsPredictionsExamplesCombiner: (
         (*_WEIGHTED, _EXAMPLES),
@@ -200,7 +200,7 @@ _TALLIES: dict[type, Callable[[Any], Tally]] = {
 
 
 def tally_of(computation: metric_types.MetricComputation) -> Tally:
-    """Returns the tally that adds whole batches in place of a computation's combiner."""
+    """Returns the tally that adds whole batches instead of a computation's combiner."""
     kinds = {type(one) for one in computation.preprocessors or ()}
     tally = _TALLIES.get(type(computation.combiner))
     if tally is not None and not kinds - {metric_types.StandardMetricInputsPreprocessor}:

@@ -66,12 +66,13 @@ class BatchEvaluator(component.Evaluator):
     The result equals TFMA's except for rounding, in TFMA's file formats, and `evaluation.json` has
     it as plain facts (`Evaluation`): metrics and intervals by slice, thresholds with their
     verdicts, confusion matrices and curves. If there is a split `test` that is not among
-    `example_splits`, its metrics are there too, without thresholds: nothing is chosen by it.
+    `example_splits`, the result has its metrics too, without thresholds, because nothing is chosen
+    by it.
 
-    TFMA's own pipeline runs instead, and the log says why, if there are TFMA's BinaryCrossEntropy,
-    metrics of single classes or aggregated ones, a model that takes no batches, rows without a
-    label or weight, a query_key, confidence intervals, SQL and cross slices, metrics inside the
-    model, a schema, or a module of your own.
+    TFMA's own pipeline runs instead, and the log says why, for TFMA's BinaryCrossEntropy, metrics
+    of single classes or aggregated metrics, a model that takes no batches, rows without a label or
+    weight, a query_key, confidence intervals, SQL and cross slices, metrics inside the model, a
+    schema, or a module of your own.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)

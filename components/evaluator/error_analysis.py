@@ -32,15 +32,15 @@ from penstock.components.tfrecord.example_proto import values_of
 logger = logging.getLogger(__name__)
 
 _MOST_WRONG = 20
-# Over 1,024 rows, the standard error of a mean is 1/32 of the rows' deviation. For each feature,
-# the rows are predicted once more. Above 1,000, NumPy abbreviates arrays of records that TensorFlow
-# prints for each call, which halves the time.
+# With 1,024 rows, the standard error of a mean is 1/32 of the rows' standard deviation. For each
+# feature, the rows of the sample are predicted once more. Above 1,000, NumPy shortens the arrays of
+# records that TensorFlow prints for each call, which halves the time.
 _SAMPLE_ROWS = 1_024
 _SAMPLE_BYTES = 32 << 20
 _IMPORTANCE_SECONDS = 10.0
 # Number of the most important features that are shown against the target.
 _SHOWN_AGAINST = 6
-# Stands for all labels of a single prediction but 0 and 1: a regression may have any number.
+# Stands for all labels except 0 and 1 of a single prediction: a regression may have any number.
 _OTHER = math.inf
 
 # (labels [n], predictions [n, b])
@@ -53,9 +53,9 @@ Predict = Callable[[np.ndarray], Extracts]
 class ErrorAnalysis:
     """Collects a random sample and the worst rows, for each output of the candidate.
 
-    A row's error is the distance between its prediction and its label; for several classes, the
-    difference between the highest prediction and that of the label. It is picklable. An
-    analysis that will be one of `parts` keeps its share of the sample's bytes.
+    A row's error is the distance between its prediction and its label; with several classes, the
+    difference between the highest prediction and the prediction of the label's class. An instance
+    is picklable. An analysis that is one of `parts` keeps its share of the sample's bytes.
     """
 
     def __init__(self, eval_config: config_pb2.EvalConfig, seed: int = 0, parts: int = 1) -> None:
@@ -100,7 +100,7 @@ class ErrorAnalysis:
         self._sample.add(self._random.random(len(records)), *columns)
 
     def merge(self, other: "ErrorAnalysis", numbers: np.ndarray) -> None:
-        """Adds the rows of another, whose slices have these numbers here, int64 [slices]."""
+        """Adds another analysis' rows; `slices` maps its slice numbers to ours, int64 [slices]."""
         if not other._outputs:
             self._outputs = {}
         if other._sample is None or not self._outputs:
@@ -189,7 +189,7 @@ class ErrorAnalysis:
             for target, inputs in self._outputs.items():
                 # The row keeps its label, even if the model computes it from the shuffled feature.
                 after = _distances(known[target][0], _read(inputs, extracts)[1])
-                # Their last bits differ if sums of float32 change their order.
+                # Their last bits differ if the order of float32 sums changes.
                 same = np.isclose(after, before[target], rtol=1e-5, atol=1e-6)
                 change = np.where(same, 0.0, after - before[target])
                 error = float(change.std() / np.sqrt(len(change)))
@@ -202,7 +202,7 @@ def _shuffled(rows: Sequence[tf.train.Example], name: str, order: np.ndarray) ->
     for row, other in zip(rows, order, strict=True):
         made = tf.train.Example()
         made.CopyFrom(row)
-        # A row without the feature gets an empty one, which parsers do not tell apart.
+        # A row without the feature gets an empty one, which parsers treat in the same way.
         made.features.feature[name].CopyFrom(rows[other].features.feature[name])
         found.append(made.SerializeToString())
     return found
@@ -227,7 +227,7 @@ def _against_target(
 
 
 def _value(row: Mapping[str, tf.train.Feature], name: str) -> Value:
-    """Returns the first value of a row's feature; None if it has none that is finite."""
+    """Returns the first value of a row's feature; None if no value is finite."""
     for value in values_of(row, name)[:1]:
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")

@@ -64,8 +64,8 @@ def evaluate(
     """Evaluates as TFMA does; writes TFMA's files, `evaluation.json` and an error analysis.
 
     Metrics differ from TFMA's by rounding, since rows are summed in another order; they are the
-    same on any engine. If a metric or the rows raise NotInBatchesError, nothing is written. Of the
-    rows of `held_out` only metrics over all of them are kept, in a folder of their own.
+    same on every engine. If a metric or the rows raise NotInBatchesError, nothing is written. For
+    the rows of `held_out`, only metrics over all of them are kept, in a folder of their own.
     """
     models = model_util.verify_and_update_eval_shared_models(list(models)) or []
     work = EvaluateShard(

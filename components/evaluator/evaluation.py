@@ -1,12 +1,12 @@
-"""The facts of an evaluation: what BatchEvaluator writes as `evaluation.json` beside TFMA's files.
+"""Facts of an evaluation, which BatchEvaluator writes as `evaluation.json` beside TFMA's files.
 
     evaluation = Evaluation.read(uri)               imports no TensorFlow
     evaluation.metrics["overall"]["auc"]
 
 Names of slices are `overall`, `hour=14`, `hour=14, kind=a`, and `hour missing` for the rows that
 lack a feature. Names of metrics are TFMA's (`auc`), with a target if there are several
-(`price/auc`) and with a class if TFMA computed it for one (`precision (class 2)`). Counts are
-weighted if rows have weights, except `rows`.
+(`price/auc`) and with a class if TFMA computed it for one (`precision (class 2)`). Counts other
+than `rows` are weighted if rows have weights.
 """
 
 import json
@@ -37,11 +37,13 @@ class Threshold:
     """Threshold of a metric for a blessing, and whether it was reached in all its slices.
 
     Attributes:
-        where: `overall` (TFMA then applies it to every other slice, too), `each hour`, `hour=14`.
-        lower: Least value; None if it is not bounded.
-        upper: Greatest value.
-        change: Least difference to the baseline model; the greatest if less is better.
-        relative: The same as a share of the baseline model's value.
+        where: `overall` (TFMA then applies the threshold to every other slice too), `each hour`, or
+            `hour=14`.
+        lower: Least value; None if there is no lower bound.
+        upper: Greatest value; None if there is no upper bound.
+        change: Least difference from the baseline model; the greatest difference if lower values
+            are better.
+        relative: Least difference as a share of the baseline model's value.
     """
 
     metric: str
@@ -58,13 +60,13 @@ class Threshold:
 class Confusion:
     """Confusion matrix of all rows: `counts[i][j]` rows of class i were predicted as class j.
 
-    `classes` are numbers as texts (`none`: no class reached the threshold); of two classes, `0` and
-    `1`.
+    `classes` are numbers as texts (`none`: no class reached the threshold); a binary model has `0`
+    and `1`.
     """
 
     classes: tuple[str, ...]
     counts: tuple[tuple[float, ...], ...]
-    threshold: float  # a prediction above it counts
+    threshold: float  # predictions above it count as positive
     # Whether TFMA's plot has the counts; otherwise they follow from metrics.
     plotted: bool = True
 
@@ -104,7 +106,7 @@ class Decision:
 
     @property
     def precision(self) -> float | None:
-        """Precision, 0..1; None if nothing is predicted positive."""
+        """Precision, 0..1; None if no example is predicted positive."""
         yeses = self.hits + self.alarms
         return self.hits / yeses if yeses else None
 
@@ -139,7 +141,7 @@ class HeldOut:
     curves: Mapping[str, Curves]
 
     def decided(self, label: str, threshold: float | None) -> str:
-        """Says how many rows a threshold finds, for the target `label`; empty without curves."""
+        """States how many rows a threshold finds, for the target `label`; empty without curves."""
         curves = self.curves.get("") or self.curves.get(label.removesuffix("_xf")) or Curves()
         if threshold is None or not curves.decisions:
             return ""
@@ -155,17 +157,17 @@ class Evaluation:
     """An evaluation of a model.
 
     Attributes:
-        metrics: By slice and metric; metrics that are not finite are left out, and areas under
-            curves of slices with one class.
-        failures: Reasons not to bless the model, a line each.
+        metrics: Metrics by slice and name; without metrics that are not finite, and without areas
+            under curves of slices with one class.
+        failures: Reasons not to bless the model, one per line.
         deciding_metric: First metric with a threshold, or the first of all if none has one.
         rows: Number of rows, unweighted; None if TFMA did not count them.
-        weighted: Whether rows have weights; there are no intervals then.
+        weighted: Whether rows have weights, in which case there are no intervals.
         blessed: Whether all thresholds were reached; None without thresholds.
-        baseline: Metrics of the baseline model, as `metrics`.
+        baseline: Metrics of the baseline model, in the form of `metrics`.
         intervals: 95 % intervals of `metrics`, where they follow from the counts.
-        confusions: By output; the name is empty if there is only one.
-        curves: By output.
+        confusions: Confusion matrices by output; the name is empty if there is only one output.
+        curves: Curves by output.
         held_out: Metrics over the split by which nothing was chosen; None without that split.
     """
 
@@ -187,7 +189,7 @@ class Evaluation:
     def read(uri: str) -> "Evaluation":
         """Reads the evaluation of a `ModelEvaluation` artifact.
 
-        That of TFX's own Evaluator is read by TFMA, whose import takes 5 s of CPU.
+        The evaluation of TFX's own Evaluator is read by TFMA, whose import takes 5 s of CPU.
 
         Raises:
             DataError: There is no evaluation, or it cannot be read.
@@ -221,12 +223,12 @@ class Evaluation:
         )
 
     def worst_slices(self, count: int, *, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
-        """Returns the slices with the worst deciding metric, without slices of few rows."""
+        """Returns the slices with the worst deciding metric; leaves out slices of few rows."""
         few = self.small_slices(min_examples)
         return [name for name in self._worst_first() if name not in few][:count]
 
     def small_slices(self, min_examples: int = MIN_SLICE_EXAMPLES) -> list[str]:
-        """Returns the slices of few rows, the worst first, slices without the metric last."""
+        """Returns the slices of few rows, the worst first, and slices without the metric last."""
         ordered = dict.fromkeys((*self._worst_first(), *self.metrics))
         rows = {name: self.metrics[name].get(EXAMPLE_COUNT, math.inf) for name in ordered}
         return [name for name in ordered if name != OVERALL and rows[name] < min_examples]

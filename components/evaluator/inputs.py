@@ -1,4 +1,4 @@
-"""Rows with predictions as TFMA's extracts, and the arrays of them that TFMA's combiners add.
+"""Rows with predictions as TFMA's extracts, and the arrays in them that TFMA's combiners add.
 
 `Predictor` decodes records and runs the models on them; `Inputs` selects labels, predictions and
 weights. It does for all rows at once what `metric_util.to_label_prediction_example_weight` does for
@@ -26,7 +26,8 @@ from penstock.components.sources.tfrecords.decode import RowDecoder
 
 Extracts = Mapping[str, Any]
 
-# Errors of a model with a fixed batch size or with too little memory; TFMA goes row by row then.
+# Errors of a model with a fixed batch size or with too little memory; TFMA then evaluates row by
+# row.
 _TOO_MANY = (
     ValueError,
     RuntimeError,
@@ -41,11 +42,11 @@ class Batch:
 
     rows: int
     extracts: Extracts  # before TFMA splits batches into rows
-    column: Callable[[str], list[Values] | None]  # from a feature to slice by to its values
+    column: Callable[[str], list[Values] | None]  # values of each feature to slice by
 
 
 class Predictor:
-    """Decodes records and runs the models on them: a candidate and, if given, a baseline."""
+    """Decodes records and runs the models on them: a candidate and, if there is one, a baseline."""
 
     def __init__(
         self, eval_config: config_pb2.EvalConfig, models: Sequence[EvalSharedModel]
@@ -91,7 +92,8 @@ class Predictor:
         }
         for step in (self._transform, self._predict):
             [extracts] = step._batch_reducible_process(extracts)
-        # A closure in TFMA's `batch_size` is a cycle that holds the batch: 700 B per taxi row.
+        # A closure in TFMA's `batch_size` forms a cycle that keeps the batch in memory: 700 B per
+        # taxi row.
         gc.collect(0)
         labels = model_util.get_feature_values_for_model_spec_field(
             self._specs, "label_key", "label_keys", extracts, True
@@ -146,7 +148,7 @@ class Inputs:
 
     @classmethod
     def of(cls, combiner: Any, output: str = "") -> "Inputs":
-        """Returns the inputs of one of TFMA's combiners; `output` is for combiners of several."""
+        """Returns the inputs of a combiner; `output` is set if the model has several."""
         if key := getattr(combiner, "_key", None) or getattr(combiner, "_metric_key", None):
             model, output, sub_key = key.model_name, key.output_name, key.sub_key
         else:

@@ -22,7 +22,7 @@ from penstock.components.plain import from_json
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 _MODEL, _FOLDER = "penstock.model", "model"
-# MLflow's own client tries for minutes; a server that is there answers at once.
+# MLflow's own client tries for minutes, but a running server answers at once.
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "30"}
 
 
@@ -39,16 +39,16 @@ def Register(  # noqa: N802 - TFX names a node after its function
     examples: InputArtifact[Examples],
     options: Parameter[str],
 ) -> RegisterOutputs:
-    """Registers a pushed model, unless the registry has it, and moves the alias to it.
+    """Registers a pushed model, unless the registry already has it, and moves the alias to it.
 
     Args:
         pushed: Output of a Pusher.
         evaluation: Output of an Evaluator; its metrics over all rows are logged.
-        examples: Examples that the model was made from; their digest is a tag.
+        examples: Examples that the model was trained on; their digest becomes a tag.
         options: A `RegisterOptions` with `uri` and `name`.
 
     Raises:
-        DataError: The registry does not answer, or refuses; gives its reason.
+        DataError: The registry does not answer or refuses the model; the message gives its reason.
         UsageError: MLflow is not installed.
     """
     if pushed.get_int_custom_property("pushed") != 1:
@@ -69,7 +69,7 @@ def Register(  # noqa: N802 - TFX names a node after its function
 
 
 def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: Any) -> str:
-    """Returns the number of the version that has a model's digest, which may be an old one."""
+    """Returns the number of the version with a model's digest, which may not be the newest."""
     try:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
@@ -88,7 +88,7 @@ def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: An
 
 
 def _ensure(create: Callable[[str], object], name: str) -> None:
-    """Creates a model or an experiment; another run may have done so, or do so at once."""
+    """Creates a model or an experiment, which another run may create before or meanwhile."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -99,7 +99,7 @@ def _ensure(create: Callable[[str], object], name: str) -> None:
 
 
 def _known(client: Any, name: str, digest: str) -> str | None:
-    """Returns the version of a digest; a node that was killed may have made it."""
+    """Returns the version with a digest; an earlier attempt that was killed may have made it."""
     found = client.search_model_versions(f"name='{name}'")
     return next((str(one.version) for one in found if one.tags.get(_MODEL) == digest), None)
 

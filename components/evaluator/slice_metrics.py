@@ -1,4 +1,4 @@
-"""What follows from TFMA's metrics by slice: further slices, intervals, meaningless metrics.
+"""Values that follow from TFMA's metrics by slice: further slices, intervals, meaningless metrics.
 
 TFMA leaves a row out of the slices of a feature that the row lacks, and returns an area under a
 curve of 0 if all rows have the same class.
@@ -18,7 +18,8 @@ MISSING = " missing"  # suffix for the slice of rows without a feature
 
 _AREAS = ("auc", "AUC")
 _SHARES = ("accuracy", "binary_accuracy", "categorical_accuracy", "sparse_categorical_accuracy")
-# Means over rows: the metric of the rows in no slice follows from all rows and the slices.
+# Metrics that are means over rows: their value for rows in no slice follows from all rows and the
+# slices.
 _MEANS = {
     *_SHARES,
     "binary_crossentropy",
@@ -44,8 +45,8 @@ def meaningful(
 ) -> dict[str, dict[str, float]]:
     """Returns the finite metrics, without the AUC of slices whose rows all have one class.
 
-    `positives` returns positive rows and all rows of a slice if it has a plot; it is called only if
-    an area is 0, which may also be a true value.
+    `positives` returns the number of positive rows and of all rows of a slice that has a plot; it
+    is called only if an area is 0, which may also be a true value.
     """
     kept: dict[str, dict[str, float]] = {}
     for where, values in metrics.items():
@@ -53,7 +54,7 @@ def meaningful(
         for name in [name for name in values if _metric(name) in _AREAS and values[name] == 0]:
             target = name[: -len(_metric(name))]
             recall = values.get(f"{target}recall", 0.0)
-            # With several targets the counts of the plots do not name the target.
+            # With several targets, the counts of the plots do not name the target.
             counted = None if target else positives(where)
             has_one_class = (
                 math.isnan(recall) or values.get(EXAMPLE_COUNT) == 1
@@ -74,8 +75,9 @@ def rows_in_no_slice(
 ) -> dict[str, dict[str, float]]:
     """Returns slices such as `payment_type missing` of the rows that lack a sliced feature.
 
-    `features` has the features of each slice but `OVERALL`; each must have one value per row. The
-    returned slices have their number of examples and those metrics that are means over rows.
+    `features` has the features of each slice except `OVERALL`; each feature must have one value per
+    row. The returned slices have their number of examples and those metrics that are means over
+    rows.
     """
     overall = metrics.get(OVERALL, {})
     total = overall.get(EXAMPLE_COUNT)
@@ -85,7 +87,7 @@ def rows_in_no_slice(
         if total is None or any(EXAMPLE_COUNT not in values for values in slices):
             continue
         rows = total - sum(values[EXAMPLE_COUNT] for values in slices)
-        if rows < 0.5:  # no such rows, or a feature with several values per row
+        if rows < 0.5:  # there are no such rows, or a feature has several values per row
             continue
         name = ", ".join(by) + MISSING
         found[name] = {EXAMPLE_COUNT: rows}

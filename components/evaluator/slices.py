@@ -28,7 +28,7 @@ def values_of_lists(column: pa.Array) -> list[Values]:
 
 
 class Slicer:
-    """Assigns rows to slices; asks TFMA once for each combination of values."""
+    """Assigns rows to slices; calls TFMA once for each combination of values."""
 
     def __init__(self, eval_config: config_pb2.EvalConfig) -> None:
         specs = list(eval_config.slicing_specs) or [config_pb2.SlicingSpec()]
@@ -47,8 +47,8 @@ class Slicer:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns row indices and slice numbers, int64 [m] each, ordered by row.
 
-        A row occurs once for each slice that it is in. `column(name)` returns the values of each
-        row in a column, or None if the batch does not have the column.
+        A row occurs once for each of its slices. `column(name)` returns the values of each row in a
+        column, or None if the batch does not have the column.
         """
         columns = {name: column(name) for names in self._names for name in names}
         pairs = [np.zeros(0, np.int64)]
@@ -64,7 +64,7 @@ class Slicer:
 
     def _slices(self, index: int, values: tuple[Values, ...]) -> list[int]:
         known = self._known[index]
-        if values not in known:  # also for NaN, which is not equal to itself
+        if values not in known:  # also for NaN, which does not equal itself
             values = tuple(tuple(math.nan if v != v else v for v in held) for held in values)
         if values not in known:
             row: dict[str, Any] = {

@@ -45,7 +45,7 @@ Plots = Sequence[tuple[str, str, Any]]  # slice, output and value
 _DECIDES_AT = 0.5
 _CALIBRATION_GROUPS = 20
 _MOST_CLASSES = 40
-_MOST_POINTS = 500  # of a curve: 50 KB, closer than the pixels of a plot
+_MOST_POINTS = 500  # points of a curve: 50 KB, closer together than the pixels of a plot
 
 
 def write_evaluation(
@@ -72,7 +72,7 @@ def write_evaluation(
 
 
 def summarized(folder: str, rows: int | None = None) -> Evaluation:
-    """Returns the facts in TFMA's files in a folder, also in those of TFX's own Evaluator."""
+    """Returns the facts in TFMA's files in a folder, including those of TFX's own Evaluator."""
     config = eval_config_writer.load_eval_run(folder)[0] or config_pb2.EvalConfig()
     specs = config.model_specs
     baselines = {spec.name for spec in specs if spec.is_baseline and len(specs) > 1}
