@@ -1,9 +1,9 @@
-"""Keeps a user's function apart from the operation that produces its inputs, in any graph.
+"""Separates a user's function from the operation that produces its inputs, in any graph.
 
-TensorFlow 2.16 and 2.21 optimise graphs wrongly: `reduce_max` or `reduce_min` of a monotonic
-function of a tensor reads the first output of the operation that made the tensor, whichever output
-the tensor is. `parse_example`, `split`, a function call and an iterator's batch have several.
-docs/upstream.md reproduces it.
+TensorFlow 2.16 and 2.21 optimise some graphs wrongly: `reduce_max` or `reduce_min` of a monotonic
+function of a tensor reads the first output of the operation that made the tensor, even if the
+tensor is another output. `parse_example`, `split`, a function call and an iterator's batch have
+several outputs. docs/upstream.md reproduces it.
 """
 
 from collections.abc import Callable
@@ -11,14 +11,15 @@ from typing import Any
 
 
 def isolated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `function` with each tensor passed through an operation of one output.
+    """Returns `function` with each tensor passed through an operation that has one output.
 
-    `ensure_shape` asserts nothing here. It is what TensorFlow's optimiser neither removes nor looks
+    This `ensure_shape` asserts nothing. It is the operation that TensorFlow's optimiser neither
+    removes nor looks
     through: in eager calls, in tf.data, in a session, as TensorFlow Serving has it, and in a frozen
     graph whose functions were inlined, as TensorRT has it. It takes microseconds per batch.
 
     Args:
-        function: Takes tensors, dense, sparse or ragged, in dictionaries or not.
+        function: Function of tensors (dense, sparse or ragged), which may be in dictionaries.
     """
 
     def called(*inputs: Any) -> Any:
@@ -28,7 +29,7 @@ def isolated(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def apart(tensors: Any) -> Any:
-    """Returns a structure of tensors, each the only output of an operation."""
+    """Returns a structure of tensors, each of which is the only output of an operation."""
     import tensorflow as tf
 
     return tf.nest.map_structure(

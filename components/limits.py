@@ -19,7 +19,7 @@ def check_choices(options: Any, **choices: Collection[object]) -> None:
 
 
 def check_numbers(options: Any, **limits: float | tuple[float, float]) -> None:
-    """Checks that each number is at least its limit, or within two limits; None always passes.
+    """Checks that each number is at least its limit, or within two limits, or None.
 
     If the limit is an integer, the value must be an integer, too.
     """

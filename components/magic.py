@@ -1,4 +1,4 @@
-"""First bytes of file formats: one table for error messages, and for kinds of tables."""
+"""First bytes of file formats: one table, for error messages and for kinds of tables."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ PARQUET_MAGIC = b"PAR1"
 AVRO_MAGIC = b"Obj\x01"
 ARROW_MAGIC = b"ARROW1"
 ARROW_STREAM_MAGIC = b"\xff\xff\xff\xff"
-# Text has no control characters but white space.
+# Text has no control characters except white space.
 _PRINTABLE = bytes(sorted(set(range(256)) - set(range(9))))
 
 
 class _Format(NamedTuple):
-    """A format by its first bytes; `kind` is the kind of table that `ingest` reads, if any."""
+    """A format and its first bytes; `kind` is the kind of table that `ingest` reads, if any."""
 
     magic: bytes
     name: str
@@ -53,11 +53,11 @@ _FORMATS = (
 
 
 def format_of(head: bytes) -> _Format | None:
-    """Returns the format of a binary file, if its first bytes show it."""
+    """Returns the format of a binary file, if its first bytes show one."""
     found = (one for one in _FORMATS if head.startswith(one.magic))
     return next((one for one in found if not _is_word(one.magic, head)), None)
 
 
 def _is_word(magic: bytes, head: bytes) -> bool:
-    """Returns whether a text only happens to begin with letters of a magic: `ORCHARD,PARENT`."""
+    """Returns whether a text begins with the letters of a magic by chance: `ORCHARD,PARENT`."""
     return magic in (b"FEA1", b"ORC") and not head.translate(None, _PRINTABLE)

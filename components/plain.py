@@ -1,8 +1,8 @@
-"""Converts between dataclasses and the values of JSON, YAML, texts and flags.
+"""Converts between dataclasses and values of JSON, YAML, texts and flags.
 
 `from_plain`, `override`, `to_json` and `from_json` are for options, which people write;
-`from_record` is for files that Penstock wrote. Messages name a value by its dotted path, such as
-`train.early_stop.patience_epochs` or `splits.train[0].bytes`.
+`from_record` is for files that Penstock has written. Messages name a value by its dotted path, such
+as `train.early_stop.patience_epochs` or `splits.train[0].bytes`.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ def from_plain(kind: type[T], values: Mapping[str, Any], *, where: str = "") -> 
 
 
 def override(config: T, changes: Mapping[str, Any], *, where: str = "") -> T:
-    """Returns a copy of a dataclass with some fields changed; UsageError as in `from_plain`.
+    """Returns a copy of a dataclass with some fields changed; raises UsageError like `from_plain`.
 
     A mapping changes fields of a nested dataclass or entries of a dict; null removes an entry.
     """
@@ -49,10 +49,10 @@ def override(config: T, changes: Mapping[str, Any], *, where: str = "") -> T:
 
 
 def from_record(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Makes a dataclass from JSON that Penstock wrote; UsageError as in `from_plain`.
+    """Makes a dataclass from JSON that Penstock wrote; raises UsageError like `from_plain`.
 
-    Types must match exactly (a number is no text), and integers must be 0 or more: they are counts,
-    sizes and seeds.
+    Types must match exactly (a number is not a text), and integers must be 0 or more: they are
+    counts, sizes and seeds.
     """
     return _build(kind, values, "", exact=True)
 
@@ -63,7 +63,7 @@ def to_json(options: Any) -> str:
 
 
 def from_json(kind: type[T], text: str) -> T:
-    """Makes a dataclass from the text of a JSON object; UsageError as in `from_plain`."""
+    """Makes a dataclass from a text with a JSON object; raises UsageError like `from_plain`."""
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
@@ -99,7 +99,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _convert(value: Any, hint: Any, path: str, current: Any = None, exact: bool = False) -> Any:
-    if hint in _EXPECTED:  # first, since a manifest may list 100,000 shards
+    if hint in _EXPECTED:  # checked first, since a manifest may list 100,000 shards
         return _simple(value, hint, path, exact)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -131,7 +131,7 @@ def _convert(value: Any, hint: Any, path: str, current: Any = None, exact: bool 
 
 def _simple(value: Any, hint: type, path: str, exact: bool) -> Any:
     found = value if exact else _read(value, hint)
-    is_flag = isinstance(found, bool) and hint is not bool  # in Python a bool is an int
+    is_flag = isinstance(found, bool) and hint is not bool  # in Python, a bool is an int
     fits = isinstance(found, (int, float) if hint is float else hint) and not is_flag
     if fits and not (exact and hint is int and found < 0):
         return found
@@ -140,7 +140,7 @@ def _simple(value: Any, hint: type, path: str, exact: bool) -> Any:
 
 
 def _read(value: Any, hint: type) -> Any:
-    """Converts numbers, texts and paths as people write them in YAML."""
+    """Converts numbers, texts and paths in the forms that people write in YAML."""
     if isinstance(value, bool):
         return value
     if hint is float and isinstance(value, int | str):
@@ -181,7 +181,7 @@ def _items(value: Any, arguments: tuple[Any, ...], path: str, exact: bool) -> li
 def _entries(
     value: Any, hint: Any, path: str, current: Mapping[str, Any], exact: bool
 ) -> dict[str, Any]:
-    """Returns the entries of `current`, updated by those of `value`; null removes an entry."""
+    """Returns the entries of `current` updated by those of `value`; null removes an entry."""
     if not isinstance(value, Mapping):
         raise UsageError(f"{path}: expected an object like {{name: value}}, got {value!r}")
     given = {

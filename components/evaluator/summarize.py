@@ -134,7 +134,7 @@ def _prefix(output: str) -> str:
 
 
 def _metrics(entries: Entries, baselines: set[str], plots: Plots) -> Sequence[Metrics]:
-    """Returns metrics by slice and name, those of the candidate and those of the baseline."""
+    """Returns the metrics by slice and name, first of the candidate, then of the baseline."""
     features = {slice_name(key): tuple(name for name, _ in key) for key, _ in entries}
     found: tuple[Metrics, Metrics] = ({}, {})
     for key, entry in entries:
@@ -157,7 +157,7 @@ def _value(value: Any) -> float | None:
 
 
 def _positives(plots: Plots, where: str) -> tuple[float, float] | None:
-    """Returns positive rows and all rows of a slice; None without a histogram of predictions."""
+    """Returns the numbers of positive rows and of all rows of a slice; None without a histogram."""
     for of_slice, _, plot in plots:
         buckets = plot.calibration_histogram_buckets.buckets
         if of_slice == where and buckets:
@@ -269,7 +269,7 @@ def _deciding_metric(
 
 
 def _squares_errors(folder: str) -> dict[str, dict[str, float]]:
-    """Returns the standard error of the mean squared error by prefix of the target and by slice."""
+    """Returns the standard error of the mean squared error by target prefix and by slice."""
     path = os.path.join(folder, ERROR_ANALYSIS_NAME)
     if not tf.io.gfile.exists(path):
         return {}
@@ -310,7 +310,7 @@ def _confusions(
             found[output] = _of_classes(plot)
         elif plot.confusion_matrix_at_thresholds.matrices:
             found.setdefault(output, _of_two_classes(plot))
-    # With a single output, the counts of two classes also follow from its metrics.
+    # With a single output, the counts of a binary model also follow from its metrics.
     if not found and (counts := binary_counts(overall)):
         found[""] = Confusion(("0", "1"), counts, _DECIDES_AT, plotted=False)
     return found
@@ -388,9 +388,9 @@ def _decisions(lower: np.ndarray, labels: np.ndarray, examples: np.ndarray) -> t
 
 
 def _kept(decisions: Sequence[Decision]) -> list[int]:
-    """Returns the places of points evenly spaced along the ROC curve; all of a short curve.
+    """Returns the indices of points spaced evenly along the ROC curve; a short curve keeps all.
 
-    The first points are kept, where precision changes most, and the one that decides at 1/2.
+    It keeps the first points, where precision changes most, and the point that decides at 1/2.
     """
     if len(decisions) <= _MOST_POINTS:
         return list(range(len(decisions)))

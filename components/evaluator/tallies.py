@@ -1,6 +1,6 @@
 """TFMA's combiners for whole batches: sums by slice and bucket, returned as TFMA's accumulators.
 
-Only the adding of rows is replaced. TFMA's code still decides which computations a metric needs,
+Only the addition of rows is replaced. TFMA's code still decides which computations a metric needs,
 and how metrics follow from sums and from other metrics.
 """
 
@@ -61,7 +61,7 @@ class KeyedSums:
         return keys[found], columns[:, found]
 
     def merge(self, other: "KeyedSums", numbers: np.ndarray) -> None:
-        """Adds the sums of another, whose slices have these numbers here, int64 [slices]."""
+        """Adds the sums of another; `slices` maps its slice numbers to ours, int64 [slices]."""
         if not other._keys:
             return
         if not self._keys:
@@ -81,7 +81,7 @@ class KeyedSums:
 
 
 class Tally(ABC):
-    """Sums of one combiner for all slices; NotInBatchesError if a setting is not supported."""
+    """Sums of one combiner for all slices; raises NotInBatchesError for unsupported settings."""
 
     def __init__(self, combiner: Any, width: int = 1) -> None:
         self.combiner = combiner
@@ -96,23 +96,23 @@ class Tally(ABC):
         self.sums.add(keys, values[:, rows][:, kept])
 
     def take(self) -> KeyedSums:
-        """Returns the sums so far, and starts again without any."""
+        """Returns the sums so far, and resets them."""
         taken, self.sums = self.sums, KeyedSums(self.sums.width)
         return taken
 
     def output(self, number: int) -> dict[Any, Any]:
-        """Returns TFMA's metrics of a slice, given its number, by TFMA's keys."""
+        """Returns TFMA's metrics of a slice by TFMA's keys; `slice` is its number."""
         first = number * self.sums.width
         keys, sums = self.sums.between(first, first + self.sums.width)
         return self.combiner.extract_output(self.accumulated(keys - first, sums))
 
     @abstractmethod
     def added(self, extracts: Extracts) -> Added:
-        """Returns, for each row, the bucket and the values to add to it."""
+        """Returns the bucket of each row, and the values to add to it."""
 
     @abstractmethod
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
-        """Returns TFMA's accumulator, given the sums of some buckets; other buckets are 0."""
+        """Returns TFMA's accumulator from the sums of some buckets; other buckets are 0."""
 
 
 def without_buckets(*columns: np.ndarray) -> Added:
@@ -204,7 +204,7 @@ class _Matrices(Tally):
         }
 
 
-# Tally by combiner.
+# Class of the tally for each combiner.
 BINARY: dict[type, Callable[[Any], Tally]] = {
     example_count._ExampleCountCombiner: _Count,
     calibration_histogram._CalibrationHistogramCombiner: _Histogram,

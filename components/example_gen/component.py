@@ -43,7 +43,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
                 on_planned=planned.append,
             )
         finally:
-            remove_copies()  # this process may continue with days of training
+            remove_copies()  # this process may go on to a training of days
         logging.info("Shards: %s", manifest.plan)
         examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         examples.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
@@ -59,10 +59,10 @@ class Executor(base_beam_executor.BaseBeamExecutor):
 class ShardedExampleGen(FileBasedExampleGen):
     """Turns outside files into sharded, checked TFRecords.
 
-    It accepts what TFX's file-based ExampleGens accept: an input folder, patterns with `{SPAN}`,
-    `{VERSION}` and dates, splits by input or by hash buckets, a partition feature. In addition, it
-    plans the number of shards, writes a manifest with row counts beside the splits, and its cache
-    key is the content of the files.
+    It accepts the same input as TFX's file-based ExampleGens: an input folder, patterns with
+    `{SPAN}`, `{VERSION}` and dates, splits by input or by hash buckets, a partition feature. In
+    addition, it plans the number of shards and writes a manifest with row counts beside the splits,
+    and its cache key covers the content of the files.
 
     `outputs["examples"]`: `Examples` with `Split-*/data_tfrecord-*` and `manifest.json`.
 
@@ -91,7 +91,7 @@ class ShardedExampleGen(FileBasedExampleGen):
         ingest: IngestOptions | None = None,
     ) -> None:
         options = NodeOptions(source or Table(), ingest or IngestOptions())
-        # Checked before anything about the node is written anywhere.
+        # Checked before anything about the node is written.
         patterns = [split.pattern for split in input_config.splits] if input_config else []
         for address in _addresses(input_base, patterns, options.source):
             check_no_secret(address, "have it in the environment of the node that reads")
@@ -105,7 +105,7 @@ class ShardedExampleGen(FileBasedExampleGen):
 
 
 def _addresses(base: str, patterns: Sequence[str], source: KindOptions) -> Iterator[str]:
-    """Yields parameters of a node that may be addresses: its input, and options such as a file."""
+    """Yields the node's parameters that may be addresses: its input, and options such as a file."""
     yield base
     if scheme_of(base) in FILE_SCHEMES:  # otherwise patterns are queries
         yield from (f"{base}/{pattern}" for pattern in patterns)

@@ -36,7 +36,7 @@ from penstock.components.sources.options import TABLE_KINDS, KindOptions, Table
 _FIELD = "penstock"
 # TFX's pattern for an input without patterns.
 _EVERYTHING = "*"
-# Kinds whose rows depend on nothing but the files that `find` returns; None recognises the kind.
+# Kinds whose rows depend only on the files that `find` returns; None: the kind is recognised.
 _HASHED_KINDS = (None, *TABLE_KINDS, "tfrecord", "images", "text", "binary")
 
 
@@ -89,7 +89,7 @@ def node_inputs(properties: Mapping[str, Any]) -> list[IngestInput]:
 
 
 def _input(base: str, pattern: str, source: KindOptions) -> tuple[str, KindOptions]:
-    """Returns what to open, and options: files below `base`, or a query for an address."""
+    """Returns the place to open, and options: files below `base`, or a database's query."""
     if source.kind is None or find_kind(source.kind).of_files:
         return f"{base.rstrip('/')}/{pattern}", source
     if pattern == _EVERYTHING:
@@ -122,7 +122,7 @@ class ContentDriver(driver.FileBasedDriver):
         pipeline_info: data_types.PipelineInfo,
         component_info: data_types.ComponentInfo,
     ) -> dict[str, Any]:
-        """Returns the properties with span, version and fingerprint filled in.
+        """Returns the properties with span, version and fingerprint.
 
         Raises:
             DataError: A pattern matches no file.
@@ -133,17 +133,18 @@ class ContentDriver(driver.FileBasedDriver):
 
 
 def resolved_fingerprint(node: BaseNode) -> str:
-    """Returns the fingerprint of the input that a `ShardedExampleGen` would read now."""
+    """Returns the fingerprint of the input that a `ShardedExampleGen` would read at this moment."""
     properties = ContentDriver(None).resolve_exec_properties(dict(node.exec_properties), None, None)
     return str(properties[utils.FINGERPRINT_PROPERTY_NAME])
 
 
 def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
-    """Returns the sha256 (hex) of names and contents of all files that decide the output.
+    """Returns the sha256 (hex) of the names and contents of all files that determine the output.
 
     Data files, and files of options such as labels, are hashed, not parsed. Tables with a log and
-    prepared data sets compute a fingerprint when they open. The rows of a database are read only
-    once, by the executor. If nothing else tells their state, the result is another one each time.
+    prepared data sets compute their own fingerprint when they open. The rows of a database are read
+    only once, by the executor. If there is no fingerprint of their state, the result differs at
+    each call.
     """
     digest = hashlib.sha256()
     for path in _option_files(inputs[0].source):
@@ -163,7 +164,7 @@ def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
 
 
 def _state(data: str, source: KindOptions) -> str:
-    """Returns the state of a database, a table with a log or a prepared data set."""
+    """Returns the fingerprint of a database, a table with a log or a prepared data set."""
     assert source.kind is not None
     kind = find_kind(source.kind)
     if kind.of_files:
@@ -172,18 +173,18 @@ def _state(data: str, source: KindOptions) -> str:
 
 
 def _option_files(source: KindOptions | None) -> list[str]:
-    """Returns the files that options name and rows depend on, so no file of a login."""
+    """Returns the files in options on which rows depend, which excludes credentials."""
     values = asdict(source) if source else {}
     names = [name for name in values if name.endswith("_file") and name != "credentials_file"]
     return [values[name] for name in names if values[name]]
 
 
 def _line(file: str) -> bytes:
-    # If a store tells an object's version, its content need not be read here.
+    # If a store reports an object's version, the content need not be read here.
     version = file.sure_version if isinstance(file, RemoteFile) else None
     try:
         version = version or hash_file(file).digest.hex()
-    except DataError as error:  # some kinds reject a file that may not be read, and go on
+    except DataError as error:  # some kinds reject an unreadable file and continue
         if not isinstance(error.__cause__, PermissionError):
             raise
         version = "denied"
@@ -191,7 +192,7 @@ def _line(file: str) -> bytes:
 
 
 class _QueryProcessor(input_processor.QueryBasedInputProcessor):
-    """Fills placeholders such as `@span_begin_timestamp` into queries, as TFX does for BigQuery."""
+    """Fills placeholders such as `@span_begin_timestamp` in queries, as TFX does for BigQuery."""
 
     def get_latest_span(self) -> int:
         raise UsageError("range_config must be a static_range for data without spans in its names")

@@ -7,8 +7,7 @@
       manifest.json                              written last
 
 An ingest opens its sources, which scans them; plans the shards; runs one task per shard; and
-commits. With any engine whose workers can reach input and output, the tasks and the bytes are the
-same.
+commits. On every engine whose workers can reach input and output, tasks and bytes are the same.
 """
 
 import hashlib
@@ -44,9 +43,9 @@ from penstock.components.tfrecord.manifest import (
 )
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
 
-# The size of a row is estimated from the first rows of this many parts of a source, with equal
-# numbers of rows: with equal bytes, long rows would count too much (1.4 times, if half of a file
-# has them).
+# Number of parts of a source whose first rows are measured to estimate the size of a row. The parts
+# have equal numbers of rows: with equal bytes, long rows would count too much (1.4 times, if half
+# of a file has them).
 _SAMPLED_PLACES = 4
 _SAMPLED_ROWS = 1000
 
@@ -153,7 +152,7 @@ def _absolute(data: str | Sequence[str]) -> list[str]:
 
 
 def _record_bytes(source: Source) -> float:
-    """Returns the mean size of a row as a framed record, from rows all over the source."""
+    """Returns the mean size of a framed record, from rows all over the source."""
     size = rows = 0
     for pieces in source.cut(_SAMPLED_PLACES):
         batch = next(source.read(pieces), None)
@@ -200,7 +199,7 @@ def manifest_of(
     options: IngestOptions,
     results: Iterable[TaskResult],
 ) -> Manifest:
-    """Returns the manifest of the shards; `results` are in the order of tasks, read one by one."""
+    """Returns the manifest of the shards; `results` are read one by one, in the order of tasks."""
     found: dict[str, list[Shard]] = {name: [] for name in splits}
     read = quarantined = blank = 0
     first = None

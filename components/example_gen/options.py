@@ -11,7 +11,7 @@ from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 from penstock.components.tfrecord.sharding import COMPRESSIONS, ShardOptions, split_dir
 
-_MOST_BYTES = 255 - len(split_dir(""))  # limit of a split's name, as part of a folder's name
+_MOST_BYTES = 255 - len(split_dir(""))  # of a split's name, which ends a folder's name
 OnBadRow = Literal["strict", "quarantine"]
 
 
@@ -25,10 +25,10 @@ class IngestOptions:
         on_bad_row: `strict` stops at the first row that does not fit; `quarantine` stores the row
             and the reason in a separate file and continues.
         max_quarantined_share: Share of all rows above which quarantined rows stop the ingest.
-        skip_missing: Columns in which every row needs a value; other rows are left out and counted
-            as blank.
-        split_at: Value of the partition feature, such as a date; rows with this value or a larger
-            one form the second of two splits. Without it, the feature's hash decides.
+        skip_missing: Columns that must have a value; rows without one are left out and counted as
+            blank.
+        split_at: Value of the partition feature, such as a date; rows with this or a larger value
+            form the second of two splits. Without it, the feature's hash decides.
     """
 
     shards: ShardOptions = field(default_factory=ShardOptions)
@@ -68,9 +68,9 @@ class SplitOptions:
     Attributes:
         splits: Names and shares of the splits; by default, as in TFX, two train rows to one eval
             row.
-        partition_feature: Feature whose hash alone decides the split, so that rows with equal
+        partition_feature: Feature whose hash alone determines the split, so that rows with equal
             values are in the same split; None hashes the whole row.
-        split_at: See `IngestOptions`; a value there overrides this one.
+        split_at: Same as in `IngestOptions`; a value there overrides this one.
     """
 
     splits: tuple[Split, ...] = (Split("train", 2), Split("eval", 1))

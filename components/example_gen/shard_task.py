@@ -1,4 +1,4 @@
-"""The unit of work: reads some pieces of a source, writes one shard of each split."""
+"""One task of an ingest: reads some pieces of a source, and writes one shard of each split."""
 
 import base64
 import json
@@ -48,7 +48,7 @@ class TaskResult:
 
 
 def strict_error(row: RejectedRow) -> DataError:
-    # If the reason already ends with advice, such as "; copy it again", none is added.
+    # No advice is added if the reason already ends with some, such as "; copy it again".
     advice = "," if _ADVICE.search(row.reason) else "; fix it,"
     return DataError(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
 
@@ -131,17 +131,17 @@ def _bounded(batch: Batch) -> Iterator[Batch]:
 
 
 class QuarantineWriter:
-    """Writes rejected rows to one file, created only if there are any; a context manager.
+    """Context manager that writes rejected rows to one file, created for the first such row.
 
-    Each line is an object with `file`, `line`, `row`, `column`, `reason`, and the row's bytes in
-    the file: as `raw`, or as `raw_base64` if they are not UTF-8.
+    Each line is an object with `file`, `line`, `row`, `column`, `reason`, and the row's bytes from
+    the file: in `raw`, or in `raw_base64` if they are not UTF-8.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._out: TextIO | None = None
         self.rows = 0
-        self.first: str | None = None  # place and reason of the first row
+        self.first: str | None = None  # place and reason for the first row
 
     def write(self, rejected: Sequence[RejectedRow]) -> None:
         if not rejected:

@@ -1,7 +1,7 @@
 """Spans of data: addresses with TFX's placeholders, and the newest span found there.
 
-`{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for the part that differs between deliveries.
-They are resolved by TFX's rules, in paths and at `s3://` and `gs://` addresses.
+`{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for the parts that differ between deliveries.
+TFX's rules resolve them, in paths and at `s3://` and `gs://` addresses.
 """
 
 import glob
@@ -75,7 +75,7 @@ class Spans(input_processor.FileBasedInputProcessor):
         return "no span is there"
 
     def listed(self, split: example_gen_pb2.Input.Split) -> list[tuple[int, int | None]]:
-        """Returns span and version of each file or folder that the pattern of a split matches."""
+        """Returns span and version of each file or folder that matches the pattern of a split."""
         specs = self._specs
         base = self._input_base_uri
         is_path = scheme_of(base) is None
@@ -102,8 +102,8 @@ def spans_at(address: str) -> set[int]:
 class LatestSpansStrategy(SpanRangeStrategy):
     """TFX's SpanRangeStrategy, but returns only the newest Examples of each span.
 
-    TFX's strategy returns all Examples that a span ever had. After a new version of the span, or
-    an ingest with other options, a model would be trained twice on its rows.
+    TFX's strategy returns all Examples that were ever made for a span. After a new version of the
+    span, or an ingest with other options, a model would be trained twice on the same rows.
 
     Use:
         Resolver(

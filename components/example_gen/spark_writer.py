@@ -2,11 +2,11 @@
 
     write_tfrecords(df, "s3a://bucket/trips", splits=SplitOptions(...))
 
-Each partition is a task and becomes one shard of each split: its Arrow batches (`mapInArrow`) are
-read like Parquet, and written and counted as in any ingest. No JAR is needed, but the executors
-need penstock, and a path or bucket that they and the driver can reach. Spark decides the number of
-partitions and may repeat one with its rows in another order. So each attempt writes to a folder of
-its own, and the driver renames the files of those attempts that Spark accepted.
+Each partition is a task, and becomes one shard of each split. Its Arrow batches (`mapInArrow`) are
+read like Parquet; they are written and counted as in any ingest. No JAR is needed, but the
+executors need penstock, and a path or bucket that they and the driver can reach. Spark determines
+the number of partitions, and may repeat a partition with its rows in another order. So each attempt
+writes to a folder of its own, and the driver renames the files of the attempts that Spark accepted.
 """
 
 import pickle
@@ -41,7 +41,7 @@ from penstock.components.tfrecord.sharding import shard_name, split_dir
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Each move takes two requests to an object store.
+# At an object store, each rename takes two requests.
 _MOVED_AT_ONCE = 16
 
 
@@ -54,13 +54,13 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparkRows(Source):
-    names: tuple[str, ...]  # Spark has numbers, as it reads dots as paths
+    names: tuple[str, ...]  # Spark gets numbers, as it reads dots in names as paths
     non_finite: str
     place: str = ""
     batches: Iterable[pa.RecordBatch] = ()  # can be read once
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """Returns no pieces: Spark has cut the rows."""
+        """Returns no pieces, because Spark has already cut the rows."""
         return [()] * parts
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
@@ -86,13 +86,15 @@ def write_tfrecords(
     """Writes a DataFrame as sharded TFRecords with a manifest.
 
     Args:
-        df: DataFrame; its columns become features by `docs/data_types.md`, like Parquet's.
+        df: DataFrame; its columns become features as in `docs/data_types.md`, like those of
+            Parquet.
         path: Folder to create, which driver and executors can reach, or an address (`s3a://`,
             `s3://`, `gs://`).
-        splits: Rule by which rows are divided; None makes train and eval, two rows to one.
+        splits: Rule that divides rows into splits; None makes train and eval, with two train rows
+            to one eval row.
         shards: Maximum number of shards per split; None keeps the DataFrame's partitions.
         compression: `""` or `"GZIP"`.
-        non_finite: NaN and infinity in columns of floats: `reject`, `null` or `keep`.
+        non_finite: Treatment of NaN and infinity in columns of floats: `reject`, `null` or `keep`.
         on_bad_row: `strict` stops at a row with a value that fits no feature; `quarantine` stores
             the row and the reason in a separate file and continues.
         max_quarantined_share: Share of all rows above which quarantined rows stop the job.
@@ -123,7 +125,7 @@ def write_tfrecords(
         names = [split.name for split in splits.splits]
         plan = f"{len(results)}: one for each partition of the DataFrame"
         manifest = manifest_of([rows], names, plan, options, results)
-        # A DataFrame has no content to hash but what was written.
+        # Only the written rows of a DataFrame can be hashed.
         manifest = replace(manifest, source_fingerprint=digest_of(manifest.shards))
         output.commit(manifest)
     return manifest
@@ -142,7 +144,7 @@ def _rows_of(df: "DataFrame", non_finite: str) -> SparkRows:
         kind, is_list = feature_type(field.type) or (None, False)
         if kind is None:
             advice = "select its fields as columns of their own, or leave it out"
-            if type_name == "vector":  # of Spark ML
+            if type_name == "vector":  # types of Spark ML
                 advice = f"make it an array by vector_to_array({name!r}) of pyspark.ml.functions"
             raise UsageError(
                 f"column {name!r} has Spark's type {type_name}, which no feature can hold; {advice}"
@@ -194,9 +196,9 @@ def _named(written: Sequence[Written], options: IngestOptions, output: Output) -
 def partition_writer(
     rows: SparkRows, splits: SplitOptions, options: IngestOptions, output: Output
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Function for `mapInArrow`: writes a partition; returns one row, its number and result.
+    """Function for `mapInArrow`: writes a partition; returns one row, its number and its result.
 
-    That is pickled: `Written`, or the DataError that stopped it.
+    The result is pickled: `Written`, or the DataError that stopped it.
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -222,7 +224,7 @@ def partition_writer(
                 "path that the driver and all executors share, or an s3a:// or gs:// address"
             )
         except PenstockError as error:
-            # A result and no failure: Spark would try four times what cannot succeed.
+            # An error is a result, not a failure: Spark would repeat the same attempt four times.
             result = DataError(str(error))
         yield pa.RecordBatch.from_pydict({"result": [pickle.dumps((partition, result))]})
 

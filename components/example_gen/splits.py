@@ -1,10 +1,11 @@
 """Divides rows into splits by the same rule as TFX's ExampleGens.
 
-A row's split depends only on its content, not on its place: the sha256 of the serialized Example
-(or of one feature) modulo the number of hash buckets. Equal rows stay together. Data that
-CsvExampleGen divided before keep their splits if a partition feature decides, or for rows without
-nulls: CsvExampleGen writes a null as an empty list, which TFDV does not count as missing; Penstock
-writes a feature without a value, which TFDV does count.
+A row's split depends only on its content, not on its position: it is the sha256 of the serialized
+Example (or of one feature) modulo the number of hash buckets. Equal rows stay together. Data that
+CsvExampleGen divided before keep their splits if there is a partition feature; without one, rows
+without nulls do. CsvExampleGen writes a null as an empty list, which TFDV does not count as
+missing; Penstock writes a feature without a value, which TFDV does count.
+
 
 If rows are whole files (images), the content of the file decides instead, not its name or label, so
 that copies of a file are never in both train and eval.
@@ -34,7 +35,7 @@ _RANGES: dict[FeatureKind, tuple[float, float]] = {
 
 
 def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
-    """Raises UsageError if the rows lack the partition feature, or it cannot be hashed."""
+    """Raises UsageError if rows lack the partition feature, or if its type cannot be hashed."""
     if options.split_at is not None:
         _check_threshold(options, columns)
         return
@@ -49,7 +50,7 @@ def check_partition(options: SplitOptions, columns: Sequence[Column]) -> None:
 def assign_splits(
     table: pa.RecordBatch, digests: Iterable[bytes], options: SplitOptions
 ) -> npt.NDArray[np.int64]:
-    """Returns each row's index into `options.splits`, from its sha256 or one of its features.
+    """Returns the index of each row's split in `options.splits`, from its sha256 or one feature.
 
     `digests` are computed only if there is no partition feature.
     """
@@ -91,13 +92,13 @@ def _check_threshold(options: SplitOptions, columns: Sequence[Column]) -> None:
 
 
 def _is_late(table: pa.RecordBatch, name: str, threshold: str) -> npt.NDArray[np.bool_]:
-    """Returns whether each row's value is at or above the threshold; texts compare by bytes."""
+    """Returns whether each row's value reaches the threshold; texts compare by bytes."""
     column = _complete_column(table, name)
     if pa.types.is_integer(column.type):
-        # Not as float64, which merges neighbouring whole numbers beyond 2^53.
+        # float64 would merge neighbouring whole numbers beyond 2^53.
         late = pc.greater_equal(column, pa.scalar(math.ceil(Decimal(threshold)), pa.int64()))
     elif pa.types.is_floating(column.type):
-        # In the column's own type: 0.7 as float32 is less than 0.7 as float64.
+        # The comparison is in the column's own type: 0.7 as float32 is less than 0.7 as float64.
         late = pc.greater_equal(column, pa.scalar(float(threshold), column.type))
     else:
         late = pc.greater_equal(column.cast(pa.large_binary()), threshold.encode())

@@ -1,6 +1,7 @@
-"""Addresses of outside data: distinguishes them from paths, and rejects those with a secret.
+"""Addresses of outside data: tells them from paths, and rejects those that contain a secret.
 
-Addresses are stored in pipelines, metadata, logs and messages; a password in one would be, too.
+Addresses are stored in pipelines, metadata, logs and messages, and a password in them would be
+stored too.
 """
 
 import re
@@ -11,7 +12,7 @@ from penstock.components.files.secrets import secret_kind
 _ADDRESS = re.compile(r"^([a-z][a-z0-9+.-]*)(?:://|::)", re.I)
 # Hadoop's names for s3.
 _OTHER_NAMES = {"s3a": "s3", "s3n": "s3"}
-# For these schemes a login can only be before the first slash; file names may have any character.
+# In these schemes, a login must be before the first slash; later characters belong to file names.
 FILE_SCHEMES = ("s3", "gs", "http", "https")
 _LOGIN = re.compile(r"://[^?]*:[^?]*@")
 _PARAMETERS_BEGIN = re.compile(r"[?#;]")
@@ -23,7 +24,7 @@ def scheme_of(text: str) -> str | None:
 
 
 def masked(text: str) -> str:
-    """Removes login and parameters from a text, which may be an address, for messages."""
+    """Removes the login and the parameters of an address from a message, if it is one."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "", text

@@ -1,8 +1,8 @@
-"""Outputs that one rename makes visible when complete: each attempt writes to its own folder.
+"""Outputs that become visible by one rename when complete; each attempt has its own folder.
 
 Readers see the whole output or nothing. To replace an old output, the two folders are exchanged in
 one step of the file system, so at every moment the old or the new one is visible. A killed attempt
-leaves a folder whose lock no process holds; the next attempt beside it removes this folder.
+leaves a folder whose lock is free; the next attempt in the same place removes this folder.
 """
 
 import errno
@@ -35,7 +35,7 @@ _MAX_NAMED = 3
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _RENAME_SWAP = 2  # macOS
-# NFS and some FUSE mounts cannot exchange two names.
+# NFS and some FUSE mounts cannot exchange names.
 _NO_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 
 
@@ -43,8 +43,8 @@ _NO_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Iterator[Path]:
     """Yields a new, empty folder beside `target`, which becomes `target` if the block succeeds.
 
-    UsageError if `target` is not empty and `overwrite` is off (None: the command has no such
-    option), or if it holds a file that no manifest of Penstock lists.
+    Raises UsageError if `target` is not empty and `overwrite` is off (None: the command has no such
+    option), or if it contains a file that no manifest of Penstock lists.
     """
     target = check_target(target, overwrite=overwrite)
     with beside(target) as folder:
@@ -56,7 +56,7 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -
 def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
     """Yields a path to write to; the file becomes `target` if the block succeeds.
 
-    UsageError if a file appeared there in the meantime and `overwrite` is off.
+    Raises UsageError if a file appeared there in the meantime and `overwrite` is off.
     """
     with beside(Path(os.path.abspath(target))) as folder:
         file = folder / os.path.basename(target)
@@ -138,7 +138,7 @@ def _refuse_address(target: str | os.PathLike[str]) -> None:
 
 
 def _refuse_place(target: str | os.PathLike[str]) -> None:
-    # Not `Path.exists`: it raises in a folder without search permission.
+    # `Path.exists` would raise an error in a folder without search permission.
     path = Path(os.path.abspath(target))
     above = next(one for one in (*path.parents, path) if os.path.exists(one))  # `/` has no parents
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
@@ -211,7 +211,7 @@ def _publish(folder: Path, target: Path, *, overwrite: bool | None) -> None:
         folder.rename(target)
     elif exchange(folder, target):
         try:
-            if any(folder.iterdir()):  # a file may have appeared in the meantime
+            if any(folder.iterdir()):  # a file may have appeared meanwhile
                 _refuse_foreign(folder, target)
         except UsageError:
             exchange(folder, target)

@@ -18,14 +18,14 @@ from penstock.components.tfrecord.sharding import MIB
 
 _HASH_BLOCK_BYTES = 8 * MIB
 
-# Advice for a file without rows; all kinds have this option.
+# Advice for a file without rows, which holds for all kinds.
 EMPTY_ADVICE = "remove it, or set `allow_empty` to skip such files"
 
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
     """Returns the digest (hex) of the paths and the sha256 of files, in order.
 
-    Paths are relative to the folder that all files share, so a moved folder has the same digest.
+    Paths are relative to the files' common folder, so a moved folder has the same digest.
     """
     files = list(files)
     root = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in files])
@@ -37,7 +37,7 @@ def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
 
 
 class Content(NamedTuple):
-    """Digest (sha256), size in bytes and, from before it was read, `file_state` of a file."""
+    """Digest (sha256) and size in bytes of a file, and its `file_state` before it was read."""
 
     digest: bytes
     size: int
@@ -45,7 +45,7 @@ class Content(NamedTuple):
 
 
 def hash_file(path: str) -> Content:
-    """Reads a file to its end; DataError if it cannot be opened."""
+    """Reads a file to its end; raises DataError if it cannot be opened."""
     with open_data(path) as file:
         return HashingStream(file).read_out()
 
@@ -79,20 +79,20 @@ class HashingStream:
 
 
 def look(path: str) -> tuple[int, int]:
-    """Returns size in bytes and `file_state` of a file; DataError if it cannot be opened."""
+    """Returns size in bytes and `file_state` of a file; raises DataError if it cannot be opened."""
     with open_data(path) as stream:
         return file_size(stream), file_state(stream)
 
 
 def scanned_content(path: str, before: tuple[int, int], digest: bytes) -> Content:
-    """Returns the content of a file; DataError if it has changed since `before` (see `look`)."""
+    """Returns a file's content; raises DataError if it has changed since `before` (see `look`)."""
     if look(path) != before:
         raise DataError(f"{path}: was changed while it was read; start again when it is complete")
     return Content(digest, *before)
 
 
 def open_data(path: str) -> BinaryIO:
-    """Opens a data file: stores are read in parts, files at other addresses as a local copy.
+    """Opens a data file: in parts if it is in a store, as a local copy if at another address.
 
     Transient errors of opening and reading are retried (`retry.py`); then a DataError is raised.
     """
@@ -114,8 +114,8 @@ def file_size(stream: BinaryIO) -> int:
 def file_state(stream: BinaryIO) -> int:
     """Returns a number that changes when an open file is written to or replaced.
 
-    It is 0 for a remote file, since only the version that was listed is ever read. For a local file
-    it is based on ctime, which an editor cannot preserve, as it can size and mtime.
+    It is 0 for a remote file, because only the listed version is ever read. For a local file it is
+    based on ctime, which an editor cannot preserve, unlike size and mtime.
     """
     try:
         return hash(disk_state(stream.fileno()))
@@ -125,10 +125,10 @@ def file_state(stream: BinaryIO) -> int:
 
 @contextmanager
 def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
-    """Opens a scanned file; DataError if it has changed since the scan, now or after the block.
+    """Opens a scanned file; raises DataError if it changed since the scan or during the block.
 
-    Digests are compared only if the file's state differs, as after a change of permissions; of a
-    remote file, only one version is ever read.
+    Digests are compared only if the file's state differs, for example after a change of
+    permissions; of a remote file, only one version is ever read.
     """
     with open_data(path) as stream:
         size = file_size(stream)

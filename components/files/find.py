@@ -1,7 +1,7 @@
 """Finds the files of an input: a file, a folder or a glob, on a path or at an address.
 
-In: inputs and the kind of their data. Out: the files in reading order, with their names below the
-input; beside them, the files that are certainly not data, and those that are refused.
+Input: inputs and the kind of their data. Output: the files in reading order, with their names below
+the input; also the files that are certainly not data, and those that are refused.
 """
 
 import fnmatch
@@ -24,7 +24,7 @@ from penstock.components.tfrecord.recovery import recover
 
 _LOG = logging.getLogger(__name__)
 
-# Suffixes by which kinds of tables are recognised; other kinds must be named.
+# Suffixes from which kinds of tables are recognised; other kinds must be named by the user.
 EXTENSIONS = {
     "csv": (".csv", ".tsv", ".psv", ".txt", ".tab"),
     "parquet": (".parquet", ".pq", ".parq"),
@@ -34,20 +34,20 @@ EXTENSIONS = {
     "avro": (".avro",),
     "tfrecord": (".tfrecord", ".tfrecords"),
 }
-# Suffixes of compressed files, after the suffix of their kind.
+# Suffixes of compressed files, which follow the suffix of the kind.
 COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
-# Files below any folder, whose names are checked with their manifest or set: not an ingest's kind.
+# Any files below any folder, for checks of a manifest or a set; not a kind of an ingest.
 SHARDS = "shards"
-# Kinds whose files may lie in folders `column=value`, which add columns; None if not known yet.
+# Kinds whose files may be in folders `column=value`, which add columns; None: kind not known yet.
 _PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)
-# The log of a Delta table and the metadata of an Iceberg table, below the table's folder.
+# Folders, below the table's own, of a Delta table's log and an Iceberg table's metadata.
 _TABLE_FILES = ("_delta_log", "metadata/*.metadata.json")
 # Maximum number of files to name, and to search for advice: there may be millions.
 _MAX_NAMED = 20
 _MAX_SEARCHED = 1000
 
-# Not data for any kind: hidden files, markers, checksums, leftovers of editors and systems. A
-# leading `_` is no sign of these: cameras write _DSC0001.JPG.
+# Names that are not data for any kind: hidden files, markers, checksums, leftovers of editors and
+# systems. A leading `_` does not mean that: cameras write _DSC0001.JPG.
 _STRAY = (
     r"^\.|^_SUCCESS$|^__MACOSX/?$|^(readme|licen[cs]e)(\.(md|txt|rst|html?))?$|^thumbs\.db$"
     r"|^desktop\.ini$|~$"
@@ -59,9 +59,9 @@ _STRAY = (
 class _Rules:
     """Rules by which the files of a kind are found.
 
-    `stray` matches names that are no data; the name of a folder ends with a slash. `deep` kinds
-    have files in folders of any depth. Without `links`, only links to files below the same input
-    are followed, and what cannot be read is a rejected row.
+    `stray` matches names that are not data; in it, the name of a folder ends with a slash. `deep`
+    kinds have files in folders of any depth. Without `links`, links are followed only to files
+    below the same input, and an unreadable file becomes a rejected row.
     """
 
     what: str
@@ -108,11 +108,11 @@ class FoundFile:
 
 @dataclass
 class Found:
-    """Files of inputs in reading order, and those that are left out."""
+    """Files of inputs in reading order, and the files that are left out."""
 
     entries: list[FoundFile] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)  # Paths that are certainly not data.
-    refused: dict[str, str] = field(default_factory=dict)  # Reason by path of each refused file.
+    ignored: list[str] = field(default_factory=list)  # Paths that are certainly not data
+    refused: dict[str, str] = field(default_factory=dict)  # Reason for each refused file, by path
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -120,13 +120,13 @@ class Found:
 
 
 def find(inputs: str | Sequence[str], kind: str | None) -> Found:
-    """Finds the data files of one or several inputs; None stands for any kind of table.
+    """Finds the data files of one or several inputs; the kind None means any kind of table.
 
-    A named file is taken whatever its name. In a glob or a folder, hidden files, markers
-    (`_SUCCESS`), checksums and READMEs are ignored. In a folder of tables, only folders
-    `column=value` are searched; if some files have a suffix of the kind, all others are ignored.
-    Names are relative to an input folder, or to the part of a glob before its first folder with a
-    wildcard.
+    A file that is named explicitly is taken, whatever its name. In a glob or a folder, hidden
+    files, markers (`_SUCCESS`), checksums and READMEs are ignored. In a folder of tables, only
+    folders `column=value` are searched; if some files have a suffix of the kind, all files without
+    it are ignored. Names are relative to an input folder, or to the part of a glob before its first
+    folder with a wildcard.
     """
     given = [inputs] if isinstance(inputs, str) else list(inputs)
     if not given:
@@ -194,7 +194,7 @@ def _find_one(one: str, kind: str | None, rules: _Rules) -> Found:
 
 
 def _add(one: str, paths: Iterable[str], found: Found, rules: _Rules) -> None:
-    """Adds the paths or addresses found for an input, each as data, as stray, or as refused."""
+    """Sorts the paths or addresses found for an input into data, stray files and refused files."""
     root = _root(one)
     is_local = not is_remote(one)
     refusal = _refusal(root) if is_local and not rules.links else None
@@ -202,7 +202,7 @@ def _add(one: str, paths: Iterable[str], found: Found, rules: _Rules) -> None:
     for path in paths:
         name = _below(root, path)
         *folders, last = name.split("/")
-        # Stray folders on a path have no files here: they are not searched.
+        # Stray folders on a path contribute no files here, since they are not searched.
         above = [] if is_local or not rules.deep else [f"{folder}/" for folder in folders]
         if any(map(rules.is_stray, (*above, last))):
             found.ignored.append(path)
@@ -217,7 +217,7 @@ def _add(one: str, paths: Iterable[str], found: Found, rules: _Rules) -> None:
 def _below_address(
     one: str, files: Sequence[RemoteFile], kind: str | None, rules: _Rules
 ) -> Sequence[RemoteFile]:
-    """Returns `files`, and of a folder of a table, those in its folders `column=value`, too."""
+    """Returns `files`; for a table's folder also the files in its folders `column=value`."""
     if rules.deep or has_glob(one) or kind not in _PARTITIONED:
         return files
     _, folders = remote.list_folder(one)
@@ -231,7 +231,7 @@ def _below_address(
 
 
 def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iterator[str]:
-    """Yields the files of a local folder or a glob; for deep kinds, links to folders, too."""
+    """Yields the files of a folder or a glob; for deep kinds, also those in linked folders."""
     if os.path.isdir(one):
         if not rules.deep:
             _check_no_table(one, (n for p in _TABLE_FILES for n in glob.iglob(p, root_dir=one)))
@@ -243,7 +243,7 @@ def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iter
         is_folder = os.path.isdir(path)
         if not rules.deep:
             yield from () if is_folder else (path,)
-        elif os.path.dirname(path) in walked:  # `**` also matches what is in a folder it matches
+        elif os.path.dirname(path) in walked:  # `**` also matches a matched folder's content
             walked.add(path)
         elif path == root or (is_folder and _is_searched(path, rules)):
             walked.add(path)
@@ -275,12 +275,12 @@ def _is_searched(folder: str, rules: _Rules) -> bool:
 
 
 def _is_of_table(folders: str) -> bool:
-    """Returns whether all folders of a path are `column=value`; so for no folder."""
+    """Returns whether all folders of a path are named `column=value`; true without folders."""
     return all("=" in one[1:] and one[0] not in "._" for one in folders.split("/") if one)
 
 
 def _choose(one: str, found: Found, kind: str | None) -> None:
-    """Sorts the files of tables; of a folder, leaves only those of the kind if there are any."""
+    """Sorts the files of tables; from a folder, keeps only files of the kind if there are any."""
     found.entries.sort(key=lambda file: file.path)
     if os.path.isdir(one) or not has_glob(one):
         chosen = [file for file in found.entries if _is_data(file.path, kind)]
@@ -293,7 +293,7 @@ def _choose(one: str, found: Found, kind: str | None) -> None:
 
 
 def _check_no_table(folder: str, names: Iterable[str]) -> None:
-    """Raises DataError for the folder of a table whose log or metadata list its files."""
+    """Raises DataError for a table's folder whose log or metadata lists its files."""
     for name in names:
         if name.split("/")[0] == _TABLE_FILES[0]:
             kind, table = "delta", "a Delta table, whose log decides"
@@ -311,7 +311,7 @@ def _is_data(path: str, kind: str | None) -> bool:
 
 
 def _left_out(one: str) -> str | None:
-    """Returns advice if folders in a local folder hold data files, as these are not searched."""
+    """Returns advice if a local folder has data files in subfolders, which are not searched."""
     if is_remote(one) or not os.path.isdir(one):
         return None
     for name in islice(glob.iglob("*/**/*.*", root_dir=one, recursive=True), _MAX_SEARCHED):
@@ -334,7 +334,7 @@ def _below(root: str, path: str) -> str:
 
 
 def _root(one: str) -> str:
-    """Returns the folder that names are relative to: of a glob, the part before a wildcard."""
+    """Returns the folder that names are relative to: for a glob, the part before a wildcard."""
     if os.path.isdir(one):
         return one
     if is_remote(one) and not has_glob(one):
@@ -345,12 +345,12 @@ def _root(one: str) -> str:
 
 
 def _refusal(root: str) -> Callable[[str], str | None]:
-    """Returns a function that says why a path below the root is no file, or leaves the root."""
+    """Returns a function that says why a path below the root is not a file, or leads outside."""
     real_root = os.path.realpath(root)
 
     @cache
     def is_direct(folder: str) -> bool:
-        """Returns whether a folder is in the root, and its path has no link below the root."""
+        """Returns whether a folder is inside the root, without links on its path below the root."""
         real = os.path.realpath(folder)
         is_same = real == os.path.normpath(os.path.join(real_root, _below(root, folder)))
         return is_same and _is_inside(real, real_root)

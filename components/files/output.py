@@ -6,7 +6,7 @@
             output.take(folder)                         # moves complete files to final names
         output.commit(manifest)                         # readers see the whole output or nothing
 
-Driver and workers share nothing else. An output is picklable.
+Driver and workers share only this. An output is picklable.
 """
 
 import os
@@ -30,7 +30,7 @@ STORE_SCHEMES = ("s3", "gs")
 
 
 class Output(ABC):
-    """An output that is being written; names in it are relative, with slashes."""
+    """An output that is being written; names in it are relative paths with slashes."""
 
     @abstractmethod
     def new_try(self) -> AbstractContextManager[Path]:
@@ -40,8 +40,8 @@ class Output(ABC):
     def take(self, folder: Path) -> None:
         """Moves each file below an attempt's folder to its name in the output, each in one step.
 
-        Two attempts at a task give equal bytes, so it does not matter whose file remains. OSError
-        if the output was removed or the disk is full.
+        Two attempts at a task give equal bytes, so it does not matter whose file remains. Raises
+        OSError if the output was removed or the disk is full.
         """
 
     def put(self, name: str, data: bytes) -> None:
@@ -53,7 +53,7 @@ class Output(ABC):
 
     @abstractmethod
     def place(self, name: str) -> str:
-        """Returns the path or address of a file, by which any worker can open it."""
+        """Returns the path or address of a file, under which any worker can open it."""
 
     @abstractmethod
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
@@ -61,20 +61,20 @@ class Output(ABC):
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Returns whether a file of that name was taken."""
+        """Returns whether there is a taken file of that name."""
 
     @abstractmethod
     def move(self, name: str, to: str) -> None:
-        """Renames a file that was taken; only the driver may call it."""
+        """Renames a taken file; only the driver may call it."""
 
     @abstractmethod
     def commit(self, manifest: Manifest) -> None:
-        """Checks the sizes of shards against the manifest, which it then writes as last file."""
+        """Checks the sizes of the shards against the manifest, then writes the manifest."""
 
 
 @contextmanager
 def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Output]:
-    """Yields an output at a path or an address; without `commit`, all of it is removed."""
+    """Yields an output at a path or an address; without `commit`, it is removed at the end."""
     address = store_address(target)
     if address:
         from penstock.components.files.store_output import open_store
@@ -91,7 +91,8 @@ def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> I
 def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
     """Yields a scratch folder shared by driver and workers: beside a path, or below an address.
 
-    It is removed at the end, never committed. If a process was killed, the next ingest removes it.
+    It is removed at the end and never committed. If a process was killed, the next ingest removes
+    it.
     """
     address = store_address(target)
     if address:
@@ -106,7 +107,7 @@ def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
 
 
 def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Raises a UsageError if an output cannot be written, before any work is done."""
+    """Raises a UsageError, before any work is done, if an output cannot be written."""
     address = store_address(target)
     if address:
         from penstock.components.files.store_output import check_prefix
@@ -117,9 +118,9 @@ def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
 
 
 def require_elsewhere(inputs: Iterable[str], output: str | os.PathLike[str]) -> None:
-    """Raises a UsageError if the output is the folder of an input, or holds it."""
+    """Raises a UsageError if the output is the folder of an input, or contains it."""
     target = store_address(output) or os.path.realpath(output)
-    # Once per folder: a million images lie in few folders, and to resolve a path takes 50 us.
+    # Once per folder: a million images are in few folders, and resolving a path takes 50 us.
     checked: set[str] = set()
     for one in inputs:
         place = os.path.dirname(one) if os.path.isfile(one) and not os.path.islink(one) else one
@@ -132,14 +133,14 @@ def require_elsewhere(inputs: Iterable[str], output: str | os.PathLike[str]) -> 
 
 
 def store_address(target: str | os.PathLike[str]) -> str | None:
-    """Returns the address of an object store without final slash; None for a path."""
+    """Returns the address of an object store without its final slash; None for a path."""
     address = os.fspath(target)
     return normal_address(address).rstrip("/") if scheme_of(address) in STORE_SCHEMES else None
 
 
 @dataclass(frozen=True)
 class _LocalOutput(Output):
-    """Folder of an attempt (`commit.py`), which has the same path for all workers."""
+    """Folder of an attempt (`commit.py`), whose path is the same for all workers."""
 
     folder: Path
 

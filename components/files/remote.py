@@ -4,7 +4,7 @@ Input: an address, a folder of addresses or a glob. Output: `RemoteFile`s, which
 paths. `open_data` reads files of object stores in parts (`remote_range.py`); files of other
 servers, and files for readers that need a path, are copied to the local disk (`spool.py`).
 
-Every function that asks a server raises a DataError if the server does not answer or has nothing
+Every function that sends requests raises a DataError if the server does not answer or has nothing
 at the address, and a UsageError if the client for the scheme is not installed.
 """
 
@@ -17,7 +17,7 @@ from penstock.components.files.address import FILE_SCHEMES, check_no_secret, mas
 from penstock.components.files.remote_system import file_system
 from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_remote
 
-# Keys of clients for a value that changes with the content, most reliable first.
+# Keys under which clients report a value that changes with the content, most reliable first.
 _VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
 # In these stores the value changes whenever an object is written. The ETag of a web server is often
 # only size and time in seconds.
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class RemoteFile(str):
-    """Address of a file, with its size (None: unknown) and its version when it was listed.
+    """Address of a file, with its size (None: unknown) and its version at the time of the listing.
 
     The version is an ETag, a generation or a time of change; None if the server sends nothing.
     """
@@ -46,7 +46,7 @@ class RemoteFile(str):
 
     @property
     def sure_version(self) -> str | None:
-        """The version if it is certain to differ for different contents, otherwise None."""
+        """The version if it certainly differs for different contents, otherwise None."""
         return self.version if scheme_of(self) in _SURE_SCHEMES else None
 
 
@@ -73,14 +73,14 @@ def is_read_in_parts(path: str) -> bool:
 def find_files(pattern: str, *, deep: bool = False) -> tuple[list[RemoteFile], bool]:
     """Returns the files at an address, sorted, and whether the address names a single file.
 
-    The address is a file, a folder or a glob; with http(s) only a file. `deep` adds the files below
-    the folders in that folder, or that match the glob.
+    The address is that of a file, a folder or a glob; for http(s) only of a file. `deep` adds the
+    files in subfolders of the folder, or of folders that match the glob.
     """
     pattern = normal_address(pattern)
     try:
         info = ask(pattern, "info")
     except NotThereError:
-        if not has_glob(pattern):  # which a name may look like
+        if not has_glob(pattern):  # a name may look like one
             raise
         return _matches(pattern, deep=deep), False
     if info["type"] == "directory":
@@ -96,7 +96,7 @@ def _matches(pattern: str, *, deep: bool) -> list[RemoteFile]:
     files, walked = set(_files(pattern, given)), tuple[str, ...]()
     folders = (_address(pattern, i).rstrip("/") for i in given if deep and i["type"] != "file")
     for folder in sorted(folders):
-        if not folder.startswith(walked):  # `**` also matches folders inside a matched folder
+        if not folder.startswith(walked):  # `**` also matches folders in a matched one
             walked = (*walked, f"{folder}/")
             files.update(find_below(folder))
     return sorted(files)
@@ -109,7 +109,7 @@ def find_names(pattern: str) -> list[str]:
 
 
 def list_folder(address: str) -> tuple[list[RemoteFile], list[str]]:
-    """Returns the files in a folder, and the names of its subfolders; DataError for a file."""
+    """Returns the files and the names of the folders in a folder; DataError for a file."""
     address = normal_address(address)
     if ask(address, "info")["type"] != "directory":
         raise DataError(f"{address}: is a file, expected a folder")
@@ -132,7 +132,7 @@ def remote_file(address: str) -> RemoteFile:
 
 
 def require_unchanged(file: RemoteFile) -> None:
-    """Raises a DataError with both versions if a file has changed since it was listed."""
+    """Raises a DataError that names both versions if a file has changed since it was listed."""
     now = _file(file, ask(file, "info"))
     if (now.size, now.version) != (file.size, file.version):
         raise DataError(
@@ -142,7 +142,7 @@ def require_unchanged(file: RemoteFile) -> None:
 
 
 def has_glob(pattern: str) -> bool:
-    """Returns whether an address is a glob; in http a question mark begins a query."""
+    """Returns whether an address is a glob; in http, a question mark begins a query instead."""
     return scheme_of(pattern) not in _WEB_SCHEMES and any(c in pattern for c in "*?[")
 
 
@@ -152,7 +152,7 @@ def normal_address(address: str) -> str:
 
 
 def ask(address: str, method: str, *arguments: Any, **named: Any) -> Any:
-    """Calls a method of the address's fsspec file system, with retries."""
+    """Calls a method of the fsspec file system of an address, with retries."""
     call: Callable[..., Any] = getattr(file_system(address), method)
     return retry_remote(address, lambda: call(str(address), *arguments, **named))
 
@@ -168,7 +168,7 @@ def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:
 
 
 def _address(pattern: str, info: dict[str, Any]) -> str:
-    scheme = pattern.partition("://")[0]  # which clients leave out of names
+    scheme = pattern.partition("://")[0]  # clients leave this slash out of names
     return f"{scheme}://{file_system(pattern)._strip_protocol(info['name'])}"
 
 

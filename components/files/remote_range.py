@@ -1,4 +1,4 @@
-"""Reads parts of a remote file in the version that was listed, and makes a file of them."""
+"""Reads parts of a remote file, in the version that was listed, and presents them as a file."""
 
 import io
 from functools import partial
@@ -11,20 +11,21 @@ from penstock.components.files.remote_system import file_system
 from penstock.components.files.retry import PRECONDITION_FAILED, retry_remote, status_of
 from penstock.components.tfrecord.sharding import MIB
 
-# Bytes per request. Each request costs a round trip, and a failed one starts again.
+# Number of bytes per request. Each request costs a round trip, and is repeated as a whole if it
+# fails.
 BLOCK_BYTES = 8 * MIB
-# Bytes to read ahead: small columns of a Parquet file are stored next to each other.
+# Number of bytes to read ahead: small columns of a Parquet file are stored next to each other.
 _AHEAD_BYTES = MIB
-# HTTP statuses of a file that was changed or became shorter.
+# HTTP statuses for a file that has changed or become shorter.
 _CHANGED = (PRECONDITION_FAILED, 416)
 
 
 class _OtherVersionError(OSError):
-    """A store served another version than the request asked for; some ignore the condition."""
+    """A store served another version than the requested one; some stores ignore the condition."""
 
 
 def open_parts(file: RemoteFile) -> io.BufferedReader:
-    """Opens a file in parts, from a store that can pin its version (`RemoteFile.sure_version`)."""
+    """Opens a file in parts, at a store that can pin its version (`RemoteFile.sure_version`)."""
     return io.BufferedReader(_Parts(file), min(_AHEAD_BYTES, max(1, file.size or 0)))
 
 
@@ -86,7 +87,7 @@ def _get(file: RemoteFile, start: int, end: int) -> bytes:
 
 async def _get_s3(system: Any, file: RemoteFile, part: str) -> bytes:
     bucket, key, _ = system.split_path(str(file))
-    # s3fs's own method for a part does not accept the condition.
+    # The method of s3fs for a part does not accept the condition.
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=part, IfMatch=file.version, **system.req_kw
     )
@@ -105,6 +106,6 @@ async def _get_gs(system: Any, file: RemoteFile, part: str) -> bytes:
 
 
 def _check_version(file: RemoteFile, served: str | None) -> None:
-    """Raises an error if the answer names another version; not every store names one."""
+    """Raises an error if the answer names another version; not every store names a version."""
     if served is not None and served.strip('"') != str(file.version).strip('"'):
         raise _OtherVersionError(f"version {served} came where {file.version} was asked for")

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.components.errors import UsageError
 from penstock.components.files.address import scheme_of
 
-# A request, or a block of its answer, that takes longer is made again. For 8 MiB that means slower
+# Time after which a request, or a block of its answer, is repeated. For 8 MiB, this means slower
 # than 140 kB/s.
 DEADLINE_SECONDS = 60.0
 _CONNECT_SECONDS = 10.0
@@ -21,7 +21,7 @@ def file_system(address: str) -> Any:
     """Returns the `fsspec.AbstractFileSystem` of an address; it does not cache listings."""
     scheme = str(scheme_of(address))
     try:
-        # The process id is a key of the cache, since a client does not survive a fork.
+        # The process id is part of the cache key, since a client does not survive a fork.
         return _make(scheme, os.getpid())
     except ImportError as error:
         advice = f"pip install 'penstock-tfx[{_EXTRAS[scheme]}]'"
@@ -36,16 +36,16 @@ def _make(scheme: str, process: int) -> Any:
     options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
     options |= _client_options(scheme)
     if scheme == "gs":
-        # If made by its registered name, gcsfs first asks Google's gRPC for the layout of each
-        # bucket: that needs another permission, and no emulator answers it.
+        # If created by its registered name, gcsfs first asks Google's gRPC server for the layout of
+        # each bucket, which needs another permission and works with no emulator.
         from gcsfs.core import GCSFileSystem
 
         system = GCSFileSystem(**options)
     else:
         system = fsspec.filesystem(scheme, **options)
-    # Without the client's retries: `retry_remote` retries, and logs it.
-    system.retries = 1  # s3fs: tries of each call
-    request = getattr(type(system), "_request", None)  # gcsfs: six tries, tracebacks in the log
+    # The client's own retries are off: `retry_remote` retries, and logs each retry.
+    system.retries = 1  # s3fs: number of tries of each call
+    request = getattr(type(system), "_request", None)  # gcsfs tries six times, with tracebacks
     once = getattr(request, "__wrapped__", None)
     if once is not None:
         system._request = partial(once, system)
@@ -65,5 +65,5 @@ def _client_options(scheme: str) -> dict[str, Any]:
     timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=DEADLINE_SECONDS)
     if scheme == "gs":
         return {"requests_timeout": timeout}
-    # With the environment's proxies, and logins from ~/.netrc.
+    # Uses the environment's proxies, and logins from ~/.netrc.
     return {"client_kwargs": {"timeout": timeout, "trust_env": True}}

@@ -1,7 +1,7 @@
-"""Retries, up to a limit, of reads that fail for a moment; then raises one clear error.
+"""Retries reads that fail temporarily, up to a limit; then raises one clear error.
 
-Local reads fail with an `OSError` whose number tells whether to retry; each client of a remote
-store has its own errors. A data error is never retried.
+Local reads fail with an `OSError` whose number shows whether a retry may help; each client of a
+remote store has its own errors. A data error is never retried.
 """
 
 import errno
@@ -16,11 +16,13 @@ from penstock.components.errors import DataError, PenstockError, TriesFailedErro
 
 _LOG = logging.getLogger(__name__)
 
-# Seconds before each retry: 40 s in all, enough for a server's restart or a throttled bucket.
+# Seconds before each retry: 40 s in all, enough for the restart of a server or for a throttled
+# bucket.
 WAIT_SECONDS = (0.5, 2.0, 8.0, 30.0)
 LOGIN_ADVICE = "leave it to the provider's own environment variables and files"
 _LOGIN_WANTED = "give credentials in the provider's own environment variables or files"
-# NFS, FUSE and disks report these for a server or a path that may be back within a minute.
+# NFS, FUSE and disks report these error numbers for a server or a path that may be back within a
+# minute.
 _TRANSIENT = {
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENOTCONN, errno.ECONNRESET,
     errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH,
@@ -39,7 +41,7 @@ T = TypeVar("T")
 
 
 class NotThereError(DataError):
-    """A server has no file or folder of that name."""
+    """The server has no file or folder of that name."""
 
 
 def retry_local(path: str, call: Callable[[], T]) -> T:
@@ -95,8 +97,8 @@ _readinto = io.FileIO.readinto
 def retry_remote(address: str, call: Callable[[], T], doing: str = "read") -> T:
     """Returns the result of a request to a server; retries after each of `WAIT_SECONDS`.
 
-    DataError if the address does not exist or access is denied; FileExistsError if a put that must
-    create a new object found an existing one.
+    Raises DataError if the address does not exist or access is denied; FileExistsError if a put
+    that must create a new object finds an existing one.
     """
     for wait in (*WAIT_SECONDS, None):
         try:
@@ -133,7 +135,7 @@ def _log_retry(place: str, reason: str, wait: float) -> None:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Returns the client's first error: fsspec turns all of a web server into "not found"."""
+    """Returns the client's first error; fsspec turns all errors of web servers into "not found"."""
     cause = error.__cause__
     return cause if cause is not None and isinstance(error, OSError) else error
 

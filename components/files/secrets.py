@@ -1,7 +1,7 @@
-"""Detects secrets in clear text: by their names, in addresses, and by prefixes of tokens.
+"""Detects secrets in clear text: by their names, in addresses, and by the prefixes of tokens.
 
-Options, addresses, commands and notes end up in files, logs and metadata that others read. All
-checks share the patterns here. A text that only names a secret (`${DB_PASSWORD}`) contains none.
+Options, addresses, commands and notes end up in files, logs and metadata that other people read.
+All checks use the patterns here. A text that only names a secret (`${DB_PASSWORD}`) contains none.
 """
 
 import re
@@ -17,22 +17,23 @@ _NAME = (
     r"|(?:[\w.-]*[_-])?pwd|jwt"
     r"|(?:[\w.-]*(?:auth|access|api|refresh|id|bearer|session|security|sas)[-_]?)?token)"
 )
-# Not matched before a colon, where it is a common word of plain texts.
+# A value before a colon does not match, because there the name is a common word of plain texts.
 _PASS = r"(?:[\w.-]*[_-])?pass"
 _SECRET_NAME = re.compile(rf"-*(?:{_NAME}|{_PASS})", re.IGNORECASE)
-# Only for parameters of an address: elsewhere, these words often name things that are not secret.
+# Only in parameters of an address: elsewhere, these words often name things that are not secret.
 _PARAMETER = re.compile(
     rf"{_NAME}|[\w.-]*(?:pass|pwd|token|signature|credential)|passcode|pw|pswd|key|ssl_?key|key_?file|auth|code|sig",
     re.IGNORECASE,
 )
-# The last group of each is the value. A quoted key is one of JSON, whose quotes may be escaped.
+# The last group of each pattern is the value. A quoted key is from JSON, whose quotes may be
+# escaped.
 _VALUE = r"(?:\\*\"([^\"]*[^\"\\])|\\*'([^']*[^'\\])|(<[^>]*>|[^\s\"'&;,)\]}]+))"
 _ASSIGNMENTS = (
     re.compile(rf"(?<![\w.-])(?:--)?({_NAME})(?:\\*[\"'])?\s*[=:]\s*{_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<![\w.-])({_PASS})(?:\s*=|\\*[\"']\s*:)\s*{_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<!\S)--({_NAME}|{_PASS})\s+(?!-){_VALUE}", re.IGNORECASE),
 )
-# A part of each name above, found in a twentieth of the time that the patterns take.
+# A part of each name above; a search for it takes a twentieth of the time of the patterns.
 _PART_OF_NAME = re.compile(
     rf"pass|secret|{_KEY}|credential|connection|pwd|jwt|token", re.IGNORECASE
 )
@@ -57,7 +58,8 @@ _TOKENS = "|".join(
         r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*",
     )
 )
-# Kinds of secrets by their form; a group, if there is one, is the secret part of the text.
+# Kinds of secrets by their form; if the pattern has a group, the group is the secret part of the
+# text.
 _FORMS = tuple(
     (kind, re.compile(form))
     for kind, form in (
@@ -70,17 +72,17 @@ _FORMS = tuple(
         ("a bearer token", r"(?i:\bbearer)\s+[0-9A-Za-z._~+/-]{16,}"),
         ("a login of HTTP", r"(?i:\bauthorization\W+basic)\s+[0-9A-Za-z+/=]{4,}"),
         ("a password in an address", r"(?i:\b[a-z][a-z0-9+.-]*:)//[^/\s:@'\"]*:([^/\s@'\"]+)@"),
-        # Database drivers end the login at the last @, whatever precedes it.
+        # For database drivers, the login ends at the last @.
         ("a password in an address", rf"\b{_DATABASES}://[^/\s:@'\"]*:([^\s?'\"]+)@"),
         ("a user name in a web address", r"(?i:\bhttps?)://([^/\s:@'\"?#]+):?@"),
     )
 )
-# A block of text: at most 8 KiB, up to a blank or comma if there is one.
+# A block of text: at most 8 KiB, ending at a blank or comma if there is one.
 _BLOCK = re.compile(r".{1,8192}(?:[\s,]|$)|.{1,8192}", re.DOTALL)
 
 
 def secret_kind(name: str, value: str) -> str | None:
-    """Returns the kind of secret that a text looks like, "a bearer token"; None if it does not.
+    """Returns the kind of secret that a text looks like, such as "a bearer token", or None.
 
     `name` is the name of the text, such as `source.password`; empty if it has none.
     """
@@ -98,10 +100,10 @@ def hide_secret(name: str, value: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Returns a long text, such as a log line, with `***` in place of each secret.
+    """Returns a long text, such as a log line, with `***` instead of each secret.
 
-    Of an address, all values of the query are hidden. Some patterns take quadratic time on text
-    without blanks, so the text is searched in blocks.
+    In an address, all values of the query are hidden. Some patterns take quadratic time on text
+    without blanks, so text is searched block by block.
     """
     return "".join(map(_masked, _BLOCK.findall(text)))
 
@@ -124,7 +126,7 @@ def _secrets(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
                 yield kind, found.span(form.groups)
     for name, value, span in _query_values(text):
         secret = _PARAMETER.fullmatch(name) and not _FILE.match(value)
-        # A value may be a text of its own, such as ODBC's `odbc_connect=...;PWD=...`.
+        # A value may itself be a list of parameters, such as ODBC's `odbc_connect=...;PWD=...`.
         if secret or secret_kind("", value):
             yield f"the value of {name!r}", span
     for pattern in _ASSIGNMENTS if _PART_OF_NAME.search(text) else ():

@@ -3,9 +3,9 @@
 from penstock.components.magic import format_of
 
 _TAR_AT = 257
-# ASCII text in UTF-16 has a NUL in every second byte; texts in other scripts still have many.
+# ASCII text in UTF-16 has a NUL as every second byte; texts in other scripts still have many.
 _UTF16_NUL_SHARE = 0.4
-# Text has hardly any control characters other than white space, backspace and escape.
+# Text has hardly any control characters except white space, backspace and escape.
 _CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"}))
 _CONTROL_SHARE = 0.1
 
@@ -17,7 +17,7 @@ def kind_by_magic(head: bytes) -> str | None:
 
 
 def not_text(head: bytes) -> str | None:
-    """Returns what a file looks like and what to do, if it cannot be a UTF-8 table; else None."""
+    """Says what a file looks like, and what to do, if it cannot be a UTF-8 table; else None."""
     if problem := _container(head):
         return problem
     start = head.lstrip()[:15].lower()
@@ -31,7 +31,7 @@ def not_text(head: bytes) -> str | None:
 
 
 def not_plain_text(head: bytes) -> str | None:
-    """Returns what a file looks like and what to do, if it cannot be plain text; else None."""
+    """Says what a file looks like, and what to do, if it cannot be plain text; otherwise None."""
     if problem := _container(head) or _wide(head):
         return problem
     if len(head) - len(head.translate(None, _CONTROLS)) > _CONTROL_SHARE * len(head):

@@ -1,8 +1,8 @@
 """Copies of remote files on the local disk: one per machine, removed when the work is done.
 
-Readers that need a path open such a copy: seeking is free, and the bytes parsed are the bytes
-scanned, whatever happens to the original in the meantime. Files of stores are copied in blocks,
-those of web servers in one stream, which each try begins anew.
+Readers that need a path open such a copy: seeking is free, and the bytes that are parsed are the
+bytes that were scanned, even if the original changes meanwhile. Files of stores are copied in
+blocks; files of web servers are copied in one stream, which starts again at each try.
 """
 
 import atexit
@@ -39,16 +39,16 @@ from penstock.components.tfrecord.sharding import MIB
 
 _LOG = logging.getLogger(__name__)
 
-# Folder of the copies. The first process that needs one sets it; its workers on the same machine
-# inherit it.
+# Folder of the copies. The first process that needs it creates it; this process' workers on the
+# same machine inherit it.
 _VARIABLE = "PENSTOCK_SPOOL"
 _ONE_AT_A_TIME = threading.Lock()
 _STREAM_BYTES = MIB
-_FILES_AT_A_TIME = 8  # each takes a block of memory
+_FILES_AT_A_TIME = 8  # each connection takes a block of memory
 
 
 def local_path(path: str) -> str:
-    """Returns the path of a local file, or of the local copy of a remote one."""
+    """Returns the path of a local file, or of the local copy of a remote file."""
     if not isinstance(path, RemoteFile):
         if not is_remote(path):
             return path
@@ -78,7 +78,7 @@ def local_folder(path: str) -> str:
     folder = _spool() / hashlib.sha256(state.encode("utf-8", "surrogateescape")).hexdigest()
     folder /= os.path.basename(address)
     _LOG.warning("%s: read from a copy, %s", path, folder)
-    # A store answers late, so several files are on their way at a time.
+    # Each request to a store takes long, so several files are copied at a time.
     with ThreadPoolExecutor(_FILES_AT_A_TIME) as pool:
         for file, copy in zip(files, pool.map(local_path, files), strict=True):
             place = folder / file[len(address) + 1 :]
@@ -157,7 +157,7 @@ async def _stream(system: Any, file: RemoteFile, out: BinaryIO) -> None:
 def _write(file: RemoteFile, out: BinaryIO, data: bytes) -> None:
     try:
         rest = memoryview(data)
-        while rest:  # an unbuffered file may accept only a part
+        while rest:  # an unbuffered file may write only a part
             rest = rest[out.write(rest) :]
     except OSError as error:
         raise _cannot_copy(file, os.path.dirname(out.name), error) from error
@@ -185,6 +185,6 @@ def _spool() -> Path:
 
 
 def _remove(folder: Path, owner: int, lock: object) -> None:
-    del lock  # which was held until now
+    del lock  # the lock was held until now
     if os.getpid() == owner:
         clear(folder, folder)

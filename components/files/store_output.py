@@ -1,12 +1,12 @@
 """Output on an object store: complete shards under their final names, then the manifest.
 
     out/.work/claim                                names the process that may write here
-    out/Split-train/data_tfrecord-00000-of-00008   put on condition that the name is free
+    out/Split-train/data_tfrecord-00000-of-00008   put only if the name is free
     out/manifest.json                              the commit, put on the same condition
 
 Only the conditional put excludes other writers (S3's `If-None-Match: *`, Google's
-`ifGenerationMatch=0`). A killed process leaves its claim, and only `overwrite` takes it over; if
-the process still runs after all, it does not commit.
+`ifGenerationMatch=0`). A killed process leaves its claim, which only `overwrite` takes over; if the
+process is still running, it fails to commit.
 """
 
 import re
@@ -30,7 +30,7 @@ from penstock.components.tfrecord.sharding import split_of
 
 _CLAIM = f"{WORK_DIR}/claim"
 _WORKSPACE = f"{WORK_DIR}/workspace-"
-# Files of an ingest or a pack that died before its commit; no manifest lists them.
+# Files that an ingest or a pack left when it was killed before its commit; no manifest lists them.
 _LEFT_OVER = re.compile(
     r"Split-[^/]+/data_tfrecord-\d{5,}-of-\d{5,}(\.gz)?|quarantine/rejected-\d{5,}\.jsonl"
     r"|vocabulary/[^/]+\.txt|parquet/[^/]+/data-\d{5,}-of-\d{5,}\.parquet"
@@ -40,7 +40,7 @@ _LEFT_OVER = re.compile(
 
 @dataclass(frozen=True)
 class _StoreOutput(Output):
-    """Output below an address (without final slash), on which the driver has a claim."""
+    """Output below an address (without final slash) that the driver has claimed."""
 
     address: str
     writer: bytes  # Content of the claim, unique to this writer.
@@ -107,7 +107,7 @@ class _StoreOutput(Output):
 
 
 def check_prefix(address: str, *, overwrite: bool) -> dict[str, RemoteFile]:
-    """Returns the files below an address, by name; UsageError if it may not be written to."""
+    """Returns the files below an address by name; UsageError if it cannot be written to."""
     check_no_secret(address, LOGIN_ADVICE)
     if not address.partition("://")[2].partition("/")[2]:
         raise UsageError(f"{address}: a bucket cannot be an output; name a folder in it")
@@ -132,7 +132,7 @@ def _read_manifest(address: str) -> Manifest:
 
 @contextmanager
 def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
-    """Claims an address and removes what a dead ingest left there; releases the claim at the end.
+    """Claims an address and removes the files of a killed ingest; releases the claim at the end.
 
     While an output is overwritten, readers see no output until the new one is committed.
     """
@@ -141,7 +141,7 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
     output.claim(take_over=overwrite and _CLAIM in names)
     try:
         check_prefix(address, overwrite=overwrite)  # another ingest may have finished meanwhile
-        _clear(output, MANIFEST_NAME)  # before the files that it lists are removed
+        _clear(output, MANIFEST_NAME)  # before the files in its list are removed
         _clear(output, but=_WORKSPACE)  # this ingest may have rows there
         yield output
     finally:
@@ -153,7 +153,7 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
 
 @contextmanager
 def open_store_workspace(address: str) -> Iterator[_StoreOutput]:
-    """Yields a new prefix below an address, without a claim; it is removed at the end."""
+    """Yields a new prefix below an address without a claim; all of it is removed at the end."""
     work = _StoreOutput(f"{address}/{_WORKSPACE}{uuid.uuid4().hex}", b"")
     try:
         yield work
@@ -163,12 +163,13 @@ def open_store_workspace(address: str) -> Iterator[_StoreOutput]:
 
 
 def create(address: str, file: Path) -> None:
-    """Puts a file under a new name; DataError if the name is taken by other content."""
+    """Puts a file under a new name; raises DataError if the name already has other content."""
     try:
         put = file_system(address).put_file
         retry_remote(address, lambda: put(str(file), address, mode="create"), "written")
     except FileExistsError as error:
-        # An earlier request put it, but its answer was lost; or another attempt at this task did.
+        # An earlier request put the file but its answer was lost, or another attempt at this task
+        # did.
         if not _is_equal(address, file):
             raise DataError(f"{address}: another ingest wrote this meanwhile") from error
 
@@ -178,7 +179,7 @@ def _is_equal(address: str, file: Path) -> bool:
         return hash_file(remote_file(address)).digest == hash_file(str(file)).digest
     except TriesFailedError:
         raise
-    except DataError:  # the file was changed while it was read
+    except DataError:  # the file changed while it was read
         return False
 
 

@@ -1,1 +1,1 @@
-"""Checks that stop a run whose data are unfit for training; their schema and baseline."""
+"""Checks that stop a run whose data are unfit for training, with schema and baseline."""

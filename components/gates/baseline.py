@@ -2,8 +2,8 @@
 
 Each takes all artifacts of its output and `model_blessing`; `blocks/resolvers.py` makes the nodes.
 
-TFX's LatestBlessedModelStrategy returns the candidate itself once it is blessed: the second run of
-an unchanged pipeline would then have another baseline than the first, and evaluate again.
+TFX's LatestBlessedModelStrategy returns the candidate itself after its blessing: the second run of
+an unchanged pipeline would then have another baseline than the first, and would evaluate again.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ EXAMPLES = "examples"
 MODEL = "model"
 MODEL_BLESSING = "model_blessing"
 STATISTICS = "statistics"
-# Copied from `tfx.components.evaluator.constants`, whose import brings TensorFlow: 5 s of CPU.
+# Copied from `tfx.components.evaluator.constants`, whose import loads TensorFlow: 5 s of CPU.
 BLESSED, CURRENT_MODEL_ID, BLESSED_VALUE = "blessed", "current_model_id", 1
 
 Artifacts = dict[str, list[types.Artifact]]
@@ -27,7 +27,7 @@ Artifacts = dict[str, list[types.Artifact]]
 class LatestOtherBlessedModelStrategy(ResolverStrategy):
     """Resolves the `model` that was blessed last, other than the `candidate`.
 
-    The order is that of blessings, not of models: a cached model that is blessed again is the
+    The blessings are in order of time, not the models: a cached model that is blessed again is the
     latest. Queries of the store are not used, since their language differs between TFX 1.16 and
     1.21.
     """
@@ -39,8 +39,8 @@ class LatestOtherBlessedModelStrategy(ResolverStrategy):
 class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
     """Resolves the `model` that was blessed last among those trained on other `examples`.
 
-    So a run without new data has the same base model as the run before and comes from the cache,
-    instead of training its own model further each time.
+    So a run without new data has the same base model as the run before and uses the cache, instead
+    of training its own model further each time.
     """
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
@@ -50,7 +50,7 @@ class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
 
 
 class LatestBlessedStatisticsStrategy(ResolverStrategy):
-    """Resolves the `statistics` of the run that blessed a model last, other than `candidate`."""
+    """Resolves the `statistics` of the run that last blessed a model, without the `candidate`."""
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
         own = _ids(input_dict[CANDIDATE])
@@ -65,8 +65,7 @@ def _latest(
 ) -> Artifacts:
     """Returns the latest blessed artifact of `key` that is not in `own`, and its blessing.
 
-    `meant_by` returns candidate ids for the artifact that a blessing is about; the first one found
-    counts.
+    `meant_by` returns ids of possible artifacts for a blessing; the first one that exists counts.
     """
     others = {one.id: one for one in input_dict[key] if one.id not in own}
     for blessing in sorted(input_dict[MODEL_BLESSING], key=lambda one: one.id, reverse=True):
@@ -93,7 +92,7 @@ def _made_from(store: Any, artifact_id: int) -> set[int]:
 
 
 def _of_same_run(store: Any, artifact: types.Artifact) -> list[int]:
-    """Returns ids of all artifacts in the first run that has this one, latest first."""
+    """Returns the ids of all artifacts in the first run that has this one, latest first."""
     kind = store.get_context_type(runs.PIPELINE_RUN_CONTEXT_TYPE_NAME).id
     contexts = store.get_contexts_by_artifact(artifact.id)
     of_runs = [context.id for context in contexts if context.type_id == kind]

@@ -21,13 +21,13 @@ class CuratedSchemaSpec(ImportSchemaGenSpec):
 
 
 class CuratedSchema(base_component.BaseComponent):
-    """Imports a schema file into the pipeline, again each time the file has changed.
+    """Imports a schema file into the pipeline, and again whenever the file has changed.
 
     Args:
         schema_file: Path of a `schema.pbtxt`.
 
     Raises:
-        UsageError: There is no such file.
+        UsageError: The file does not exist.
     """
 
     SPEC_CLASS = CuratedSchemaSpec

@@ -1,9 +1,9 @@
-"""Distance, 0..1, between a feature's values in two data sets, from their TFDV statistics.
+"""Distance between a feature's values in two data sets, 0..1, from their TFDV statistics.
 
 For texts it is the largest difference in the share of one value, for numbers the largest difference
-between cumulative distributions. A change in the share of rows without a value counts, too. 0 means
-equal, 1 nothing in common. TFDV keeps ten quantiles of numbers, so for numbers a distance below 0.1
-may be noise.
+between the cumulative distributions. A change in the share of rows without a value counts too. A
+distance of 0 means equal values, 1 nothing in common. TFDV keeps ten quantiles of numbers, so for
+numbers a distance below 0.1 may be noise.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ def feature_name(feature: FeatureStatistics) -> str:
 
 
 def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]]:
-    """Yields the distance of each feature; 1 if only one side has it. Both must have rows."""
+    """Yields each feature's distance, 1 if only one side has it; both sides must have rows."""
     old, new = by_name(before), by_name(now)
     for name in sorted(old.keys() | new.keys()):
         if name in old and name in new:
@@ -34,7 +34,7 @@ def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]
 def largest_share(feature: FeatureStatistics) -> float:
     """Returns the share of the most frequent value among the values present.
 
-    For fractions, and for whole numbers that span ten or more, only the value 0 is counted.
+    For fractions, and for whole numbers with a range of ten or more, only the value 0 is counted.
     """
     if feature.HasField("string_stats"):
         shares = _shares(feature)
@@ -43,7 +43,7 @@ def largest_share(feature: FeatureStatistics) -> float:
     total = numbers.common_stats.tot_num_values
     zeros = numbers.num_zeros / total if total else 0.0
     is_whole = feature.type == FeatureStatistics.INT
-    # If whole numbers span fewer than ten, each of TFDV's ten equal buckets holds one value.
+    # If whole numbers have a smaller range, each of TFDV's ten equal buckets contains one value.
     if not is_whole or numbers.max - numbers.min >= 10:
         return float(zeros)
     counts = [
@@ -69,7 +69,7 @@ def _distance(old: FeatureStatistics, new: FeatureStatistics) -> float:
         return max(missing, *words, 0.0)
     if old.HasField("num_stats") and new.HasField("num_stats"):
         return max(missing, _apart(_quantiles(old), _quantiles(new)))
-    return 1.0  # The features have different types.
+    return 1.0  # The features have different types
 
 
 def _common(feature: FeatureStatistics) -> statistics_pb2.CommonStatistics:
@@ -120,7 +120,7 @@ def _apart(old: np.ndarray, new: np.ndarray) -> float:
 
 
 def _below(buckets: np.ndarray, edges: np.ndarray, side: str) -> np.ndarray:
-    """Returns the share of values below each edge (`right`: or equal), uniform within a bucket."""
+    """Returns the share of values below (`right`: up to) each edge, uniform within a bucket."""
     low, high, share = buckets[:, :, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.nan_to_num(np.clip((edges - low) / (high - low), 0, 1))

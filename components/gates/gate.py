@@ -1,9 +1,9 @@
 """TFX node that stops the run if the data are unfit for training, and its checks.
 
 Input: statistics, anomalies and Examples. Output: a verdict for which later nodes wait
-(`transform.add_upstream_node(gate)`). The ExampleValidator finds violations of the schema and only
-records them; this node stops the run for them, and for what a schema cannot express: no rows, one
-class, a missing label, NaN, quarantined rows, drift, leakage.
+(`transform.add_upstream_node(gate)`). The ExampleValidator only records violations of the schema.
+This node stops the run for them and for faults that a schema cannot express: no rows, one class, a
+missing label, NaN, quarantined rows, drift, leakage.
 """
 
 import itertools
@@ -119,7 +119,7 @@ def find_problems(
     filled = {split: found for split, found in statistics.items() if found.num_examples}
     for split, found in statistics.items():
         if split not in filled:
-            # Without rows every feature is missing, too, so this one line is enough.
+            # Without rows every feature is missing too, so this one line is enough.
             problems.append(f"split '{split}': no rows; expected at least one")
             continue
         problems += _anomaly_problems(split, anomalies.get(split, Anomalies()))
@@ -146,7 +146,7 @@ def _far(split: str, now: Statistics, before: Statistics, most: float, where: st
 
 def _row_problems(manifest: Manifest, options: GateOptions) -> Iterator[str]:
     account, most = manifest.account, options.max_quarantined_share
-    # Without a row, each split is already a problem of its own.
+    # Each split without rows is already a problem of its own.
     if sum(account.written.values()) and account.quarantined_share > most:
         where = f"; see {manifest.quarantine}" if manifest.quarantine else ""
         yield (
@@ -168,7 +168,7 @@ def _number_problems(split: str, statistics: Statistics, labels: Sequence[str]) 
         if math.isinf(numbers.min) or math.isinf(numbers.max):
             yield f"{where}: has infinite values; expected finite ones"
         not_a_number = nan_count(feature)
-        if not_a_number and name not in labels:  # a label's NaN counts as missing
+        if not_a_number and name not in labels:  # NaN in a label counts as missing
             yield f"{where}: {not_a_number} values are NaN; expected numbers, or none"
 
 

@@ -1,8 +1,8 @@
 """TFX node that stops the run if images are unfit for training.
 
 Input: Examples of images. Output: a verdict with the number of images, for which later nodes wait
-(`transform.add_upstream_node(gate)`). It reads every image once, without decoding: statistics
-of single features cannot show that an image is in two splits, or that equal images have different
+(`transform.add_upstream_node(gate)`). It reads every image once, without decoding: statistics of
+single features cannot show that two splits share an image, or that equal images have different
 classes. Memory is about 100 bytes per image.
 """
 
@@ -27,13 +27,13 @@ from penstock.components.plain import from_json
 from penstock.components.sources.tfrecords.examples import read_payloads
 from penstock.components.tfrecord.example_proto import parse_example, values_of
 
-# Maximum number of list items in a message; the others are counted.
+# Maximum number of list items in a message; further items are only counted.
 _MOST_LISTED = 5
 _NO_LABEL = -1
 # 64 bits: among a hundred million different images, two have equal digests with probability 3e-4.
 _DIGEST_BYTES = 8
 _SIZES = ("height", "width", "channels")
-# `key` is the digest; `text` is a number until all images are read.
+# `key` is the digest; `text` is a number until all images have been read.
 _IMAGE = np.dtype(
     [("key", np.uint64), ("label", np.int64), ("text", np.int32), *((n, np.int32) for n in _SIZES)]
 )

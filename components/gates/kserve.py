@@ -1,7 +1,8 @@
 """TFX node that makes a pushed model the next revision of a KServe `InferenceService`.
 
 Input: a PushedModel. Output: the model in a folder for KServe's TensorFlow runtime, as its only
-version, with the service's manifest beside it. In a cluster, the node also applies the manifest.
+version, and the manifest of the service beside it. In a cluster, the node also applies the
+manifest.
 """
 
 import json
@@ -39,7 +40,7 @@ def KServePush(  # noqa: N802 - TFX names a node after its function
         options: A `KServeOptions` with a `folder`.
 
     Raises:
-        DataError: The cluster refuses the service; gives the reason.
+        DataError: The cluster refuses the service; the message gives its reason.
     """
     version = pushed.get_string_custom_property("pushed_version")
     if pushed.get_int_custom_property("pushed") != 1 or not version:
@@ -60,7 +61,7 @@ def KServePush(  # noqa: N802 - TFX names a node after its function
 
 
 def manifest(options: KServeOptions, version: str) -> dict[str, Any]:
-    """Returns the `InferenceService`; without canary, the new revision gets all requests."""
+    """Returns the `InferenceService`; without a canary, the new revision gets all requests."""
     storage = f"{options.storage or options.folder}/{version}"
     model = {"modelFormat": {"name": "tensorflow"}, "storageUri": storage}
     percent = options.canary_percent
@@ -75,7 +76,8 @@ def manifest(options: KServeOptions, version: str) -> dict[str, Any]:
 
 def apply(service: dict[str, Any]) -> None:
     """Creates the service, or changes only the fields that Penstock sets (server-side apply)."""
-    # Imported here: it takes half a second, which a node that only writes the manifest can save.
+    # Imported here because it takes half a second, which a node that only writes the manifest can
+    # save.
     from kubernetes import client, config
     from urllib3.exceptions import HTTPError
 
@@ -94,7 +96,7 @@ def apply(service: dict[str, Any]) -> None:
     except client.ApiException as error:
         raise DataError(f"InferenceService {space}/{name}: {_why(error)}") from error
     except (config.ConfigException, HTTPError) as error:
-        cause = getattr(error, "reason", None) or error  # after urllib3's retries, the last failure
+        cause = getattr(error, "reason", None) or error  # the last failure after urllib3's retries
         raise DataError(f"InferenceService {space}/{name}: {short_error(cause)}") from error
 
 

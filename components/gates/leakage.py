@@ -1,8 +1,8 @@
 """Finds signs of leakage in a table: a feature that gives a label away, rows or ids in two splits.
 
-Input: a sample of each split's rows. Output: one sign per finding, with figures. Each feature is
-cut into bins; in one half of the first split, each bin's mean or most frequent class is computed,
-and it predicts the other half.
+Input: a sample of each split's rows. Output: one sign per finding, with its figures. Each feature
+is cut into bins. On one half of the first split, the mean or most frequent class of each bin is
+computed; it then predicts the other half.
 """
 
 import re
@@ -18,17 +18,18 @@ import pyarrow.compute as pc
 from penstock.components.batches.shards import sample_split
 from penstock.components.gates.options import GateOptions
 
-# With it, all checks of 100,000 rows of 50 columns take less than a second.
+# Number of sampled rows: all checks of 100,000 rows of 50 columns take less than a second.
 _SAMPLE_ROWS = 20_000
 _MIN_ROWS = 50
 _ROWS_PER_BIN, _MOST_BINS = 5, 200
-# A feature that explains this share of the label is hardly ever known before the label.
+# A feature that explains this share of the label is hardly ever known before the label is.
 _MIN_SHARE = 0.95
 # Whole numbers with at most this many distinct values are classes, otherwise quantities.
 MAX_NUMBERED_CLASSES = 20
-# A column with fewer values, or more rows per value, holds codes (of shops, say) that splits share.
+# A column with fewer values, or with more rows per value, contains codes (of shops, say), which
+# splits share.
 _MIN_IDS, _MOST_ROWS_PER_ID = 20, 100
-# The last one is a thing that has several rows; a plural counts things and is a quantity.
+# The last group matches a thing that has several rows; a plural counts things and is a quantity.
 _ID_NAMES = (
     re.compile(
         r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
@@ -39,7 +40,8 @@ _ID_NAMES = (
         r"shop|session|case|site)([_\W]?(id|nr|no|num|number|key|code))?$"
     ),
 )
-# Equal rows in two splits are reported above this multiple of what independent columns would give.
+# Equal rows in two splits are reported above this multiple of the number expected for independent
+# columns.
 _MORE_THAN_CHANCE = 10
 
 DROP, GROUP = "drop", "group"
@@ -64,13 +66,14 @@ def find_leaks(
     """Returns the signs of leakage in samples of splits, over the columns that all samples have.
 
     Args:
-        splits: Rows of each split, the training rows first; or a single table before the split.
+        splits: Rows of each split, with the training rows first; or a single table before the
+            split.
         labels: Columns to predict. Texts, and whole numbers with few distinct values, are classes.
         left_out: Columns that the model does not get.
         group: Column by which the split is grouped: equal values are all in one split.
     """
-    # The sample of a split lacks features with several values in a row, and a feature without any
-    # value may have another type in it.
+    # The sample of a split lacks features with several values per row; a feature without any value
+    # may have another type in it.
     first, *others = splits.values()
     names = [
         field.name
@@ -106,14 +109,14 @@ def leak_lines(folder: str, splits: Sequence[str], options: GateOptions) -> list
 
 
 def is_id_name(name: str) -> bool:
-    """Returns whether a column is called like an id, or like a thing that has several rows."""
+    """Returns whether a column is named like an id, or like a thing that has several rows."""
     return any(pattern.search(name) for pattern in _ID_NAMES)
 
 
 def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterator[Leak]:
     column = table[label]
     values = np.unique(_numbers(column)) if _is_number(column) else np.empty(0)
-    # Texts, and few whole numbers.
+    # Texts, and whole numbers with few values.
     is_class = len(values) <= MAX_NUMBERED_CLASSES and bool((values == np.floor(values)).all())
     y = _codes(column) if is_class else _numbers(column)
     what = "errors of a constant avoided" if is_class else "variance explained"
@@ -155,7 +158,7 @@ def _repeated_ids(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Itera
 
 
 def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterator[Leak]:
-    """Yields splits that share more rows with the first than independent columns would."""
+    """Yields the splits that share more rows with the first than independent columns would."""
     first, *others = splits
     if not others:
         return
@@ -165,7 +168,7 @@ def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterat
     for codes in (_codes(whole[name]) for name in names):
         if codes.max(initial=0) + 1 < len(codes):  # otherwise the column numbers the rows
             chance *= float(((np.bincount(codes) / len(codes)) ** 2).sum())
-            # Products modulo 2^64: the overflow is intended.
+            # Products modulo 2^64, whose overflow is intended.
             digests = digests * np.uint64(0x9E3779B97F4A7C15) + codes.astype(np.uint64)
     before = np.unique(digests[: bounds[1]])
     for split, (begin, end) in zip(others, pairwise(bounds[1:]), strict=True):
@@ -182,7 +185,7 @@ def _is_number(column: pa.ChunkedArray) -> bool:
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    # Unsafe cast: integers above 2^53 are rounded, not rejected.
+    # The cast is unsafe so that integers above 2^53 are rounded, not rejected.
     return column.cast(pa.float64(), safe=False).to_numpy()
 
 
@@ -202,7 +205,7 @@ def _binned(values: np.ndarray) -> np.ndarray:
 
 
 def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
-    """Returns the share of a constant's error that bins, fitted on one half, avoid on the other."""
+    """Returns the share of a constant's error that bins fitted on the other half avoid."""
     shuffled = np.random.default_rng(0).permutation(len(y))
     fit, test = shuffled[::2], shuffled[1::2]
     known = pd.DataFrame({"bin": bins[fit], "y": y[fit]})

@@ -1,6 +1,6 @@
-"""Options of the gates, of the serving check and of the push to KServe, and how nodes carry them.
+"""Options of the gates, of the serving check and of the push to KServe, and their form in nodes.
 
-No heavy imports.
+This module has no heavy imports.
 """
 
 import re
@@ -16,12 +16,12 @@ from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 
 _KUBERNETES_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
-# Signature of an exported model from transformed features to predictions, for ServingCheck.
+# Signature of an exported model that takes transformed features, for ServingCheck.
 PREDICT_FEATURES = "predict_features"
 
 
 class Verdict(TypedDict):
-    """Output of a gate: what it found, as JSON."""
+    """Output of a gate: its findings, as JSON."""
 
     verdict: str
 
@@ -30,8 +30,8 @@ def options_component(kind: type) -> Callable[[Callable[..., Any]], Any]:
     """Makes a TFX component from a function with a parameter `options: Parameter[str]`.
 
     The component takes `options` as an instance of the dataclass `kind`, or None for its defaults;
-    the function gets them as JSON, for `plain.from_json`. So an option is declared only in the
-    dataclass, and it is part of the node's cache key.
+    the function gets them as JSON, for `plain.from_json`. So each option is declared only in the
+    dataclass, and is part of the node's cache key.
     """
     from tfx.dsl.component.experimental.decorators import component
 
@@ -54,16 +54,17 @@ class GateOptions:
 
     Attributes:
         labels: Raw features that labels are made from; each must have a value in every row, and at
-            least two different values.
+            least two different values over all rows.
         max_quarantined_share: Maximum share of quarantined rows among the rows that are not blank,
             0..1.
-        max_label_share: Maximum share of rows with the same label, 0..1, for labels that are texts
-            or whole numbers with few values; 1 sets no limit.
-        max_drift: Maximum distance, 0..1, of a feature in a split from the same split of the
-            baseline; see `drift.py`; 1 sets no limit. Noise of numbers reaches 0.1: try 0.2.
-        max_skew: Maximum distance, 0..1, of a feature in a split from the first split; 1: no limit.
+        max_label_share: Maximum share of rows with the same label, 0..1, if labels are texts or
+            whole numbers with few values; 1 sets no limit.
+        max_drift: Maximum distance, 0..1, between a feature in a split and in the same split of the
+            baseline, as in `drift.py`; 1 sets no limit. For numbers, noise reaches 0.1: try 0.2.
+        max_skew: Maximum distance, 0..1, between a feature in a split and in the first split; 1: no
+            limit.
         leakage: Treatment of signs of leakage in a sample (a feature that gives a label away, rows
-            or ids in two splits): `tell` reports them, `stop` stops the run, `off` looks for none.
+            or ids in two splits): `tell` reports them, `stop` stops the run, `off` omits the check.
         left_out: Raw features that the model does not get, so that they cannot leak.
         group: Raw feature by which the splits are grouped.
 
@@ -90,12 +91,13 @@ class RetrainOptions:
     """Limits of the `RetrainGate`: a run retrains if one of them is reached, or if none is set.
 
     Attributes:
-        drift: Distance, 0..1, of a feature in a split from the data of the last blessed model,
-            above which a run retrains; see `GateOptions.max_drift`; 1 does not look at it.
-        new_rows: Number of new rows with all labels, those by which the data has grown; 0 does not
-            look at it.
-        age_days: Days since the data of the last blessed model was read; 0 does not look at it.
-        labels: Raw features without which a row has no label.
+        drift: Distance, 0..1, between a feature in a split and in the data of the last blessed
+            model, above which a run retrains, as in `GateOptions.max_drift`; 1 ignores drift.
+        new_rows: Number of new rows with all labels, by which the data has grown, from which a run
+            retrains; 0 ignores new rows.
+        age_days: Days since the data of the last blessed model was read, from which a run retrains;
+            0 ignores age.
+        labels: Raw features that each row with a label must have.
         ignored: Raw features whose drift does not count, such as times and ids.
         by_span: Whether each run reads a span of its own, so that all its rows are new.
         today: Number of the day, so that an answer is not older than a day; 0 without `age_days`.
@@ -123,7 +125,9 @@ class RetrainOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRules:
-    """Limits of the `ImageGate`. Copies with different classes and missing classes always fail.
+    """Limits of the `ImageGate`.
+
+    Copies with different classes, and images without a class, always fail.
 
     Attributes:
         min_side_pixels: Minimum height and width.
@@ -158,8 +162,8 @@ class ServingOptions:
         signature: Signature to query.
         requests: Maximum number of rows to send, one per request.
         max_p99_ms: Maximum latency of 99 of 100 requests, in milliseconds; 0 sets no limit.
-        max_skew: Maximum difference, relative to values above 1, between an answer and what the
-            model says of the row as it is transformed for training.
+        max_skew: Maximum difference, relative for values above 1, between an answer and the model's
+            prediction for the same row as it is transformed for training.
 
     Raises:
         UsageError: A number is outside its range.
@@ -186,8 +190,8 @@ class KServeOptions:
             gets the rest. Below 100, KServe must run in its serverless mode.
         folder: Folder of the models, each in a folder named after its version; by default
             `kserve` below the root.
-        storage: The same folder as KServe sees it, such as `pvc://penstock/runs/taxi/kserve`;
-            required unless `folder` is an address.
+        storage: The same folder under the name that KServe sees, such as
+            `pvc://penstock/runs/taxi/kserve`; required unless `folder` is an address.
 
     Raises:
         UsageError: A name is invalid in Kubernetes, or the share is out of range.
@@ -209,15 +213,15 @@ class KServeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterOptions:
-    """The model of MLflow's registry of which a pushed model becomes a version.
+    """The registered model in MLflow to which a pushed model is added as a version.
 
     Attributes:
-        uri: Address of the MLflow server; empty to register nothing. Its login is in MLflow's own
-            variables, such as MLFLOW_TRACKING_TOKEN.
+        uri: Address of the MLflow server; empty to register nothing. Its login is read from
+            MLflow's own variables, such as MLFLOW_TRACKING_TOKEN.
         name: Name of the registered model, and of the experiment with its metrics.
-        alias: Alias that moves to the version.
-        report: Address of the run's report, a tag; by default the file below the root.
-        code: Digest of the training's code, a tag; the pipeline gives it.
+        alias: Alias to move to the new version.
+        report: Address of the run's report, stored as a tag; by default the file below the root.
+        code: Digest of the training's code, stored as a tag; the pipeline sets it.
 
     Raises:
         UsageError: Only one of `uri` and `name` is set.

@@ -1,7 +1,8 @@
 """Pusher that publishes a model by one rename, under a version number above all others.
 
 Input: a blessed model. Output: a new version in the serving folder, which appears only after every
-byte was read back. A model server never sees half a version, and serves the model pushed last.
+byte was verified. A model server never sees half a version, and always serves the model that was
+pushed last.
 """
 
 import os
@@ -30,7 +31,7 @@ class Executor(executor.Executor):
         output_dict: dict[str, list[types.Artifact]],
         exec_properties: dict[str, Any],
     ) -> None:
-        """Pushes the model if it is blessed and not already the newest version."""
+        """Pushes the model if it is blessed and is not already the newest version."""
         destination = pusher_pb2.PushDestination()
         stated = exec_properties[standard_component_specs.PUSH_DESTINATION_KEY]
         proto_utils.json_to_proto(stated, destination)
@@ -49,7 +50,7 @@ class Executor(executor.Executor):
 
 
 class Pusher(component.Pusher):
-    """TFX's Pusher, with an atomic push to local folders; remote folders are left to TFX."""
+    """TFX's Pusher, but with an atomic push to local folders; remote folders are left to TFX."""
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(Executor)
 
@@ -63,7 +64,8 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
     newest = newest_version(serving)
     if newest is not None and folder_digest(str(newest)) == digest:
         return newest, digest
-    # If the clock was set back, the model must still have a higher number than the one it replaces.
+    # If the clock was set back, the model must still have a higher number than the model that it
+    # replaces.
     number = max(int(time.time()), int(newest.name) + 1 if newest else 0)
     version = Path(serving, str(number))
     try:
@@ -72,7 +74,7 @@ def publish(model: str, serving: str) -> tuple[Path, str]:
             for file in folder.rglob("*"):
                 if file.is_file():
                     with file.open("rb") as data:
-                        os.fsync(data.fileno())  # a full network disk reports its error only then
+                        os.fsync(data.fileno())  # a full network disk reports its error only here
             if folder_digest(str(folder)) != digest:
                 raise DataError(f"{version}: the model was not written as it is at {model}")
     except (OSError, shutil.Error) as error:

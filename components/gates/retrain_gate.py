@@ -23,7 +23,7 @@ DAY_SECONDS = 86_400
 
 
 class RetrainOutputs(TypedDict):
-    """Outputs of the gate: `yes` or `no`, and JSON with the reason."""
+    """Outputs of the gate: `yes` or `no`, and its reason as JSON."""
 
     retrain: str
     verdict: str
@@ -35,7 +35,7 @@ def RetrainGate(  # noqa: N802 - TFX names a node after its function
     options: Parameter[str],
     baseline: InputArtifact[ExampleStatistics] = None,
 ) -> RetrainOutputs:
-    """Decides whether to retrain; nodes in `Cond(gate.outputs["retrain"]...)` run or are skipped.
+    """Decides whether nodes in `Cond(gate.outputs["retrain"]...)` run or are skipped.
 
     Args:
         statistics: Output of StatisticsGen.
@@ -66,12 +66,12 @@ def decide(
     *,
     age_days: float,
 ) -> tuple[bool, str]:
-    """Returns whether to retrain, and the reason in words: what reached its limit, or what did not.
+    """Returns whether to retrain, and the reason: the limits that were reached, or were not.
 
     Args:
         now: Statistics of this run by split.
         before: Statistics of the run that blessed a model last.
-        options: Limits; any one that is reached suffices.
+        options: Limits; reaching one of them suffices.
         age_days: Days since `before` was computed.
     """
     reached, missed = list[str](), list[str]()

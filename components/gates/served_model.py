@@ -1,4 +1,4 @@
-"""Reads models of a serving folder without TensorFlow, which a cached push must not import."""
+"""Reads models in a serving folder without TensorFlow, which a cached push must not import."""
 
 import hashlib
 import os
@@ -14,9 +14,9 @@ DIGEST_PROPERTY = "pushed_sha256"
 
 
 def check_served(pushed: types.Artifact) -> None:
-    """Raises a DataError unless a pushed model is unaltered and its folder's newest version.
+    """Raises a DataError unless a pushed model is unaltered and is its folder's newest version.
 
-    A pushed model without a version, such as TFX's own Pusher makes, is not checked.
+    A pushed model without a version, such as one from TFX's own Pusher, is not checked.
     """
     place = pushed.get_string_custom_property("pushed_destination")
     version = pushed.get_string_custom_property("pushed_version")

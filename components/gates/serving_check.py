@@ -3,8 +3,8 @@
 Input: a Model and Examples. Output: an InfraBlessing for the stock Pusher
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
 InfraValidator does the same but needs Docker or the right to create pods. The model runs in a
-session of its own, as in TensorFlow Serving; a model that works only with its training code fails
-there, and one that serves other predictions than it was trained for.
+session of its own, as in TensorFlow Serving; there, a model fails if it works only with its
+training code, or if its answers differ from the predictions that it was trained for.
 """
 
 import json
@@ -30,7 +30,8 @@ from penstock.components.plain import from_json
 
 _TAG = "serve"
 _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
-# The first requests allocate memory and load kernels; a real server is warm before traffic comes.
+# The first requests allocate memory and load kernels; a real server does this before traffic
+# arrives.
 WARM_UP_REQUESTS = 3
 
 
@@ -54,7 +55,7 @@ def check_serving(
 ) -> ServingReport:
     """Loads a SavedModel from its folder and sends it serialized Examples, one per request.
 
-    Its answers must be those of the model on rows that the TransformGraph in `graph` transformed.
+    Its answers must equal the model's on rows that the TransformGraph in `graph` transformed.
     """
     problems: list[str] = []
     began, seconds, times = time.perf_counter(), None, list[float]()
@@ -142,7 +143,7 @@ def _brief(error: Exception) -> str:
 
 
 REPORT_NAME = "serving_check.json"
-# Custom property and file names that TFX's Pusher reads, as TFX's InfraValidator writes them.
+# Custom property and file names that TFX's Pusher reads; TFX's InfraValidator writes the same.
 _BLESSED, _FILES = "blessed", ("INFRA_NOT_BLESSED", "INFRA_BLESSED")
 
 
@@ -154,18 +155,18 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
     options: Parameter[str],
     transform_graph: InputArtifact[TransformGraph] = None,
 ) -> None:
-    """Loads a model as TensorFlow Serving does, sends it rows of a split, and may bless it.
+    """Loads a model as TensorFlow Serving does, and blesses it if it answers rows of a split.
 
-    The answers must be the model's predictions for the rows as they are transformed for training:
-    a test of training-serving skew.
+    The answers must equal the model's predictions for the rows as they are transformed for
+    training: a test of training-serving skew.
 
     Args:
         model: Output of a Trainer.
         examples: Examples that the model's signature can parse.
         blessing: Says whether the model may be pushed; `serving_check.json` in it has the reasons.
         options: A `ServingOptions`.
-        transform_graph: Graph that the training rows were transformed by. Without it, answers are
-            compared with those without TensorFlow's graph optimiser.
+        transform_graph: Graph by which the training rows were transformed. Without it, answers are
+            compared with those of the model without TensorFlow's graph optimiser.
 
     Raises:
         UsageError: An option does not fit the Examples.

@@ -1,9 +1,9 @@
-"""Compares what an exported model answers to raw Examples with what it should, row by row.
+"""Compares an exported model's answers to raw Examples with the expected ones, row by row.
 
-Input: raw rows and the answers of a session, as TensorFlow Serving gives them. The reference is the
-model on the row as it is transformed for training, if it has the signature `predict_features`;
-otherwise, and to explain a difference, the model without TensorFlow's graph optimiser. Output: the
-first difference as one sentence, with its reason.
+Input: raw rows, and the answers of a session, which equal those of TensorFlow Serving. The expected
+answers are those of the model on the rows as they are transformed for training, if it has the
+signature `predict_features`; otherwise, and to explain a difference, those of the model without
+TensorFlow's graph optimiser. Output: the first difference as one sentence, with its reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from penstock.components.gates.options import PREDICT_FEATURES
 from penstock.components.packing.transformed import load_transform, transform_of
 
 Values = Mapping[str, np.ndarray]
-_MOST_ROWS = 32  # a fault of the graph or the export shows in each row or in most
+_MOST_ROWS = 32  # a fault of the graph or the export shows in every row or in most rows
 _FEATURES = "transform_features"
 _FAULT = "docs/upstream.md describes its fault: pass the parsed features through tf.ensure_shape"
 
 
 class Served:
-    """A SavedModel's folder, and the model in a session, as TensorFlow Serving has it."""
+    """Folder of a SavedModel, and the model in a session, as in TensorFlow Serving."""
 
     def __init__(self, folder: str, session: Any, signatures: Mapping[str, Any]) -> None:
         self.folder, self._session, self.signatures = folder, session, signatures
@@ -43,15 +43,15 @@ def find_skew(
     graph: str | None,
     tolerance: float,
 ) -> str | None:
-    """Says in a sentence which answer is the first to differ from the expected one; or None.
+    """Describes the first answer that differs from the expected one, in a sentence; else None.
 
     Args:
         served: The model that answered.
         signature: Name of the signature that answered; it takes serialized Examples.
         rows: Serialized Examples.
-        answers: Outputs of the signature, one row each.
-        graph: Folder of the TransformGraph that the training rows were transformed by.
-        tolerance: Greatest difference, relative to values above 1.
+        answers: Outputs of the signature, with one row per row.
+        graph: Folder of the TransformGraph by which the training rows were transformed.
+        tolerance: Greatest difference, relative for values above 1.
     """
     rows, answers = rows[:_MOST_ROWS], answers[:_MOST_ROWS]
     features = [*_training_features(graph, rows)] if graph else []
@@ -106,7 +106,7 @@ def _first_difference(
 
 
 def _training_features(graph: str, rows: Sequence[bytes]) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the transformed features of each row, as Pack and the training input have them."""
+    """Yields each row's transformed features, in the form of Pack and the training input."""
     transform = transform_of(graph, load_transform(f"{graph}/transform_fn"))
     for row in rows:
         yield {name: _dense(value) for name, value in transform([row]).items()}
@@ -121,7 +121,7 @@ def _dense(value: Any) -> np.ndarray:
 
 @contextmanager
 def _no_optimiser() -> Iterator[None]:
-    """Runs functions unoptimised; in a session they would keep options of their own."""
+    """Runs functions without optimisation; a session would keep its own options."""
     name = "disable_meta_optimizer"
     before = tf.config.optimizer.get_experimental_options().get(name, False)
     tf.config.optimizer.set_experimental_options({name: True})

@@ -1,4 +1,4 @@
-"""Converts columns of rows to those of a packed shard; images to uint8 pixels of one shape."""
+"""Converts columns of rows to columns of a packed shard; images become uint8 of one shape."""
 
 import math
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _MAGICS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM")
 
 
 def image_shape(column: ImageColumn, first: bytes) -> tuple[int, ...]:
-    """Returns height, width and channels of all images: as configured, or as in the first."""
+    """Returns height, width and channels of all images: as configured, or as in the first image."""
     if column.size:
         return (*column.size, column.channels)
     if first.startswith(_MAGICS):
@@ -50,7 +50,7 @@ def _decoded(
 
 
 def _image(column: ImageColumn, shape: tuple[int, ...], data: bytes) -> npt.NDArray[np.uint8]:
-    # Raw pixels may begin like a BMP.
+    # Raw pixels may begin with the bytes of a BMP.
     if len(data) == math.prod(shape) and image_header(data) is None:
         return np.frombuffer(data, np.uint8)
     if not data.startswith(_MAGICS):
@@ -88,7 +88,7 @@ def _pixels(column: ImageColumn, data: bytes) -> npt.NDArray[np.uint8]:
 class BlockMaker:
     """Makes record batches of one layout.
 
-    `values` has the words or the vocabulary of each column that has one, in the order of ids.
+    `values` has the dictionary or the vocabulary of each column with one, in the order of ids.
     """
 
     layout: PackedLayout
@@ -96,7 +96,7 @@ class BlockMaker:
     images: Mapping[str, ImageColumn]
 
     def stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the columns as they are stored, but images, which are not decoded yet."""
+        """Returns the columns as they are stored, except images, which are not decoded yet."""
         found = dict(zip(batch.schema.names, batch.columns, strict=True))
         missing = pa.nulls(batch.num_rows)
         arrays = [self._array(c, found.get(c.name, missing)) for c in self.layout.columns]
@@ -113,7 +113,7 @@ class BlockMaker:
 
     def _array(self, column: PackedColumn, values: pa.Array) -> pa.Array:
         if column.storage == "uint8":
-            return flat(values)  # rows without an image are refused before
+            return flat(values)  # rows without an image were refused earlier
         if column.storage == "list":
             ends = np.append(0, np.cumsum(row_lengths(values))).astype(np.int32)
             return pa.ListArray.from_arrays(ends, flat(values).cast(column.type.value_type))
@@ -130,7 +130,7 @@ class BlockMaker:
 
 
 def _filled(column: PackedColumn, values: pa.Array) -> pa.Array:
-    """Returns rows x width values; 0, 0.0 or the empty string for a row without any."""
+    """Returns rows x width values: 0, 0.0 or the empty string for a row without a value."""
     wanted = len(values) * column.width
     found = flat(values)
     if len(found) == wanted:

@@ -19,8 +19,9 @@ from penstock.components.tfrecord.sharding import split_dir
 _STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "text"}
 _BYTES_OF_NUMBER = {"INT": 8, "FLOAT": 4}
 _VOCABULARY_DIR = "vocabulary"
-# A dictionary has at most so many values, of so many bytes together, since each shard has all of
-# them; and at most this share of the number of rows, above which texts themselves are as fast.
+# Limits of a dictionary: this number of values and this number of bytes in all, since each shard
+# contains the whole dictionary; and this share of the number of rows, above which plain texts are
+# as fast.
 _MAX_WORDS, _MAX_WORD_BYTES, _MAX_WORDS_SHARE = 16_384, 2**20, 0.5
 
 
@@ -35,11 +36,12 @@ class StatedColumn:
 @dataclass
 class ColumnFacts:
     is_ids: bool = False
-    kinds: dict[str, str] = field(default_factory=dict)  # kind -> folder of the first such row
+    kinds: dict[str, str] = field(default_factory=dict)  # folder of the first such row by kind
     # number of rows by number of values; rows without a value are not counted
     lengths: Counter[int] = field(default_factory=Counter)
     first: bytes | None = None  # first BYTES value
-    # count of each BYTES value; None if there are too many for a dictionary, and no ids
+    # count of each BYTES value; None if there are too many for a dictionary and the column has no
+    # ids
     values: Counter[bytes] | None = field(default_factory=Counter)
     text_bytes: int = 0
     is_utf8: bool = True
@@ -79,14 +81,14 @@ class ColumnFacts:
     def words(self, rows: int) -> list[bytes]:
         """Returns the sorted values of a dictionary, or an empty list if the texts do not repeat.
 
-        `rows` is the number of all rows; those without a value have the empty string.
+        `rows` is the number of all rows; rows without a value have the empty string.
         """
         values = {*(self.values or ())} | ({b""} if self.values and self.rows < rows else set())
         is_single = {*self.lengths} == {1}
         return sorted(values) if is_single and len(values) <= _MAX_WORDS_SHARE * rows else []
 
     def mean_bytes(self) -> float:
-        """Returns the mean size of the values in a row that has some."""
+        """Returns the mean size of the values in a row, over rows that have values."""
         numbers = sum(size * count for size, count in self.lengths.items())
         each = max((_BYTES_OF_NUMBER.get(kind, 0) for kind in self.kinds), default=0)
         return (self.text_bytes + each * numbers) / max(1, self.rows)
@@ -143,7 +145,7 @@ def flat(column: pa.Array) -> pa.Array:
 
 
 def row_lengths(column: pa.Array) -> np.ndarray:
-    """Returns the number of values in each row, int64 [rows]; 1 if the column has no lists."""
+    """Returns the number of values in each row, int64 [rows]; 1 in a column without lists."""
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
     if column.type in DECODED_KINDS:
@@ -157,7 +159,7 @@ def packed_columns(
     stated: Mapping[str, StatedColumn] | None,
     image_shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[PackedColumn, ...]:
-    """Decides how each column is stored; with a schema, only its `stated` columns are kept."""
+    """Decides how each column is stored; with a schema, keeps only its `stated` columns."""
     from_schema = stated is not None
     if stated is None:
         stated = {
@@ -237,7 +239,7 @@ def _check_lengths(name: str, shape: tuple[int, ...], facts: ColumnFacts) -> Non
 
 
 def vocabulary(facts: ColumnFacts, name: str, *, filled: int) -> bytes:
-    """Returns the lines of a vocabulary: values, most frequent first, ties sorted by bytes."""
+    """Returns the lines of a vocabulary: values by falling frequency, then by bytes."""
     counts = Counter(facts.values)
     if filled:
         counts[b""] += filled

@@ -1,8 +1,8 @@
-"""The layout of packed shards: plain Arrow IPC files with one column a feature.
+"""The layout of packed shards: plain Arrow IPC files with one column per feature.
 
-A file has one record batch per `block_rows` rows (the last may have fewer), no nulls, no deltas of
-dictionaries, and the same schema and dictionaries in each file of an output, so that any library
-that opens Arrow files opens all of them together.
+A file has one record batch per `block_rows` rows (the last may have fewer), no nulls, and no deltas
+of dictionaries. All files of an output have the same schema and the same dictionaries, so that any
+library that opens Arrow files can open them together.
 
 | column                        | storage   | Arrow type                                           |
 |-------------------------------|-----------|------------------------------------------------------|
@@ -15,7 +15,7 @@ that opens Arrow files opens all of them together.
 | BYTES, fixed shape            | `text`    | large_string; large_binary if it is not all UTF-8    |
 | any number of values          | `list`    | list of int64, float32 or a text                     |
 
-With several values in a row, the type is a fixed-size list of the one in the table.
+If a row has several values, the type is a fixed-size list of the type in the table.
 """
 
 import math
@@ -30,9 +30,9 @@ from penstock.components.errors import DataError
 from penstock.components.plain import from_record
 
 LAYOUT_VERSION = 3
-# Key, in the manifest's description of packed shards, of the columns without any value.
+# Key, in the manifest's description of packed shards, of the list of columns without any value.
 EMPTY_COLUMNS = "empty_columns"
-# Values of this size or more are read one by one, smaller ones with all others of their block.
+# Values of at least this size are read one by one; smaller values are read block by block.
 LARGE_BYTES = 4096
 
 _NUMBERS = {"int64": pa.int64(), "float32": pa.float32(), "int32": pa.int32()}
@@ -43,10 +43,10 @@ _LISTED = {"INT": pa.int64(), "FLOAT": pa.float32()}
 class PackedColumn:
     name: str
     kind: str
-    storage: str  # see the table in the module's docstring
+    storage: str  # one of the table in the module's docstring
     shape: tuple[int, ...] = ()  # shape of the values in a row; `()` for a list
     vocabulary: str | None = None  # path relative to the manifest
-    filled: int = 0  # number of rows without a value, for which 0, 0.0 or "" is stored
+    filled: int = 0  # for BYTES: whether all values are UTF-8
     is_utf8: bool = False  # of BYTES: whether all values are UTF-8
 
     @property
@@ -84,7 +84,7 @@ class PackedLayout:
         return pa.schema([pa.field(column.name, column.type) for column in self.columns])
 
     def to_dict(self) -> dict[str, Any]:
-        # Lists, not tuples: the manifest is compared with one that was read from JSON.
+        # Lists, not tuples, because the manifest is compared with one that was read from JSON.
         columns = [{**asdict(column), "shape": list(column.shape)} for column in self.columns]
         return {"version": LAYOUT_VERSION, **asdict(self), "columns": columns}
 

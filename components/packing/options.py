@@ -1,4 +1,4 @@
-"""Options of packing; without heavy imports, since the command's help needs them."""
+"""Options of packing; no heavy imports, since the command's `--help` needs this module."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,10 +10,11 @@ from penstock.components.tfrecord.sharding import MIB, ShardOptions
 
 OnMissing = Literal["fill", "list", "fail"]
 
-# To read a block of 40 columns costs 60 us beside its bytes: 15 ns per row for 4,096 rows. Larger
-# blocks cost more: 16,384 rows of 200 bytes do not fit the CPU cache.
+# Reading a block of 40 columns costs 60 us in addition to its bytes: 15 ns per row for 4,096 rows.
+# Larger blocks cost more: 16,384 rows of 200 bytes do not fit the CPU cache.
 MAX_BLOCK_ROWS = 4096
-# Size limit for blocks of large rows: a larger block leaves the CPU cache between two steps.
+# Size limit for blocks of large rows: the CPU cache would not keep a larger block between two
+# steps.
 TARGET_BLOCK_BYTES = MIB
 # Large values are read one by one, so that their blocks need not be small.
 MIN_BLOCK_ROWS = 64
@@ -27,8 +28,8 @@ class ImageColumn:
 
     Attributes:
         name: Name of the feature.
-        size: Height and width to resize images to; None takes those of the first image, and all
-            others must have the same.
+        size: Height and width to resize images to; None takes the size of the first image, which
+            all others must have too.
         channels: 1 (gray) or 3 (RGB).
     """
 
@@ -39,7 +40,7 @@ class ImageColumn:
 
     @classmethod
     def parse(cls, text: str) -> "ImageColumn":
-        """Parses `NAME`, `NAME=HxW` or `NAME=HxWxC`.
+        """Parses a text `NAME`, `NAME=HxW` or `NAME=HxWxC`.
 
         Raises:
             UsageError: The text has another form.
@@ -60,8 +61,9 @@ class PackOptions:
     Attributes:
         splits: Splits to pack; empty packs all.
         columns: Features to keep; empty keeps all.
-        block_rows: Number of rows per batch; None takes 4,096, or fewer (64 at least) for 1 MiB.
-        seed: Seed of the shuffle; equal rows and seeds give equal bytes.
+        block_rows: Number of rows per batch; None takes 4,096, or fewer (at least 64) so that a
+            batch has about 1 MiB.
+        seed: Seed of the shuffle; the same rows and seed give the same bytes.
         ids: BYTES features to store as ids in a vocabulary of all their values.
         images: BYTES features to store as uint8 arrays.
         on_missing: Treatment of a row without a value in a column with a fixed number of values:

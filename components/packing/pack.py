@@ -1,4 +1,4 @@
-"""Packs row Examples: plan, read, plan the layout, write, commit.
+"""Packs row Examples: plans the shards, reads the rows, plans the layout, writes, commits.
 
     output/
       Split-train/data-00000-of-00008.arrow ...       blocks of rows, see layout.py
@@ -6,8 +6,8 @@
       vocabulary/company.txt ...                      for columns of ids, one value per line
       manifest.json                                   written last
 
-`tasks.py` does the work. Rows are decoded once, as Arrow columns; facts about all of them are known
-before the first block is made.
+`tasks.py` does the work. Rows are decoded once, into Arrow columns; facts about all of them are
+known before the first block is made.
 """
 
 import os
@@ -62,12 +62,13 @@ def pack(
     Args:
         examples: Folder with `Split-*/`, from Penstock or TFX; several folders are packed together,
             split by split.
-        output: New folder, or an address (`s3://`, `gs://`); must not exist, or be empty,
-            unless `overwrite`.
+        output: New folder, or an address (`s3://`, `gs://`); without `overwrite` it must be empty
+            or not exist.
         options: Columns to keep, and how to store them.
         stated: Columns and shapes from a schema; None infers them from the rows.
         read: Picklable function that reads a shard as the columns to pack. `TransformedRows`
-            applies a saved TransformGraph to raw rows; the graph's schema then gives `stated`.
+            applies a saved TransformGraph to raw rows; in that case the graph's schema gives
+            `stated`.
         engine: Engine that runs the tasks.
         overwrite: Replace the existing output at `output`.
 

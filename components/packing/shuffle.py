@@ -1,13 +1,13 @@
-"""Rows on their way to packed shards: joined, divided by shard, and encoded with their places.
+"""Rows on their way into packed shards: joined, divided by shard, and encoded with their places.
 
-Places are a seeded permutation, each computed from the row index alone, so tasks that read only
-some rows know where these go, without a table in memory. It is a Feistel network over a grid with
-about as many cells as rows: alternately, a cell's row is shifted by a hash of its column, and its
+Places are a seeded permutation. Each is computed from the row index alone, so tasks that read only
+some rows know their places without a table in memory. It is a Feistel network over a grid with
+about as many cells as rows: alternately, it shifts a cell's row by a hash of its column, and its
 column by a hash of its row. A result outside the range is permuted again until it lies inside.
-Costs about 0.1 us per row.
+It costs about 0.1 us per row.
 
-A column is `large_list`, or plain values if each row of the batch has one, which take a third
-to half of the bytes; a batch may lack a column, or have it as nulls, if no row has a value.
+A column is a `large_list`, or plain values if each row of the batch has one value, which takes a
+third to half of the bytes. A column without values in a batch is missing or null.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _ROUNDS = 6
 
 
 class Permutation:
-    """A permutation of `0..rows-1`; seed and name of the split decide it."""
+    """A permutation of `0..rows-1`, determined by the seed and the name of the split."""
 
     def __init__(self, rows: int, *, seed: int, name: str) -> None:
         self._rows = rows
@@ -89,7 +89,7 @@ def decode_rows(data: bytes) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
 
 
 def without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Replaces the lists of a column by their values, if each row has one value."""
+    """Replaces the lists of a column by their values, if each row has exactly one value."""
     each = np.arange(batch.num_rows + 1)
     columns = [
         column.flatten()
@@ -103,7 +103,7 @@ def without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Concatenates batches, at least one, of columns in any of their forms."""
+    """Concatenates one or more batches, whose columns may have any of their forms."""
     names = sorted({name for batch in batches for name in batch.schema.names})
     columns = []
     for name in names:

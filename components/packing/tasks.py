@@ -5,8 +5,8 @@
     plan     facts about all rows -> the layout and the vocabularies
     write    the parts of these files with rows of one packed shard -> the packed shard
 
-The number of packed shards is estimated from a sample before, so that a row's shard is known when
-it is read. Reading and writing tasks share only the output, so any engine can run them.
+The number of packed shards is estimated from a sample beforehand, so that a row's shard is known
+when the row is read. Reading and writing tasks share only the output, so any engine can run them.
 """
 
 import math
@@ -51,14 +51,14 @@ from penstock.components.sources.tfrecords.examples import Kinds, ReadShard, Row
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, split_dir
 
-# pyarrow writes each buffer of a batch by itself; so many bytes are written at once.
+# pyarrow writes each buffer of a batch separately; this number of bytes is written at once.
 _WRITTEN_BYTES = MIB
-# Rows of a shard that are divided together among the packed shards.
+# Number of rows of a shard that are divided among the packed shards at once.
 _DIVIDED_BYTES = 64 * MIB
 # Number of shards of a split whose first rows are sampled to estimate the size of a packed row.
 _SAMPLED_SHARDS = 4
 
-# int64 [parts, 3]: number of a task or packed shard, then begin and end in a file, in bytes.
+# int64 [parts, 3]: number of a task or packed shard, then begin and end in a file, in bytes
 Parts = npt.NDArray[np.int64]
 
 
@@ -71,7 +71,7 @@ class PackPlan:
     shards: Mapping[str, ShardPlan]
 
     def first_rows(self, split: str) -> list[int]:
-        """Returns the index of the first row of each shard of a split, then the number of rows."""
+        """Returns the index of each shard's first row in a split, then the number of rows."""
         count = self.shards[split].shards
         return [self.rows[split] * index // count for index in range(count + 1)]
 
@@ -150,7 +150,7 @@ class ReadRows:
     output: Output
 
     def __call__(self, task: ReadTask) -> tuple[Facts, Parts]:
-        """Writes a shard's rows to a file by packed shard; returns facts, and where they are."""
+        """Writes a shard's rows to a file, ordered by packed shard; returns facts and offsets."""
         facts = Facts()
         parts = []
         with self.output.new_try() as folder:
@@ -198,7 +198,7 @@ def _cut_by_shard(
 def plan_layout(
     facts: Facts, plan: PackPlan
 ) -> tuple[PackedLayout, dict[str, list[bytes]], dict[str, bytes]]:
-    """Decides how columns are stored: the layout, its words by column, vocabularies by path."""
+    """Decides how columns are stored: layout, dictionaries by column, vocabularies by path."""
     options = plan.options
     shapes = {}
     for image in options.images:
@@ -242,7 +242,7 @@ def write_tasks(
 
 @dataclass
 class WritePacked:
-    """Runs `WriteTask`s: rows and vocabularies are read from the output, shards written to it."""
+    """Runs `WriteTask`s: reads rows and vocabularies from the output, and writes shards to it."""
 
     plan: PackPlan
     layout: PackedLayout
@@ -250,7 +250,7 @@ class WritePacked:
     output: Output
 
     def __call__(self, task: WriteTask) -> tuple[str, Shard]:
-        """Writes a packed shard; returns its split and its entry of the manifest."""
+        """Writes a packed shard; returns its split, and its entry in the manifest."""
         with self.output.new_try() as folder:
             shard = self._write(task, folder)
             self.output.take(folder)
@@ -273,7 +273,7 @@ class WritePacked:
         return Shard(file_name, end - first, content.size, content.digest.hex())
 
     def _blocks(self, task: WriteTask, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a shard, which memory holds as a whole, in their order."""
+        """Yields the rows of a shard in their order; the whole shard is in memory."""
         if not rows:
             return
         parts = [

@@ -1,7 +1,7 @@
-"""Applies a saved TransformGraph to raw Examples: reads a shard, yields Arrow batches.
+"""Applies a saved TransformGraph to raw Examples: reads a shard and yields Arrow batches.
 
-No transformed Examples are written in between: 7 us per taxi row, where stock Transform plus
-packing of its Examples takes 69.
+No transformed Examples are written in between: this takes 7 us per taxi row, while stock Transform
+and packing its Examples take 69 us.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from penstock.components.sources.tfrecords.examples import Kinds, read_payloads
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB
 
-# Larger batches would not cost less CPU, and their tensors take memory.
+# Larger batches would not cost less CPU, and their tensors would take more memory.
 _BATCH_ROWS = 8192
 # The first rows of a shard show the size of a transformed row: a decoded image takes hundreds of
 # times the bytes of its record.
@@ -55,7 +55,7 @@ class TransformedRows:
 
 @lru_cache(2)
 def _loaded(graph: str, loader: Any) -> Any:
-    """Returns a function of serialized rows; to load and trace it takes 0.3 s."""
+    """Returns a function of serialized rows; loading and tracing it takes 0.3 s."""
     from tensorflow_transform.impl_helper import make_tensor_to_arrow_converter
 
     transform = transform_of(graph, loader)
@@ -63,7 +63,7 @@ def _loaded(graph: str, loader: Any) -> Any:
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
         batch = converter.convert(transform(records))
-        # Columns in the order of decoded Examples, so that packed records are the same.
+        # Columns are in the order of decoded Examples, so that packed records are the same.
         names = sorted(batch.schema.names)
         columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
         return pa.RecordBatch.from_arrays(columns, names)
@@ -86,7 +86,7 @@ def transform_of(graph: str, loader: Any) -> Any:
 
 
 def load_transform(saved_model: str) -> Any:
-    """Returns TFT's `SavedModelLoader`; to load it takes 0.2 s, so a process shares it."""
+    """Returns TFT's `SavedModelLoader`, which a process shares because loading takes 0.2 s."""
     import tensorflow as tf
 
     # In a notebook, a later run may write another graph to the same path.
@@ -108,7 +108,7 @@ def transformed_schema(graph: str) -> Any:
 
 
 def stated_columns(schema: Any) -> dict[str, StatedColumn]:
-    """Returns kind and shape of each feature in use, in the order of a TFMD schema or its file."""
+    """Returns kind and shape of each feature in use, in the order of a TFMD schema."""
     import tensorflow as tf
 
     from penstock.components.tfrecord.feature_spec import feature_spec

@@ -1,4 +1,4 @@
-"""Writes shards in the formats of other readers, with their own libraries; counts every row.
+"""Writes shards in the formats of other readers, by these readers' libraries; counts every row.
 
 output/
   train-00000.parquet     one file per shard of `Split-train`, in the order of its rows
@@ -20,7 +20,7 @@ from penstock.components.tfrecord.encoder import encode_examples
 
 ENDINGS = {"parquet": "parquet", "arrayrecord": "array_record"}
 
-# Writes the batches of a shard, of which there is at least one, to a file.
+# Writes the batches of a shard, at least one, to a file.
 Write = Callable[[Path, Iterable[pa.RecordBatch]], None]
 
 
@@ -37,8 +37,8 @@ def export(
     Args:
         folder: A folder with a manifest.
         output: Folder to create; it appears complete or not at all.
-        to: `parquet`, in which a column is a string if it is UTF-8 in the whole split; or
-            `arrayrecord`, one tf.train.Example per record, which grain can read.
+        to: `parquet`, in which a column is a string if the whole split is UTF-8; or `arrayrecord`,
+            one tf.train.Example per record, which grain can read.
         splits: Splits to write; by default all.
         on_rows: Called with the number of rows written so far and the number of all rows.
 
@@ -85,7 +85,7 @@ def _writer(to: str, rows: Rows) -> Write:
         ) from error
 
     def write(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
-        # A reader always reads the whole group of a record; grain advises groups of one record.
+        # A reader always reads the whole group of a record; grain recommends groups of one record.
         writer = ArrayRecordWriter(str(path), "group_size:1")
         for batch in batches:
             columns = [_plain(column) for column in batch.columns]
@@ -109,7 +109,7 @@ def _write_parquet(path: Path, batches: Iterable[pa.RecordBatch], texts: frozens
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Returns a column with int64 for other integers, and plain lists for those of a fixed size."""
+    """Returns a column with other integers as int64, and fixed-size lists as plain lists."""
     kind = column.type
     if pa.types.is_fixed_size_list(kind):
         ends = range(0, kind.list_size * len(column) + 1, kind.list_size)
@@ -118,7 +118,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _text_columns(rows: Rows) -> frozenset[str]:
-    """Returns the columns of bytes that are UTF-8 in the whole split; reads all of their values."""
+    """Returns the columns of bytes that are UTF-8 in the whole split, after reading all values."""
     first = next(rows.batches(), None)
     texts = {f.name for f in first.schema if f.type != _as_text(f.type)} if first else set()
     batches = Rows(rows.folder, split=rows.split, columns=[*texts]).batches() if texts else ()
@@ -132,7 +132,7 @@ def _text_columns(rows: Rows) -> frozenset[str]:
 
 
 def _as_text(kind: pa.DataType) -> pa.DataType:
-    """Returns the type with text in place of bytes; other types as they are."""
+    """Returns the type with text instead of bytes; other types unchanged."""
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(_as_text(kind.value_type), kind.list_size)
     if pa.types.is_list(kind):

@@ -4,11 +4,11 @@
     shares    each has one run of the rows of all files; a file may be cut between two shares
     lanes     files are read side by side: each file goes to the lane with the fewest bytes
     stream    one block of each lane in turn, until all lanes end
-    windows   rows that are cut from the stream and permuted
+    windows   consecutive rows of the stream, permuted together
 
 A block is `block_rows` successive rows of one file; the last block of a file, or of a share's part
-of it, may have fewer. Since all this is computed, a training can resume at any row without reading
-the rows before it. The number of workers may be any divisor of the number of shares.
+of a file, may have fewer. Since all this is computed, a training can resume at any row without
+reading the rows before it. The number of workers may be any divisor of the number of shares.
 """
 
 import threading
@@ -34,26 +34,26 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 # Function of (seed, pass, window, rows) that returns a permutation of the window's rows.
 Permute = Callable[[int, int, int, int], npt.NDArray[Any]]
 
-# Number of bits for the row or window in the number of an item of a pass.
+# Number of bits for the row or window in the number that identifies an item of a pass.
 ROW_BITS = 40
 
 
 @dataclass(frozen=True)
 class PassPlan:
-    lanes: Lanes  # pieces of files; begins with the lane whose turn it is
+    lanes: Lanes  # pieces of files; the lane whose turn it is comes first
     window: int = 0  # index of the first window in its pass
-    ahead: int = 0  # rows of the stream to skip before that window; less than a block
-    drop: int = 0  # rows to skip in the first window after it was permuted
+    ahead: int = 0  # rows of the stream to skip before that window; fewer than a block
+    drop: int = 0  # rows to skip in the first window after its permutation
 
 
 @dataclass(frozen=True)
 class Order:
     seed: int  # 64 bits
     file_bytes: Sequence[int]
-    lanes: int  # files that are read side by side; at least 1
+    lanes: int  # number of files that are read side by side; at least 1
     block_rows: int
     window: int
-    file_rows: Sequence[int] | None = None  # may be None only for the beginning of a single share
+    file_rows: Sequence[int] | None = None  # may be None only at the beginning of a single share
     shares: int = 1  # number of shares into which the rows are cut
     share: int = 0  # index of this share, from 0
 
@@ -61,7 +61,7 @@ class Order:
         return PassPlan(self._dealt(self._pieces(number)))
 
     def locate(self, rows: int) -> tuple[int, int]:
-        """Returns the pass, and the row within it, that follow `rows` rows of this share."""
+        """Returns the pass, and the row in it, after `rows` rows of this share."""
         number = rows * self.shares // self._total
         while number and self.rows_before(number) > rows:
             number -= 1
@@ -70,7 +70,7 @@ class Order:
         return number, rows - self.rows_before(number)
 
     def plan_from(self, number: int, row: int) -> PassPlan:
-        """Returns the rest of this share's rows in a pass, after `row` of them."""
+        """Returns what is left of this share's pass after `row` rows."""
         lanes = self._dealt(self._pieces(number))
         table = self.table(lanes)
         ends = np.cumsum(table["rows"])
@@ -115,12 +115,12 @@ class Order:
         return sum(self.file_rows)
 
     def rows_before(self, number: int) -> int:
-        """Returns the number of rows of this share in all passes before `number`."""
+        """Returns the number of rows of this share in all passes before pass `number`."""
         all_rows = number * self._total
         return all_rows * (self.share + 1) // self.shares - all_rows * self.share // self.shares
 
     def _pieces(self, number: int) -> list[Piece]:
-        """Returns this share's pieces of a pass, in the order of files in that pass."""
+        """Returns this share's pieces of a pass, in the order of the files in that pass."""
         generator = np.random.default_rng([self.seed % 2**64, number])
         files = [int(file) for file in generator.permutation(len(self.file_bytes))]
         if self.file_rows is None:
@@ -165,22 +165,22 @@ class Order:
 class RowOrder:
     """Row numbers of one share, in the order of training.
 
-    For readers that can access any row at any time. Numbers are cut from the endless stream of
-    passes, across the ends of windows and passes. `first_numbers` has the number of the first row
-    of each file.
+    It is for readers that can access any row at any time. Numbers are a slice of the endless stream
+    of passes; a batch may cross the ends of windows and passes. `first_numbers` has the number of
+    the first row of each file.
     """
 
     def __init__(self, order: Order, first_numbers: Numbers, permute: Permute) -> None:
         self._order, self._first_numbers, self._permute = order, first_numbers, permute
         self._lock = threading.Lock()
-        # Batches made at the same time belong to one or two passes, and to few windows.
+        # Batches that are made at the same time belong to one or two passes and to few windows.
         self._blocks = lru_cache(maxsize=2)(self._blocks_of_pass)
         self._window = lru_cache(maxsize=4)(self._permuted)
 
     def numbers(self, begin: int, count: int) -> Numbers:
-        """Returns int64 [count], the row numbers from row `begin` of the stream on."""
+        """Returns int64 [count]: the row numbers of the stream from position `begin`."""
         parts = []
-        with self._lock:  # so that two threads do not permute the same window
+        with self._lock:  # so that no two threads permute the same window
             while count:
                 number, row = self._order.locate(begin)
                 window = self._window(number, row // self._order.window)
@@ -212,7 +212,7 @@ def numpy_permutation(seed: int, number: int, window: int, rows: int) -> npt.NDA
 def tensorflow_permutation(seed: int, number: int, window: int, rows: int) -> npt.NDArray[Any]:
     """Returns the permutation of a window of row Examples, int [rows], without TensorFlow.
 
-    Equals `seeded_order` of the training input: a radix sort by two random bytes.
+    It equals `seeded_order` of the training input: a radix sort by two random bytes.
     """
     keys = _stateless_bits(seed % 2**64, (number << ROW_BITS) + window, rows)
     low, high = ((keys >> shift & 255).astype(np.uint8) for shift in (0, 8))
@@ -220,7 +220,7 @@ def tensorflow_permutation(seed: int, number: int, window: int, rows: int) -> np
 
 
 def _stateless_bits(seed: int, item: int, count: int) -> npt.NDArray[np.uint32]:
-    """Equals `tf.random.stateless_uniform` with the seed `[seed, item]` as full-range int32."""
+    """It equals `tf.random.stateless_uniform` with the seed `[seed, item]` as full-range int32."""
     low = 0xFFFFFFFF
     counter = np.array([[seed & low, seed >> 32, item & low, item >> 32]], np.uint64)
     # TensorFlow first scrambles the seed with a fixed key.
@@ -234,7 +234,7 @@ def _stateless_bits(seed: int, item: int, count: int) -> npt.NDArray[np.uint32]:
 
 
 def _philox(counters: npt.NDArray[np.uint64], key0: int, key1: int) -> npt.NDArray[np.uint64]:
-    """Computes Philox 4x32-10 (Salmon et al. 2011) of uint32 counters [n, 4], held as uint64."""
+    """Computes Philox 4x32-10 (Salmon et al. 2011) of uint32 counters [n, 4], stored as uint64."""
     low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     c0, c1, c2, c3 = counters.T
     for _ in range(10):

@@ -1,7 +1,7 @@
-"""One packed shard, open for reading: its blocks, and its large values one by one.
+"""One packed shard, open for reading: blocks of small values, and large values one by one.
 
-The file is read, not mapped: a mapped file that is cut ends the process in a signal. Only to find
-where large values are, the heads of its batches are read through a map.
+The file is read, not mapped: if a mapped file is cut, the process dies by a signal. A map is used
+only to read the metadata of its batches, which locates the large values.
 """
 
 import io
@@ -21,12 +21,13 @@ Numbers = npt.NDArray[np.int64]
 
 
 class PackedFile:
-    """The rows of one shard; `columns` are those to read.
+    """The rows of one shard; `columns` are the ones to read.
 
-    Every read of a block ends with a comparison of the file with its `stamp`.
+    After every read of a block, the file is compared with its `stamp`.
 
     Raises:
-        DataError: The file is not a packed shard of this layout and number of rows, or it changed.
+        DataError: The file is not a packed shard of this layout and number of rows, or it has
+            changed.
     """
 
     def __init__(
@@ -46,13 +47,13 @@ class PackedFile:
         self.bounds = lru_cache(None)(self._found_bounds)
 
     def batch(self, number: int) -> pa.RecordBatch:
-        """Returns the columns of small values of a batch."""
+        """Returns the columns of small values in a batch."""
         batch = self._read(self._file, number)
         self.require_unchanged()
         return batch
 
     def read_into(self, begin: int, target: npt.NDArray[np.uint8]) -> None:
-        """Fills `target` with a large value, the bytes from `begin` on."""
+        """Fills `target` with a large value, from the byte `begin` on."""
         if os.preadv(self._raw.fileno(), [target.data], begin) != len(target):
             self._refuse("was cut while it was read; start again")
 
@@ -63,11 +64,11 @@ class PackedFile:
         raise DataError(f"{self._path}: {what}")
 
     def _found_bounds(self, name: str) -> tuple[Numbers, Numbers]:
-        """Returns where the large values of a column begin in the file, and their sizes."""
+        """Returns the offsets of a column's large values in the file, and their sizes."""
         self.require_unchanged()
         begins, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         with pa.memory_map(self._path) as source:
-            file = self._opened(source, [])  # of some columns only, pyarrow would make copies
+            file = self._opened(source, [])  # pyarrow copies if it picks columns
             at = self._layout.schema.get_field_index(name)
             source.seek(0)
             base = source.read_buffer(1).address
@@ -83,7 +84,7 @@ class PackedFile:
         return np.concatenate(begins), np.concatenate(sizes)
 
     def _opened(self, source: Any, fields: list[int]) -> Any:
-        """Returns a reader of some columns after a check of its schema and number of batches."""
+        """Returns a reader of some columns, after checking the schema and the number of batches."""
         try:
             options = pa.ipc.IpcReadOptions(included_fields=fields or None)
             file = pa.ipc.open_file(source, options=options)

@@ -1,7 +1,7 @@
-"""Rows of packed shards by number: columns of small values by block, large values one by one.
+"""Rows of packed shards by number: reads small values by block, large values one by one.
 
-A row's number is `block * block_rows + row in the block`; blocks are counted through all shards in
-order. A shard that changed since it was opened is an error that names it, at the next read.
+A row's number is `block * block_rows + row in the block`; blocks are numbered through all shards in
+order. If a shard has changed since it was opened, the next read raises an error that names it.
 """
 
 from bisect import bisect_right
@@ -21,24 +21,24 @@ from penstock.components.tfrecord.checked import require_stamp, stamp_of
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
-# Each open shard holds two files open; a process may have 1,024 open files.
+# Each open shard takes two file descriptors; a process may have 1,024.
 _OPEN_FILES = 128
-# Blocks are kept for the next batches: at least so many bytes, and those of two windows.
+# Blocks are kept for the next batches: the blocks of two windows, and at least this number of
+# bytes.
 _KEPT_BYTES = 64 * 2**20
-# If more rows than so many times the wanted ones are in their blocks, these are picked block by
-# block; else all are joined first, to pick once.
+# If the blocks have more than this number of rows per wanted row, rows are picked from each block;
+# otherwise all blocks are joined first and rows are picked once.
 _FEW = 8
-# Alignment with which TensorFlow uses memory without a copy.
+# Alignment of memory that TensorFlow can use without a copy.
 _ALIGNMENT = 64
 
 
 class PackedShards:
     """Reads the named columns of rows of packed shards.
 
-    `rows` is the number of rows of each file, `stamps` has the stamps that files must have (those
-    they have now, if none are given), and batches are picked from windows of `window_rows` rows.
-    With `in_memory`, all blocks are kept.
-    `first_numbers` has the number of the first row of each file.
+    `rows` is the number of rows of each file. `stamps` are the stamps that files must have; by
+    default their present ones. Batches are picked from windows of `window_rows` rows. With
+    `in_memory`, all blocks are kept. `first_numbers` has the number of the first row of each file.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PackedShards:
 
     @cached_property
     def words(self) -> dict[str, pa.Array]:
-        """The values of each column's dictionary, binary, which are the same in all shards."""
+        """Values of each column's dictionary, as binary; they are the same in all shards."""
         names = [column.name for column in self.columns if column.storage == "words"]
         if not names:
             return {}
@@ -77,12 +77,12 @@ class PackedShards:
         return {name: first.column(name).dictionary.cast(pa.large_binary()) for name in names}
 
     def all_numbers(self) -> Numbers:
-        """Returns the numbers of all rows, file after file."""
+        """Returns the numbers of all rows, in the order of the files."""
         pairs = zip(self.first_numbers, self._rows, strict=True)
         return np.concatenate([np.arange(first, first + rows) for first, rows in pairs])
 
     def block(self, number: int) -> pa.RecordBatch:
-        """Returns the columns of small values of a block."""
+        """Returns the columns of small values in a block."""
         with self._lock:  # pyarrow's reader is not made for several threads
             return self._block(number)
 
@@ -119,7 +119,7 @@ class PackedShards:
         return joined.take(pa.array(index))
 
     def _large(self, column: PackedColumn, numbers: Numbers) -> pa.Array:
-        """Returns large values, each read to its place by one call."""
+        """Returns large values; one call reads each of them to its place."""
         which = np.searchsorted(self.first_numbers, numbers, "right") - 1
         rows = numbers - self.first_numbers[which]
         begins, sizes = np.empty_like(numbers), np.empty_like(numbers)
@@ -168,9 +168,10 @@ def _aligned(size: int) -> Array:
 
 
 def moved(array: pa.Array, column: PackedColumn) -> pa.Array:
-    """Returns a column of a block in a type whose rows are cheap to pick, without a copy.
+    """Returns a block's column in a type whose rows are cheap to pick, without a copy.
 
-    Words are their ids, texts are binary, and several numbers in a row are bytes.
+    Dictionary values become their ids, texts become binary, and several numbers per row become
+    bytes.
     """
     if column.storage == "words":
         return array.indices
@@ -185,7 +186,7 @@ def moved(array: pa.Array, column: PackedColumn) -> pa.Array:
 
 
 def plain(values: pa.Array, column: PackedColumn, words: pa.Array | None) -> pa.Array:
-    """Returns picked rows of a column as int64, float32, int32 and binary, and lists of these.
+    """Returns picked rows of a column as int64, float32, int32 or binary, or as lists of these.
 
     Args:
         values: Array of a type of `moved`.
@@ -206,13 +207,13 @@ def plain(values: pa.Array, column: PackedColumn, words: pa.Array | None) -> pa.
 
 
 def shaped(values: pa.Array, column: PackedColumn) -> pa.Array:
-    """Returns rows of `column.width` values each, as lists if the shape is not that of one."""
+    """Returns rows of `column.width` values; as lists unless the shape is a single value."""
     is_single = column.shape in ((), (1,))
     return values if is_single else pa.FixedSizeListArray.from_arrays(values, column.width)
 
 
 def row_value(array: pa.Array, column: PackedColumn) -> Any:
-    """Returns the first row of `plain` values: int, float or bytes; an array for several values."""
+    """Returns the first row of `plain` values: int, float, bytes, or an array of several values."""
     if column.storage != "list" and column.shape in ((), (1,)):
         return array[0].as_py()
     values = array.flatten().to_numpy(zero_copy_only=False)

@@ -162,18 +162,20 @@ class Rows:
     ) -> Iterator[pa.RecordBatch]:
         """Returns the rows as Arrow record batches.
 
-        In the order of the shards it is one pass, and the last batch may be short. With `shuffle`
-        it is an endless stream of full batches, the same as from `penstock.training.Input` with the
-        same seed, batch size and window; over all workers, each pass has each row once.
+        In the order of the shards there is one pass, and the last batch may be short. With
+        `shuffle` it is an endless stream of full batches, equal to that of
+        `penstock.training.Input` with the same seed, batch size and window; over all workers, each
+        pass has each row once.
 
         Args:
             worker: Index of this worker, from 0.
             workers: Number of workers, which divide the rows equally.
-            batch_size: Number of rows per batch of this worker; None keeps stored sizes, a few
-                thousand.
+            batch_size: Number of rows per batch of this worker; None keeps stored batches of a few
+                thousand rows.
             shuffle: Whether to shuffle the rows; requires a `batch_size`.
             seed: Seed of the shuffled order.
-            start: Number of batches to skip, at no cost, to resume where a reader stopped.
+            start: Number of batches to skip, without reading them, to resume where a reader
+                stopped.
             stride: With `shuffle`, return only every `stride`-th batch.
             shuffle_window_rows: Number of rows that are permuted together.
             epochs: With `shuffle`, the number of passes, of which the last batch may be short; None
@@ -199,13 +201,13 @@ class Rows:
         return (self._take(np.arange(row, min(row + batch_size, end))) for row in firsts)
 
     def batches_of(self, *, epochs: int, batch_size: int, worker: int = 0, workers: int = 1) -> int:
-        """Returns the number of shuffled batches that a worker has in so many passes."""
+        """Returns the number of shuffled batches that a worker gets in some passes."""
         order = self._order(worker, workers, 0, SHUFFLE_WINDOW_ROWS)
         return -(-order.rows_before(epochs) // batch_size)
 
     @property
     def digest(self) -> str:
-        """A digest of the split's shards, as the manifest has theirs."""
+        """Digest of the split's shards, computed from the digests in the manifest."""
         return digest_of(self.shards)
 
     def shard_batches(self, at: int) -> Iterator[pa.RecordBatch]:
@@ -283,9 +285,9 @@ class Rows:
         return payload
 
     def _content(self, at: int) -> tuple[bytes | io.FileIO, npt.NDArray[np.int64]]:
-        """Returns a shard, open or decompressed, and int64 [records, 2], where payloads are.
+        """Returns an open or decompressed shard, and its payloads' ranges, int64 [records, 2].
 
-        A shard is not read through a map: if its file is cut, that ends the process in a signal.
+        A shard is not mapped: if a mapped file is cut, the process dies by a signal.
         """
         data = self._data(at)
         if at not in self._bounds:

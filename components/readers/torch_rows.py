@@ -1,4 +1,4 @@
-"""Shuffled rows for PyTorch's DataLoader, which can resume at any batch, with any workers."""
+"""Shuffled rows for PyTorch's DataLoader, which resumes at any batch with any number of workers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ class TorchRows(IterableDataset):
     A batch is a dict from column names to arrays of the type in which the column is stored: int64,
     float32, int32 for ids and uint8 for pixels. The loader turns numbers into tensors; byte
     strings and lists of any length stay NumPy arrays of objects. Batches and their order equal
-    those of `Rows.batches` with the same options, whatever `num_workers` the loader has; each pass
+    those of `Rows.batches` with the same options, for any `num_workers` of the loader; each pass
     has each row once.
 
     Args:
@@ -35,7 +35,7 @@ class TorchRows(IterableDataset):
         workers: Number of these processes, which divide the rows equally.
         shuffle_window_rows: Number of rows that are permuted together.
         epochs: Number of passes, of which the last batch may be short; None never ends. The length
-            is the number of batches left, or of one pass if there is no end.
+            is the number of remaining batches, or of batches in one pass if there is no end.
 
     Raises:
         UsageError: PyTorch is not installed.
@@ -89,15 +89,16 @@ class TorchRows(IterableDataset):
         return max(0, self._rows.batches_of(epochs=self._epochs, **order) - self._start)
 
     def state_dict(self, taken: int) -> dict[str, Any]:
-        """Returns the state after `taken` batches; the loader itself fetches further ahead."""
+        """Returns the state after `taken` batches; the loader itself reads further ahead."""
         rows = {"rows": len(self._rows), "digest": self._rows.digest}
         return {**self._order, **rows, "start": self._start + taken}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues at a saved state, in the next iteration.
+        """Continues at a saved state in the next iteration.
 
         Raises:
-            UsageError: The state belongs to other rows or another order; names the difference.
+            UsageError: The state belongs to other rows or another order; the message names the
+                difference.
         """
         own = self.state_dict(0)
         changed = [name for name in own if name != "start" and own[name] != state.get(name)]
@@ -112,6 +113,6 @@ def _values(column: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_fixed_size_list(kind) and not pa.types.is_binary(kind.value_type):
         return _values(column.flatten()).reshape(len(column), kind.list_size)
     found = column.to_numpy(zero_copy_only=False)
-    # PyTorch takes over writable numbers without a copy, and leaves arrays of objects as they are.
-    # In a list, it would look at each text, which takes 8 us per row of eight texts.
+    # PyTorch uses writable numbers without a copy, and leaves arrays of objects unchanged. If texts
+    # were in a list, it would look at each of them: 8 us per row of eight texts.
     return found if found.dtype == object else np.array(found)

@@ -58,7 +58,8 @@ def _batches(
     is_stream = stream.read(len(ARROW_STREAM_MAGIC)) == ARROW_STREAM_MAGIC
     stream.seek(0)
     if is_stream:
-        # A dictionary may stand in any earlier batch, so all up to the last wanted are decoded.
+        # A dictionary may be in any earlier batch, so all batches up to the last wanted one are
+        # decoded.
         most = None if groups is None else groups[-1] + 1
         for at, batch in enumerate(islice(pa.ipc.open_stream(stream), most)):
             if groups is None or at in groups:

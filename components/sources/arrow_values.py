@@ -1,7 +1,7 @@
-"""Converts Arrow values of any type to the three kinds that a `tf.train.Feature` holds.
+"""Converts Arrow values of any type to the three kinds that a `tf.train.Feature` can hold.
 
-docs/data_types.md has the mapping and its losses. Columns are converted as a whole; only values
-that do not fit are examined one by one, to give each its reason.
+docs/data_types.md has the mapping and what it loses. Columns are converted as a whole; only values
+that do not fit are examined one by one, to find the reason for each.
 """
 
 import re
@@ -21,7 +21,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 # Factor and divisor from an Arrow unit to microseconds.
 _TO_MICROSECONDS = {"s": (10**6, 1), "ms": (10**3, 1), "us": (1, 1), "ns": (1, 10**3)}
 _UNIT = re.compile(r"\[(s|ms|us|ns)\b")
-# Below it, all whole numbers are exact in float64; 2**53 itself may be 2**53 + 1, rounded.
+# Below this limit, all whole numbers are exact in float64; 2**53 itself may be 2**53 + 1, rounded.
 _EXACT_IN_FLOAT64 = 2**53
 
 
@@ -42,8 +42,8 @@ def feature_type(arrow_type: pa.DataType) -> tuple[FeatureKind | None, bool] | N
 def fits(column: Column, arrow_type: pa.DataType) -> bool:
     """Returns whether `to_feature` can convert values of `arrow_type` to the kind of `column`.
 
-    Integers fit FLOAT columns. Floats fit INT columns, since pandas stores integers with gaps as
-    floats; a fraction is then a fault. Arrow's null type fits every column.
+    Integers fit into FLOAT columns. Floats fit into INT columns, since pandas stores integers with
+    gaps as floats; a fraction is then a fault. Arrow's null type fits into every column.
     """
     found = feature_type(arrow_type)
     if found is None:
@@ -58,9 +58,10 @@ def fits(column: Column, arrow_type: pa.DataType) -> bool:
 
 
 def number_unit(arrow_type: pa.DataType) -> str | None:
-    """Returns the unit of a numeric type (or a list of it): `date`, `timestamp`, ... or `number`.
+    """Returns the unit of a numeric type, or of a list of it: `date`, `timestamp`, ... or `number`.
 
-    Units of the same name are counted alike: dates in days, all times in microseconds.
+    Values with the same unit name are counted in the same way: dates in days, all times in
+    microseconds.
     """
     value_type = _value_type(arrow_type)
     for name, holds in _UNITS.items():
@@ -112,7 +113,7 @@ def to_feature(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Arr
         array = array.dictionary_decode()
     if column.kind is FeatureKind.BYTES:
         if types.is_fixed_size_binary(array.type):
-            # Arrow 10's cast of a slice without nulls crashes, so the slice is copied.
+            # Arrow 10 crashes when it casts a slice without nulls, so the slice is copied.
             array = array.take(pa.array(np.arange(len(array))))
         return array.cast(pa.binary()), {}
     if column.kind is FeatureKind.INT:
@@ -123,7 +124,7 @@ def to_feature(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Arr
 
 
 def _lists(array: pa.Array, column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Converts lists; a list with a null or with a value that does not fit is at fault."""
+    """Converts lists; a list is at fault if it has a null or a value that does not fit."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     ends = np.cumsum(lengths, dtype=np.int64)
     # Arrow 10 cannot flatten fixed-size lists that are all null.
@@ -158,7 +159,7 @@ def _integers(array: pa.Array) -> tuple[pa.Array, Faults]:
 
 
 def _whole_numbers(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Returns int64 from floats that are whole and within 2**53."""
+    """Returns int64 from floats, which must be whole and within 2**53."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
     numbers = pc.fill_null(_full_floats(array), 0).to_numpy(zero_copy_only=False)
     fits = (np.abs(numbers) < _EXACT_IN_FLOAT64) & (np.floor(numbers) == numbers)
@@ -172,7 +173,7 @@ def _whole_numbers(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
 
 
 def _full_floats(array: pa.Array) -> pa.Array:
-    """Widens half floats, from which Arrow 10 has no cast."""
+    """Widens half floats, which Arrow 10 cannot cast."""
     if not types.is_float16(array.type):
         return array
     missing = array.is_null().to_numpy(zero_copy_only=False)
@@ -181,8 +182,8 @@ def _full_floats(array: pa.Array) -> pa.Array:
 
 
 def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
-    """Returns int64 microseconds, nanoseconds rounded down."""
-    unit = _UNIT.findall(str(array.type))[0]  # Arrow 10's time types have no attribute `unit`.
+    """Returns int64 microseconds; nanoseconds are rounded down."""
+    unit = _UNIT.findall(str(array.type))[0]  # In Arrow 10, time types have no attribute `unit`.
     factor, divisor = _TO_MICROSECONDS[unit]
     raw = array.cast(pa.int32()) if types.is_time32(array.type) else array
     numbers = pc.fill_null(raw.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
@@ -199,11 +200,12 @@ def _microseconds(array: pa.Array) -> tuple[pa.Array, Faults]:
 
 
 def _floats(array: pa.Array, non_finite: str) -> tuple[pa.Array, Faults]:
-    """Returns float32; a finite value beyond float32 is a fault, and so are rejected NaNs."""
+    """Returns float32; finite values beyond float32 are faults, and so are rejected NaNs."""
     is_decimal = types.is_decimal(array.type)
     array = array.cast(pa.float64()) if is_decimal else _full_floats(array)
     narrow = array.cast(pa.float32(), safe=False)
-    # np.isfinite takes a third of pc.is_finite's time, which counts in batches of a thousand rows.
+    # np.isfinite takes a third of the time of pc.is_finite, which matters in batches of a thousand
+    # rows.
     if np.isfinite(narrow.fill_null(0).to_numpy(zero_copy_only=False)).all():
         return narrow, {}
     faults: Faults = {}

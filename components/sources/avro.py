@@ -29,7 +29,7 @@ from penstock.components.sources.spread import Spread
 from penstock.components.sources.staging import StagedSource, stage
 
 _SYNC_BYTES = 16
-_END_BYTES = 4 + _SYNC_BYTES  # of a block: the checksum of the codec snappy, and the mark
+_END_BYTES = 4 + _SYNC_BYTES  # a block's end: checksum of the codec snappy, and mark
 _ARROW_TYPES = {
     "null": pa.null(),
     "boolean": pa.bool_(),
@@ -133,7 +133,7 @@ def _damaged(path: str, rows: int, error: Exception) -> DataError:
 
 
 def _check_crc(stream: _Stream, block: Any) -> None:
-    """Compares a block with the CRC-32 that the codec snappy adds; fastavro does not."""
+    """Compares a block with the CRC-32 that the codec snappy adds; fastavro does not compare it."""
     if block.codec != "snappy":
         return
     stored = int.from_bytes(stream.end[: _END_BYTES - _SYNC_BYTES], "big")
@@ -162,7 +162,7 @@ def _arrow_type(avro_type: Any) -> pa.DataType:
 
 
 def _union(types: set[pa.DataType]) -> pa.DataType:
-    """Returns the type that holds the values of all `types`; a union type if no feature does."""
+    """Returns the type that can hold the values of all `types`; a union type if no feature can."""
     if len(types) < 2:
         return next(iter(types), pa.null())
     if all(map(pa.types.is_list, types)):

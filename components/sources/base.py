@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-# Approximate size of a batch, at most: bounds memory, and Arrow's binary arrays end at 2 GiB.
+# Approximate maximum size of a batch: it bounds memory, and Arrow's binary arrays end at 2 GiB.
 # Batches of large rows (images) therefore have fewer rows.
 MAX_BATCH_BYTES = 64 * MIB
 NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
@@ -34,17 +34,17 @@ class Column:
 
     @property
     def holds(self) -> str:
-        """Content of a row's value, for messages: `INT`, `lists of FLOAT`."""
+        """Kind of a row's value, for messages: `INT`, `lists of FLOAT`."""
         return f"{'lists of ' if self.is_list else ''}{self.kind.value}"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A contiguous part of one file, the unit that a worker reads."""
+    """A contiguous part of one file: the unit that a worker reads."""
 
     file: str
-    start: int  # First byte (text) or index of the first row (all other kinds).
-    end: int  # One past the last byte or row.
+    start: int  # First byte (text) or index of the first row (all other kinds)
+    end: int  # One past the last byte or row
     first_row: int  # Number of the first data row in the file, from 1, without the header.
     first_line: int = 0  # Physical line of `first_row`, from 1; 0 if the file has no lines.
 
