@@ -57,8 +57,8 @@ class RejectedRow:
     row: int  # Number of the data row in the file, from 1, without the header.
     line: int  # Physical line of the row, from 1; 0 if the file has no lines.
     column: str | None  # Column at fault; None if the whole row is.
-    reason: str  # The fault and what was expected.
-    raw: bytes  # The row's bytes in the file; JSON for binary formats.
+    reason: str  # The fault, and what was expected instead.
+    raw: bytes  # The row's bytes in the file; as JSON for binary formats.
 
     def __str__(self) -> str:
         """Returns `file:row:column: reason`, the message of strict mode."""
@@ -71,11 +71,11 @@ class RejectedRow:
 class Batch:
     """Some rows of one piece, in file order."""
 
-    table: pa.RecordBatch  # Good rows: one array of its `arrow_type` per `Column`; null: no value.
+    table: pa.RecordBatch  # Good rows, an `arrow_type` array per `Column`; null: no value.
     rejected: Sequence[RejectedRow] = field(default_factory=tuple)
     blank: int = 0  # Number of blank lines skipped.
     records: pa.BinaryArray | None = None  # Serialized rows of `table`, if the source has them.
-    digests: pa.BinaryArray | None = None  # sha256 of each row's file; if given, decides its split.
+    digests: pa.BinaryArray | None = None  # sha256 of each row's file; if given, it fixes splits.
 
     @property
     def rows_read(self) -> int:
@@ -93,20 +93,20 @@ class Source(ABC):
     2. `part` returns a copy of the source for one run. It is pickled into that run's task, so it
        holds no open file or connection, and its size must not grow with the whole input.
     3. A worker unpickles it and calls `read` with the pieces; a retry does so again. The same
-       pieces give the same batches each time, or a `DataError` if the data have changed.
+       pieces give the same batches each time, or a `DataError` if the data has changed.
     """
 
     kind: str
-    columns: tuple[Column, ...]  # The columns of all rows; fixed before work starts.
-    fingerprint: str  # sha256 (hex) of names and content of all files, in order; not of times.
+    columns: tuple[Column, ...]  # The columns of all rows, fixed before the work starts.
+    fingerprint: str  # sha256 (hex) of names and content of all files, in order, without times.
     rows: int  # Number of rows in all files, blank ones included.
-    files: tuple[str, ...]  # Paths or addresses in reading order.
+    files: tuple[str, ...]  # Paths or addresses, in reading order.
     input_bytes: int
-    ignored: tuple[str, ...] = ()  # Stray files beside the data, which were left out.
+    ignored: tuple[str, ...] = ()  # Stray files beside the data that were left out.
     # Rows that the scan rejected, at least the first one; `read` rejects them again.
     rejected_by_scan: tuple[RejectedRow, ...] = ()
-    notes: tuple[str, ...] = ()  # Choices that a user should know of, one line each.
-    snapshot: str | None = None  # Version of a table, as its log names it.
+    notes: tuple[str, ...] = ()  # Choices that the user should know, one per line.
+    snapshot: str | None = None  # Version of a table, under the name in its log.
     has_sequences: bool = False  # Whether the records are SequenceExamples.
 
     @property
@@ -125,5 +125,5 @@ class Source(ABC):
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """Yields the rows of the pieces in batches of bounded size.
 
-        Raises DataError with the place of data that cannot be read or that changed since opening.
+        Yields the rows of the pieces, in batches of bounded size.
         """

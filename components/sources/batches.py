@@ -1,4 +1,4 @@
-"""Record batches of a source's columns."""
+"""Record batches from the columns of a source."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -6,11 +6,11 @@ import pyarrow as pa
 
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, RejectedRow
 
-# Maximum number of good rows in a batch: with more than a few thousand, the encoder's cost per row
-# no longer falls, and a batch of 40 numbers per row stays near 2 MiB.
+# Maximum number of good rows in a batch: above a few thousand, the encoder's cost per row no longer
+# falls, and a batch of 40 numbers per row stays near 2 MiB.
 MAX_BATCH_ROWS = 8192
-# Rows of the first batch while the size of a row is unknown. Each later batch has at most
-# `_MAX_GROWTH` times as many, since later rows may be larger.
+# Number of rows of the first batch, when the size of a row is still unknown. Each later batch has
+# at most `_MAX_GROWTH` times as many rows as the one before, since later rows may be larger.
 FIRST_BATCH_ROWS = 16
 _MAX_GROWTH = 4
 
@@ -30,16 +30,16 @@ def empty_batch(columns: Sequence[Column]) -> pa.RecordBatch:
 
 
 def next_batch_rows(rows: int, row_bytes: int, most: int) -> int:
-    """Returns the size of the next batch, at most `most` rows, after one of `rows` rows."""
+    """Returns the number of rows of the next batch, at most `most`, after one of `rows` rows."""
     return min(most, _MAX_GROWTH * rows, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
 
 
 def convert_columns(
     columns: Sequence[Column], convert: Callable[[Column], tuple[pa.Array, Faults]]
 ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-    """Converts some rows column by column; returns them and the first fault of each row.
+    """Converts some rows, column by column; returns them and the first fault of each row.
 
-    `convert` returns an array of the column's type, with null for a misfit, and the faults.
+    `convert` returns an array of the column's type with null for each misfit, and the faults.
     """
     arrays, faults = [], dict[int, RowFault]()
     for column in columns:
@@ -57,7 +57,7 @@ def batch_without(
     first_row: int,
     raw: Callable[[int], bytes],
 ) -> Batch:
-    """Returns a batch of the file `place` without faulty rows; `raw` returns the bytes of these."""
+    """Returns a batch of the file `place` without faulty rows, whose bytes `raw` returns."""
     rejected = [
         RejectedRow(place, first_row + at, 0, *faults[at], raw(at)) for at in sorted(faults)
     ]

@@ -19,7 +19,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
 CONTENT = Column("content", FeatureKind.BYTES)
-# A batch holds at most 2 GiB, and a worker a few copies of a file.
+# A batch takes at most 2 GiB, and a worker holds a few copies of a file.
 MAX_FILE_MIB = 1024
 
 

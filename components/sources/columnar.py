@@ -1,7 +1,7 @@
 """Files with groups of rows stored by column, as a `Source`: Parquet, Arrow IPC and ORC.
 
-A piece is a range of rows; only the row groups that it touches are read. Columns are typed by
-the files themselves. Nested columns other than lists of plain values are rejected by name.
+A piece is a range of rows; only the row groups that overlap it are read. The files themselves give
+the types of columns. Nested columns are rejected by name, except lists of plain values.
 """
 
 import logging
@@ -61,7 +61,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _LOG = logging.getLogger(__name__)
 _SNIFFED_BYTES = 512
-# Messages of Arrow's readers about valid files with a feature that they do not support.
+# Messages of Arrow's readers for valid files with a feature that the readers do not support.
 _READER_LACKS = re.compile(
     r"not (yet )?implemented|only supports|unsupported|unrecognized type|unknown encoding"
     r"|expected all lists to be of size|extension",
@@ -71,14 +71,14 @@ _READER_LACKS = re.compile(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnarFile(ScannedFile):
-    """A file, described by its header or footer."""
+    """A file as described by its header or footer."""
 
     schema: pa.Schema
     group_ends: tuple[int, ...]  # One past the last row of each group of rows, ascending.
-    row_bytes: int = 1  # Mean encoded size of a row, in the group where it is largest.
-    # Columns that are not stored in the file: the value of all rows, by name.
+    row_bytes: int = 1  # Mean encoded size of a row in the group where it is largest.
+    # Columns that are not stored in the file: by name, the value of all rows.
     constants: Mapping[str, Any] = field(default_factory=dict)
-    stored: Mapping[str, str] = field(default_factory=dict)  # Name in the file, if another.
+    stored: Mapping[str, str] = field(default_factory=dict)  # Name in the file, if it differs
     # Path and content of the file that holds the rows of `path`, if they were copied.
     copy: tuple[str, Content] | None = None
 
@@ -112,7 +112,7 @@ class ColumnarFile(ScannedFile):
 
 @dataclass
 class BatchSize:
-    """Number of rows to read in the next batch, set by the consumer."""
+    """Number of rows to read in the next batch; the consumer sets it."""
 
     rows: int
 
@@ -125,7 +125,7 @@ ReadGroups = Callable[[str, Sequence[int], Sequence[str], BatchSize], Iterator[p
 class ColumnarSource(FileSource[ColumnarFile]):
     options: ColumnOptions
     read_groups: ReadGroups
-    also_read: ClassVar[tuple[str, ...]] = ()  # Stored columns that are none of the source's.
+    also_read: ClassVar[tuple[str, ...]] = ()  # Stored columns that the source does not have.
 
     def row_start(
         self, file: ColumnarFile, at: int, before: RowStart | None, parts: int
@@ -141,10 +141,10 @@ class ColumnarSource(FileSource[ColumnarFile]):
         groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
         row = ends[groups[0] - 1] if groups[0] else 0
         most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
-        # The footer's sizes do not bound a batch: repeated text is far larger decoded than encoded.
+        # The footer's sizes do not bound a batch: repeated text is far larger when decoded.
         size = BatchSize(min(FIRST_BATCH_ROWS, most))
         stored = [name for name in file.names if name not in file.constants]
-        # Without any stored column, a batch would not know its number of rows.
+        # With no stored column, a batch would not know its number of rows.
         names = [c.name for c in self.columns if c.name in stored] or stored[:1]
         names += self.also_read
         in_file = [file.stored.get(name, name) for name in names]
@@ -168,7 +168,7 @@ class ColumnarSource(FileSource[ColumnarFile]):
             )
 
     def _convert(self, rows: pa.RecordBatch, file: ColumnarFile, first: int) -> Batch:
-        """Converts rows of the file, the first with index `first`."""
+        """Converts rows of the file; `first` is the index of the first one."""
         scalars = [pa.scalar(value, file.type_of(name)) for name, value in file.constants.items()]
         columns = [*rows.columns, *(pa.repeat(scalar, rows.num_rows) for scalar in scalars)]
         rows = pa.RecordBatch.from_arrays(columns, [*rows.schema.names, *file.constants])
@@ -191,7 +191,7 @@ def as_features(
 
 
 def _reader_lacks(error: Exception) -> str | None:
-    """Returns why Arrow's reader cannot read a file, which may be valid; None for damage."""
+    """Returns why Arrow's reader cannot read a file that may be valid; None if it is damaged."""
     if "decrypt" in str(error):
         return "is encrypted, and no keys are read; decrypt it and write it again"
     if _READER_LACKS.search(str(error)):
@@ -213,7 +213,7 @@ def _row_json(batch: pa.RecordBatch, row: int) -> bytes:
 
 
 def _python_value(one: pa.Array) -> object:
-    """Returns the only value of an array; as text if Python cannot hold it (the year 36812)."""
+    """Returns the only value of an array; as text if Python has no such value (the year 36812)."""
     try:
         return one[0].as_py()
     except (OverflowError, ValueError):
@@ -233,7 +233,7 @@ def opening(path: str, what: str) -> Iterator[None]:
 
 
 def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Content, bytes]:
-    """Returns size, state and first bytes of a file that must begin with one of `magics`."""
+    """Returns size, state and first bytes of a file, which must begin with one of `magics`."""
     with open_data(path) as stream:
         size, state = file_size(stream), file_state(stream)
         head = stream.read(_SNIFFED_BYTES)
@@ -246,7 +246,7 @@ def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Conte
 def described(
     path: str, content: Content, schema: pa.Schema, group_rows: Iterable[int], row_bytes: int = 1
 ) -> ColumnarFile:
-    """Returns a file with groups of so many rows; DataError for two columns of one name."""
+    """Returns a file with groups of the given sizes; DataError if two columns share a name."""
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")
@@ -292,9 +292,9 @@ def open_columnar(
 def type_columns(
     files: Sequence[ColumnarFile], options: ColumnOptions, folders: Folders | None = None
 ) -> tuple[Column, ...]:
-    """Returns the columns of the schema; without one, of the first file. All files must have them.
+    """Returns the columns of the schema, or else of the first file; all files must have them.
 
-    If the first file has only nulls in a column, the first file with values decides its kind.
+    If the first file has only nulls in a column, the first file with values determines its kind.
     """
     schema = read_schema(options.schema_file)
     check_layouts(files, schema, options, folders)

@@ -1,7 +1,7 @@
 """Files as a `Source`: the base class of all kinds that read files.
 
-A new kind of file is one module. It scans each file to a `ScannedFile` (or a subclass that keeps
-more), returns `FileSource.of(...)` from its `open_<kind>`, and implements `read_piece`.
+A new kind of file is one module. It scans each file to a `ScannedFile` (or to a subclass with more
+attributes), returns `FileSource.of(...)` from its `open_<kind>`, and implements `read_piece`.
 """
 
 import os
@@ -32,10 +32,10 @@ from penstock.components.sources.base import Batch, Piece, Source
 from penstock.components.sources.batches import batch_of
 from penstock.components.sources.spread import Spread
 
-# A cut may move by this share of a part to a place where cutting is cheap. Elsewhere, a row start
-# must be searched for, or two workers decompress the same row group.
+# A cut may move by up to this share of a part, to a place where cutting is cheap. In other places,
+# a row start must be searched for, or two workers decompress the same row group.
 SNAP_SHARE = 0.25
-# Threads help: reading and hashing release Python's lock, and reads may wait for a disk.
+# Several threads help: reading and hashing release Python's lock, and reads may wait for a disk.
 _THREADS = 8
 _FILES_AT_ONCE = 64
 
@@ -82,9 +82,9 @@ class FileSource(Source, Generic[FileT]):
     def of(
         cls: type[SourceT], kind: str, files: Sequence[FileT], listing: Found, **fields: Any
     ) -> SourceT:
-        """Returns the source of a listing's scanned files; `fields` are its other attributes.
+        """Returns the source of scanned files; `fields` are the other attributes of the source.
 
-        By default, a digest of the files' names and contents is the fingerprint.
+        By default, the fingerprint is a digest of the files' names and contents.
         """
         if "fingerprint" not in fields:
             digests = [(file.path, file.content.digest) for file in files]
@@ -100,10 +100,10 @@ class FileSource(Source, Generic[FileT]):
         )
 
     def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
-        """Returns the start of a row near unit `at` of a file, of a cut into so many parts.
+        """Returns a row start near unit `at` of a file that is cut into a number of parts.
 
-        That is the first row for 0, the end of the file for `file.units`, and ascends in between.
-        `before` is the result before in the same file, from which a search may continue.
+        The result is the first row for 0, the end of the file for `file.units`, and ascends in
+        between. `before` is the previous result in the same file, from which a search may continue.
         """
         del file, before, parts
         return RowStart(at, at + 1)
@@ -148,7 +148,7 @@ class FileSource(Source, Generic[FileT]):
                 yield self._with_partitions(batch, piece.file)
 
     def _with_partitions(self, batch: Batch, path: str) -> Batch:
-        """Adds the columns of the file's folders; values in the file must equal the folder's."""
+        """Adds the columns of the file's folders; its own values must equal the folders'."""
         values, arrays = self.partitions.get(path), batch.table.columns
         if not values:
             return batch
@@ -170,7 +170,7 @@ class FileSource(Source, Generic[FileT]):
 
 
 def map_files(scan: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-    """Calls `scan` for each file, as by its path, in a few threads; returns results in order."""
+    """Calls `scan` for each file in a few threads; returns the results in the files' order."""
     chunks = [items[at : at + _FILES_AT_ONCE] for at in range(0, len(items), _FILES_AT_ONCE)]
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         done = pool.map(lambda chunk: [scan(item) for item in chunk], chunks)
@@ -180,14 +180,14 @@ def map_files(scan: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
 def spread_files(
     scan: Callable[[str], T], paths: Sequence[str], spread: Spread, files_a_task: int = 1
 ) -> list[T]:
-    """Calls `scan` (picklable) for each path, in tasks; returns the results in order."""
+    """Calls `scan` (picklable) for each path in tasks; returns the results in the paths' order."""
     tasks = [paths[at : at + files_a_task] for at in range(0, len(paths), files_a_task)]
     done = spread(partial(map_files, scan), tasks, sum(map(_size, paths)))
     return [file for task in done for file in task]
 
 
 def _size(path: str) -> int:
-    """Returns the size of a file in bytes, 0 if unknown: opening it later reports the fault."""
+    """Returns a file's size in bytes, 0 if unknown: then opening the file reports the fault."""
     if isinstance(path, RemoteFile):
         return path.size or 0
     with suppress(OSError):
@@ -196,7 +196,7 @@ def _size(path: str) -> int:
 
 
 def inspected(path: str, inspect: Callable[[str], FileT]) -> FileT:
-    """Returns a file that its header or footer describes, with the digest of its content."""
+    """Returns a file as described by its header or footer, with the digest of its content."""
     before = look(path)
     file = inspect(path)
     return replace(file, content=scanned_content(path, before, hash_file(path).digest))

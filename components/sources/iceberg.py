@@ -28,7 +28,7 @@ _MERGE = "merge them into the data files, in Spark by CALL system.rewrite_data_f
 
 
 def open_iceberg(inputs: Sequence[str], options: lake.Iceberg, spread: Spread) -> ColumnarSource:
-    del spread  # only footers are read
+    del spread  # reads only footers
     place = lake.table_place(inputs, "iceberg")
     with lake.errors_named(place, f"{_HOW_TO_NAME}; if it has deletes, {_MERGE}"):
         snapshot = _snapshot(_load(place), options.as_of)
@@ -53,7 +53,7 @@ class _Input(InputFile):
         return look(lake.located(self.location))[0]
 
     def exists(self) -> bool:
-        return True  # `open` raises an error that names a missing file.
+        return True  # `open` raises an error that names the missing file.
 
     def open(self, seekable: bool = True) -> BinaryIO:
         del seekable
@@ -89,7 +89,7 @@ def _snapshot(table: Any, as_of: int | None) -> lake.Snapshot:
         path = task.file.file_path
         if task.delete_files:
             raise DataError(f"{path}: has rows that other files delete; {_MERGE}")
-        # A string or an enum; Python 3.11 and later print an enum with its type.
+        # A string or an enum; from Python 3.11, an enum is printed with its type.
         form = str(getattr(task.file.file_format, "value", task.file.file_format)).upper()
         if form != "PARQUET":
             raise DataError(f"{path}: is {form}, expected Parquet; write it as Parquet")

@@ -25,7 +25,7 @@ from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
 
 # A number beyond float64, which the parser reads as infinity, has an exponent of three digits or at
-# least 200 digits. Only for such a line the slower hook is needed.
+# least 200 digits. Only a line with such digits needs the slower hook.
 _LARGE = re.compile(rb"[eE]\+?\d{3}|\d{200}")
 _SHOWN_CHARACTERS = 80
 
@@ -35,8 +35,8 @@ class JsonLines(RowFileOptions):
     """One JSON object per line.
 
     Attributes:
-        sample_rows: Rows from the beginnings of the files from which columns are inferred.
-        max_row_bytes: Maximum length of a line; bounds the memory of a row.
+        sample_rows: Number of rows at the start of the files from which columns are inferred.
+        max_row_bytes: Maximum length of a line, which bounds the memory of a row.
     """
 
     kind: str = "jsonl"
@@ -81,7 +81,7 @@ def open_json_lines(inputs: Sequence[str], options: JsonLines, spread: Spread) -
 
 
 def _readable(data: bytes) -> Iterator[Row]:
-    """Yields the rows of the lines that can be read; the others are rejected later, by number."""
+    """Yields the rows of the readable lines; the other lines are rejected later, by number."""
     for line in data.split(b"\n"):
         if line.strip():
             with suppress(ValueError):
@@ -89,7 +89,7 @@ def _readable(data: bytes) -> Iterator[Row]:
 
 
 def parse_line(line: bytes) -> dict[str, object]:
-    """Parses the object on one line; ValueError (reason, column) if it is no good JSON."""
+    """Parses the object on one line; ValueError (reason, column) if it is not valid JSON."""
     try:
         row = json.loads(line, parse_float=_finite if _LARGE.search(line) else None)
     except UnicodeDecodeError as error:
@@ -104,11 +104,11 @@ def parse_line(line: bytes) -> dict[str, object]:
         raise ValueError(
             f"expected an object ({{...}}), got {line[:40].decode(errors='replace')!r}"
         )
-    # Only a hook sees a duplicate key, and it costs as much as the parsing. Each key has a colon,
-    # so a line with no more colons than keys has no duplicate.
+    # Only a hook detects a duplicate key, and it costs as much as the parsing. Each key has a
+    # colon, so a line with no more colons than keys has no duplicate.
     if line.count(b":") > len(row):
         json.loads(line, object_pairs_hook=no_duplicates)
-    if b"\\u" in line or b"\xed" in line:  # Otherwise no text has a surrogate.
+    if b"\\u" in line or b"\xed" in line:  # Without this escape, no text has a surrogate.
         for key in row:
             try:
                 key.encode()
@@ -118,7 +118,7 @@ def parse_line(line: bytes) -> dict[str, object]:
 
 
 def _infinite_column(line: bytes) -> str | None:
-    """Returns the first column with an infinite number; None if the line is bad otherwise."""
+    """Returns the first column with an infinite number; None if the line has another fault."""
     with suppress(ValueError, RecursionError, AttributeError):
         for name, value in json.loads(line).items():
             values = value if isinstance(value, list) else [value]
@@ -135,7 +135,7 @@ def _finite(text: str) -> float:
 
 
 def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A hook of `json.loads` that makes an object; ValueError for a duplicate key."""
+    """A hook of `json.loads` that makes an object; raises ValueError for a duplicate key."""
     row = dict(pairs)
     if len(row) < len(pairs):
         twice = next(name for name, times in Counter(n for n, _ in pairs).items() if times > 1)

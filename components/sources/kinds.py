@@ -14,11 +14,11 @@ if TYPE_CHECKING:  # `base` imports Arrow, which `--help` does not need.
 
 @dataclass(frozen=True)
 class Kind:
-    """Location of a kind's code, as `module:name` below this package; imported on first use.
+    """Location of a kind's code, as `module:name` below this package; imported at its first use.
 
-    The opener takes (inputs, options, spread). With a `state`, inputs are addresses, not files:
-    it takes an address and returns the digest of the data there, or None if only reading can tell.
-    Then `options.with_query` sets the query of an input split.
+    The opener takes (inputs, options, spread). With a `state`, inputs are addresses, not files;
+    `state` takes an address and returns the digest of its data, or None if only reading shows it.
+    `options.with_query` then sets the query of an input split.
     """
 
     options: str
@@ -73,7 +73,7 @@ def options_type(kind: str | None) -> type:
 def options_from_json(raw: Mapping[str, Any]) -> KindOptions:
     """Returns the options from a JSON object with their fields.
 
-    A `Table` with a kind becomes that kind's options; options that the kind lacks are dropped.
+    A `Table` with a kind becomes that kind's options; options that this kind lacks are dropped.
     """
     chosen = options_type(raw["kind"])
     names = {field.name for field in fields(chosen)}

@@ -1,6 +1,6 @@
-"""One version of a table whose log lists Parquet files, as a `Source`; of Delta Lake, by deltalake.
+"""One version of a table whose log lists Parquet files, as a `Source`; Delta Lake by deltalake.
 
-`iceberg.py` reads the metadata of Iceberg.
+`iceberg.py` reads the metadata of Iceberg tables.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.parquet import inspect_parquet, read_parquet
 from penstock.components.sources.spread import Spread
 
-# Names of types in the tables' schemas (Delta, Iceberg) that differ from Arrow's own.
+# Names of types in the tables' schemas (Delta, Iceberg) that differ from those of Arrow.
 _ARROW_TYPES = {
     "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "int": pa.int32(),
     "long": pa.int64(), "boolean": pa.bool_(), "date": pa.date32(), "string": pa.string(),
@@ -33,7 +33,7 @@ _ARROW_TYPES = {
     "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }  # fmt: skip
-# Prefix of the columns of partitions in deltalake's list of files.
+# Prefix of partition columns in deltalake's list of files.
 _PARTITION = "partition."
 _DELTA_ADVICE = "name the folder that holds _delta_log, and a version that the log still has"
 
@@ -51,14 +51,14 @@ class LakeOptions(ColumnOptions):
 
 @dataclass(frozen=True)
 class Delta(LakeOptions):
-    """A version of a table of Delta Lake, by its folder or address."""
+    """A version of a Delta Lake table, given by its folder or address."""
 
     kind: str = "delta"
 
 
 @dataclass(frozen=True)
 class Iceberg(LakeOptions):
-    """A snapshot of an Iceberg table, by its `...metadata.json`, its folder or CATALOG.DB.TABLE."""
+    """A snapshot of an Iceberg table: its `...metadata.json`, its folder or CATALOG.DB.TABLE."""
 
     kind: str = "iceberg"
 
@@ -80,7 +80,7 @@ class LakeColumn(NamedTuple):
 
 class Snapshot(NamedTuple):
     version: int
-    identity: str  # Equal for all versions of the table.
+    identity: str  # The same for all versions of the table
     columns: Sequence[LakeColumn]
     files: Sequence[DataFile]
 
@@ -99,14 +99,14 @@ def errors_named(place: str, advice: str) -> Iterator[None]:
         yield
     except PenstockError:
         raise
-    except Exception as error:  # each library raises several types
+    except Exception as error:  # each library raises several types of errors
         raise DataError(f"{place}: cannot be read ({short_error(error)}); {advice}") from error
 
 
 def open_snapshot(
     kind: str, table: str, snapshot: Snapshot, options: LakeOptions
 ) -> ColumnarSource:
-    """Returns the source of a version, which is its fingerprint: data files are not hashed."""
+    """Returns the source of a version, which serves as fingerprint: no data file is hashed."""
     paths = map_files(located, [one.path for one in snapshot.files])
     found = map_files(inspect_parquet, paths)
     files = [_as_listed(*pair, snapshot) for pair in zip(found, snapshot.files, strict=True)]
@@ -129,19 +129,19 @@ def open_snapshot(
 
 
 def located(path: str) -> str:
-    """Returns the path, or the object in its current version, of a location in a log."""
+    """Returns the path of a location in a log, or the object there in its current version."""
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     if is_remote(path):
         return remote_file(path)
-    with suppress(FileNotFoundError):  # the reader names it
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe or device would be read without end
+    with suppress(FileNotFoundError):  # the reader names the missing file
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe or device would never end
             raise DataError(f"{path}: is no regular file; restore the table from a copy")
     return path
 
 
 def _as_listed(file: ColumnarFile, listed: DataFile, snapshot: Snapshot) -> ColumnarFile:
-    """Returns a file with the table's columns; a column that it lacks has one value in all rows."""
+    """Returns a file with the table's columns; a missing column has one value in all rows."""
     by_id: dict[str | int | None, str] = {_field_id(one): one.name for one in file.schema}
     if isinstance(snapshot.columns[0].stored, int) and set(by_id) == {None}:
         raise DataError(
@@ -178,7 +178,7 @@ def _arrow_type(name: str) -> pa.DataType:
 
 
 def open_delta(inputs: Sequence[str], options: Delta, spread: Spread) -> ColumnarSource:
-    del spread  # only footers are read
+    del spread  # reads only footers
     place = table_place(inputs, "delta")
     place = normal_address(place) if is_remote(place) else os.path.realpath(place)
     with errors_named(place, _DELTA_ADVICE):
@@ -193,14 +193,16 @@ def _delta_table(place: str, version: int | None) -> Any:
         raise UsageError(
             "kind 'delta' needs deltalake: pip install \"penstock-tfx[delta]\""
         ) from error
-    # By default its S3 client refuses plain http, which test servers and on-site stores may use.
+    # By default, the library's S3 client refuses plain http, which test servers and on-site stores
+    # may use.
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:")
     options = {"AWS_ALLOW_HTTP": str(is_plain).lower()}
     return DeltaTable(place, version=version, storage_options=options)
 
 
 def _delta_snapshot(table: Any, place: str) -> Snapshot:
-    # Asked of every table, since a log may hold deletion vectors that its protocol does not name.
+    # Requested for every table, since a log may contain deletion vectors that its protocol does not
+    # name.
     for batch in table.deletion_vectors():
         for file in _values(batch, "filepath"):
             raise DataError(
@@ -212,7 +214,7 @@ def _delta_snapshot(table: Any, place: str) -> Snapshot:
         LakeColumn(
             one["name"],
             str(one["type"]),
-            # Files of a table with column mapping have other names.
+            # Files of a table with column mapping have other column names.
             one["metadata"].get("delta.columnMapping.physicalName", one["name"]),
         )
         for one in json.loads(table.schema().to_json())["fields"]
@@ -228,7 +230,7 @@ def _delta_snapshot(table: Any, place: str) -> Snapshot:
 
 
 def _within(place: str, path: str) -> str:
-    """Returns the place of a data file; DataError if the log leads out of the table."""
+    """Returns the place of a data file; raises DataError if the log points outside the table."""
     inner = unquote(path)
     whole = inner if "://" in inner else posixpath.join(place, inner)
     bare = whole.removeprefix("file://")

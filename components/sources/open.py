@@ -23,11 +23,12 @@ def open_source(
     options: KindOptions | None = None,
     spread: Spread | None = None,
 ) -> Source:
-    """Opens outside data: finds, checks, counts, hashes and types all of it.
+    """Opens outside data: finds, checks, counts and hashes all of it, and determines its types.
 
     `pattern` is a file, a folder, a glob (`**` is recursive) or several of them; for kinds that do
-    not read files, an address. Without options, the kind is recognised and has its defaults.
-    Without a spread, rows that can be read only once are kept as long as the source exists.
+    not read files, an address. Without options, the kind is recognised and its default options
+    apply. Without a spread, staged copies of rows that can be read only once are kept as long as
+    the source exists.
     """
     if spread is not None:
         return _open(pattern, options, spread)
@@ -38,7 +39,7 @@ def open_source(
 
 
 def good_tables(source: Source) -> Iterator[pa.Table]:
-    """Yields the rows of a source; DataError names the first row that does not fit."""
+    """Yields the rows of a source; the DataError names the first row that does not fit."""
     for piece in (piece for pieces in source.cut(1) for piece in pieces):
         for batch in source.read([piece]):
             if batch.rejected:
@@ -51,7 +52,7 @@ def _open(pattern: str | Sequence[str], options: KindOptions | None, spread: Spr
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)
     name = options.kind or _kind_of(find(inputs, None).files)
     kind = find_kind(name)
-    # A `Table` is a `Csv`, and its kind stays None: CSV that was only recognised must have a
+    # A `Table` is a `Csv` whose kind stays None: CSV that was only recognised must have a
     # delimiter.
     if not isinstance(options, kind.options_type):
         options = options_from_json({**asdict(options), "kind": name})

@@ -1,8 +1,8 @@
 """Options that several kinds of source share, and their checks.
 
-An options class is a frozen dataclass with a `kind` of its own. All other fields are strings,
-numbers, flags and tuples of strings, so that they travel as JSON and are flags of
-`penstock ingest`.
+An options class is a frozen dataclass with its own `kind`. All other fields are strings, numbers,
+flags and tuples of strings, so that they can be stored as JSON and set by flags of `penstock
+ingest`.
 """
 
 import math
@@ -22,8 +22,8 @@ _CHOICES = {
     "nested": ("reject", "json"),
     "non_finite": NON_FINITE,
 }
-_MOST = {"max_row_bytes": 2**30}  # Arrow's offsets within a block of text are int32.
-_TAB = {"tab": "\t", "\\t": "\t"}  # A shell does not easily pass either.
+_MOST = {"max_row_bytes": 2**30}  # Arrow's offsets in a block of text are int32.
+_TAB = {"tab": "\t", "\\t": "\t"}  # A shell cannot easily pass these characters.
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class KindOptions:
         kind: A key of `KINDS`; None to recognise it from the files.
 
     Raises:
-        UsageError: A value is not one of the choices, or two do not go together.
+        UsageError: A value is not one of the choices, or two values do not go together.
     """
 
     kind: str | None = None
@@ -45,13 +45,14 @@ class KindOptions:
 
 @dataclass(frozen=True)
 class ColumnOptions(KindOptions):
-    """Options of kinds whose rows have columns of any name and type.
+    """Options of kinds whose columns may have any names and types.
 
     Attributes:
-        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the columns.
-            Without one, the data's own types decide; if they have none, a sample does.
-        extra_columns: Treatment of columns that are not in the schema (or in the sample, if
-            there is no schema), and without a schema with columns of types that no feature can
+        schema_file: Path of a TFMD `schema.pbtxt` that determines names and types of the columns.
+            Without one, the data's own types are used; if it has none, types are inferred from a
+            sample.
+        extra_columns: Treatment of columns that are not in the schema (or in the sample, if there
+            is no schema), and, without a schema, of columns whose types no feature can
             hold: `reject` stops and names one, `drop` leaves them out.
         non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
             `keep`. A finite number beyond float32 is always rejected.
@@ -76,8 +77,9 @@ class Csv(ColumnOptions):
     """Delimited text; the defaults suit a comma-separated file with a header.
 
     Attributes:
-        delimiter: One ASCII character between the fields of a CSV row; `tab` for a tab.
-            None takes the one of comma, `;`, tab and `|` that gives the first rows equal widths.
+        delimiter: One ASCII character between the fields of a CSV row; `tab` means a tab. None
+            takes the delimiter, among comma, `;`, tab and `|`, that gives the first rows equal
+            widths.
         column_names: Names of a CSV's columns if its files have no header; None takes the first
             row as the header.
         comment: Lines above the header that begin with this text, such as `#`, are skipped.
@@ -85,9 +87,9 @@ class Csv(ColumnOptions):
             spaces around them.
         text_null_tokens: Texts that mean "no value" in CSV columns of text, compared exactly
             ("NA" is Namibia there).
-        sample_rows: CSV rows from the beginnings of the files from which types are inferred.
-        max_row_bytes: Maximum length of a CSV row; bounds the memory of a row. A quote that is not
-            closed within it counts as unbalanced.
+        sample_rows: Number of CSV rows at the start of the files from which types are inferred.
+        max_row_bytes: Maximum length of a CSV row, which bounds the memory of a row. A quote that
+            is not closed within this length counts as unbalanced.
     """
 
     kind: str | None = "csv"
@@ -121,9 +123,9 @@ class Csv(ColumnOptions):
 
 @dataclass(frozen=True)
 class Table(Csv):
-    """Files whose kind is recognised by name or content: the default.
+    """Files whose kind is recognised by name or content; this is the default.
 
-    A kind other than CSV uses only the options that it has, too.
+    If the kind is not CSV, only the options that it has are used.
 
     Attributes:
         kind: One of the kinds of tables in files; None to recognise it.
@@ -153,10 +155,10 @@ class RowFileOptions(ColumnOptions):
 
 
 def check_fields(options: Any, **choices: Collection[str]) -> None:
-    """Raises UsageError if a field has another type than its default (int, bool, strings).
+    """Raises UsageError if a field's type differs from that of its default (int, bool, strings).
 
-    A number may be 0 only if its default is 0. `kind` must keep its default. Text fields must
-    have one of their `choices`; other texts and fields without a default are not checked.
+    A number may be 0 only if its default is 0. `kind` must keep its default. Text fields with
+    `choices` must have one of these; other texts and fields without a default are not checked.
     """
     known: dict[str, Collection[str]] = {**_CHOICES, **choices}
     for field in fields(options):
@@ -175,7 +177,7 @@ def check_fields(options: Any, **choices: Collection[str]) -> None:
 
 
 def check_strings(options: Any, name: str) -> None:
-    """Converts a field's list of strings, which JSON delivers, to a tuple; keeps None."""
+    """Converts a field's list of strings, which JSON contains, to a tuple; keeps None."""
     value = getattr(options, name)
     if value is None:
         return

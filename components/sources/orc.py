@@ -34,7 +34,7 @@ def open_orc(inputs: Sequence[str], options: Orc, spread: Spread) -> ColumnarSou
 def _read(
     path: str, groups: Sequence[int], names: Sequence[str], size: BatchSize
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the columns `names` of some stripes, each decoded whole."""
+    """Yields the columns `names` of some stripes, decoding each stripe as a whole."""
     del size
     with open_data(path) as stream:
         reader = orc.ORCFile(stream)
@@ -47,6 +47,6 @@ def _inspect(path: str) -> ColumnarFile:
     with opening(path, "ORC file"), open_data(path) as stream:
         reader = orc.ORCFile(stream)
         first = reader.schema.names[:1]
-        # pyarrow does not expose the footer's row counts, so one column is decoded.
+        # pyarrow does not expose the row counts in the footer, so one column is decoded.
         stripes = (reader.read_stripe(at, columns=first) for at in range(reader.nstripes))
         return described(path, content, reader.schema, (stripe.num_rows for stripe in stripes))

@@ -1,9 +1,9 @@
 """Parquet files as a `Source`. All code of the project opens Parquet with `open_reader`.
 
 A 96-bit timestamp (Impala, Hive, older Spark) is a Julian day and nanoseconds since its midnight.
-It is read in microseconds, which have its range; nanoseconds wrap in 1677 and 2262. Arrow's own
-writer stores times before 1970 with negative nanoseconds, which its reader takes for others, so
-such columns of files that Arrow wrote are refused.
+It is read in microseconds, which cover its range; nanoseconds overflow in 1677 and 2262. Arrow's
+own writer stores times before 1970 with negative nanoseconds, which its reader reads as other
+times; so such columns are refused in files that Arrow wrote.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ _ENCRYPTED_MAGIC = b"PARE"
 
 @contextmanager
 def open_reader(path: str) -> Iterator[pq.ParquetFile]:
-    """Yields a reader of a file, which has parsed the footer."""
+    """Yields a reader of a file, with its footer parsed."""
     with open_data(path) as stream:
         with opening(path, "Parquet footer"):
             reader = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
@@ -57,7 +57,7 @@ def open_parquet(inputs: Sequence[str], options: Parquet, spread: Spread) -> Col
 
 
 def inspect_parquet(path: str) -> ColumnarFile:
-    """Returns a file as its footer describes it; its `content` has no digest yet."""
+    """Returns a file as described by its footer; its `content` has no digest yet."""
     content, _ = read_content(path, (PARQUET_MAGIC, _ENCRYPTED_MAGIC), "Parquet")
     with open_reader(path) as reader:
         schema, metadata = reader.schema_arrow, reader.metadata
@@ -73,14 +73,14 @@ def inspect_parquet(path: str) -> ColumnarFile:
 
 
 def _checked(path: str, schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
-    """Refuses 96-bit timestamps of Arrow; gives a type to intervals, which Arrow reads as bytes."""
+    """Refuses Arrow's 96-bit timestamps; gives intervals, read as bytes, a type of their own."""
     for leaf in map(metadata.schema.column, range(metadata.num_columns)):
         if leaf.physical_type == "INT96" and str(metadata.created_by).startswith(_ARROW):
             raise DataError(
                 f"{path}: column {leaf.path!r} has 96-bit timestamps that Arrow wrote, which "
                 "cannot be told apart before 1970; write it again with timestamps of 64 bits"
             )
-        at = schema.get_field_index(leaf.path)  # -1 within a list or a struct
+        at = schema.get_field_index(leaf.path)  # -1 inside a list or a struct
         if at >= 0 and leaf.converted_type == "INTERVAL":
             schema = schema.set(at, pa.field(leaf.path, pa.month_day_nano_interval()))
     return schema

@@ -1,4 +1,4 @@
-"""Folders `column=value`, as Hive, Spark and DuckDB write them, as columns of the files in them."""
+"""Makes columns of folders `column=value`, which Hive, Spark and DuckDB write."""
 
 import glob
 import hashlib
@@ -35,7 +35,7 @@ Folders = Mapping[str, Mapping[str, str | None]]
 
 
 def find_folders(files: Sequence[str], inputs: Sequence[str]) -> Folders:
-    """Returns the columns of the folders below the deepest folder that all inputs share."""
+    """Returns the columns of the folders below the deepest common folder of all inputs."""
     root = _shared_root(inputs, {identity(path) for path in files})
     return {path: _texts(path, identity(path).split("/")[len(root) : -1]) for path in files}
 
@@ -63,7 +63,7 @@ def _texts(path: str, folders: Sequence[str]) -> dict[str, str | None]:
 
 
 def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
-    """Returns the folders that all inputs share; in a glob, up to its first wildcard."""
+    """Returns the common folders of all inputs; for a glob, up to its first wildcard."""
     folders = []
     for one in inputs:
         place = normal_address(one) if is_remote(one) else os.path.abspath(one)
@@ -73,7 +73,7 @@ def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
         elif glob.has_magic(place):
             parts = parts[: next(at for at, part in enumerate(parts) if glob.has_magic(part))]
         folders.append(parts)
-    # Not strict: the shortest path ends the comparison.
+    # Not strict, since the shortest path ends the comparison.
     shared = takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
     return [names[0] for names in shared]
 
@@ -81,7 +81,8 @@ def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
 def add_partitions(source: SourceT, folders: Folders) -> SourceT:
     """Adds the columns of folders: INT if all values are whole numbers, otherwise text.
 
-    A column that the schema or the files have keeps its type; the folders' values must fit it.
+    A column that the schema or the files also have keeps its type, which the folders' values must
+    fit.
     """
     names = dict.fromkeys(name for texts in folders.values() for name in texts)
     options: ColumnOptions = source.options
@@ -126,7 +127,7 @@ def _check_in_all(name: str, folders: Folders) -> None:
 
 
 def _stored_type(source: FileSource[Any], path: str, name: str) -> pa.DataType | None:
-    """Returns the Arrow type of a column in a file if it is a date, time or boolean; else None."""
+    """Returns the Arrow type of a file's column if it is a date, time or boolean, or None."""
     file = source.scanned.get(path)
     if not isinstance(schema := getattr(file, "schema", None), pa.Schema):
         return None

@@ -32,8 +32,9 @@ TEXT = Column("text", FeatureKind.BYTES)
 LINE = Column("line", FeatureKind.INT)
 UNITS = ("line", "document")
 _SNIFFED_BYTES = 512
-# Escapes of unicode_escape, raw_unicode_escape, idna, utf_7, hz and iso2022, then all of ASCII. An
-# encoding that decodes them to other characters may turn other bytes into line ends.
+# Escape sequences of unicode_escape, raw_unicode_escape, idna, utf_7, hz and iso2022, followed by
+# all of ASCII. An encoding that decodes them to other characters may also turn other bytes into
+# line ends.
 _ASCII_PROBES = (
     rb"a\n", rb"\u000a", b"xn--nxasmq6b", b"+AAo-", b"~{0l~}", b"\x1b$B0l\x1b(B", bytes(range(128)),
 )  # fmt: skip
@@ -46,13 +47,13 @@ class Text(WholeFileOptions):
     Attributes:
         unit: Content of a row: a `line`, or a `document`, which is a whole file.
         encoding: Python's name of the files' encoding, such as `cp1252`; it must keep ASCII bytes.
-            A line or document that is not valid in it is rejected. Rows hold UTF-8.
+            A line or document that is not valid in this encoding is rejected. Rows contain UTF-8.
         skip_blank: Whether to skip (and count) lines of white space.
         max_row_bytes: Maximum length of a line or document; a longer one is rejected.
-        allow_empty: Whether to skip a file without text instead of stopping; a document then
-            counts as blank.
-        folder_label: For documents: add the feature `label`, the name of the folder right below
-            the input that a file is in.
+        allow_empty: Whether a file without text is skipped instead of stopping the ingest; a
+            document then counts as blank.
+        folder_label: For documents: whether to add the feature `label` with the name of the file's
+            folder right below the input.
         shuffle_seed: For documents: seed of their order in the shards.
     """
 
@@ -96,7 +97,7 @@ class LineSource(TextSource):
 
     def batches(self, block: RowBlock, place: RowPlace) -> Iterator[Batch]:
         encoding, skip_blank = self.options.encoding, self.options.skip_blank
-        # One check of all bytes accepts almost every block.
+        # This check of all bytes at once accepts almost every block.
         is_good = fault_in(block.data, encoding, what="block") is None
 
         def parse(line: bytes, offset: int) -> bytes:
@@ -116,7 +117,7 @@ class LineSource(TextSource):
 
 
 def open_text(inputs: Sequence[str], options: Text, spread: Spread) -> Source:
-    """Lists and hashes text; rows hold `text`, `filename` and, for lines, `line`, from 1."""
+    """Lists and hashes text files; rows have `text`, `filename` and, for lines, `line`, from 1."""
     if options.unit == "line":
         return _open_lines(inputs, options, spread)
     convert = partial(_document, encoding=options.encoding, allow_empty=options.allow_empty)
@@ -145,14 +146,14 @@ def _open_lines(inputs: Sequence[str], options: Text, spread: Spread) -> LineSou
 
 
 def _to_utf8(data: bytes, encoding: str) -> bytes:
-    """Converts text to UTF-8; UnicodeDecodeError if it is not valid in `encoding`."""
+    """Converts text to UTF-8; raises UnicodeDecodeError if it is not valid in `encoding`."""
     if encoding == "utf-8" and data.isascii():
         return data
     return data.decode(encoding).encode()
 
 
 def fault_in(data: bytes, encoding: str, *, what: str, offset: int = 0) -> str | None:
-    """Returns why bytes are not valid text, or None; `what` they are is for the message."""
+    """Returns the reason why bytes are not valid text, or None; the message calls them `what`."""
     try:
         _to_utf8(data, encoding)
     except UnicodeDecodeError as error:

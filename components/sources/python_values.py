@@ -1,6 +1,6 @@
 """Rows as Python mappings: infers their columns from a sample and converts them to batches.
 
-A column is converted by one `pa.array` call. Only if its values are of several types are they
+A column is converted by one `pa.array` call. Only if its values have several types are they
 converted one by one, so that each misfit has its reason.
 """
 
@@ -33,7 +33,7 @@ _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueErro
 def convert_rows(
     rows: Sequence[Row], columns: Sequence[Column], options: ColumnOptions
 ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-    """Returns all rows as a batch, with null for a misfit, and the faults by row."""
+    """Returns all rows as a batch, with null for each misfit, and the faults by row."""
     as_json = isinstance(options, RowFileOptions) and options.nested == "json"
 
     def convert(column: Column) -> tuple[pa.Array, Faults]:
@@ -66,7 +66,7 @@ def nested_as_json(value: object) -> object:
 
 
 def row_json(row: Row) -> bytes:
-    """Returns a row as JSON; values for which JSON has no type become text."""
+    """Returns a row as JSON; values that JSON has no type for become text."""
     text = json.dumps(row, default=_json_text, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace")
 
@@ -78,7 +78,7 @@ def _json_text(value: object) -> str:
 def to_column(values: Sequence[object], column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
     try:
         if column.kind is FeatureKind.BYTES and not column.is_list:
-            return pa.array(values, pa.binary()), {}  # A tenth of the cost of inferring the type.
+            return pa.array(values, pa.binary()), {}  # This costs a tenth of inferring the type.
         array = pa.array(values)
     except _MISFITS:
         return _one_by_one(values, column, non_finite)
@@ -126,7 +126,7 @@ def _shown(value: object) -> str:
         value = value.decode("utf-8", "backslashreplace")
     try:
         text = repr(value)
-    except ValueError:  # An integer of thousands of digits.
+    except ValueError:  # An integer of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
@@ -138,13 +138,13 @@ def _class(value: object) -> str:
     if isinstance(value, (str, bytes, bytearray, memoryview, UUID)):
         return "texts"
     if isinstance(value, (float, Decimal)):
-        # A value beyond float32 fits no FLOAT column, so it is no vote for one.
+        # A value beyond float32 fits no FLOAT column, so it does not count as FLOAT.
         return "floats" if -FLOAT32_LIMIT < value < FLOAT32_LIMIT else "rejected"
     return "integers" if isinstance(value, _WHOLE) else "others"
 
 
 def row_columns(rows: Iterable[tuple[Row, str]], options: RowFileOptions) -> tuple[Column, ...]:
-    """Returns the columns of the schema; without one, of sampled rows, each with its file."""
+    """Returns the columns of the schema or, without one, of sampled rows, each with its file."""
     if options.schema_file:
         return schema_columns(options.schema_file)
     sample = ValueSample()
@@ -154,7 +154,7 @@ def row_columns(rows: Iterable[tuple[Row, str]], options: RowFileOptions) -> tup
 
 
 class ValueSample:
-    """Counts of the shapes and types of values in each column; the majority decides the type."""
+    """Counts of shapes and types of the values in each column; the majority decides."""
 
     def __init__(self) -> None:
         self._shapes = defaultdict[str, Counter[str]](Counter)
@@ -175,7 +175,7 @@ class ValueSample:
                 values.update(_class(item) for item in items if item is not None)
 
     def columns(self, nested: str) -> tuple[Column, ...]:
-        """Returns the columns in order of appearance; DataError for forbidden nesting."""
+        """Returns the columns in the order of their appearance; DataError for forbidden nesting."""
         return tuple(self._column(name, nested) for name in self._shapes)
 
     def _column(self, name: str, nested: str) -> Column:

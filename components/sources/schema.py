@@ -1,4 +1,4 @@
-"""The parts of a TFMD schema that readers need, and the comparison of files' columns with it."""
+"""The parts of a TFMD schema that readers need, and a comparison of files' columns with it."""
 
 import math
 from collections import Counter
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 class SchemaColumn:
     name: str
     kind: FeatureKind
-    is_list: bool | None  # None if the schema does not say.
-    required: bool  # Whether every file must have it.
+    is_list: bool | None  # None if the schema does not specify it
+    required: bool  # Whether every file must have it
 
 
 def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
-    """Returns the features in use of a `schema.pbtxt`, in its order; empty without a path."""
+    """Returns the features in use of a `schema.pbtxt`, in order; empty if there is no path."""
     if not path:
         return ()
     # Imports protobuf, which a source without a schema does not need.
@@ -49,7 +49,7 @@ def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
 
 
 def schema_columns(path: str) -> tuple[Column, ...]:
-    """Returns the features in use as columns; one holds lists only if the schema says so."""
+    """Returns the features in use as columns; a column has lists only if the schema says so."""
     return tuple(Column(one.name, one.kind, bool(one.is_list)) for one in read_schema(path))
 
 
@@ -76,7 +76,7 @@ def _is_list(feature: "schema_pb2.Feature") -> bool | None:
 
 
 def shown(names: Collection[str], limit: int = 8) -> str:
-    """Returns quoted names for a message; of many, only the first few."""
+    """Returns quoted names for a message; only the first few of many."""
     some = ", ".join(repr(name) for name in list(names)[:limit])
     return some + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
@@ -87,7 +87,7 @@ def check_layouts(
     options: ColumnOptions,
     folders: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Raises DataError if the files' columns differ from the schema's, or from each other's.
+    """Raises DataError if the columns of files differ from the schema or between files.
 
     The order of columns does not matter. `folders` has the columns of a file's folders, by path.
     """

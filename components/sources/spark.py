@@ -1,4 +1,4 @@
-"""Folders that Spark or Hadoop wrote: refused while their job, or a copy of them, is unfinished."""
+"""Checks folders of Spark or Hadoop: refuses them while their job, or a copy, is unfinished."""
 
 import os
 import re
@@ -9,8 +9,8 @@ from penstock.components.files.find import identity
 from penstock.components.files.remote import ask, is_remote, normal_address
 
 SUCCESS = "_SUCCESS"
-# Spark's own writers put a UUID into the names; Hadoop's, as spark-tensorflow-connector uses, do
-# not. Other programs also have a `part-00000`.
+# Spark's own writers put a UUID into file names; Hadoop's, which spark-tensorflow-connector uses,
+# do not. Other programs also write a `part-00000`.
 _PART = re.compile(r"part-(r-\d{5}|\d{5}-[0-9a-f]{8}-[0-9a-f]{4}-).*")
 # Names that Hadoop gives a file while it copies it.
 _UNFINISHED = re.compile(r"(part-.*)\._COPYING_")
@@ -19,7 +19,7 @@ _UNFINISHED = re.compile(r"(part-.*)\._COPYING_")
 def require_finished(inputs: Sequence[str], files: Sequence[str]) -> None:
     """Raises DataError for an input folder with Spark's part files but without `_SUCCESS`.
 
-    `files` are the data files that were found. A glob takes the part files of any folder, and a
+    `files` are the data files that were found in it. A glob takes part files from any folder, and a
     folder `column=value` is a part of one.
     """
     for one in inputs:

@@ -14,7 +14,7 @@ from penstock.components.tfrecord.sharding import MIB
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# Below it, several processes save little: one takes 0.5 s to start, time to scan 150 MiB.
+# Below this size, several processes save little: one takes 0.5 s to start, enough to scan 150 MiB.
 _WORTH_PROCESSES_BYTES = 256 * MIB
 # An engine takes 5 s or more to start; meanwhile, one process scans 1 GiB.
 _WORTH_ENGINE_BYTES = 2048 * MIB
@@ -23,7 +23,7 @@ _WORTH_ENGINE_BYTES = 2048 * MIB
 class Spread(ExitStack):
     """Runs tasks in this process, in several, or on an engine, if there is enough to read.
 
-    A context manager; its workspace, which all workers can reach, is removed at the end.
+    It is a context manager; its workspace, which all workers can reach, is removed at the end.
     """
 
     def __init__(self, engine: Engine = 1, output: str | os.PathLike[str] | None = None) -> None:
@@ -46,7 +46,7 @@ class Spread(ExitStack):
             return list(run_tasks(tasks, work, place, engine))
 
     def workspace(self) -> Output:
-        """Returns a folder for files that are read as long as the spread is open."""
+        """Returns a folder for files that are read while the spread is open."""
         if self._workspace is None:
             self._workspace = self.enter_context(open_workspace(self._place()))
         return self._workspace

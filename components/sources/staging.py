@@ -1,7 +1,7 @@
-"""Rows that can be read only once and in order, staged as Parquet that workers read in any parts.
+"""Rows that can be read only once and in order, staged as Parquet to be read in parts.
 
 A database's result and an Avro file are converted while they are read. The last column of a staged
-file is JSON of (column, reason, raw row) for a row that is rejected, and null for a good one.
+file is null for a good row; for a rejected row it is JSON of (column, reason, raw row).
 """
 
 import json
@@ -28,18 +28,18 @@ from penstock.components.sources.parquet import inspect_parquet, read_parquet
 from penstock.components.sources.python_values import Row, convert_rows, row_json
 from penstock.components.tfrecord.sharding import MIB
 
-# A name that no column has: neither kind allows a blank one.
+# A name that no column can have: neither kind allows a blank name.
 _FAULT = " "
-# Bounds the memory of a reader: it decodes a group of rows at once.
+# Bounds the memory of a reader, which decodes a group of rows at once.
 _GROUP_BYTES = 16 * MIB
-# A thousand rows of Python values still fit the processor's cache when Arrow converts them: with 40
-# columns, 6.0 us per row, against 7.5 us with 256 or 8192 rows.
+# The Python values of a thousand rows still fit into the CPU cache when Arrow converts them: with
+# 40 columns, 6.0 us per row, compared with 7.5 us for 256 or 8192 rows.
 ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StagedSource(ColumnarSource):
-    """Rows of staged files; a part begins at a multiple of `step` rows."""
+    """Rows in staged files; a part begins at a multiple of `step` rows."""
 
     step: int = 1
     read_groups: ReadGroups = read_parquet
@@ -88,7 +88,7 @@ def stage(
     name = f"rows-{uuid.uuid4().hex}.parquet"
     with workspace.new_try() as folder:
         path = str(folder / name)
-        # Python's file: its error of a full disk names the cause.
+        # Python opens the file, because its error for a full disk names the cause.
         with open(path, "wb") as file, pq.ParquetWriter(file, staged([]).schema) as writer:
             for group in _groups(rows, staged):
                 writer.write_table(group, group.num_rows)

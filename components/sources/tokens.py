@@ -1,4 +1,4 @@
-"""The forms of numbers in text, by which types are inferred from a sample and values are read."""
+"""Forms of numbers in text: types are inferred from them in a sample, and values are read."""
 
 import re
 from collections import Counter
@@ -15,15 +15,15 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 FLOAT32_LIMIT = 2.0**128 - 2.0**103
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-# Ignored around a number, as by Arrow's CSV reader.
+# Characters ignored around a number, as in Arrow's CSV reader.
 SPACES = " \t"
 
 # Plain numbers have no plus sign and no leading zeros, so that no character is lost in conversion.
-# Only these make a column numeric when types are inferred ("02134" and "+49301234" are text).
+# Only these make a column numeric when types are inferred ("02134" and "+49301234" are texts).
 PLAIN_INTEGER = r"-?(?:0|[1-9][0-9]*)"
 PLAIN_FLOAT = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 NON_FINITE = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
-# Forms that a column of numbers also accepts.
+# Other forms that a column of numbers accepts.
 WHOLE = r"([+-]?[0-9]+)(?:\.0*)?"
 ANY_FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
@@ -32,18 +32,18 @@ _WHOLE = re.compile(WHOLE)
 _FLOAT = re.compile(ANY_FLOAT)
 _NON_FINITE = re.compile(NON_FINITE)
 
-# Tried in this order; a text belongs to the first class that it matches.
+# Classes are tried in this order; a text belongs to the first class that it matches.
 _CLASSES = {
     "integers": PLAIN_INTEGER,
     "floats": PLAIN_FLOAT,
     "padded": ANY_FLOAT,
     "non_finite": NON_FINITE,
 }
-# Parts of all texts of these classes whose values are beyond int64 and float32.
+# Patterns of all texts in these classes whose values are beyond int64 and float32.
 _MAY_BE_LONG = {"integers": "[0-9]{19}", "floats": "[eE]|[0-9]{38}"}
-# If a larger share of the numbers is padded, the column holds codes; otherwise quantities, a few of
-# them badly written. In a numeric column "007" is read as 7, as Arrow reads it: to find such values
-# would add half the cost of parsing.
+# If a larger share of the numbers is padded, the column contains codes; otherwise quantities, some
+# of them badly written. A numeric column reads "007" as 7, as Arrow does: finding such values would
+# add half the cost of parsing.
 _MAX_PADDED_SHARE = 0.01
 
 # Number of characters of a wrong value that a message shows.
@@ -76,7 +76,7 @@ def to_int64(text: str, non_finite: str) -> int | None:
             return None
         hint = "; a FLOAT column would hold it" if _FLOAT.fullmatch(text) else ""
         raise ValueError(f"{show(text)} is not an integer{hint}")
-    # int() refuses thousands of digits, and 20 digits already tell.
+    # int() refuses thousands of digits, and 20 digits are enough to decide.
     digits = match[1].lstrip("+-").lstrip("0")
     number = int(match[1]) if len(digits) < 20 else INT64_MAX + 1
     if not INT64_MIN <= number <= INT64_MAX:
@@ -107,7 +107,7 @@ def finite_or(number: float, non_finite: str) -> float | None:
 
 
 class TypeSample:
-    """Counts of the classes of texts by column; `null_tokens` mean no value, spaces ignored."""
+    """Counts of the classes of texts by column; `null_tokens` mean no value, without spaces."""
 
     def __init__(self, null_tokens: Sequence[str]) -> None:
         forms = {"nulls": "|".join(map(re.escape, null_tokens)), **_CLASSES}
@@ -133,13 +133,13 @@ class TypeSample:
     def kind(self, name: str) -> FeatureKind:
         """Returns the kind of a column that keeps most rows and loses nothing.
 
-        `integers` are within int64, `floats` other numbers within float32, `long` numbers beyond
-        these types, `padded` numbers with leading zeros or a plus sign (codes and telephone
+        Counts: `integers` are within int64, `floats` other numbers within float32, `long` numbers
+        beyond these types, `padded` numbers with leading zeros or a plus sign (codes and telephone
         numbers), `non_finite` NaN and infinities, `nulls` texts without value, `texts` the rest.
 
-        BYTES if there is no value, if more than 1 % of the numbers are padded, if at most half of
-        the values are numbers, or if most integers are beyond int64. Otherwise FLOAT if there are
-        decimals (or only NaN and infinities), else INT.
+        The kind is BYTES if there is no value, if more than 1 % of the numbers are padded, if at
+        most half of the values are numbers, or if most integers are beyond int64. Otherwise it is
+        FLOAT if there are decimals (or only NaN and infinities), else INT.
         """
         tally = self._tallies.get(name, Counter())
         finite = tally["integers"] + tally["floats"] + tally["long"]

@@ -1,7 +1,7 @@
-"""Sources with one row per file: slices of a shuffled list of files in, record batches out.
+"""Sources with one row per file: take slices of a shuffled list of files, return record batches.
 
-Opening one lists and hashes every file, which finds faults of names, sizes and access. The worker
-that reads a file finds faults of its content.
+Opening such a source lists and hashes every file, which finds faults of names, sizes and access.
+The worker that reads a file finds faults of its content.
 """
 
 import hashlib
@@ -38,10 +38,11 @@ from penstock.components.tfrecord.sharding import MIB
 FILENAME = Column("filename", FeatureKind.BYTES)
 SIZE = Column("size", FeatureKind.INT)
 LABEL = Column("label", FeatureKind.BYTES)
-# A worker holds two batches. A batch costs a millisecond: 20 us for each image of 75 KB; with
+# A worker holds two batches. A batch costs a millisecond, 20 us for each image of 75 KB; with
 # batches of 8 MiB, it would be 8 us less.
 _BATCH_BYTES = 4 * MIB
-# Number of first bytes of a bad file that quarantine keeps; the file itself stays in place.
+# Number of bytes that quarantine keeps from the start of a bad file; the file itself stays in
+# place.
 _KEPT_BYTES = 64
 # Number of files per scan task: about 64 MiB of images.
 _FILES_A_TASK = 1024
@@ -55,8 +56,9 @@ class WholeFileOptions(KindOptions):
     """Options shared by sources with one row per file.
 
     Attributes:
-        allow_empty: Whether an empty file is skipped, and counted as blank, instead of rejected.
-        folder_label: Add the feature `label`, the name of the folder right below the input.
+        allow_empty: Whether an empty file is skipped and counted as blank, instead of rejected.
+        folder_label: Whether to add the feature `label` with the name of the folder right below the
+            input.
         shuffle_seed: Seed of the order of the files in the shards.
     """
 
@@ -66,7 +68,7 @@ class WholeFileOptions(KindOptions):
 
 
 class UnfitFileError(Exception):
-    """A file cannot be a row; the message is the reason, without the file's name."""
+    """A file cannot become a row; the message is the reason, without the file's name."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,12 @@ class FileList(ScannedFile):
 
     path: str = "the list of files"
     entries: tuple[tuple[str, Content], ...]  # Path and content of each file.
-    facts: pa.RecordBatch  # What is known of each entry without its content, as its name.
-    rejected: tuple[RejectedRow, ...]  # Rows that the scan rejected; they follow the others.
-    first: int = 0  # Row of the first file in the whole list, if this is a slice of it.
+    facts: pa.RecordBatch  # Facts about each entry that need no content, such as its name.
+    rejected: tuple[RejectedRow, ...]  # Rows that the scan rejected; they come after the others.
+    first: int = 0  # If this is a slice: row of its first file in the whole list.
 
     def for_reading(self, start: int, end: int) -> "FileList":
-        """Returns rows `start` up to `end`; copies facts, since Arrow pickles a slice whole."""
+        """Returns rows `start` to `end`; copies facts: Arrow would pickle the whole array."""
         read = len(self.entries)
         return replace(
             self,
@@ -105,10 +107,11 @@ class FileList(ScannedFile):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WholeFileSource(FileSource[FileList]):
-    """Files with one row each: what `convert` makes of the bytes, then the facts of the list."""
+    """Files with one row each: `convert` of the bytes, then the facts of the list."""
 
     max_bytes: int  # Maximum size of a file; a larger one is rejected unread.
-    # Gets bytes and path of a file, returns None if it is blank; UnfitFileError if it is no row.
+    # Receives bytes and path of a file, returns None if it is blank; raises UnfitFileError if it is
+    # not a row
     convert: Callable[[bytes, str], Values | None]
 
     @property
@@ -118,7 +121,7 @@ class WholeFileSource(FileSource[FileList]):
 
     def read_piece(self, file: FileList, piece: Piece) -> Iterator[Batch]:
         """Yields a slice of the files, in batches of about 4 MiB unless one file is larger."""
-        # The first batch is small: of images it may be decoded only to see the size of records.
+        # The first batch is small, because it may be decoded only to measure the size of records.
         rows, size, most = dict[int, Values | RejectedRow | None](), 0, FIRST_BATCH_ROWS
         for at in range(piece.start - file.first, piece.end - file.first):
             rows[at] = found = self._read_file(file, at)
@@ -168,7 +171,7 @@ class Listing(NamedTuple):
     def source(
         self, kind: str, facts: pa.RecordBatch, labels: bytes = b"", **fields: Any
     ) -> WholeFileSource:
-        """Returns the source of the files; `fields` are its other attributes."""
+        """Returns the source of the files; `fields` are other attributes of the source."""
         paths = tuple(file.path for file in self.files)
         size = sum(content.size for content in self.contents)
         listed = FileList(
@@ -191,9 +194,10 @@ class Listing(NamedTuple):
         )
 
     def _fingerprint(self, kind: str, labels: bytes) -> str:
-        """Digests names and content of files, their `labels`, and rejected files.
+        """Digests the names and contents of files, their `labels`, and the rejected files.
 
-        `content.fingerprint` is not used because it resolves paths: slower than opening a file.
+        `content.fingerprint` is not used because it resolves paths, which is slower than opening a
+        file.
         """
         digest = hashlib.sha256(kind.encode())
         for file, content in zip(self.files, self.contents, strict=True):
@@ -212,7 +216,7 @@ def list_files(
     max_bytes: int,
     spread: Spread,
 ) -> Listing:
-    """Hashes the `kept` entries of `found`, without examining their content, in order by `seed`."""
+    """Hashes the `kept` entries of `found`, without examining their content, ordered by `seed`."""
     refused = (rejected_file(path, reason) for path, reason in sorted(found.refused.items()))
     listed, entries = Listing(found, [*refused, *rejected], [], []), found.entries
     order = [kept[at] for at in shuffled([os.fsencode(entries[at].name) for at in kept], seed)]
@@ -239,7 +243,7 @@ def open_whole_files(
 ) -> WholeFileSource:
     """Lists and hashes documents or binary files.
 
-    `columns` are the content, then `FILENAME` and `SIZE` or one of them; `convert` is picklable.
+    `columns` are the content, then `FILENAME` and `SIZE` or one of these; `convert` is picklable.
     """
     found = find(inputs, kind)
     every = range(len(found.entries))
@@ -272,7 +276,7 @@ def shuffled(names: Sequence[bytes], seed: int) -> list[int]:
 
 
 def _look(path: str, max_bytes: int) -> Content | str:
-    """Returns the content of a file, or why it is rejected unread."""
+    """Returns the content of a file, or the reason for rejecting it unread."""
     try:
         with open_data(path) as file:
             size, stream = file_size(file), HashingStream(file)

@@ -1,12 +1,13 @@
 """Checks shards against their manifest, which every reader does before it reads.
 
 Input: a folder of Examples, a split's folder, a shard or a pattern of shards. Output: the manifest,
-if every shard that it lists has the listed size and digest and the splits hold no other files.
+if every listed shard has the listed size and digest and the folders of the splits contain no other
+files.
 
 A digest costs 0.8 ms per MiB, so it is computed once for each state of a file: `.digests.json`
 beside the manifest stores it by inode, size, mtime and ctime. Every write, rename or `touch`
-changes the ctime, except within one tick of the clock. Therefore only digests of files that have
-not changed for some seconds are stored.
+changes the ctime, unless it falls within the same tick of the clock. Therefore only digests of
+files that have not changed for some seconds are stored.
 """
 
 import fnmatch
@@ -36,7 +37,7 @@ from penstock.components.tfrecord.manifest import (
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 
-# More than the tick of any file system's clock (FAT's: 2 s).
+# Longer than the tick of any file system's clock (FAT: 2 s).
 _SETTLED_NS = 3 * 10**9
 _HASHING_THREADS = 4
 
@@ -57,10 +58,10 @@ class Scope:
 
 
 def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
-    """Returns the manifest of a folder of Examples after a check of its shards.
+    """Returns the manifest of a folder of Examples after checking its shards.
 
-    For readers that open only files that the manifest lists, and ignore others. On an object store
-    only sizes are compared: a digest would require every byte.
+    It is for readers that open only files that the manifest lists, and ignore others. At an object
+    store only sizes are compared, since a digest would require every byte.
     """
     if "://" in os.fspath(folder):
         return _checked_remote(os.fspath(folder))
@@ -71,9 +72,9 @@ def checked_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
 
 def check_folder(folder: str, manifest_sha256: str = "") -> None:
-    """Checks a folder of Examples against its manifest, for readers that open every file there.
+    """Checks a folder of Examples against its manifest, for readers that open every file in it.
 
-    A folder without a manifest passes unless `manifest_sha256` says that there was one.
+    A folder without a manifest passes unless `manifest_sha256` shows that there was one.
     """
     if manifest_sha256:
         _check_manifest(posixpath.join(folder, MANIFEST_NAME), manifest_sha256)
@@ -103,19 +104,19 @@ def check_listed(path: str | os.PathLike[str]) -> bool:
 
 
 def disk_state(file: str | int) -> _State:
-    """Returns inode, size, mtime and ctime of a path or a descriptor; each change changes them."""
+    """Returns inode, size, mtime and ctime of a path or descriptor; every change alters them."""
     found = os.stat(file)
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def stamp_of(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Returns size in bytes and modification time (ns), which tell whether a file was replaced."""
+    """Returns size in bytes and modification time (ns), which show whether a file was replaced."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
 
 
 def require_stamp(path: str | os.PathLike[str], stamp: tuple[int, int]) -> None:
-    """Raises a DataError if a file's stamp is not the one it had when its reader began."""
+    """Raises a DataError if a file's stamp differs from that at its reader's start."""
     try:
         now = stamp_of(path)
     except OSError as error:
@@ -131,7 +132,8 @@ def find_scopes(path: str | os.PathLike[str]) -> list[Scope]:
     folders, pattern, is_file = {place}, "*", False
     if glob.has_magic(name) and not os.path.lexists(name):
         folders = {Path(match).parent for match in glob.glob(name, recursive=True)}
-        # The pattern matches nothing in a split that lost all its shards, but its folder exists.
+        # If a split lost all its shards, the pattern matches nothing, but the split's folder
+        # exists.
         folders |= {Path(folder) for folder in glob.glob(os.path.dirname(name), recursive=True)}
         pattern = os.path.basename(name)
     elif not place.is_dir():
@@ -178,7 +180,7 @@ def _digest_faults(root: Path, shards: Iterable[Shard]) -> Iterator[str]:
 
 
 class _Digests:
-    """Digests of the shards in a folder; computed unless stored for the current state."""
+    """Digests of the shards in a folder, computed unless stored for their current state."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -231,7 +233,7 @@ def _checked_remote(folder: str) -> Manifest:
     try:
         with gfile.GFile(path) as file:
             manifest = Manifest.from_json(file.read(), path)
-    except Exception as error:  # classes of tf.errors, which only importing TensorFlow defines
+    except Exception as error:  # classes of tf.errors, which exist only after importing TensorFlow
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: cannot be read ({one_line(error)})") from error
@@ -271,7 +273,7 @@ def _cut(place: object, shard: Shard, size: int) -> str:
 
 
 def _root_of(folder: Path, *, is_split: bool) -> Path | None:
-    """Returns the folder of the manifest: a folder of Examples itself, or that above a split."""
+    """Returns the manifest's folder: a folder of Examples itself, or the folder above a split."""
     if not is_split and (folder / MANIFEST_NAME).is_file():
         return folder
     is_split = folder.name.startswith(split_dir("")) and (folder.parent / MANIFEST_NAME).is_file()
@@ -279,7 +281,7 @@ def _root_of(folder: Path, *, is_split: bool) -> Path | None:
 
 
 def _scope_of(root: Path, folders: Sequence[Path], pattern: str) -> Scope:
-    """Returns the shards in some folders, below the manifest's, whose names match a pattern."""
+    """Returns the shards in some folders below the manifest's whose names match a pattern."""
     manifest = read_manifest(root)
     listed = {root / shard.file: shard for shard in manifest.shards}
 

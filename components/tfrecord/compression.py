@@ -10,15 +10,15 @@ from typing import Protocol
 
 from penstock.components.tfrecord.framing import HEADER_BYTES, masked_crc
 
-# Large enough that Python's cost per chunk is small beside the check of 1 MiB of records; small
-# enough that a hundred open readers do not matter.
+# Large enough that Python's cost per chunk is small compared with the check of 1 MiB of records;
+# small enough that a hundred open readers do not matter.
 CHUNK_BYTES = 1 << 20
 
 _WBITS = {"GZIP": 16 + zlib.MAX_WBITS, "ZLIB": zlib.MAX_WBITS}
 
 
 class DamagedStreamError(Exception):
-    """Compressed data that does not decompress; the caller adds the file and the position."""
+    """Compressed data cannot be decompressed; the caller adds the file and the position."""
 
 
 class Readable(Protocol):
@@ -28,8 +28,9 @@ class Readable(Protocol):
 
 
 def compression_of(head: bytes) -> str:
-    """Returns `""`, `"GZIP"` or `"ZLIB"`, TensorFlow's names, for a file's first 12 bytes."""
-    # An uncompressed file may begin with GZIP's magic: the length 559,903. Its checksum tells.
+    """Returns `""`, `"GZIP"` or `"ZLIB"`, TensorFlow's names, for the first 12 bytes of a file."""
+    # An uncompressed file may begin with GZIP's magic, as the length 559,903. The checksum of the
+    # length then shows which it is.
     stored = int.from_bytes(head[8:HEADER_BYTES], "little")
     if len(head) >= HEADER_BYTES and masked_crc(head[:8]) == stored:
         return ""
@@ -43,14 +44,15 @@ def compression_of(head: bytes) -> str:
 def read_chunks(file: Readable, head: bytes, compression: str) -> Iterator[bytes]:
     """Yields the uncompressed content of a file in nonempty chunks of at most about 1 MiB.
 
-    `head` was read from the file before. Raises DamagedStreamError after the good part of the data.
+    `head` was already read from the file. Raises DamagedStreamError after the good part of the
+    data.
     """
     raw = itertools.chain([head] if head else [], iter(lambda: file.read(CHUNK_BYTES), b""))
     return _inflate(raw, compression) if compression else raw
 
 
 def _inflate(raw: Iterator[bytes], compression: str) -> Iterator[bytes]:
-    """Decompresses concatenated members, such as the output of `cat a.gz b.gz`."""
+    """Decompresses concatenated members, for example the output of `cat a.gz b.gz`."""
     decoder = zlib.decompressobj(_WBITS[compression])
     for chunk in raw:
         data = chunk

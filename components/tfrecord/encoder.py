@@ -1,10 +1,10 @@
 """Encodes Arrow record batches as serialized `tf.train.Example`s, column by column.
 
-The bytes are those of protobuf 3's deterministic serialization, map entries sorted by key (protobuf
-6 puts 'aa' before 'a'). So equal rows give equal bytes, splits and digests in every run and in both
-version sets. tfx_bsl's encoder changes the order of features in each call and takes three times the
-CPU (benchmarks/ingest.py). Rows are never Python objects: each column becomes Arrow arrays of
-encoded pieces, and Arrow's C++ joins the pieces row by row.
+The bytes are those of protobuf 3's deterministic serialization, with map entries sorted by key
+(protobuf 6 puts 'aa' before 'a'). So equal rows give equal bytes, splits and digests in every run
+and in both version sets. tfx_bsl's encoder changes the order of features in each call and takes
+three times the CPU (benchmarks/ingest.py). Rows are never Python objects: each column becomes Arrow
+arrays of encoded pieces, and Arrow's C++ joins the pieces row by row.
 
 Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
 
@@ -14,7 +14,8 @@ Wire format, from tensorflow/core/example/{example,feature}.proto (tags in hex):
     BytesList = (0A len value) for each value
     FloatList = Int64List = 0A len values, packed; nothing if there are no values
 
-A null becomes an empty Feature, which TFDV counts as missing; it does not count an empty list so.
+A null becomes an empty Feature, which TFDV counts as missing; an empty list would not be counted as
+missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +39,8 @@ def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
     """Encodes the rows of a batch as serialized `tf.train.Example`s; the result has no nulls.
 
     Columns are int64, float32, binary, or lists of these without nulls; a null becomes a feature
-    without a value. The result has at most 2 GiB. TypeError names a column of another type.
+    without a value. The result has at most 2 GiB. Raises TypeError, which names the column, for
+    another type.
     """
     parts: list[Part] = []
     columns = zip(batch.schema.names, batch.columns, strict=True)
@@ -50,7 +52,7 @@ def encode_examples(batch: pa.RecordBatch) -> pa.BinaryArray:
 
 
 def encode_features(column: pa.Array) -> pa.BinaryArray:
-    """Returns each value of a column as a serialized `tf.train.Feature`; empty for a null."""
+    """Returns each value of a column as a serialized `tf.train.Feature`, empty for a null."""
     payload, head = _feature(column)
     heads = _by_length(_lengths(payload), head)
     if column.null_count:
@@ -59,7 +61,7 @@ def encode_features(column: pa.Array) -> pa.BinaryArray:
 
 
 def _map_entry(name: str, column: pa.Array) -> tuple[Part, pa.BinaryArray]:
-    """Returns the column's map entry in two pieces: the bytes before the values, and the values."""
+    """Returns the column's map entry in two parts: the bytes before the values, and the values."""
     try:
         payload, feature_head = _feature(column)
     except TypeError as error:
@@ -82,7 +84,7 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
 
     def head(size: int) -> bytes:
         if is_list and (kind == pa.binary() or size == 0):
-            values_head = b""  # each byte string has its own tag; no numbers, no packed run
+            values_head = b""  # each byte string has its own tag; no values, no packed run
         else:
             values_head = TAG_1 + varint(size)
         return LIST_TAGS[kind] + varint(len(values_head) + size) + values_head
@@ -92,7 +94,7 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
 
 
 def entry_head(key: bytes, feature_head: bytes, size: int) -> bytes:
-    """Returns the map entry of `key` without the last `size` bytes of its Feature."""
+    """Returns the map entry of `key` without the last `size` bytes, which belong to its Feature."""
     body = TAG_1 + varint(len(key)) + key + TAG_2 + varint(len(feature_head) + size)
     body += feature_head
     return TAG_1 + varint(len(body) + size) + body
@@ -110,7 +112,7 @@ def _scalar_payload(column: pa.Array) -> pa.BinaryArray:
 
 
 def _list_payload(column: pa.ListArray, values: pa.Array) -> pa.BinaryArray:
-    """Returns each row's encoded values, given the `values` of all lists that are not null."""
+    """Returns each row's encoded values; `values` are those of all lists that are not null."""
     if pa.types.is_binary(values.type):
         head = _by_length(_lengths(values), lambda size: TAG_1 + varint(size))
         tagged = _join([head, values], len(values))
@@ -132,7 +134,7 @@ def _number_bytes(values: pa.Array) -> tuple[IntArray, npt.NDArray[np.uint8]]:
 
 
 def _varints(numbers: npt.NDArray[np.int64]) -> tuple[IntArray, npt.NDArray[np.uint8]]:
-    """Returns base-128 varints, low group first; a negative number takes ten bytes."""
+    """Returns base-128 varints, lowest group first; a negative number takes ten bytes."""
     unsigned = numbers.view(np.uint64)
     largest = int(unsigned.max(initial=0))
     width = len(varint(largest))
@@ -155,7 +157,7 @@ def varint(number: int) -> bytes:
 
 
 def _by_length(lengths: IntArray, head: Callable[[int], bytes]) -> Part:
-    """Returns `head(length)` for each row; computes it once per distinct length."""
+    """Returns `head(length)` for each row, computed once per distinct length."""
     if len(lengths) and (lengths == lengths[0]).all():
         return _scalar(head(int(lengths[0])))
     distinct = pa.array(lengths).dictionary_encode()

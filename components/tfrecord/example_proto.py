@@ -1,9 +1,9 @@
 """`tf.train` protos without TensorFlow: parses bytes into messages.
 
 The message classes come from a descriptor built here, in a separate pool, so that TensorFlow's can
-be loaded in the same process. To build it takes 20 ms (to import TensorFlow: 3 s). Parsing is done
-by protobuf's own C++ (3.20: 8 us for an Example of 18 features of 500 bytes) or upb (6.33: 2 us); a
-reader in Python took 10 us.
+be loaded in the same process. Building it takes 20 ms (importing TensorFlow: 3 s). Parsing is done
+by protobuf itself: by its C++ code (3.20: 8 us for an Example of 18 features of 500 bytes) or by
+upb (6.33: 2 us); a reader in Python took 10 us.
 
 One class serves both: in its bytes, an Example is a SequenceExample without feature lists.
 
@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError, Message
 
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# tensorflow/core/example/{example,feature}.proto, as protoc describes them.
+# tensorflow/core/example/{example,feature}.proto, in protoc's description.
 _PROTO = """
 name: "penstock/tfrecord/example.proto" package: "penstock.tfrecord" syntax: "proto3"
 message_type { name: "BytesList"
@@ -68,15 +68,15 @@ def parse_example(payload: bytes) -> Message | None:
     """Parses a payload as a `SequenceExample`; None if it is neither kind of Example.
 
     The features of an Example are in `context`. Protobuf accepts many byte strings as a message of
-    any type and keeps unknown fields; so None is returned for a payload that has bytes but no
-    feature.
+    any type and keeps unknown fields; so the result is None for a payload with bytes but without
+    features.
     """
     try:
         if _is_filled(payload):
             message = SequenceExample.FromString(payload)
         else:
-            # At an end-of-group tag at the top, protobuf 3.20 stops with a warning and returns the
-            # part before it. To catch the warning costs 5 us.
+            # At an end-of-group tag at the top level, protobuf 3.20 stops with a warning and
+            # returns the part before it. Catching the warning costs 5 us.
             with warnings.catch_warnings(record=True) as stopped:
                 warnings.simplefilter("always")
                 message = SequenceExample.FromString(payload)
@@ -84,19 +84,19 @@ def parse_example(payload: bytes) -> Message | None:
                 return None
     except DecodeError:
         return None
-    # Two empty submessages, with their tags and lengths, take 4 bytes.
+    # Two empty submessages take 4 bytes with their tags and lengths.
     known = message.context.feature or message.feature_lists.feature_list or len(payload) <= 4
     return message if known else None
 
 
 def values_of(features: Any, name: str) -> list[Any]:
-    """Returns the values of one of a row's `features` by name; none if the row lacks it."""
+    """Returns the values of the named feature in a row's `features`; empty if the row lacks it."""
     kind = features[name].WhichOneof("kind") if name in features else None
     return list(getattr(features[name], kind).value) if kind else []
 
 
 def step_kinds(message: Any) -> Iterator[tuple[str, list[FeatureKind]]]:
-    """Yields the kinds of the steps that have values, by feature list."""
+    """Yields, for each feature list, the kinds of the steps that have values."""
     for name, steps in message.feature_lists.feature_list.items():
         kinds = (step.WhichOneof("kind") for step in steps.feature)
         yield name, [KIND_OF_LIST[kind] for kind in kinds if kind is not None]
@@ -105,16 +105,16 @@ def step_kinds(message: Any) -> Iterator[tuple[str, list[FeatureKind]]]:
 def is_example(payload: bytes) -> bool:
     """Returns whether a payload is an Example or a SequenceExample, from its outermost layer.
 
-    Takes 0.3 us: the one or two submessages at the top must fill the payload exactly. An unusual
-    layout, which protobuf permits, is parsed instead.
+    This takes 0.3 us: the one or two submessages at the top level must fill the payload exactly. An
+    unusual layout, which protobuf permits, is parsed instead.
     """
     return (len(payload) > 4 and _is_filled(payload)) or parse_example(payload) is not None
 
 
 def unusual_examples(payloads: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yields index and payload of records that are not one submessage of features.
+    """Yields index and payload of the records that are not one submessage of features.
 
-    That is an Example's usual layout; of others, `is_example` and `has_sequences` decide.
+    An Example usually has that layout; for the others, `is_example` and `has_sequences` decide.
     """
     for at, payload in enumerate(payloads):
         if len(payload) <= 4 or _submessage_end(payload, 0, _CONTEXT_TAG) != len(payload):
@@ -131,7 +131,7 @@ def has_sequences(payload: bytes) -> bool:
 
 
 def _is_filled(payload: bytes) -> bool:
-    """Returns whether the context, the feature lists or both make up the whole payload."""
+    """Returns whether the context, the feature lists, or both fill the whole payload."""
     end = _submessage_end(payload, 0, _CONTEXT_TAG)
     return end == len(payload) or _submessage_end(payload, end, _LISTS_TAG) == len(payload)
 
@@ -160,7 +160,7 @@ def _sequence_example() -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     descriptor = pool.FindMessageTypeByName("penstock.tfrecord.SequenceExample")
-    if hasattr(message_factory, "GetMessageClass"):  # protobuf >= 4.22
+    if hasattr(message_factory, "GetMessageClass"):  # from protobuf 4.22 on
         return message_factory.GetMessageClass(descriptor)
     return message_factory.MessageFactory(pool).GetPrototype(descriptor)
 

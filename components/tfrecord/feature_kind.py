@@ -1,4 +1,4 @@
-"""The three kinds of value that a `tf.train.Feature` holds."""
+"""The three kinds of values that a `tf.train.Feature` can have."""
 
 import enum
 
@@ -19,7 +19,7 @@ ARROW_TYPES = {
     FeatureKind.FLOAT: pa.float32(),
     FeatureKind.BYTES: pa.binary(),
 }
-# Kind of the values of a column of decoded Examples, by Arrow type.
+# Kind of the values in a column of decoded Examples, by Arrow type.
 DECODED_KINDS = {
     pa.int64(): FeatureKind.INT,
     pa.float32(): FeatureKind.FLOAT,

@@ -38,7 +38,7 @@ def feature_spec(
     | `ragged_tensor`, written for a `preprocessing_fn` that returns a RaggedTensor | Ragged |
 
     If the presence of a FixedLen feature is not 1.0, rows without it get 0, 0.0 or "". A feature
-    that is present with an empty list does not count as absent: name it in `var_len`.
+    with an empty list does not count as absent: name it in `var_len`.
 
     Args:
         schema: The schema, or the path of its `schema.pbtxt`.
@@ -92,13 +92,13 @@ def _spec(feature: schema_pb2.Feature, *, var_len: bool) -> FeatureSpec:
         return tf.io.VarLenFeature(dtype)
     if feature.presence.min_fraction == 1.0:
         return tf.io.FixedLenFeature(shape, dtype)
-    # NumPy cannot make a list of bytes from a scalar, so the default of shape [] is used directly.
+    # NumPy cannot make a list of bytes from a scalar, so a default of shape [] is used directly.
     default = tf.fill(shape, _DEFAULTS[dtype]).numpy().tolist() if shape else _DEFAULTS[dtype]
     return tf.io.FixedLenFeature(shape, dtype, default)
 
 
 def _fixed_shape(feature: schema_pb2.Feature) -> list[int] | None:
-    """Returns the shape of the feature in every row, or None if rows may differ."""
+    """Returns the shape of the feature in every row, or None if rows may differ in shape."""
     if feature.HasField("shape"):
         sizes = [dim.size for dim in feature.shape.dim]
         if any(size < 1 for size in sizes):
@@ -128,7 +128,7 @@ def _ragged_spec(
 def _ragged(
     schema: schema_pb2.Schema,
 ) -> dict[str, tuple[str, schema_pb2.TensorRepresentation.RaggedTensor]]:
-    """Returns each ragged feature's name and representation, by the feature with its values."""
+    """Returns name and representation of each ragged feature, by the feature with its values."""
     found = {}
     for group in schema.tensor_representation_group.values():
         for name, representation in group.tensor_representation.items():

@@ -1,4 +1,4 @@
-"""Frame of a record in a TFRecord file.
+"""Framing of records in a TFRecord file.
 
 A record is (tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details):
 
@@ -32,7 +32,7 @@ def masked_crc(data: bytes) -> int:
 
 
 def payload_bounds(data: Any) -> tuple[npt.NDArray[np.int64], bool]:
-    """Finds the payloads of a file's records from their lengths; does not read checksums.
+    """Finds the payloads of a file's records by their lengths; does not read checksums.
 
     Returns (begin, end) of each payload, int64 [records, 2], and whether the last record ends where
     the uncompressed file ends.

@@ -38,14 +38,14 @@ def image_header(data: bytes) -> ImageHeader | None:
 
 
 def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yields marker, offset and size of each segment's content; ends where no marker follows.
+    """Yields marker, offset and size of each segment; ends where no marker follows.
 
-    Pixels follow the segment of a scan (DA), and have no markers to walk along.
+    The segment of a scan (DA) is followed by pixels, which have no markers to follow.
     """
     at = 2
     while data[at : at + 1] == b"\xff" and at + 4 <= len(data):
         marker, size = struct.unpack_from(">BH", data, at + 1)
-        if marker == 0xFF:  # A fill byte.
+        if marker == 0xFF:  # A fill byte
             at += 1
             continue
         yield marker, at + 4, size - 2
@@ -61,7 +61,7 @@ def _jpeg(data: bytes) -> ImageHeader | None:
 
 
 def _bmp(data: bytes) -> ImageHeader | None:
-    # Text may begin with "BM", too: the size of the header decides.
+    # Text may begin with "BM" too: the size of the header decides.
     (size,) = struct.unpack_from("<I", data, 14)
     if size not in _BMP_HEADER_SIZES:
         return None

@@ -1,4 +1,4 @@
-"""Manifest of a set of shards: the files, their source, and the row counts.
+"""The manifest of a set of shards: the files, their source, and the row counts.
 
 `manifest.json` is written last, beside the `Split-*/` folders: it is the commit. A folder without
 it has no shards, whatever files it contains.
@@ -21,16 +21,16 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import COMPRESSIONS
 
 MANIFEST_NAME = "manifest.json"
-# File beside the manifest that caches the digests of shards (checked.py).
+# File beside the manifest in which `checked.py` caches the digests of shards.
 DIGESTS_NAME = ".digests.json"
 MANIFEST_VERSION = 1
-# Patterns of the other files of an output; the manifest lists shards and vocabularies by name.
+# Patterns of an output's other files; the manifest lists shards and vocabularies by name.
 _REJECTED_ROWS = r"/rejected-\d{5,}\.jsonl"
 _PARQUET_COPY = r"/[^/]+/data-\d{5,}-of-\d{5,}\.parquet"
-# Temporary name of one of these files, left by a killed process.
+# Temporary name of such a file, left by a killed process.
 _TEMPORARY = re.compile(r"(.*/)?\.([^/]+)\.[0-9a-f]{32}")
-# Custom property of a TFX artifact with the manifest's digest. It shows that a manifest was
-# removed, as artifacts without a manifest are allowed, too.
+# Custom property of a TFX artifact: the digest of its manifest. It reveals the removal of a
+# manifest, since artifacts without a manifest are allowed, too.
 MANIFEST_PROPERTY = "manifest_sha256"
 # Source kind of a manifest that was made by counting rows in another writer's shards.
 COUNTED = "counted"
@@ -46,13 +46,13 @@ class Shard:
     sha256: str
 
 
-# Default maximum share of rejected rows that an ingest and the gate accept.
+# Default maximum share of rejected rows, for an ingest and for the gate.
 MAX_QUARANTINED_SHARE = 0.01
 
 
 @dataclass(frozen=True)
 class RowAccount:
-    """Counts of all rows that were read, blank ones too; ValueError if they do not add up."""
+    """Counts of all rows that were read, including blank ones; ValueError if they do not add up."""
 
     read: int
     written: Mapping[str, int]
@@ -92,12 +92,12 @@ class Manifest:
     source_files: int
     account: RowAccount
     compression: str = ""
-    plan: str = ""  # reason for the number of shards, as text
-    # Folders of the rejected rows and of the Parquet copy, relative to the manifest.
+    plan: str = ""  # reason for the number of shards, in words
+    # Folders of the rejected rows and of the Parquet copy, relative to the manifest
     quarantine: str | None = None
     parquet: str | None = None
     source_snapshot: str | None = None  # version of a table; written only if given
-    # `PackedLayout.to_dict()` of blocks of rows; None if each record is one row.
+    # `PackedLayout.to_dict()` of packed shards; None if each record is one row
     packed: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ class Manifest:
         blank: int = 0,
         **source: Any,
     ) -> "Manifest":
-        """Returns the manifest of shards written from `read` rows; `source` has the other fields.
+        """Returns the manifest of shards written from `read` rows; `source` has its other fields.
 
         Raises:
             ValueError: The rows do not add up.
@@ -134,7 +134,7 @@ class Manifest:
         return cls(splits, columns, digest, account=account, **source)
 
     def foreign_files(self, names: Iterable[str]) -> list[str]:
-        """Returns those of `names` (relative to the manifest) that are not files of this output.
+        """Returns the `names` (relative to the manifest) that are not files of this output.
 
         Files of the output are the listed shards and vocabularies, the manifest, the cache of
         digests, rejected rows, the Parquet copy, and temporary files of these.

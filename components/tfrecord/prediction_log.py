@@ -1,15 +1,15 @@
-"""TensorFlow Serving's PredictionLogs, read by its own protos."""
+"""TensorFlow Serving's PredictionLogs, read with their own protos."""
 
 from typing import Any
 
 
 def parse_prediction(payload: bytes) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
-    """Returns a call of Predict as (log, inputs, outputs), NumPy arrays by name.
+    """Returns a call of Predict as (log, inputs, outputs), with NumPy arrays by name.
 
-    None for a log of another call. The first call imports TensorFlow, which takes seconds.
+    Returns None for a log of another call. The first call imports TensorFlow, which takes seconds.
 
     Raises:
-        ValueError: The bytes are no PredictionLog.
+        ValueError: The bytes are not a PredictionLog.
     """
     from google.protobuf.message import DecodeError
     from tensorflow import make_ndarray

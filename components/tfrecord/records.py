@@ -1,4 +1,4 @@
-"""Reads TFRecord files with all checksums and without TensorFlow: yields payloads.
+"""Reads TFRecord files and checks all checksums, without TensorFlow; yields payloads.
 
 Files are read as a stream, compressed or not; only one record needs memory. Records are numbered
 from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.
@@ -21,10 +21,10 @@ from penstock.components.tfrecord.compression import (
 )
 from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, masked_crc
 
-# Limit of protocol buffers. A larger length is damage or an attack on memory.
+# Limit of protocol buffers. A larger length means damage or an attack on memory.
 MAX_RECORD_BYTES = 2**31 - 1
 _USUAL_RECORD_BYTES = 2**24
-# Number of distinct headers to cache after a check: saves 0.7 us per record, takes 10 MB at most.
+# Number of distinct headers to cache after a check: saves 0.7 us per record, takes at most 10 MB.
 _MAX_KNOWN_HEADERS = 2**16
 
 
@@ -65,8 +65,8 @@ class RecordReader:
     ) -> Iterator[Record]:
         """Yields the records in file order; a DataError names file, record and offset of damage.
 
-        With `on_bad_payload`, reading continues after a payload with a wrong checksum; the function
-        receives the error.
+        With `on_bad_payload`, reading continues after a payload with a wrong checksum, and the
+        function receives the error.
         """
         for buffer, start, footer in self._frames():
             payload = buffer[start:footer]
@@ -82,7 +82,7 @@ class RecordReader:
     def count(self) -> int:
         """Counts the records by their headers, without checking payloads, and ends the pass.
 
-        Takes a quarter of the time of `records`.
+        This takes a quarter of the time of `records`.
         """
         return sum(1 for _ in self._frames())
 
@@ -205,7 +205,7 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def _looks_like(head: bytes) -> str:
-    # The damaged header of a record of usual length may begin with a short magic by chance.
+    # By chance, the damaged header of a record of usual length may begin with a short magic.
     is_length = int.from_bytes(head[:8], "little") < _USUAL_RECORD_BYTES
     if not is_length and (found := format_of(head)):
         return f", it looks like {found.name}"

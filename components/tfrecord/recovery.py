@@ -1,7 +1,7 @@
-"""Restores outputs whose replacement was killed half-way; any reader may find one.
+"""Restores outputs whose replacement was killed half-way; any reader may find such an output.
 
-It happens only on file systems that cannot exchange two folders in one step (`files/commit.py`):
-there the old output is renamed before the new one gets its name. After a kill between these two
+This happens only on file systems that cannot exchange two folders in one step (`files/commit.py`):
+there, the old output is renamed before the new one gets its name. After a kill between these two
 renames, the next reader or writer restores the old output.
 """
 
@@ -17,7 +17,7 @@ from typing import TextIO
 ATTEMPT_MARK = ".penstock-attempt-"
 LOCK = ".lock"
 _REPLACED = "-replaced"
-# With the mark, an id and the longest suffix, still below the 255 bytes that a name can have.
+# With the mark, an id and the longest suffix, a name is still below its limit of 255 bytes.
 _MAX_STEM_BYTES = 200
 
 
@@ -27,7 +27,7 @@ def attempt_folder(target: Path) -> Path:
 
 
 def recover(path: str | os.PathLike[str]) -> None:
-    """Restores an output at a path, or at a folder above it, that a killed process had renamed.
+    """Restores an output, at a path or a folder above it, that a killed process had renamed.
 
     Does nothing if the path exists.
     """
@@ -47,7 +47,7 @@ def remove_attempt(lock: Path) -> None:
             folder = lock.with_name(lock.name.removesuffix(LOCK))
             # The lock contains the output's name, unless its process was killed at once.
             clear(folder, lock.with_name(os.fsdecode(held.read()) or folder.name))
-    except (OSError, ValueError):  # in use, removed meanwhile, another user's, or not a name
+    except (OSError, ValueError):  # in use, already removed, another user's, or not a name
         return
 
 
@@ -63,7 +63,7 @@ def clear(folder: Path, target: Path) -> None:
     if replaced.exists() and not target.exists():
         replaced.rename(target)
     shutil.rmtree(replaced, ignore_errors=True)
-    if not (folder.exists() or replaced.exists()):  # else the next attempt removes them
+    if not (folder.exists() or replaced.exists()):  # otherwise the next attempt removes them
         folder.with_name(folder.name + LOCK).unlink(missing_ok=True)
 
 
@@ -72,7 +72,7 @@ def locked(path: Path) -> TextIO:
     while True:
         held = path.open("w")
         fcntl.flock(held, fcntl.LOCK_EX)
-        # Another process may have removed it as abandoned before it was locked.
+        # Another process may have removed the file as abandoned before it was locked.
         if path.exists() and os.path.samestat(os.fstat(held.fileno()), path.stat()):
             return held
         held.close()

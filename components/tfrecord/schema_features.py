@@ -1,11 +1,11 @@
-"""Parses TFMD schemas, and tells which features are in use."""
+"""Parses TFMD schemas, and determines which features are in use."""
 
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components.errors import DataError
 
-# Stages whose features TFDV and TFX's own readers skip, too.
+# Stages whose features TFDV and TFX's own readers also skip.
 _UNUSED_STAGES = frozenset(
     {
         schema_pb2.PLANNED,
@@ -25,5 +25,5 @@ def parse_schema(text: str, path: str) -> schema_pb2.Schema:
 
 
 def is_used(feature: schema_pb2.Feature) -> bool:
-    """Returns whether data should have a feature: not deprecated, and in a stage with data."""
+    """Returns whether data should have a feature: it is not deprecated, and its stage has data."""
     return not feature.deprecated and feature.lifecycle_stage not in _UNUSED_STAGES

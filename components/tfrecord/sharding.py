@@ -1,4 +1,4 @@
-"""Number and names of shards, and how many rows and files a reader takes together."""
+"""Number and names of shards, and the number of rows and files that a reader takes together."""
 
 import math
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ COMPRESSIONS = ("", "GZIP")  # TensorFlow's names
 # For TFRecord on remote storage, TensorFlow advises 100-200 MB per shard
 # (tensorflow.org/tutorials/load_data/tfrecord); 150 is the middle.
 TARGET_SHARD_BYTES = 150 * MIB
-# From the same page: the host rule must leave at least 10 MB per shard.
+# The same page recommends at least 10 MB per shard when the rule of hosts applies.
 MIN_SHARD_BYTES = 10 * MIB
-# From the same page: ten times as many files as hosts that read them.
+# The same page recommends ten times as many files as hosts that read them.
 SHARDS_PER_HOST = 10
 # Default number of files that a reader interleaves (also in trainer/input/options.py), and minimum
-# planned number of shards for data of MIN_SHARD_BYTES or more.
+# planned number of shards for data of at least MIN_SHARD_BYTES.
 READER_PARALLELISM = 8
-# More than the 10,000 records of TFX's stock reader, yet only 10 MB of 600-byte rows.
+# More than the 10,000 records of TFX's stock reader, but still only 10 MB for rows of 600 bytes.
 SHUFFLE_WINDOW_ROWS = 16_384
-# Number of records that go from one thread to another together. This takes about 30 us: little for
-# 1,024 records, but for one record five times as much as to parse a narrow row.
+# Number of records that one thread passes to another together. This takes about 30 us: little for
+# 1,024 records, but for one record five times the time of parsing a narrow row.
 _MAX_BLOCK_ROWS = 1024
-# Below MIN_SHARD_BYTES a pass takes a fraction of a second, from one file or from eight (5 MiB on 2
-# cores: the same), so more files have no use. Two files let two hosts read at once.
+# For data below MIN_SHARD_BYTES, a pass takes a fraction of a second from one file or from eight (5
+# MiB on 2 cores: the same), so more files have no use. Two files let two hosts read at once.
 _FEW_SHARDS = 2
 
 _SPLIT_PREFIX = "Split-"
@@ -40,7 +40,7 @@ def shard_name(index: int, count: int, *, compression: str = "") -> str:
 
 
 def block_rows_of(window_rows: int, files: int = READER_PARALLELISM) -> int:
-    """Returns the number of rows per block with which a window mixes rows of all `files`."""
+    """Returns the number of rows per block such that a window mixes rows of all `files`."""
     return max(1, min(_MAX_BLOCK_ROWS, window_rows // files))
 
 
@@ -61,7 +61,7 @@ class ShardOptions:
     Attributes:
         shards: Number of shards of each split; None plans it.
         reading_hosts: Number of hosts, or training workers, that will read the shards at the same
-            time; a planned number of shards is a multiple of it.
+            time; a planned number of shards is a multiple of this number.
     """
 
     shards: int | None = None
@@ -82,8 +82,8 @@ class ShardPlan:
 def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> ShardPlan:
     """Plans the number of shards of a split: at most one per row.
 
-    A planned number is a multiple of the reading hosts, so that each reads as many shards as the
-    others. `estimated_bytes` is the uncompressed size of the largest split's records.
+    A planned number is a multiple of the number of reading hosts, so that all hosts read equally
+    many shards. `estimated_bytes` is the uncompressed size of the largest split's records.
     """
     asked, most = options.shards, max(rows, 1)
     if asked is not None and asked > most:
@@ -102,7 +102,7 @@ def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> Sh
 
 
 def _needed_shards(size: int, hosts: int) -> tuple[int, str]:
-    """Returns the smallest number of shards that satisfies all rules, and the rule behind it."""
+    """Returns the smallest number of shards that satisfies all rules, and the rule that decided."""
     if size < MIN_SHARD_BYTES:
         why = f"less than {MIN_SHARD_BYTES / MIB:.0f} MiB are read at once"
         return min(hosts, _FEW_SHARDS), why

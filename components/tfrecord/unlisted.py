@@ -1,7 +1,8 @@
-"""TFRecord files that no manifest lists: checks them before reading.
+"""Checks TFRecord files that no manifest lists, before they are read.
 
-TensorFlow reads on silently if a file of a set is missing, a file is empty or ends inside a header,
-or a GZIP stream lacks its end. A file that is cut exactly between two records looks complete.
+TensorFlow continues silently if a file of a set is missing, if a file is empty or ends inside a
+header, or if a GZIP stream lacks its end. A file that is cut exactly between two records looks
+complete.
 """
 
 import os
@@ -25,12 +26,13 @@ from penstock.components.tfrecord.records import RecordReader, open_file, read_r
 # Beginnings of names that are not shards: hidden files, markers, and the folder of unfinished files
 # that Beam leaves if an engine repeats a task.
 NO_SHARDS = (".", "_", "beam-temp-")
-# Matches more than sharding.py's own names: `images.tfrecord-00000-of-00004`,
-# `images-00000-of-00004.tfrecord` and TensorFlow Datasets' names, too.
+# Matches more than the names in sharding.py: also `images.tfrecord-00000-of-00004`,
+# `images-00000-of-00004.tfrecord` and the names of TensorFlow Datasets.
 _MEMBER = re.compile(r"^(?P<stem>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})(?P<suffix>.*)$")
-# Number of missing files that are looked for and named: a name may claim that there are millions.
+# Maximum number of missing files to search for and name: a file's name may claim that there are
+# millions.
 _MAX_NAMED = 10
-# Threads help: decompression takes most of the time and releases the GIL.
+# Several threads help: decompression takes most of the time and releases the GIL.
 _THREADS = 4
 
 
@@ -46,7 +48,7 @@ def check_unlisted(files: Sequence[str]) -> tuple[int, ...]:
 
 
 def find_damage(files: Iterable[str]) -> str | None:
-    """Returns the first fault that a check of all checksums finds, or None."""
+    """Returns the first fault found by a check of all checksums, or None."""
     for file in files:
         try:
             for _ in read_records(file):
@@ -57,10 +59,10 @@ def find_damage(files: Iterable[str]) -> str | None:
 
 
 def require_examples(file: str, records: int | None = None) -> None:
-    """Raises DataError for a SequenceExample, whose lists a parser of Examples would drop.
+    """Raises DataError for a SequenceExample, whose lists an Example parser would drop.
 
-    Looks at the first records of a local file, or at all of them, which takes 0.7 us per record,
-    plus decompression; a file that did not change is looked at once.
+    Checks the first records of a local file, or all of them, which takes 0.7 us per record plus
+    decompression; a file that has not changed is checked only once.
     """
     _require_examples(file, disk_state(file), records)
 
@@ -99,7 +101,7 @@ def _count(file: str, state: tuple[int, ...]) -> int:
 def missing_members(files: Iterable[Path]) -> Iterator[str]:
     """Yields one line for each set of `-NNNNN-of-NNNNN` files that lacks some.
 
-    Also reports two sets with the same stem but different counts: a retry left both.
+    It also reports two sets with the same stem but different counts, which a retry leaves.
     """
     counts: dict[tuple[Path, str, str], set[str]] = defaultdict(set)
     for file in files:

@@ -1,4 +1,4 @@
-"""Frames and writes shards: takes encoded rows, returns the manifest entry of a finished file.
+"""Frames and writes shards: takes encoded rows, returns the manifest entry of the finished file.
 
 Records are framed as one Arrow array, without a Python object per record.
 """
@@ -19,10 +19,10 @@ from penstock.components.errors import naming
 from penstock.components.tfrecord.framing import MASK_DELTA, masked_crc
 from penstock.components.tfrecord.manifest import Shard
 
-# Level 1 takes 6 us of CPU per row of 40 columns, the default level 26 us, for files a few percent
-# smaller (benchmarks/ingest.py).
+# Level 1 takes 6 us of CPU per row of 40 columns, the default level 26 us for files that are a few
+# percent smaller (benchmarks/ingest.py).
 GZIP_LEVEL = 1
-_GZIP_WBITS = 16 + zlib.MAX_WBITS  # a gzip header without time stamp: equal rows, equal bytes
+_GZIP_WBITS = 16 + zlib.MAX_WBITS  # no time stamp: equal rows, equal bytes
 
 
 def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
@@ -39,15 +39,16 @@ def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:
 
 
 class ShardWriter:
-    """Writer of one shard below a folder of one attempt, which discards it if the attempt fails.
+    """Writer of one shard in the folder of one attempt, which is discarded if the attempt fails.
 
-    A context manager; two attempts at one shard (a retried Beam bundle) have different folders.
+    It is a context manager; two attempts at one shard (a retried Beam bundle) have different
+    folders.
     """
 
     def __init__(self, root: str | os.PathLike[str], file: str, *, compression: str = "") -> None:
         self._file = file
         self._path = Path(root) / file
-        self._path.parent.mkdir(exist_ok=True)  # not the root: a late try must not recreate it
+        self._path.parent.mkdir(exist_ok=True)  # not the root: a late attempt must not recreate it
         self._out = self._path.open("wb", buffering=0)
         self._gzip = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS) if compression else None
         self._digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Training from TFRecord shards: input, Keras' fit, verdict, export.
+"""Training from TFRecord shards: input, Keras' fit, diagnosis of the speed, export.
 
 `pipelines/taxi/model.py` is a whole `run_fn` for TFX's Trainer; docs/training.md has a training
 without TFX.

@@ -1,9 +1,9 @@
-"""Keras callback that saves a training, resumes it, and stops it on a signal or a bad loss.
+"""Keras callback that saves a training, resumes it, and stops it at a signal or a bad loss.
 
-It also gives `fit` its train and test functions. Both split what `fit` runs at once
-(`steps_per_execution`) into calls of about 0.2 s, after each of which a training can stop. In an
-epoch that a resumed training enters in the middle, `fit` counts the steps from the epoch's begin,
-and the train function skips those that were done before.
+It also gives `fit` its train and test functions. Both split the steps that `fit` runs at once
+(`steps_per_execution`) into calls of about 0.2 s; after each call, a training can stop. If a
+training resumes in the middle of an epoch, `fit` counts the steps from the epoch's begin, and the
+train function skips those that were already done.
 """
 
 import logging
@@ -41,7 +41,7 @@ class DivergedError(DataError):
 class Backup(keras.callbacks.Callback):
     """The state of a training; `step` and `epochs` include those before a resumption.
 
-    It must come first among the callbacks: later ones may swap the weights.
+    It must be the first of the callbacks, since later ones may swap the weights.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class Backup(keras.callbacks.Callback):
         self._steps, self._options, self._checkpoints = steps, options, checkpoints
         self._start, self._flag, self._workers = start, flag, workers
         self._rule, self._batch_rows = rule, batch_rows
-        self._has_signal = False  # of any worker; all agree
+        self._has_signal = False  # of any worker; all workers agree
         self._test_steps = 1
         self._begin = self._end = self._passed = 0
-        self._timed_steps, self._timed_seconds = 0, 0.0  # of the epoch, without the first call
+        self._timed_steps, self._timed_seconds = 0, 0.0  # in this epoch, without the first call
         self._saved_at: tuple[int, int] | None = None
         self._saved_seconds = time.monotonic()
         self._logs: Logs = {}
@@ -83,7 +83,7 @@ class Backup(keras.callbacks.Callback):
 
     @property
     def stop_reason(self) -> str | None:
-        """Returns why the training is over; None if it is not."""
+        """Returns the reason why the training is over; None if it is not."""
         early = self._options.early_stop
         if early and self.epochs and should_stop(self.epochs, early):
             return f"{early.metric} no better for {counted(early.patience_epochs, 'epoch')}"
@@ -109,11 +109,12 @@ class Backup(keras.callbacks.Callback):
         model, done = self.model, self.epochs[-1].epoch if self.epochs else 0
         left = self._options.total_steps - self._end_of_epoch()
         model.train_function, model.test_function = self._run_train, self._run_test
-        # The model is built. Keras would read a batch to build it, and fails with several workers.
+        # The model must be built. Keras would read a batch to build it, and fails with several
+        # workers.
         model._maybe_symbolic_build = lambda **_: None
         try:
             with warnings.catch_warnings():
-                # Keras warns at the end of any evaluation data of unknown length.
+                # Keras warns at the end of evaluation data of unknown length.
                 warnings.filterwarnings("ignore", "Your input ran out of data")
                 model.fit(
                     data,
@@ -129,8 +130,8 @@ class Backup(keras.callbacks.Callback):
             del model._maybe_symbolic_build
 
     def speed(self) -> Speed | None:
-        """Times steps on the next batch of the run, if there is one."""
-        batches, self._batches = self._batches, None  # ends the reading ahead
+        """Times steps on the run's next batch, if there is one."""
+        batches, self._batches = self._batches, None  # stops the prefetching
         if batches is None:
             return None
         try:
@@ -178,7 +179,7 @@ class Backup(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: Any = None) -> None:
         self.stop_if_interrupted()
-        self.save()  # an error in the evaluation loses no step of the epoch
+        self.save()  # an error in the evaluation must not lose the epoch's steps
         self._test_steps = 1
 
     def on_test_end(self, logs: Any = None) -> None:
@@ -222,7 +223,7 @@ class Backup(keras.callbacks.Callback):
         )
 
     def save(self) -> None:
-        """Saves the state, unless the last checkpoint has it."""
+        """Saves the state, unless the last checkpoint already has it."""
         at = (self.step, len(self.epochs))
         if self._checkpoints is None or at == self._saved_at:
             return
@@ -232,7 +233,7 @@ class Backup(keras.callbacks.Callback):
         self._saved_at, self._saved_seconds = at, time.monotonic()
 
     def restore_best(self) -> int:
-        """Restores the state of the best epoch if options say so; returns the model's epoch."""
+        """Restores the best epoch's state if the options say so; returns the model's epoch."""
         best, last = self.best, self.epochs[-1]
         if self._options.early_stop is None or best is None or best is last:
             return last.epoch
@@ -248,7 +249,7 @@ class Backup(keras.callbacks.Callback):
 
     @property
     def _epochs_end(self) -> int:
-        """Returns the last step of the last recorded epoch, whose options may have been others."""
+        """Returns the last step of the last recorded epoch, which may have had other options."""
         return self.epochs[-1].step if self.epochs else 0
 
     def _end_of_epoch(self) -> int:
@@ -275,7 +276,7 @@ class Backup(keras.callbacks.Callback):
             self._fail(f"the loss became {loss} at step {self.step}")
         mean, is_due = self._agree(seconds)
         if self.first_step_seconds is None:
-            self.first_step_seconds = seconds  # with compiling, so it is not timed with the others
+            self.first_step_seconds = seconds  # includes compiling; not timed
             self._meter.start()
         else:
             self._timed_steps += done
@@ -287,7 +288,7 @@ class Backup(keras.callbacks.Callback):
         self._tell(loss)
 
     def _agree(self, seconds: float) -> tuple[float, bool]:
-        """Returns the mean duration of a call over all workers, and whether a save is due.
+        """Returns the mean duration of a call over all workers, and whether to save.
 
         All workers must run the same number of steps in the next call, and save and stop at the
         same step.
@@ -321,12 +322,12 @@ class Backup(keras.callbacks.Callback):
 
 
 def _next_count(steps: int, seconds: float) -> int:
-    """Returns how many steps take about `CALL_SECONDS`, at most twice `steps`."""
+    """Returns the number of steps that take about `CALL_SECONDS`, at most twice `steps`."""
     return max(1, min(int(steps * CALL_SECONDS / seconds), 2 * steps))
 
 
 def _flat(logs: dict[str, Any]) -> dict[str, float]:
-    """Returns the logs as numbers; several values of one as `name_0`, ..."""
+    """Returns the logs as numbers; a log with several values becomes `name_0`, ..."""
     values: dict[str, float] = {}
     for name, result in logs.items():
         parts = np.ravel(keras.ops.convert_to_numpy(result)).tolist()

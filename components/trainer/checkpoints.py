@@ -2,8 +2,8 @@
 
     resume-<digest>/step-00000400/variables.index, variables.data-*, state.json
 
-They hold plain lists of variables, so they do not depend on how a version of Keras names and
-tracks them.
+They contain plain lists of variables, so they do not depend on how a version of Keras names and
+tracks variables.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
 _ABANDONED_SECONDS = 7 * 24 * 3600.0
 _VARIABLES = "variables"
 _STATE = "state.json"
-_KEPT = 2  # the newest and, in case it is damaged, the one before
+_KEPT = 2  # the newest, and the one before it in case the newest is damaged
 # Errors of TensorFlow's and JSON's readers for truncated, altered or missing files.
 _DAMAGED = (tf.errors.OpError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 # Errors of a full disk or a missing permission; a lost worker raises others.
@@ -54,7 +54,7 @@ def resume_dir(model_run_dir: str, key: Any) -> str:
     Args:
         model_run_dir: `fn_args.model_run_dir`.
         key: Everything that the training depends on, as JSON values: input files, options, digest
-            of the code. With another key, another training starts from scratch.
+            of the code. A different key means a different training, which starts from scratch.
 
     Raises:
         UsageError: The key has a value that JSON cannot hold.
@@ -79,7 +79,7 @@ class Saved:
 class Checkpoints:
     """Saves and restores a model, its optimizer and metrics, and the position in its training.
 
-    A worker that is not the chief must write, too: it uses the folder `scratch`, which is never
+    A worker that is not the chief must also write; it uses the folder `scratch`, which is never
     read.
     """
 
@@ -98,7 +98,7 @@ class Checkpoints:
     def save(
         self, start: InputStart, epochs: Sequence[EpochRecord], *, best_step: int | None
     ) -> None:
-        """Saves the state after `start.step` steps; removes old checkpoints, but not the best."""
+        """Saves the state after `start.step` steps; removes old checkpoints except the best."""
         if self._scratch is not None:
             self._tracked.write(posixpath.join(self._scratch, _VARIABLES))
             return
@@ -151,7 +151,7 @@ class Checkpoints:
             ) from error
 
     def clear(self) -> None:
-        """Removes the checkpoints, and those that trainings with other options left long ago."""
+        """Removes the checkpoints, and old ones of trainings with other options."""
         if self._scratch is not None:
             return
         _remove(self.directory)
@@ -173,11 +173,12 @@ class Checkpoints:
 
 
 def _read_whole(path: str) -> Saved:
-    """Reads every byte of a checkpoint, which verifies the checksum of each tensor."""
+    """Reads every byte of a checkpoint, and thereby verifies the checksum of each tensor."""
     reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
     for name in reader.get_variable_to_shape_map():
         value = np.asarray(reader.get_tensor(name))
-        # Weights that no training could continue from; an optimizer or a metric may hold inf.
+        # Returns weights from which no training could continue; an optimizer or a metric may hold
+        # inf.
         if name.startswith("model/") and value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} holds NaN or inf")
     with tf.io.gfile.GFile(posixpath.join(path, _STATE)) as file:

@@ -1,4 +1,4 @@
-"""Exports a trained model as a SavedModel for serving and for evaluation by TFMA."""
+"""Exports a trained model as a SavedModel for serving, and for evaluation by TFMA."""
 
 import os
 import posixpath
@@ -23,7 +23,7 @@ Prepare = Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
 
 _DEFAULT = "serving_default"
 
-# AutoGraph would convert all of Keras and TensorFlow Transform: 4 s for nothing.
+# AutoGraph would needlessly convert all of Keras and TensorFlow Transform, which takes 4 s.
 _on_examples = tf.function(
     input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False
 )

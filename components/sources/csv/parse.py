@@ -1,7 +1,7 @@
 """Converts rows of delimited text to typed Arrow columns with Arrow's own CSV reader.
 
-Arrow divides rows into fields and converts whole columns. Only the values of a column of numbers
-with one that Arrow refuses, or reads otherwise than meant, are examined one by one.
+Arrow divides rows into fields and converts whole columns. Values are examined one by one only in
+columns of numbers with a value that Arrow refuses, or reads in a sense that was not meant.
 """
 
 from codecs import BOM_UTF8
@@ -42,7 +42,7 @@ class RowParser:
     options: Csv
 
     def parse(self, block: RowBlock, place: RowPlace) -> Batch:
-        """Returns the rows of a block that is not broken, each as good, rejected or blank.
+        """Returns the rows of an unbroken block, each as good, rejected or blank.
 
         A row is reported with its first faulty column.
         """
@@ -63,10 +63,10 @@ class RowParser:
         quoted: bool,
         on_invalid: Callable[[Any], None] = lambda row: None,
     ) -> tuple[dict[str, pa.Array], bool]:
-        """Returns those of the columns that rows have, not yet converted (binary [rows]), by name.
+        """Returns the wanted columns that rows have, not yet converted (binary [rows]), by name.
 
         Also returns whether all of `data` is UTF-8. Rows of another width are left out;
-        `on_invalid` gets each as Arrow describes it.
+        `on_invalid` receives Arrow's description of each.
         """
 
         def skip(row: Any) -> str:
@@ -76,12 +76,12 @@ class RowParser:
         names = [column.name for column in columns if column.name in self.names]
         types = dict.fromkeys(names or self.names[:1], pa.binary())
         is_utf8 = first_bad_byte(data) is None
-        # Arrow decodes a row of another width, to describe it.
+        # Arrow decodes a row of another width to describe it.
         utf8 = data if is_utf8 else data.decode("latin-1").encode()
         if utf8.startswith(BOM_UTF8):
-            utf8 = BOM_UTF8 + utf8  # Arrow strips one BOM wherever it begins to read.
-        # Not read_csv: before it returns, it searches all Python objects for frames that hold its
-        # traceback: 8-17 ms per call in a process with Beam (pyarrow 10).
+            utf8 = BOM_UTF8 + utf8  # Arrow strips a byte order mark wherever it begins to read.
+        # read_csv is not used: before it returns, it searches all Python objects for frames that
+        # hold its traceback, which takes 8-17 ms per call in a process with Beam (pyarrow 10).
         table = pa.csv.open_csv(
             _arrow_owned(utf8),
             read_options=pa.csv.ReadOptions(
@@ -105,7 +105,7 @@ class RowParser:
     def _convert(
         self, block: RowBlock, rows: npt.NDArray[np.int64]
     ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-        """Returns the good ones of some rows of a block, and the faults of the others by row."""
+        """Returns the good rows among some rows of a block, and the faults of the others by row."""
         is_whole = len(rows) == block.rows
         data = block.data if is_whole else b"".join(_raw(block, row) for row in rows)
         if not data:
@@ -155,7 +155,7 @@ def _raw(block: RowBlock, row: int) -> bytes:
 
 
 def _cast(values: pa.Array, column: Column, options: Csv, *, may_be_hex: bool) -> pa.Array | None:
-    """Converts a column of numbers by Arrow; None if values must be examined one by one."""
+    """Converts a column of numbers by Arrow; returns None if values must be examined one by one."""
     try:
         texts = pc.ascii_trim(values.cast(pa.string()), SPACES)
         texts = null_texts(texts, options.null_tokens)
@@ -169,8 +169,8 @@ def _cast(values: pa.Array, column: Column, options: Csv, *, may_be_hex: bool) -
     found = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     if np.isfinite(found).all():
         return numbers
-    # Infinity may come from a finite number beyond float32; NaN only comes from a text for NaN, of
-    # which Arrow also takes "nan(1)".
+    # Infinity may come from a finite number beyond float32; NaN comes only from a text for NaN,
+    # including "nan(1)", which Arrow also accepts.
     if options.non_finite == "reject" or np.isinf(found).any():
         return None
     if pc.any(pc.match_substring(texts, "(")).as_py():
@@ -194,7 +194,7 @@ def _one_by_one(values: pa.Array, column: Column, options: Csv) -> tuple[pa.Arra
 
 
 def _number_text(text: str, column: Column, options: Csv) -> str | None:
-    """Returns `text` as Arrow reads it, None if it means no value; ValueError if it is at fault."""
+    """Returns `text` as Arrow reads it, None without a value; ValueError for a fault."""
     stripped = text.strip(SPACES)
     if text in options.null_tokens or stripped in options.null_tokens:
         return None
@@ -230,11 +230,11 @@ def _latin1(values: pa.Array) -> pa.Array:
 
 
 def _arrow_owned(data: bytes) -> pa.Buffer:
-    """Returns a copy of `data` that Python does not own.
+    """Returns a copy of `data` in memory that Python does not own.
 
-    A thread of Arrow's reader may release the buffer last, while the interpreter ends; if Python
-    owned it, the process would abort ("terminate called without an active exception", Arrow issue
-    34314; seen here in one run of twenty). Costs 0.02 us per row.
+    A thread of Arrow's reader may be the last to release the buffer while the interpreter ends; if
+    Python owned the memory, the process would abort ("terminate called without an active
+    exception", Arrow issue 34314; seen here in one run of twenty). The copy costs 0.02 us per row.
     """
     buffer = pa.allocate_buffer(len(data))
     memoryview(buffer).cast("B")[:] = data
@@ -242,6 +242,6 @@ def _arrow_owned(data: bytes) -> pa.Buffer:
 
 
 def null_texts(array: pa.Array, tokens: tuple[str, ...]) -> pa.Array:
-    """Returns an array of texts with null for each value that is one of `tokens`."""
+    """Returns an array of texts, with null for each value that is one of `tokens`."""
     hit = pc.is_in(array, value_set=pa.array(tokens, pa.string()).cast(array.type))
     return pc.if_else(hit, pa.scalar(None, array.type), array)

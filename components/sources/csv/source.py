@@ -1,7 +1,7 @@
 """Delimited text as a `Source`: byte ranges that begin at row starts, parsed by Arrow.
 
-Opening it reads every file once: headers are checked and matched by name, rows are counted, the
-content is hashed, types are fixed, and quotes that never close are found.
+Opening the source reads every file once: it checks headers, matches columns by name, counts rows,
+hashes the content, fixes types, and finds quotes that are never closed.
 """
 
 import csv
@@ -32,16 +32,16 @@ from penstock.components.sources.tokens import TypeSample, is_plain_number
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-# Large enough to hide the few hundred microseconds that a block costs, small enough that a worker
-# holds a few tens of MiB.
+# Large enough that the few hundred microseconds per block do not matter, small enough that a worker
+# takes only a few tens of MiB.
 BLOCK_BYTES = 4 * MIB
-# Headers are much shorter; a quote that is never closed is noticed after so many bytes.
+# Maximum size of a header; a quote that is never closed is noticed after this many bytes.
 _HEAD_BYTES = 2**20
 _TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
 _DELIMITERS = ",;\t|"
-# Beginning of a file from which an unnamed delimiter is guessed.
+# Number of bytes at the start of a file from which a delimiter is guessed.
 _GUESS_BYTES, _GUESS_ROWS = 64 * 1024, 100
-# A field that another delimiter than the guessed one would divide, or a word that a comma cut off.
+# A field that another delimiter would divide, or a word that a comma cut off.
 _ODD_FIELD = re.compile(r"^ |[;\t|]|,(?! )")
 _DECIMAL = re.compile(r"[+-]?\d+,\d+").fullmatch
 
@@ -107,7 +107,7 @@ def _sampled_columns(
 def read_header(
     path: str, splitter: Splitter, options: Csv, known_names: Collection[str]
 ) -> Header:
-    """Reads and checks a header; a number is a column's name only if it is in `known_names`."""
+    """Reads and checks a header; a number must be in `known_names` to be a column's name."""
     delimiter = options.delimiter or ","
     header, head = line_header(path, not_text, _HEAD_BYTES)
     is_whole, start = len(head) < _HEAD_BYTES, header.data_start
@@ -147,8 +147,8 @@ def read_header(
     if not any(name.strip() for name in names):
         raise DataError(f"{path}: line {line}: blank, expected the header, names of columns")
     _check_names(names, f"{path}: line {line}", delimiter, known_names)
-    # Any text could be a table of one column, so a table must be declared by the option, the file's
-    # extension or a known column name.
+    # Any text could be a table of one column, so such a table must be declared by the option, by
+    # the file's extension or by a known column name.
     is_table = path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names
     if len(names) == 1 and options.kind is None and not is_table:
         raise DataError(
@@ -166,17 +166,18 @@ def _after_comments(head: bytes, start: int, comment: bytes) -> int:
 
 
 def find_delimiter(path: str, comment: str | None) -> str:
-    """Returns the likely delimiter of a file: a comma if nothing in its first rows tells.
+    """Returns the likely delimiter of a file: a comma if its first rows show none.
 
-    A delimiter gives most of the first rows the width of the header. Several may: `price (EUR,
-    net);qty` over `1,50;3` has two columns by comma, too. Then the one with the fewest odd fields
-    wins (a space in front, or another delimiter inside), and then the one with most columns.
+    The delimiter must give most of the first rows the width of the header. Several delimiters may
+    do so: `price (EUR, net);qty` over `1,50;3` has two columns by comma, too. Then the delimiter
+    with the fewest odd fields wins (a space in front, or another delimiter inside), and among
+    equals the one with most columns.
     """
     head, _ = read_head(path, _GUESS_BYTES)
     head = head.removeprefix(BOM_UTF8)
     if comment:
         head = head[_after_comments(head, 0, comment.encode()) :]
-    text = head.decode("latin-1").replace("\0", " ")  # Keeps each byte but NUL, which csv refuses.
+    text = head.decode("latin-1").replace("\0", " ")  # all bytes except NUL, which csv refuses
     if len(head) >= _GUESS_BYTES - len(BOM_UTF8):
         text = text[: text.rfind("\n") + 1] or text
 

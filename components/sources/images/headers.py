@@ -1,7 +1,7 @@
 """Format, size, orientation and soundness of an image, from its headers; no pixel is decoded.
 
-Damage that only a decoder meets (a JPEG altered between header and end mark) is not found here;
-`verify='decode'` finds it. Of a PNG, Pillow compares the checksums.
+Damage that only a decoder finds (a JPEG altered between header and end mark) is not found here;
+`verify='decode'` finds it. Pillow compares the checksums of a PNG.
 """
 
 import io
@@ -24,20 +24,21 @@ if TYPE_CHECKING:
 
 UPRIGHT = 1
 _ORIENTATION = 0x0112
-# JPEG markers. Every decoder reads the common frames: baseline, extended and progressive with
-# Huffman codes and 8 bits per sample.
+# JPEG markers. Frames that every decoder reads: baseline, extended and progressive with Huffman
+# codes and 8 bits per sample.
 _JPEG_END = b"\xff\xd9"
-_PNG_END = b"\0\0\0\0IEND\xaeB`\x82"  # The last chunk, which is empty, with its checksum.
+_PNG_END = b"\0\0\0\0IEND\xaeB`\x82"  # The last chunk, which is empty, with its checksum
 _SCAN = 0xDA
 _EXIF = 0xE1
 _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
-# Order of a PNG's chunks that libpng reads; chunks that it may skip begin with a small letter.
+# Order of a PNG's chunks in which libpng reads them; names of chunks that it may skip begin with a
+# small letter.
 _OPTIONAL = rb"( [a-z][A-Za-z]{3})*"
 _ORDER = re.compile(
     rb"(?!.*PLTE.*PLTE)IHDR%b( PLTE%b)?( IDAT)+%b( PLTE%b)? IEND" % ((_OPTIONAL,) * 4)
 )
 GRAY_MODES = ("1", "L", "LA", "La", "I", "I;16")
-# Image format by extension, formats that are rejected included.
+# Image format by file extension, including formats that are rejected.
 _BY_EXTENSION = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "JPEG"),
     **dict.fromkeys((".png", ".apng"), "PNG"),
@@ -60,7 +61,7 @@ _MAGIC = (
     (b"8BPS", "PSD"),
     (b"\0\0\1\0", "ICO"),
 )
-# Brands of ISO media files that are images.
+# Brands in ISO media files that are images.
 _BRANDS = {
     **dict.fromkeys((b"avif", b"avis"), "AVIF"),
     **dict.fromkeys((b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"), "HEIC"),
@@ -70,17 +71,17 @@ READABLE = "JPEG, PNG, GIF, BMP or WebP"
 
 
 class Probe(NamedTuple):
-    """An image as its headers describe it; width and height as stored, before EXIF rotation."""
+    """An image as described by its headers; width and height are those before EXIF rotation."""
 
     format: str
     width: int
     height: int
-    channels: int  # 1 (gray) or 3, as TensorFlow decodes it; 0 if not `is_plain`.
-    is_plain: bool  # Whether TensorFlow decodes the file as the policies demand.
+    channels: int  # 1 (gray) or 3, as in TensorFlow's decoders; 0 if not `is_plain`
+    is_plain: bool  # Whether TensorFlow decodes the file as the options require
 
 
 def probe(data: bytes, path: str, options: Images) -> Probe:
-    """Examines the bytes of a file, whose extension must agree with them."""
+    """Examines the bytes of a file; its extension must agree with them."""
     if not data:
         raise UnfitFileError("is empty (0 bytes), expected an image; copy it again")
     header = image_header(data)
@@ -97,12 +98,12 @@ def probe(data: bytes, path: str, options: Images) -> Probe:
     elif header.format == "PNG":
         channels, is_plain = _probe_png(data)
     else:
-        channels, is_plain = 0, False  # TensorFlow's decoders differ for these formats.
+        channels, is_plain = 0, False  # TensorFlow's decoders treat these formats differently.
     return Probe(header.format, header.width, header.height, channels, is_plain)
 
 
 def check_pixels(width: int, height: int, most: int) -> None:
-    """Raises UnfitFileError for an image without pixels or with more than `most`."""
+    """Raises UnfitFileError for an image without pixels or with more than `most` pixels."""
     if width * height == 0:
         raise UnfitFileError(f"damaged: its header says {width}x{height} pixels")
     if width * height > most:
@@ -134,13 +135,13 @@ def opened(data: bytes, kind: str) -> Iterator["Image"]:
 
     try:
         with warnings.catch_warnings():
-            # Large images are rejected already. Other warnings, such as for damaged EXIF, do not
-            # affect the pixels.
+            # Large images were rejected before this. Other warnings, such as for damaged EXIF, do
+            # not affect the pixels.
             warnings.simplefilter("ignore")
             yield Image.open(io.BytesIO(data), formats=[kind])
     except (UnfitFileError, MemoryError):
         raise
-    except Exception as error:  # Pillow's plugins raise a dozen types.
+    except Exception as error:  # Pillow's plugins raise a dozen types of errors.
         is_unknown = isinstance(error, UnidentifiedImageError)  # Its text has a memory address.
         reason = "its header cannot be read" if is_unknown else short_error(error, 120)
         raise UnfitFileError(f"damaged {kind} ({reason}); copy or write it again") from error
@@ -152,7 +153,7 @@ def has_alpha(image: "Image") -> bool:
 
 def _probe_jpeg(data: bytes) -> tuple[int, bool]:
     turned = UPRIGHT
-    frame: tuple[int, int, int] | None = None  # Marker, bits per sample, samples per pixel.
+    frame: tuple[int, int, int] | None = None  # Marker, bits per sample, samples per pixel
     for marker, at, size in jpeg_segments(data):
         if marker == _EXIF and turned == UPRIGHT and data.startswith(b"Exif\0\0", at):
             turned = orientation(data[at : at + size])
@@ -162,8 +163,8 @@ def _probe_jpeg(data: bytes) -> tuple[int, bool]:
             break
     else:
         raise UnfitFileError("truncated JPEG: it ends before its pixels begin; copy it again")
-    # Only the end mark has these bytes: compressed data cannot, and thumbnails precede the scan.
-    # Searched from the end, where the mark is unless a camera appended something.
+    # Only the end mark has these bytes: compressed data cannot contain them, and thumbnails precede
+    # the scan. Searched from the end, where the mark is unless a camera appended bytes.
     if data.rfind(_JPEG_END, at) < 0:
         raise UnfitFileError("truncated JPEG: the mark of its end is missing; copy it again")
     marker, bits, components = frame
@@ -182,7 +183,7 @@ def _probe_png(data: bytes) -> tuple[int, bool]:
     with opened(data, "PNG") as image:
         image.verify()
         is_gray, is_plain = image.mode in GRAY_MODES, not has_alpha(image)
-        # In another order Pillow may read what TensorFlow does not: it is written again.
+        # In another order, Pillow may read a file that TensorFlow does not, so it is encoded again.
         is_plain &= bool(_ORDER.fullmatch(_png_chunks(data)))
         is_plain &= image.mode != "P" or image.palette is not None
     # Pillow reads an EXIF block that follows the pixels only after it has decoded them.
@@ -193,7 +194,7 @@ def _probe_png(data: bytes) -> tuple[int, bool]:
 
 
 def _png_chunks(data: bytes) -> bytes:
-    """Returns the kinds of a PNG's chunks, with a blank between them, up to its end."""
+    """Returns the types of a PNG's chunks up to its end, separated by blanks."""
     kinds, at = list[bytes](), len(b"\x89PNG\r\n\x1a\n")
     while at + 12 <= len(data) and kinds[-1:] != [b"IEND"]:
         size, kind = struct.unpack_from(">I4s", data, at)
@@ -207,7 +208,7 @@ def format_by_extension(path: str) -> str | None:
 
 
 def refusal(data: bytes) -> str:
-    """Returns why bytes are rejected that do not begin like a readable image."""
+    """Returns the reason for rejecting bytes that do not begin like a readable image."""
     kind = next((name for magic, name in _MAGIC if data.startswith(magic)), None)
     if data[4:8] == b"ftyp":
         kind = _BRANDS.get(data[8:12])

@@ -1,8 +1,8 @@
 """Labels of images: by folder, or by the rows of a label file (CSV, JSON, MATLAB).
 
 A label file names an image by its path below the input, by its file name, or by its file name
-without extension. All rows follow the one rule that finds most images. docs/images.md has the forms
-and the column names that are recognised.
+without extension. One rule applies to all rows: the rule that finds most images. docs/images.md has
+the forms and the column names that are recognised.
 """
 
 import json
@@ -40,9 +40,9 @@ Names = Sequence[str]
 
 @dataclass(frozen=True)
 class Labels:
-    columns: tuple[Column, ...]  # `image/class/label`, `image/class/text` if known, and others.
+    columns: tuple[Column, ...]  # `image/class/label`, `image/class/text` if known, and others
     rows: pa.RecordBatch  # Null if an image has no label.
-    unlabelled: tuple[int, ...]  # Indices of images.
+    unlabelled: tuple[int, ...]  # Indices of images
     missing: tuple[tuple[int, str], ...] = ()  # Row (from 1) and name of missing images.
     notes: tuple[str, ...] = ()
 
@@ -93,7 +93,7 @@ def label_by_folder(images: Sequence[FoundFile], class_names: Names | None) -> L
 def label_by_file(
     images: Sequence[FoundFile], table: LabelTable, options: Images, class_names: Names | None
 ) -> Labels:
-    """Labels each image by its row of a label file; DataError names contradicting rows."""
+    """Labels each image by its row of a label file; the DataError names rows that disagree."""
     taken = find_columns(table, options)
     row_of_image, missing, rule = _match(images, table, taken.file)
     numbers, texts = _classes(table, taken, class_names)
@@ -117,7 +117,7 @@ def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
 
 
-# Rules as (description, key of an image by its path, key of a row by the name it gives).
+# Rules as (description, key of an image from its path, key of a row from the name in it).
 _RULES: tuple[tuple[str, Callable[[str], str], Callable[[str], str]], ...] = (
     ("their path", str, str),
     ("their name", os.path.basename, os.path.basename),
@@ -128,7 +128,7 @@ _RULES: tuple[tuple[str, Callable[[str], str], Callable[[str], str]], ...] = (
 def _match(
     images: Sequence[FoundFile], table: LabelTable, file_column: str
 ) -> tuple[list[int | None], tuple[tuple[int, str], ...], str]:
-    """Returns the row of each image, the rows without image, and the rule that was used."""
+    """Returns the row of each image, the rows without an image, and the rule that was used."""
     wanted = [_as_path(value, table, row) for row, value in enumerate(table.values(file_column))]
 
     def hits(rule: tuple[str, Callable[[str], str], Callable[[str], str]]) -> int:
@@ -167,7 +167,7 @@ def _match(
 
 
 def _as_path(value: object, table: LabelTable, row: int) -> str:
-    """Returns the name that a row gives an image, as text with `/`; it may be a number."""
+    """Returns the image's name in a row, as text with `/`; in the file it may be a number."""
     if value is None:
         raise DataError(f"{table.place(row)}: names no file")
     name = os.fsdecode(value) if isinstance(value, bytes) else str(value)
@@ -177,7 +177,7 @@ def _as_path(value: object, table: LabelTable, row: int) -> str:
 def _classes(
     table: LabelTable, taken: LabelColumns, class_names: Names | None
 ) -> tuple[list[int | None], list[bytes | None] | None]:
-    """Returns the number of each row's class, and its text if it has one."""
+    """Returns the class number of each row, and the class text if it has one."""
     texts = [_text(value) for value in table.values(taken.text)] if taken.text else None
     if taken.label is None:
         assert texts is not None, "find_columns requires one of them"
@@ -205,7 +205,7 @@ def _classes(
 def _numbered(
     texts: Sequence[bytes | None], class_names: Names | None, place: Callable[[int], str]
 ) -> list[int | None]:
-    """Returns the number of each class, in the order of `class_names`; without them, sorted."""
+    """Returns the number of each class: in the order of `class_names`, or without them sorted."""
     given = {os.fsdecode(text) for text in texts if text}
     numbers = {name: number for number, name in enumerate(class_names or sorted(given))}
     names = [text and os.fsdecode(text) for text in texts]
@@ -292,7 +292,7 @@ def _parse_json(path: str) -> object:
 
 
 def _typed(rows: list[Mapping[str, object]], path: str, first_class: int = 0) -> LabelTable:
-    """Makes a table of rows of Python values; DataError names a misfit's row and column."""
+    """Makes a table from rows of Python values; the DataError names a misfit's row and column."""
     sample = ValueSample()
     for row in rows:
         sample.add(row, path)
@@ -306,7 +306,7 @@ def _typed(rows: list[Mapping[str, object]], path: str, first_class: int = 0) ->
 
 
 def find_columns(table: LabelTable, options: Images) -> LabelColumns:
-    """Returns the role of each column; a class column of text is taken as the class's text."""
+    """Returns the role of each column; a class column with texts counts as the class's text."""
     kinds = {column.name: column.kind for column in table.columns if not column.is_list}
     for option in ("file_column", "label_column", "text_column"):
         wanted = getattr(options, option)

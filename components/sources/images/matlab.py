@@ -1,7 +1,8 @@
-"""Labels in a MATLAB file (version 5): variables as mappings, lists, texts and numbers.
+"""Reads labels from a MATLAB file (version 5): variables as mappings, lists, texts and numbers.
 
 A struct becomes a mapping, a struct array a list of mappings, a cell array or vector a list, a
-matrix a list of its rows, an empty value None. MATLAB's numbers are doubles: whole ones become int.
+matrix a list of its rows, and an empty value None. MATLAB's numbers are doubles; whole numbers
+become int.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ MAGIC = b"MATLAB "
 
 
 def read_matlab(path: str) -> dict[str, object]:
-    """Returns all variables of a file; DataError if it is damaged or of version 7.3 (HDF5)."""
+    """Returns all variables of a file; DataError if it is damaged or has version 7.3 (HDF5)."""
     try:
         from scipy.io import loadmat
 
@@ -33,21 +34,21 @@ def read_matlab(path: str) -> dict[str, object]:
         ) from error
     except MemoryError:
         raise
-    except Exception as error:  # SciPy raises a dozen types for damaged files.
+    except Exception as error:  # SciPy raises a dozen types of errors for damaged files.
         reason = short_error(error, 120)
         raise DataError(f"{path}: damaged MATLAB file ({reason}); copy it again") from error
     return {name: _plain(v) for name, v in variables.items() if not name.startswith("__")}
 
 
 def label_rows(path: str, variable: str | None) -> list[Mapping[str, object]]:
-    """Returns the rows of the struct array `variable`; without one, those of the file's vectors.
+    """Returns the rows of the struct array `variable` or, without one, of the file's vectors.
 
     The longest vectors are columns; shorter ones, such as names of classes, are not.
     """
     variables = read_matlab(path)
     if variable is not None:
         value: Any = variables.get(variable)
-        rows = value if isinstance(value, list) else [value]  # One struct is no list.
+        rows = value if isinstance(value, list) else [value]  # A single struct is not a list.
     else:
         vectors = {name: value for name, value in variables.items() if isinstance(value, list)}
         length = max(map(len, vectors.values()), default=0)
@@ -69,7 +70,7 @@ def _plain(value: Any) -> object:
         value = value.item()
     if isinstance(value, (list, np.ndarray)):
         return [_plain(one) for one in value] if len(value) else None
-    if isinstance(value, np.str_):  # one of several, padded to the same length
+    if isinstance(value, np.str_):  # one of several texts, padded to the same length
         return str(value).rstrip()
     plain = value.item() if isinstance(value, np.generic) else value
     whole = isinstance(plain, float) and plain.is_integer() and abs(plain) < 2**53

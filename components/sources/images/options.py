@@ -15,7 +15,7 @@ _CHOICES = {
     "missing_images": ("reject", "drop"),
     "verify": ("header", "decode"),
 }
-# Pillow's own limit, above which it refuses to decode: twice its warning limit.
+# Pillow's own limit, above which it refuses to decode: twice the limit of its warning.
 MOST_PIXELS = 178_956_970
 
 
@@ -26,30 +26,33 @@ class Images(KindOptions):
     Attributes:
         kind: `images`.
         labels_file: CSV, JSON or MATLAB file that maps file names to classes. Without one, the
-            folder right below the input is an image's class, and classes are numbered from 0 in
-            the order of their names.
+            class is the folder right below the input, and classes are numbered from 0 in the order
+            of their names.
         class_names_file: Text file (one name per line), JSON list or MATLAB file (`class_names`)
-            with the names of all classes in order. It gives all parts of a data set the same class
-            numbers.
-        file_column: Column of the label file that names the image; by default found by its name.
-        label_column: Column with its class; by default found by its name.
-        text_column: Column with its class in words; by default found by its name.
-        labels_variable: Struct array of a MATLAB file, or key of a JSON file, that holds the rows;
-            by default the vectors of the MATLAB file, or the list that the JSON file is.
+            with the names of all classes in order. With it, all parts of a data set have the same
+            class numbers.
+        file_column: Column of the label file with the name of the image; by default found by its
+            name.
+        label_column: Column of the label file with the class; by default found by its name.
+        text_column: Column of the label file with the class in words; by default found by its name.
+        labels_variable: Struct array of a MATLAB file, or key of a JSON file, that contains the
+            rows; by default the vectors of the MATLAB file, or the list at the top of the JSON
+            file.
         unlabelled: An image without label: `reject` it as a bad row, `keep` it, or `drop` it.
         missing_images: A label without image: `reject` it as a bad row, or `drop` it.
         layout: Store files as their `bytes`, or `resized` and encoded again, or `decoded` to uint8.
-        size: Side in pixels of `resized` images, and of `decoded` ones if given.
+        size: Side in pixels of `resized` images; if given, also of `decoded` images.
         fit: Way to reach the size: `crop` the centre, `pad` with black, `stretch`, or scale the
-            `shortest` side to the size and cut nothing.
+            `shortest` side to the size without cutting.
         channels: 3 (RGB) or 1 (gray), of `resized` and `decoded` images.
         encoding: `jpeg` or `png`, of `resized` images.
         jpeg_quality: Quality, 1 to 100, of each JPEG that is written.
         alpha: Background of transparent pixels: `white`, `black`, or `drop` to ignore alpha.
-        max_pixels: Maximum pixels of an image; a larger one is rejected before it is decoded.
+        max_pixels: Maximum number of pixels of an image; a larger image is rejected before it is
+            decoded.
         verify: `header` finds truncated files; `decode` decodes every image, in any layout.
         content_digest: Add the feature `image/key/sha256`, the digest of the file.
-        shuffle_seed: Decides the order of the images in the shards.
+        shuffle_seed: Seed of the order of the images in the shards.
     """
 
     kind: str = "images"

@@ -1,12 +1,12 @@
 """Decodes images to one fixed form, resizes them, and stores them in one of three layouts.
 
-For all formats, EXIF orientation is applied; 16-bit values keep the upper 8 bits, as in
-TensorFlow; CMYK becomes RGB without colour management; alpha goes over white or black, or is
-dropped; the first frame of an animation counts.
+For all formats, EXIF orientation is applied; 16-bit values keep the upper 8 bits, as in TensorFlow;
+CMYK becomes RGB without colour management; alpha is put over white or black, or dropped; an
+animation counts as its first frame.
 
-The layout `bytes` keeps a file unchanged if TensorFlow decodes it to exactly this form. Otherwise
-a JPEG is encoded again as JPEG, and any other format as PNG, which is lossless. So each stored
-image is an upright JPEG or PNG of 1 or 3 channels.
+The layout `bytes` keeps a file unchanged if TensorFlow decodes it to exactly this form. Otherwise a
+JPEG is encoded again as JPEG, and any other format as PNG, which is lossless. So each stored image
+is an upright JPEG or PNG of 1 or 3 channels.
 """
 
 import io
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 _BACKGROUNDS = {"white": (255, 255, 255, 255), "black": (0, 0, 0, 255)}
 _MOST_JPEG_SIDE = 65_500  # libjpeg's limit.
-# Pillow may shrink a JPEG while it decodes, but not below this multiple of the wanted size, so that
-# the resizing filter still has pixels to average.
+# Pillow may shrink a JPEG while decoding it, but not below this multiple of the wanted size, so
+# that the resizing filter still has pixels to average.
 _DRAFT_SCALE = 2
 
 
 class StoredImage(NamedTuple):
-    """An image as a record holds it: JPEG, PNG or, as `RAW`, uint8 [height, width, channels]."""
+    """An image in the form of a record: JPEG, PNG or, as `RAW`, uint8 [height, width, channels]."""
 
     encoded: bytes
     format: str
@@ -55,7 +55,7 @@ def store(data: bytes, path: str, options: Images) -> StoredImage:
         return _as_bytes(data, seen, options)
     image = decode(data, seen, options)
     if options.size is not None:
-        if options.fit == "shortest":  # The long side of a narrow strip has no bound.
+        if options.fit == "shortest":  # The long side of a narrow strip has no limit.
             scale = options.size / min(image.size)
             wide, high = round(image.width * scale), round(image.height * scale)
             check_pixels(wide, high, options.max_pixels)
@@ -105,9 +105,9 @@ def require_pillow() -> None:
 
 
 def decode(data: bytes, probe: Probe, options: Images) -> "Image":
-    """Decodes to mode `L` or `RGB`; a JPEG that is then shrunk much is decoded at reduced size."""
+    """Decodes to mode `L` or `RGB`; a JPEG that will be much smaller is decoded at reduced size."""
     with opened(data, probe.format) as image:
-        check_pixels(*image.size, options.max_pixels)  # May differ from `probe`'s.
+        check_pixels(*image.size, options.max_pixels)  # May differ from the result of `probe`.
         if probe.format == "JPEG" and options.size is not None:
             wanted = _DRAFT_SCALE * options.size
             image.draft(None, (wanted, wanted))
@@ -119,7 +119,7 @@ def decode(data: bytes, probe: Probe, options: Images) -> "Image":
 def _eight_bits(image: "Image", alpha: str) -> "Image":
     from PIL import Image
 
-    if image.mode.startswith("I"):  # Gray of 16 bits.
+    if image.mode.startswith("I"):  # 16-bit gray
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     is_gray = image.mode in GRAY_MODES
     if alpha != "drop" and has_alpha(image):
@@ -133,7 +133,7 @@ def _eight_bits(image: "Image", alpha: str) -> "Image":
 def _turn(image: "Image", turned: int) -> "Image":
     from PIL.Image import Transpose
 
-    # Operation that makes the image upright, by EXIF orientation.
+    # Operation that makes the image upright, by EXIF orientation
     methods = {
         2: Transpose.FLIP_LEFT_RIGHT,
         3: Transpose.ROTATE_180,

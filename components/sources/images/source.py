@@ -1,8 +1,8 @@
-"""Images as a `Source`: slices of a shuffled list of files in, record batches out.
+"""Images as a `Source`: takes slices of a shuffled list of files and returns record batches.
 
-Opening it lists and hashes every file and reads the labels, but decodes nothing; faults of an image
-are found by the worker that reads it. The list is sorted by a digest of image name and seed: every
-shard mixes the classes, and a new image does not move the others.
+Opening it lists and hashes every file and reads the labels, but decodes nothing; the worker that
+reads an image finds its faults. The list is sorted by a digest of image name and seed: every shard
+mixes the classes, and a new image does not move the others.
 """
 
 import os
@@ -46,11 +46,12 @@ _IMAGE_COLUMNS = (
     Column(image_features.CHANNELS, FeatureKind.INT),
 )
 _FILENAME = Column(image_features.FILENAME, FeatureKind.BYTES)
-# Name of this feature in TensorFlow's object detection API.
+# Name of the digest in TensorFlow's object detection API.
 DIGEST_COLUMN = Column("image/key/sha256", FeatureKind.BYTES)
-# A larger file is rejected unread: a worker holds a few whole images, and a record ends at 2 GiB.
+# A larger file is rejected unread: a worker holds a few whole images, and a record has at most 2
+# GiB.
 MAX_FILE_BYTES = 256 * MIB
-# Number of left-out files that are reported by name.
+# Number of left-out files whose names are reported.
 _SHOWN_IGNORED = 20
 
 
@@ -132,7 +133,7 @@ def _missing(labels: Labels, file: str) -> list[RejectedRow]:
 
 
 def _notes(listing: Listing, labels: pa.RecordBatch) -> tuple[str, ...]:
-    """Counts images by class, bad ones included."""
+    """Counts images by class, including bad ones."""
     lines = []
     numbers: list[int | None] = [None] * len(listing.files)
     if labels.num_columns:

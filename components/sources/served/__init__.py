@@ -1,1 +1,1 @@
-"""Logs of served models as rows: what was asked, what was answered, when, by which version."""
+"""Logs of served models as rows: the request, the answer, the time and the model's version."""

@@ -1,12 +1,12 @@
-"""Requests and responses of one log file, in any of the forms in which they are kept.
+"""Requests and responses of one log file, in any of the forms in which logs are kept.
 
 TFRecords of TensorFlow Serving's PredictionLog have both in one record. KServe's logger writes one
-event for the request and one for the response, with the same id: CloudEvents, which a collector
-keeps as JSON lines, or its own records in JSON or (as of 0.17) Parquet.
+event for the request and one for the response, with the same id. Events are CloudEvents, which a
+collector keeps as JSON lines, or KServe's own records in JSON or (as of 0.17) Parquet.
 
 A body is JSON of TensorFlow Serving's REST API (KServe's protocol V1) or of the open inference
-protocol (V2), or has tensors by name, as NumPy arrays, where V1 has columns. Its rows have None for
-a missing value, as `serve_columns` marks it.
+protocol (V2). It may also have tensors by name, as NumPy arrays, in place of V1's columns. Rows
+have None for a missing value; requests mark it as `serve_columns` expects.
 """
 
 import base64
@@ -42,9 +42,9 @@ class Event:
         place: File and record, for messages.
         call: Id that request and response share; None for a whole call.
         time_us: Time in microseconds since 1970, UTC; None if unknown.
-        version: Version of the model; none if the response may tell it.
-        request: Body, or its JSON; anything if the server refused it.
-        response: The same of the response.
+        version: Version of the model; None if only the response may name it.
+        request: Body of the request, or its JSON; may be anything if the server refused it.
+        response: Body of the response, in the same forms.
     """
 
     place: str
@@ -59,7 +59,7 @@ def read_events(path: str) -> Iterator[Event]:
     """Yields the events of a file.
 
     Raises:
-        DataError: The file is no such log, or a record of it is damaged.
+        DataError: The file is not such a log, or one of its records is damaged.
     """
     with open_data(path) as file:
         head = file.read(64).lstrip()
@@ -68,14 +68,14 @@ def read_events(path: str) -> Iterator[Event]:
         read = _parquet
     elif head.startswith((b"{", b"[")):
         read = _json
-    number = 1  # of the record that is read
+    number = 1  # place of the current record
     try:
         for record in read(path):
             place = f"{path}: record {number}"
             if event := _of_call(place, record) if read is _tfrecord else _of_record(place, record):
                 yield event
             number += 1
-    # An OSError of Arrow: version 10 cannot decode the Parquet of KServe's logger.
+    # An OSError is from Arrow: version 10 cannot decode the Parquet of KServe's logger.
     except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path}: record {number} cannot be read ({short_error(error)}); expected "
@@ -90,7 +90,7 @@ def _parquet(path: str) -> Iterator[Any]:
 
 
 def _json(path: str) -> Iterator[Any]:
-    """Yields the objects of JSON lines, and those of a list in one line."""
+    """Yields the objects of JSON lines; a line may also be a list of objects."""
     with open_data(path) as file:
         for line in file:
             if line.strip():
@@ -105,7 +105,7 @@ def _tfrecord(path: str) -> Iterator[Any]:
 
 
 def _of_call(place: str, payload: bytes) -> Event | None:
-    """Returns the call of Predict in a PredictionLog; None for another kind of call."""
+    """Returns the call of Predict in a PredictionLog; None for other kinds of calls."""
     found = parse_prediction(payload)
     if found is None:
         return None
@@ -122,9 +122,9 @@ def _of_call(place: str, payload: bytes) -> Event | None:
 
 
 def _of_record(place: str, record: Mapping[str, Any]) -> Event | None:
-    """Returns a CloudEvent or a record of KServe's logger; None for a body that is empty.
+    """Returns a CloudEvent or a record of KServe's logger; None if its body is empty.
 
-    The logger keeps all calls, also those for the server's health, which ask nothing.
+    The logger keeps all calls, including health checks of the server, which have no rows.
     """
     kind = record.get("type") or record.get("reqType")
     time = record.get("time") or record.get("occurrenceTime")
@@ -145,19 +145,19 @@ def _microseconds(text: str) -> int:
 
 
 def parsed(body: Any) -> Any:
-    """Returns a body from its JSON, as text or bytes; a body as it is."""
+    """Parses a body that is JSON, as text or bytes; returns other bodies unchanged."""
     return json.loads(body) if isinstance(body, str | bytes) else body
 
 
 def asked_rows(body: Any) -> list[Row]:
-    """Returns the rows of a request's body; ValueError if it has no columns by name."""
+    """Returns the rows of a request's body; raises ValueError if it has no named columns."""
     return [_row(one) for one in _items(body, "instances", "inputs")]
 
 
 def answers(body: Any, rows: int) -> list[Row]:
-    """Returns `prediction` and `probability` of each of the rows, named as by `penstock predict`.
+    """Returns `prediction` and `probability` of each row, under the names of `penstock predict`.
 
-    A single output is the prediction; several are named `prediction_NAME`.
+    A single output becomes `prediction`; several become `prediction_NAME`.
     """
     found = _items(body, "predictions", "outputs")
     if len(found) != rows:
@@ -166,7 +166,7 @@ def answers(body: Any, rows: int) -> list[Row]:
 
 
 def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
-    """Returns one item a row; a dict where the body has names."""
+    """Returns one item per row, which is a dict if the body has names."""
     found = body if isinstance(body, dict) else {}
     if isinstance(found.get(by_row), list):
         return list(found[by_row])
@@ -178,7 +178,7 @@ def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
                    for one in tensors}  # fmt: skip
     if not isinstance(tensors, dict):
         raise ValueError(f"the body has no {by_row!r} and no {by_column!r}")
-    # TensorFlow Serving takes a value without its list for a single row.
+    # TensorFlow Serving accepts a value without its list for a single row.
     lists = {n: one if isinstance(one, list | np.ndarray) else [one] for n, one in tensors.items()}
     columns = {name: values for name, values in lists.items() if len(values)}
     if len({len(values) for values in columns.values()}) > 1:
@@ -188,7 +188,7 @@ def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
 
 
 def _row(one: Any) -> Row:
-    """Returns a row: an object by column, or a serialized Example alone or as its only value."""
+    """Returns a row's columns: from an object, or from a serialized Example, alone or in a list."""
     is_object = isinstance(one, dict) and set(one) != {"b64"}
     values = list(one.values()) if is_object else [one]
     if len(values) == 1 and (example := _example(_decoded(values[0]))):
@@ -199,7 +199,7 @@ def _row(one: Any) -> Row:
 
 
 def _example(value: Any) -> Row:
-    """Returns the columns of a serialized Example; none of another value, or without features."""
+    """Returns the columns of a serialized Example; None for other values and without features."""
     message: Any = parse_example(value) if isinstance(value, bytes) else None
     if message is None:
         return {}
@@ -226,13 +226,13 @@ def _prediction(outputs: Mapping[str, Any]) -> Row:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a Python value, of an array with one value this value; None if it is missing."""
+    """Returns a Python value, for an array of one value that value; None if it is missing."""
     if isinstance(value, np.ndarray):
         value = value.item() if value.size == 1 else value.tolist()
     if isinstance(value, list):
         values = [_plain(item) for item in value]
         while values and values[-1] is None:
-            values.pop()  # a list is filled up to the longest of its batch
+            values.pop()  # lists are padded to the longest of their batch
         return values
     value = _decoded(value.item() if isinstance(value, np.generic) else value)
     is_missing = value in ("", b"", _MISSING_INT) or (
@@ -242,6 +242,6 @@ def _plain(value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
-    """Decodes bytes from TensorFlow Serving's base64 JSON; returns other values unchanged."""
+    """Decodes bytes in TensorFlow Serving's base64 JSON; returns other values unchanged."""
     is_coded = isinstance(value, dict) and set(value) == {"b64"}
     return base64.b64decode(value["b64"], validate=True) if is_coded else value

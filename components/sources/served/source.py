@@ -1,7 +1,7 @@
-"""Logs of a served model as a `Source`: joins requests, responses and later labels to rows.
+"""Logs of a served model as a `Source`: joins requests, responses and later labels into rows.
 
 The joined rows are staged as Parquet in the workspace, which workers then read in any parts.
-Memory grows with the requests that wait for their response, and with the labels.
+Memory grows with the number of requests that wait for their response, and of labels.
 """
 
 from collections import Counter
@@ -33,12 +33,12 @@ _SAMPLED_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Requests(RowFileOptions):
-    """Logs of requests to a served model: TensorFlow Serving's PredictionLogs, KServe's logger.
+    """Logs of a served model's requests: TensorFlow Serving's PredictionLogs, KServe's logger.
 
     Attributes:
-        labels_file: Table of labels that came later, in any file that is recognised as a table;
+        labels_file: Table of labels that arrived later, in any file that is recognised as a table;
             its other columns are added to the rows with the same value of `key`.
-        key: Column of the rows and of the labels by which they are joined.
+        key: Column by which rows and labels are joined.
     """
 
     kind: str = "requests"
@@ -79,7 +79,7 @@ def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> S
 
 
 def _labelled(rows: Iterator[Row], options: Requests, labelled: Counter[bool]) -> Iterator[Row]:
-    """Yields rows with the columns of the label that has their key; counts whether one has it."""
+    """Yields rows with the columns of the label that has the same key; counts rows with a label."""
     labels = _read_labels(options.labels_file, options.key) if options.labels_file else {}
     for row in rows:
         key = row.get(options.key)
@@ -94,9 +94,9 @@ def _labelled(rows: Iterator[Row], options: Requests, labelled: Counter[bool]) -
 
 
 def _rows(files: Sequence[str], left_out: Counter[tuple[str, str]]) -> Iterator[Row]:
-    """Yields the rows of all calls; counts requests without a response, and the contrary.
+    """Yields the rows of all calls; counts requests without a response, and the reverse.
 
-    If there are no responses at all, only requests were logged: all of them become rows.
+    If there are no responses at all, only requests were logged, and all of them become rows.
     """
     waiting: dict[str, Event] = {}
     has_calls = False
@@ -163,7 +163,7 @@ def _read_labels(path: str, key: str) -> dict[str, Row]:
 
 
 def _text(key: Any) -> str:
-    """Returns a key as text, so that whole numbers of both sides match whatever their type."""
+    """Returns a key as text, so that whole numbers of different types match."""
     if isinstance(key, bytes):
         return key.decode()
     return str(int(key)) if isinstance(key, float) and key.is_integer() else str(key)

@@ -1,1 +1,1 @@
-"""Databases that SQLAlchemy reaches: one query, read once."""
+"""Databases that SQLAlchemy can reach: one query, read once."""

@@ -1,4 +1,4 @@
-"""BigQuery as a database: one query is billed, and its result gives the types of the columns."""
+"""BigQuery as a database: one query is billed, and its result has the types of the columns."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,17 +27,17 @@ _KIND_OF = {
 
 
 class BigQueryDatabase(Database):
-    """A BigQuery data set; the login is that of Google's clients."""
+    """A BigQuery data set; Google's clients supply the login."""
 
     def _login(self) -> Login:
         return Login()
 
     def checked(self, query: TextClause, connection: Connection) -> Executable:
         del connection
-        return as_subquery(query)  # A check of its own would be billed, too.
+        return as_subquery(query)  # A separate check would be billed too.
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
-        """Returns the types of the columns from the query's result; arrays are rejected."""
+        """Returns the types of the columns in the query's result; rejects arrays."""
         del connection
         for one in description:
             if one.type_code not in _KIND_OF:

@@ -1,6 +1,6 @@
-"""A database that SQLAlchemy reaches: its address and login, one transaction, streamed rows.
+"""A database that SQLAlchemy can reach: its address and login, one transaction, streamed rows.
 
-An address travels in pipelines, logs and messages, so it must not hold a password. User and
+An address is stored in pipelines, logs and messages, so it must not contain a password. User and
 password are read from the environment or a file, in the process that connects.
 """
 
@@ -31,10 +31,10 @@ except ModuleNotFoundError as error:
 USER_VARIABLE = "PENSTOCK_SQL_USER"
 PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
 HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
-# Driver that the extra `sql` installs.
+# Driver that the extra `sql` installs
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 # Semicolons and comments at the end of a query. If a quote follows, they may be part of a text; the
-# database then judges them.
+# database then decides.
 _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 Feature = tuple[FeatureKind | None, bool]
@@ -42,14 +42,14 @@ Feature = tuple[FeatureKind | None, bool]
 
 
 class Login(NamedTuple):
-    """User name and password of a connection; None if not given."""
+    """User name and password of a connection; None if they are not given."""
 
     user: str | None = None
     password: str | None = None
 
 
 def parse_address(text: str) -> URL:
-    """Parses the address of a database; UsageError (without the address) if it has a password."""
+    """Parses a database's address; UsageError (without the address) if it has a password."""
     check_no_secret(text, HOW_TO_LOG_IN)
     try:
         url = make_url(text)
@@ -85,12 +85,12 @@ def read_login(credentials_file: str | None) -> Login:
 class Database:
     """A database of any make; subclasses know the types of columns, or the state of the data."""
 
-    # Whether two columns may have names that differ only in case; most databases refuse that.
+    # Whether two columns may have names that differ only in case, which most databases refuse
     tells_case = False
 
     def __init__(self, url: URL, credentials_file: str | None) -> None:
         self.url = url
-        # For messages, without the driver's options.
+        # For messages, without the driver's options
         self.shown = url.set(query={}).render_as_string(hide_password=True)
         self._credentials_file = credentials_file
 
@@ -103,7 +103,7 @@ class Database:
                 self._begin(connection)
                 yield connection
             finally:
-                # To close a lost connection fails.
+                # Closing a lost connection fails.
                 with suppress(SQLAlchemyError):
                     connection.close()
 
@@ -136,10 +136,10 @@ class Database:
         """Begins the transaction in which rows are read."""
 
     def checked(self, query: TextClause, connection: Connection) -> Executable:
-        """Returns a statement of a query's rows; an error if the query is not one SELECT."""
+        """Returns a statement for a query's rows; it fails if the query is not one SELECT."""
         # A subquery cannot change data or have several statements: the database refuses both.
         connection.execute(as_subquery(query).where(sa.literal_column("1 = 0"))).close()
-        return query  # unchanged, so that its ORDER BY counts
+        return query  # unchanged, so that its ORDER BY has an effect
 
     def stream(self, statement: Executable, connection: Connection, rows: int) -> CursorResult:
         """Runs a statement; the client holds at most `rows` rows."""
@@ -147,12 +147,12 @@ class Database:
         return connection.execute(statement, execution_options=options)
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature] | None:
-        """Returns the types of the columns that a cursor describes; None to infer them."""
+        """Returns the types of the columns of a cursor; None if they must be inferred."""
         del description, connection
         return None
 
     def state(self) -> str | None:
-        """Returns a digest of the data that is known without reading rows, if there is one."""
+        """Returns a digest of the data that is known without reading rows, or None."""
         return None
 
     @contextmanager
@@ -169,7 +169,7 @@ class Database:
             raise DataError(f"{self.shown}: {self._text(error)}") from error
 
     def _text(self, error: Exception) -> str:
-        """Returns the driver's message as one line, without statement, values and login."""
+        """Returns the driver's message as one line, without statement, values or login."""
         own = getattr(error, "orig", None) or error
         line = next(iter(str(own).strip().splitlines()), type(own).__name__)
         password = self._login().password
@@ -185,7 +185,7 @@ class SqliteDatabase(Database):
                 f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
             )
         self.path = url.database
-        look(self.path)  # Its error is clearer than sqlite's, which may create the file.
+        look(self.path)  # This error is clearer than sqlite's, which might also create the file.
         options = {**url.query, "mode": "ro", "uri": "true"}
         name = "file:" + quote(os.path.abspath(self.path))
         super().__init__(url.set(database=name, query=options), credentials_file)
@@ -198,7 +198,8 @@ class SqliteDatabase(Database):
         connection.exec_driver_sql("BEGIN")
 
     def stream(self, statement: Executable, connection: Connection, rows: int) -> CursorResult:
-        # Text as bytes: to decode and encode it again takes 1.5 us per row of eight texts.
+        # Texts are fetched as bytes: decoding and encoding them takes 1.5 us per row of eight
+        # texts.
         driver: Any = connection.connection.driver_connection
         driver.text_factory = bytes
         return super().stream(statement, connection, rows)
@@ -212,7 +213,7 @@ class SqliteDatabase(Database):
 
 
 def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
-    # The line end keeps a comment at the end of the query from swallowing our SQL after it.
+    # The line end prevents a comment at the end of the query from hiding our SQL after it.
     clause = sa.text(_END.sub("", query) + "\n")
     wanted = set(clause._bindparams)
     if missing := sorted(wanted - set(params)):
@@ -228,18 +229,18 @@ def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
 
 
 def whole_table(name: str, connection: Connection) -> Executable:
-    """Returns a statement of a table's rows, in the order of its primary key if it has one."""
+    """Returns a statement for a table's rows, in the order of its primary key if it has one."""
     schema, _, bare = name.rpartition(".")
     rows: Select = sa.select(sa.literal_column("*")).select_from(
         sa.table(bare, schema=schema or None)
     )
     try:
         found = sa.inspect(connection).get_pk_constraint(bare, schema=schema or None)
-    except NoSuchTableError:  # Its own error has the database's words.
+    except NoSuchTableError:  # The query's own error has the database's message.
         return rows
     return rows.order_by(*map(sa.column, found.get("constrained_columns") or ()))
 
 
 def as_subquery(query: TextClause) -> Select:
-    """Returns a statement of a query's rows; it fails if the query is not one SELECT."""
+    """Returns a statement for a query's rows; it fails if the query is not one SELECT."""
     return sa.select(sa.literal_column("*")).select_from(query.columns().subquery("penstock_rows"))

@@ -15,12 +15,14 @@ class Sql(ColumnOptions):
 
     Attributes:
         query: A SELECT; `:name` is a parameter; write `\:` for a colon before a word. Its ORDER BY
-            is the order of the rows (but on BigQuery); without one, shards may differ.
+            determines the order of the rows, except on BigQuery; without one, shards may differ
+            between runs.
         table: A table or view, optionally `schema.name`, in the order of its primary key; give it
             instead of a query.
         params: Values of the query's parameters, each `name=value`. They are bound as text, never
             pasted into the statement; for a number write CAST(:name AS INTEGER) in the query.
-        sample_rows: First rows, from which types are inferred if the database does not state them.
+        sample_rows: Number of first rows from which types are inferred if the database does not
+            state them.
         credentials_file: Path of a file with the lines `user = ...` and `password = ...`.
     """
 
@@ -45,7 +47,7 @@ class Sql(ColumnOptions):
         for param in self.params:
             name, equals, value = param.partition("=")
             if not equals or not name.isidentifier():
-                # Not shown: it may be a confidential value.
+                # The value is not shown, since it may be confidential.
                 raise UsageError("`params` must be name=value each, a name of letters and digits")
             if name in bound:
                 raise UsageError(f"`params` name {name!r} twice; give it one value")

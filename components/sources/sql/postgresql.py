@@ -1,4 +1,4 @@
-"""PostgreSQL by psycopg: a server-side cursor in one read-only transaction; it states types."""
+"""PostgreSQL by psycopg: a server-side cursor in a read-only transaction; types are stated."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,8 +30,8 @@ _DEADLINES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-# Rows have the same text whatever the server's settings; other readers do not change their order;
-# the connection may idle while rows are written.
+# With these settings rows have the same text on every server, other readers do not change their
+# order, and the connection may idle while rows are written.
 _SETTINGS = (
     "SET TIME ZONE 'UTC'",
     "SET DateStyle = 'ISO'",
@@ -78,7 +78,7 @@ class PostgresDatabase(Database):
 
 
 def _tolerant(name: str) -> type[Loader]:
-    """Returns a loader of dates or times; it keeps those too early for Python (44 BC) as text."""
+    """Returns a loader of dates or times that keeps values too early for Python (44 BC) as text."""
     oid = psycopg.adapters.types[name].oid
     exact: Any = psycopg.adapters.get_loader(oid, pq.Format.TEXT)
 

@@ -1,6 +1,7 @@
 """Rows of a database as a `Source`: one query in one transaction, staged as Parquet.
 
-The query is read once, from its first row to its last. Whatever ends it before, nothing is left.
+The query is read once, from its first row to its last. If the reading ends before that, nothing is
+left.
 """
 
 import hashlib
@@ -33,7 +34,8 @@ from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.staging import ROWS_AT_ONCE, StagedSource, stage
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
-# Workers divide the rows at no more places than this, for the same shards whatever the parts.
+# Workers divide the rows at this many places at most, so that shards do not depend on the number of
+# parts.
 _MOST_PLACES = 4096
 
 

@@ -1,1 +1,1 @@
-"""Blocks of rows of text, their parallel scan and cuts; shared by CSV, JSON Lines, plain text."""
+"""Blocks of text rows, their parallel scan and cuts; shared by CSV, JSON Lines and plain text."""

@@ -1,4 +1,4 @@
-"""Blocks of whole rows of text, and their splitter, which finds them in a stream of bytes.
+"""Blocks of whole rows of text, and the splitter that finds them in a stream of bytes.
 
 A row is one line, or several lines if line ends are inside quotes (`rows.py`).
 """
@@ -20,7 +20,7 @@ from penstock.components.tfrecord.sharding import MIB
 # Number of bytes of an overlong line that quarantine keeps.
 KEPT_BYTES = 4096
 _SKIPPED_BYTES = MIB
-# Small: arrays of empty lines take about forty times the bytes of the block.
+# Small, because arrays of empty lines take about forty times the bytes of the block.
 LINE_BLOCK_BYTES = MIB
 _BROKEN_QUOTE = (
     "unbalanced quote: the field that opens here is not closed by a quote that a delimiter or a "
@@ -41,11 +41,11 @@ class RowPlace(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    offset: int  # Byte of the file at which `data` begins.
-    data: bytes  # Bytes of the rows, line ends included.
-    ends: np.ndarray  # int64 [rows], blank rows included: index after each row in `data`.
-    quoted: bool = False  # Whether `data` may have a quote, and rows of several lines.
-    broken_at: int | None = None  # Index of an unclosed quote, or 0 for a long line; the only row.
+    offset: int  # Offset in the file at which `data` begins
+    data: bytes  # Bytes of the rows, including line ends
+    ends: np.ndarray  # int64 [rows], including blank rows: index after each row in `data`
+    quoted: bool = False  # Whether `data` may have a quote, and rows of several lines
+    broken_at: int | None = None  # Index of an unclosed quote (0: a long line) in the only row
     left_out: int = 0  # Number of bytes of the broken row that `data` leaves out.
 
     @property
@@ -76,7 +76,7 @@ class RowBlock:
 
 
 class _Rest:
-    """The rest of a file's text: from byte `at` up to `end`, or to the end of the file if None."""
+    """The rest of a file's text: from byte `at` to `end`, or to the end of the file if None."""
 
     def __init__(self, stream: Readable, at: int, end: int | None, path: str) -> None:
         self._stream, self._end, self._path = stream, end, path
@@ -87,7 +87,7 @@ class _Rest:
         return self.at == self._end
 
     def read(self, size: int) -> bytes:
-        """Returns the next `size` bytes (none if negative), fewer at the end."""
+        """Returns the next `size` bytes (all if negative), fewer at the end."""
         size = max(0, size if self._end is None else min(size, self._end - self.at))
         data = self._stream.read(size)
         self.at += len(data)
@@ -106,8 +106,8 @@ class Splitter:
     """Finds the rows of a stream of bytes; picklable.
 
     Attributes:
-        block_bytes: Usual size of a block; it is larger if one row is.
-        max_row_bytes: Maximum length of a row; bounds the memory.
+        block_bytes: Usual size of a block; a block with a larger row is larger.
+        max_row_bytes: Maximum length of a row, which bounds the memory.
         delimiter: Delimiter of the fields of delimited text; None if each line is a row.
     """
 
@@ -117,11 +117,11 @@ class Splitter:
 
     @property
     def _most(self) -> int:
-        """Size, with its line end, at which a row is too long."""
+        """Size, including the line end, at which a row is too long."""
         return self.max_row_bytes + (2 if self.delimiter is None else 0)
 
     def blocks(self, buffer: bytes, offset: int, *, last: bool) -> list[RowBlock]:
-        """Returns blocks without gaps, each of good rows or of one broken row."""
+        """Returns blocks without gaps, each with good rows or with one broken row."""
         ends, broken = line_ends(buffer, at_cr=False, last=last), dict[int, int]()
         if self.delimiter is not None:
             ends, broken = delimited_rows(buffer, self.delimiter, last=last)
@@ -138,10 +138,10 @@ class Splitter:
         return blocks
 
     def split(self, stream: Readable, start: int, end: int | None, path: str) -> Iterator[RowBlock]:
-        """Yields the rows of a file from byte `start`, where `stream` stands, up to `end`.
+        """Yields the rows of a file from byte `start`, the position of `stream`, up to `end`.
 
-        Both are starts of rows, or `end` is the end of the file, None if that is unknown. A line
-        that is too long is a block, cut short.
+        Both are starts of rows, or `end` is the end of the file (None if unknown). A line that is
+        too long is a block, cut short.
         """
         rest = _Rest(stream, start, end, path)
         usual = min(self.block_bytes, self._most)
@@ -167,7 +167,7 @@ class Splitter:
         return self.delimiter is not None and buffer.endswith(b"\r") and not rest.is_read
 
     def _long_row(self, buffer: bytes, offset: int, rest: _Rest) -> tuple[RowBlock, bytes]:
-        """Returns the first row of a full buffer without a whole row, and the bytes after it."""
+        """Returns the first row of a full buffer that has no whole row, and the bytes after it."""
         first = self.blocks(buffer, offset, last=True)[0]
         if first.broken_at is not None and len(first.data) < len(buffer):
             return first, buffer[len(first.data) :]
@@ -186,7 +186,7 @@ class Splitter:
         return RowBlock(offset, data, ends, broken_at=0, left_out=left_out), following
 
     def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
-        """Returns the only row of a broken block: too long, or with a quote not closed properly."""
+        """Returns the only row of a broken block: too long, or with a quote that is not closed."""
         if block.left_out:
             return too_long(place, block.data, self.max_row_bytes)
         line = place.line + count_line_ends(block.data[: block.broken_at])
@@ -195,6 +195,6 @@ class Splitter:
 
 
 def too_long(place: RowPlace, data: bytes, max_row_bytes: int) -> RejectedRow:
-    """Returns the rejected row of an overlong line, with the line's first bytes."""
+    """Returns the rejected row for an overlong line, with the line's first bytes."""
     reason = f"is longer than `max_row_bytes` {max_row_bytes}; set that higher if the line is right"
     return RejectedRow(place.file, place.row, place.line, None, reason, data[:KEPT_BYTES])

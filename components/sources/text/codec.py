@@ -35,7 +35,7 @@ class _Stream(io.RawIOBase):
 
 
 class _Members:
-    """Text of all members of a bz2 or xz file; NULs may lie between them, each must be whole."""
+    """Text of a bz2 or xz file's members, each of which must be whole; NULs may separate them."""
 
     def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
         self._file, self._new = file, new
@@ -66,7 +66,7 @@ class _Members:
 
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {
     rb"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
-    # BZh alone may begin a text.
+    # BZh alone may be the beginning of a text.
     rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": lambda file: _members(file, bz2.BZ2Decompressor),
     rb"\xfd7zXZ\x00": lambda file: _members(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)),
     rb"\x28\xb5\x2f\xfd": lambda file: pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"),
@@ -82,7 +82,7 @@ def is_compressed(head: bytes) -> bool:
 
 
 class TextStream:
-    """Text of a compressed file with all its members."""
+    """Text of a compressed file, from all its members."""
 
     def __init__(self, file: Readable, path: str) -> None:
         raw = io.BufferedReader(_Stream(file.read), CHUNK_BYTES)

@@ -1,7 +1,7 @@
 """Files of rows of text as a `Source`: byte ranges that begin at row starts.
 
-One task scans each file once: it counts rows, digests, and finds places to cut. The result has 24
-bytes per cell of the file: byte, row and line of a row start.
+One task scans each file once: it counts rows, computes the digest, and finds places to cut. The
+result has 24 bytes per cell of the file: byte, row number and line of a row start.
 """
 
 import codecs
@@ -38,11 +38,11 @@ from penstock.components.sources.text.codec import TextStream, read_head
 from penstock.components.tfrecord.compression import Readable
 from penstock.components.tfrecord.sharding import MIB
 
-# A file may be cut at the first row that begins in each stretch of this length.
+# Length of a cell in bytes; a file may be cut at the first row that begins in a cell.
 CELL_BYTES = 8 * MIB
-# Bytes read beyond a cut, to find the end of its row; a longer row takes further reads.
+# Number of bytes read beyond a cut to find the end of its row; a longer row takes further reads.
 _ROW_BYTES = 16 << 10
-# Maximum number of rejected rows that a scan keeps: enough to show.
+# Maximum number of rejected rows that a scan keeps to show them.
 MAX_SCAN_REJECTED = 100
 # Minimum number of rows sampled from the beginning of each file, and the size of its first block.
 _MIN_SAMPLED_ROWS = 64
@@ -54,7 +54,7 @@ SourceT = TypeVar("SourceT", bound="TextSource")
 
 
 class Header(NamedTuple):
-    """Beginning of a file: column names, if it has any, and byte and line (from 1) of its data."""
+    """The start of a file: column names, if it has any, and byte and line (from 1) of its data."""
 
     path: str
     names: tuple[str, ...]
@@ -69,7 +69,7 @@ class Header(NamedTuple):
 class TextFile(ScannedFile):
     header: Header
     data_end: int
-    has_data: bool  # Whether any row is not blank.
+    has_data: bool  # Whether any row is not blank
     # int64 [cells + 1, 3]: byte, row and line of row starts, ascending; the last is the end.
     checkpoints: np.ndarray
 
@@ -85,7 +85,7 @@ class TextFile(ScannedFile):
 class TextSource(FileSource[TextFile]):
     """Files of rows of text; each kind has its own `splitter` and `batches`."""
 
-    splitter: Splitter  # Finds the rows.
+    splitter: Splitter  # Finds the rows
 
     @classmethod
     def scan(
@@ -97,9 +97,10 @@ class TextSource(FileSource[TextFile]):
         spread: Spread,
         **fields: Any,
     ) -> SourceT:
-        """Scans files, of which broken rows are found; `fields` are other attributes.
+        """Scans files and finds their broken rows; `fields` are other attributes of the source.
 
-        DataError if a file has only blank rows or none, unless the option `allow_empty` is set.
+        Raises DataError if a file has only blank rows or none, unless the option `allow_empty` is
+        set.
         """
         scan = partial(_scan_file, splitter=splitter)
         found = spread(scan, headers, sum(header.size for header in headers))
@@ -129,10 +130,10 @@ class TextSource(FileSource[TextFile]):
         *,
         skip_blank: bool = True,
     ) -> tuple[list[tuple[int, bytes, Any]], list[RejectedRow]]:
-        """Returns number, text and value of each line that fits, and the lines that do not.
+        """Returns number, text and value of each line that fits, and the lines that do not fit.
 
-        `parse` gets a line without its end (LF or CRLF) and its offset in the file. The arguments
-        of a ValueError that it raises are the reason and, if one is at fault, the column.
+        `parse` gets a line without its end (LF or CRLF) and its offset in the file. If it raises a
+        ValueError, the arguments are the reason and, if a column is at fault, the column.
         """
         most, offset = self.splitter.max_row_bytes, block.offset
         found, rejected = list[tuple[int, bytes, Any]](), list[RejectedRow]()
@@ -150,10 +151,10 @@ class TextSource(FileSource[TextFile]):
         return found, rejected
 
     def row_start(self, file: TextFile, at: int, before: RowStart | None, parts: int) -> RowStart:
-        """Returns the start of the first row at byte `at` of the data or after it, or the end.
+        """Returns the start of the first row at or after byte `at` of the data, or the end.
 
-        If a checkpoint is close enough, returns it instead, without reading. Otherwise searches
-        from the checkpoint before `at`, or from `before`. A compressed file is not cut.
+        If a checkpoint is close enough, it is returned without reading. Otherwise the search begins
+        at the checkpoint before `at`, or at `before`. A compressed file is not cut.
         """
         if file.header.is_compressed:
             return RowStart(*map(int, file.checkpoints[-1 if at else 0]))
@@ -203,7 +204,7 @@ class TextSource(FileSource[TextFile]):
 def line_header(
     path: str, check_head: Callable[[bytes], str | None], size: int = _SNIFFED_BYTES
 ) -> tuple[Header, bytes]:
-    """Returns where the lines of a file begin: after a byte order mark; and its first bytes.
+    """Returns where the lines of a file begin, after a byte order mark; and the file's first bytes.
 
     `check_head` returns the fault in the first bytes, if any, for a DataError.
     """
@@ -218,7 +219,7 @@ def line_header(
 def sample_rows(
     headers: Sequence[Header], splitter: Splitter, rows: int
 ) -> Iterator[tuple[Header, RowBlock]]:
-    """Yields the first rows of the files, about `rows` of all together, without broken ones."""
+    """Yields the first rows of the files, about `rows` in all, without broken rows."""
     some = partial(
         _first_rows,
         splitter=replace(splitter, block_bytes=_SAMPLE_BYTES),
@@ -251,7 +252,7 @@ def _split(stream: Readable, header: Header, splitter: Splitter) -> Iterator[Row
 
 def _scan_file(header: Header, splitter: Splitter) -> tuple[TextFile, list[RejectedRow]]:
     path, byte, has_data = header.path, header.data_start, False
-    blank = None if splitter.delimiter is None else b"\r\n"  # None: any white space.
+    blank = None if splitter.delimiter is None else b"\r\n"  # None means any white space.
     place = RowPlace(path, 1, header.first_line)
     checkpoints, rejected = [(byte, place.row, place.line)], list[RejectedRow]()
     with open_data(path) as file:

@@ -1,1 +1,1 @@
-"""TFRecord files as a source: writes shards of another size, compression or choice of features."""
+"""TFRecord files as a source, to write shards of another size, compression or set of features."""

@@ -1,4 +1,4 @@
-"""Decodes serialized Examples to Arrow columns; other writers' by tfx_bsl's C++ decoder."""
+"""Decodes serialized Examples to Arrow columns; for other writers' Examples by tfx_bsl in C++."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,16 +17,16 @@ from penstock.components.tfrecord.feature_kind import ARROW_TYPES, DECODED_KINDS
 
 
 class FeatureSample:
-    """Counts of feature kinds in the first `wanted` records; of SequenceExamples, the context's."""
+    """Counts of feature kinds in the first `wanted` records (SequenceExamples: their context)."""
 
     def __init__(self, wanted: int = 0) -> None:
         self._wanted = wanted
         self._kinds = defaultdict[str, Counter[FeatureKind]](Counter)
-        self._lists = set[str]()  # Features with several values in any record.
+        self._lists = set[str]()  # Features with several values in some record
         self._steps = defaultdict[str, Counter[FeatureKind]](Counter)
 
     def add(self, payload: bytes) -> None:
-        """Counts one record, unless enough were counted."""
+        """Counts one record, unless enough records were counted."""
         if self._wanted <= 0:
             return
         self._wanted -= 1
@@ -50,7 +50,7 @@ class FeatureSample:
         self._lists |= other._lists
 
     def columns(self) -> tuple[Column, ...]:
-        """Returns the features sorted by name, each with the kind of most of its values."""
+        """Returns the features sorted by name, each with the most frequent kind of its values."""
         kinds = dict.fromkeys(self._kinds, FeatureKind.BYTES) | _most_common(self._kinds)
         return tuple(Column(name, kinds[name], name in self._lists) for name in sorted(kinds))
 
@@ -63,7 +63,7 @@ def _most_common(counts: Mapping[str, Counter[FeatureKind]]) -> dict[str, Featur
 
 
 def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[str, str] | None:
-    """Returns the feature list and reason of the first step of an unexpected kind, or None."""
+    """Returns feature list and reason for the first step of an unexpected kind, or None."""
     for name, kinds in step_kinds(parse_example(payload)):
         for kind in kinds:
             if kind is not expected.get(name, kind):
@@ -74,34 +74,35 @@ def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[st
 class RowDecoder:
     """Decoder of serialized Examples to Arrow columns.
 
-    Rows as Penstock writes them, with at most one value per feature, are decoded by NumPy, in a
-    thirteenth of the time that tfx_bsl's decoder takes, which decodes all others.
+    NumPy decodes rows as Penstock writes them, with at most one value per feature, in a thirteenth
+    of the time of tfx_bsl's decoder, which decodes all others.
 
     Args:
-        kinds: INT, FLOAT or BYTES of each feature of the rows; empty if unknown.
-        columns: Columns to decode; by default all features, in the kinds that they have.
+        kinds: INT, FLOAT or BYTES of each feature in the rows; empty if unknown.
+        columns: Columns to decode; by default all features, in their own kinds.
     """
 
     def __init__(self, kinds: Mapping[str, str], columns: Sequence[Column] = ()) -> None:
         self._is_known, self._columns = bool(kinds), columns
-        # Features of the rows that NumPy decodes; empty if it cannot, or before the first batch.
+        # Features of the rows that NumPy decodes; empty if it cannot decode them, or before the
+        # first batch.
         self._plain = {name: FeatureKind(kind) for name, kind in kinds.items()}
         self._decoder: Any = None
 
     @property
     def is_plain(self) -> bool:
-        """Whether all rows of known features had the layout of Penstock's encoder so far."""
+        """Whether all rows of known features so far had the layout of Penstock's encoder."""
         return bool(self._plain)
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
-        """Returns a `large_list` per feature (null type if no row has a value), sorted by name."""
+        """Returns a `large_list` per feature, sorted by name; null type if no row has a value."""
         batch = self._decoded(rows, where)
         return pa.RecordBatch.from_arrays([*map(_listed, batch.columns)], batch.schema.names)
 
     def decode_typed(
         self, rows: list[bytes], where: str
     ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-        """Returns the columns in their types, null for a misfit, and the faults by row."""
+        """Returns the columns in their types, with null for each misfit, and the faults by row."""
         faults: dict[int, RowFault] = {}
         try:
             decoded = self._decoded(rows, where)
@@ -120,7 +121,7 @@ class RowDecoder:
         return batch_of(self._columns, arrays), faults
 
     def _decoded(self, rows: list[bytes], where: str) -> pa.RecordBatch:
-        """Returns columns sorted by name, each of single values or lists."""
+        """Returns columns sorted by name, each of single values or of lists."""
         if plain := self._plain:  # another thread may change the attribute
             wanted = [column.name for column in self._columns] or plain
             if (columns := decode_columns(rows, plain, wanted)) is not None:
@@ -138,7 +139,7 @@ class RowDecoder:
         return batch
 
     def _fault(self, row: bytes) -> RowFault | None:
-        """Returns why the C++ decoder refuses a row."""
+        """Returns the reason why the C++ decoder refuses a row."""
         message: Any = parse_example(row)
         if message is None:
             return None, "is no Example that TensorFlow decodes; write it again"
@@ -162,10 +163,10 @@ def _tfx_bsl_decoder(columns: Sequence[Column]) -> Any:
 
 
 def _plain_kinds(batch: pa.RecordBatch) -> dict[str, FeatureKind]:
-    """Returns the kind of each feature; an empty dict if one has several values in a row."""
+    """Returns the kind of each feature; an empty dict if a feature has several values in a row."""
     kinds = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        kinds[name] = FeatureKind.FLOAT  # any kind serves if no row has a value
+        kinds[name] = FeatureKind.FLOAT  # any kind will do if no row has a value
         if not pa.types.is_null(column.type):
             kinds[name] = DECODED_KINDS[column.type.value_type]
             if pc.max(pc.list_value_length(column)).as_py() > 1:
@@ -174,7 +175,7 @@ def _plain_kinds(batch: pa.RecordBatch) -> dict[str, FeatureKind]:
 
 
 def _listed(column: pa.Array) -> pa.Array:
-    """Returns values as lists of one, null for a missing one; null type if all are missing."""
+    """Returns values as lists of one; a missing value is null, and the type if all are."""
     if pa.types.is_large_list(column.type):
         return column
     if column.null_count == len(column):
@@ -188,9 +189,9 @@ def _listed(column: pa.Array) -> pa.Array:
 
 
 def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[int, int]]:
-    """Returns a column in its type, and the number of values by row, for rows with too many.
+    """Returns a column in its type and, for rows with too many values, their number by row.
 
-    An empty list counts as no value, since CsvExampleGen writes it so.
+    An empty list counts as no value, since CsvExampleGen writes no value in this way.
     """
     array = decoded.column(decoded.schema.get_field_index(column.name))
     if array.type == column.arrow_type:

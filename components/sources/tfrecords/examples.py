@@ -23,18 +23,18 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 from penstock.components.tfrecord.unlisted import check_unlisted, require_example
 
-# Maximum number of rows that are decoded together, and of their bytes.
+# Maximum number of rows that are decoded together, and maximum number of their bytes.
 BATCH_ROWS = 4096
 BATCH_BYTES = 2**24
 # Name and kind (INT, FLOAT, BYTES) of each feature to read; empty reads all.
 Kinds = frozenset[tuple[str, str]]
-# Reads the rows of a shard as Arrow columns, some thousand rows at a time.
+# Reads the rows of a shard as Arrow columns, a few thousand rows at a time.
 ReadShard = Callable[[str, Shard, Kinds], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
 class RowSplit:
-    """One split of rows: its shards in order, as paths and as entries of the manifest."""
+    """One split of rows: its shards in order, as paths and as manifest entries."""
 
     name: str
     files: tuple[str, ...]
@@ -69,7 +69,7 @@ def find_splits(folder: str, wanted: Sequence[str]) -> list[RowSplit]:
 
 
 def _remote_files(folder: str) -> dict[str, RemoteFile]:
-    """Returns the files at an address with a manifest, by name; otherwise an empty mapping."""
+    """Returns the files at an address with a manifest, by name; an empty mapping without one."""
     if not is_remote(folder):
         return {}
     address = normal_address(folder).rstrip("/")
@@ -78,7 +78,7 @@ def _remote_files(folder: str) -> dict[str, RemoteFile]:
 
 
 def _remote_manifest(files: Mapping[str, RemoteFile]) -> Manifest:
-    """Returns the manifest after a check that all shards exist; readers check digests later."""
+    """Returns the manifest after checking that all shards exist; readers check digests later."""
     place = files[MANIFEST_NAME]
     manifest = Manifest.from_json(Path(local_path(place)).read_text(encoding="utf-8"), place)
     for shard in manifest.shards:
@@ -92,7 +92,7 @@ def _from_manifest(
 ) -> list[RowSplit]:
     if manifest.packed is not None:
         raise UsageError(f"{root}: is packed already; name the row Examples that it was made from")
-    # Ingest copies TFRecords unchanged; they may have features that its sample did not show.
+    # Ingest copies TFRecords unchanged, and they may have features that were not in its sample.
     is_known = manifest.source_kind != "tfrecord"
     kinds = {column.name: column.kind for column in manifest.columns if is_known}
 
@@ -151,7 +151,7 @@ def read_payloads(
 
 
 def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
-    """Raises DataError for records that are not Examples; `first` is the first one's number."""
+    """Raises DataError for records that are not Examples; the first has number `first`."""
     for at, payload in unusual_examples(payloads):
         require_example(payload, f"{where} {first + at}")
 

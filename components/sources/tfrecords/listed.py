@@ -1,4 +1,4 @@
-"""Compares TFRecord files to ingest with the manifests beside them, local or remote.
+"""Compares TFRecord files to ingest with the manifests in their folders, local or remote.
 
 The scan reads every byte anyway, so digests are compared after it (`require_listed`).
 """
@@ -22,7 +22,7 @@ from penstock.components.tfrecord.unlisted import missing_members
 
 
 def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shard]:
-    """Returns manifest entries by `identity` of the file; DataError if files differ from them."""
+    """Returns manifest entries by the file's `identity`; DataError if files differ from them."""
     shards: dict[str, Shard] = {}
     whole = False
     for path in inputs:
@@ -33,7 +33,7 @@ def listed_shards(inputs: Sequence[str], files: Sequence[str]) -> dict[str, Shar
             for fault in shard_faults(scope, digests=False):
                 raise DataError(fault)
             shards |= {identity(str(scope.root / shard.file)): shard for shard in scope.shards}
-        # A file that is named alone may be one of many, so the set need not be whole.
+        # A file that is given alone may be one of many, so the set need not be complete.
         whole = whole or not (scopes or os.path.isfile(path))
     if whole:
         for fault in missing_members(Path(file) for file in files if not is_remote(file)):

@@ -1,4 +1,4 @@
-"""TFRecord files as a `Source`: copies records unchanged, or some of their features.
+"""TFRecord files as a `Source`: copies records unchanged, or only some of their features.
 
 Shards may have another size or compression than the files.
 """
@@ -38,10 +38,11 @@ from penstock.components.tfrecord.records import Record, RecordReader, in_batche
 
 # Number of records between two places at which reading may begin; each place costs 16 bytes.
 _RECORDS_A_CHECKPOINT = 256
-# A compressed file can only be read from its beginning. If eight workers read an eighth each, it is
-# decompressed 4.5 times in all; read as a whole, it would leave seven of eight shards empty.
+# A compressed file can only be read from its beginning. If eight workers read an eighth each, the
+# file is decompressed 4.5 times in all; if it were read as a whole, seven of eight shards would be
+# empty.
 _COMPRESSED_PARTS = 8
-# Maximum number of rejected records that a scan keeps: enough to show.
+# Maximum number of rejected records that a scan keeps to show them.
 MAX_SCAN_REJECTED = 100
 # Minimum number of records sampled from the beginning of each file.
 _MIN_SAMPLED_RECORDS = 64
@@ -54,11 +55,11 @@ class TFRecord(KindOptions):
     Records are copied byte by byte unless `keep_features` selects features.
 
     Attributes:
-        schema_file: Path of a TFMD `schema.pbtxt` that decides names and types of the features;
+        schema_file: Path of a TFMD `schema.pbtxt` that determines names and types of the features;
             None infers them from a sample of the records.
         keep_features: Features to keep; empty keeps all.
-        sample_rows: Records from the beginnings of the files from which features are inferred.
-        allow_empty: Whether to skip a file without records instead of stopping.
+        sample_rows: Number of records at the start of the files from which features are inferred.
+        allow_empty: Whether a file without records is skipped instead of stopping the ingest.
     """
 
     kind: str = "tfrecord"
@@ -76,8 +77,8 @@ class TFRecord(KindOptions):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TFRecordFile(ScannedFile):
     compression: str  # `""`, `"GZIP"` or `"ZLIB"`.
-    checkpoints: tuple[int, ...]  # First byte of every 256th record; empty if compressed.
-    sequences: int = 0  # Number of records that are SequenceExamples with a list.
+    checkpoints: tuple[int, ...]  # First byte of every 256th record; empty for a compressed file
+    sequences: int = 0  # Number of records that are SequenceExamples with a feature list
 
     def read(self, start: int, end: int) -> Iterator[Record]:
         number = offset = 0
@@ -95,11 +96,11 @@ class TFRecordFile(ScannedFile):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TFRecordSource(FileSource[TFRecordFile]):
-    """TFRecord files, every record checked.
+    """TFRecord files whose records were all checked.
 
     Columns are the features of the records; for SequenceExamples, those of the context. If most
-    records have a feature list, they are SequenceExamples. Otherwise a SequenceExample is
-    rejected, since readers of Examples would drop its lists silently.
+    records have a feature list, all are read as SequenceExamples. Otherwise a SequenceExample is
+    rejected, since readers of Examples would silently drop its lists.
     """
 
     options: TFRecord
@@ -145,7 +146,7 @@ class TFRecordSource(FileSource[TFRecordFile]):
 
 
 def open_tfrecords(inputs: Sequence[str], options: TFRecord, spread: Spread) -> TFRecordSource:
-    """Checks the checksums of all records, counts the records and infers their features."""
+    """Checks the checksums of all records, counts the records, and infers their features."""
     listing = find(inputs, "tfrecord")
     require_finished(inputs, listing.files)
     shards = listed_shards(inputs, listing.files)
@@ -172,7 +173,7 @@ def open_tfrecords(inputs: Sequence[str], options: TFRecord, spread: Spread) -> 
 
 
 def _scan_file(path: str, wanted: int) -> tuple[TFRecordFile, list[RejectedRow], FeatureSample]:
-    """Scans one file; returns it, its first bad records, and a sample of up to `wanted` records."""
+    """Scans one file; returns it, its first bad records, and at most `wanted` sampled records."""
     rejected, sample = list[RejectedRow](), FeatureSample(wanted)
     checkpoints: list[int] = []
     count = sequences = 0

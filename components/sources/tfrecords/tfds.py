@@ -1,7 +1,7 @@
 """A prepared TFDS data set as a `Source`: the records of its splits, unchanged.
 
-The builder's metadata give the files of each split, their numbers of records and their features.
-TFDS itself reads no record, and nothing is downloaded unless `prepare` is set.
+The builder's metadata have the files of each split, their numbers of records and their features.
+TFDS itself reads no records, and downloads nothing unless `prepare` is set.
 """
 
 import glob
@@ -29,11 +29,12 @@ class Tfds(KindOptions):
     """A TFDS data set: the folder of its prepared builder, `.../mnist/3.0.1`, or its name, `mnist`.
 
     Attributes:
-        data_dir: Folder in which to find data sets by name; None is TFDS' own (`TFDS_DATA_DIR`).
+        data_dir: Folder in which to find data sets by name; None uses TFDS' own folder
+            (`TFDS_DATA_DIR`).
         prepare: Whether to prepare a data set that is not yet prepared, which may download it.
         dataset_splits: Splits of the data set to read; empty reads its only split, or the files
-            that the input's pattern names.
-        keep_features: Features to keep, nested ones as `box/x`; empty keeps all.
+            that match the input's pattern.
+        keep_features: Features to keep, nested ones as in `box/x`; empty keeps all.
     """
 
     kind: str = "tfds"
@@ -80,7 +81,7 @@ def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread) -> TFRecordS
 
 @contextmanager
 def _tfds(place: str, fault: str) -> Iterator[Any]:
-    """Yields TFDS; its errors in the block become a DataError."""
+    """Yields TFDS; an error of TFDS in the block becomes a DataError."""
     try:
         import tensorflow_datasets
     except ImportError as error:
@@ -89,7 +90,7 @@ def _tfds(place: str, fault: str) -> Iterator[Any]:
         yield tensorflow_datasets
     except MemoryError:
         raise
-    except Exception as error:  # TFDS raises many types.
+    except Exception as error:  # TFDS raises many types of errors.
         raise DataError(f"{place}: {fault} ({short_error(error)})") from error
 
 
