@@ -63,12 +63,12 @@ def export_model(
         transform: `tft.TFTransformOutput` whose features the model takes, if the records are raw.
         spec: Features to parse if there is no `transform`; give exactly one of the two.
         feature_lists: Feature lists of SequenceExamples, in addition to `spec`; see `Input.rows`.
-        prepare: Function that the training input applies to the parsed and transformed features,
-            if any.
+        prepare: Function that the training input applies to the parsed and transformed features;
+            None if there is none.
         signatures: Additional signatures, by name.
 
     Raises:
-        DataError: A weight is not finite, or `serving_dir` already holds something.
+        DataError: A weight is not finite, or `serving_dir` is not empty.
         UsageError: Both or neither of `transform` and `spec` are given, or `feature_lists` with
             `transform`.
     """
@@ -96,9 +96,9 @@ def export_model(
 
 
 def _check_finite(model: keras.Model) -> None:
-    """Raises DataError for a model that would predict NaN; names the first bad weight."""
+    """Raises DataError for a model that would predict NaN; names its first bad weight."""
     for variable in model.variables:
-        # Cast to float32: bfloat16 is not one of NumPy's float types.
+        # Cast to float32, because bfloat16 is not one of NumPy's float types.
         value = np.asarray(keras.ops.convert_to_numpy(variable), np.float32)
         if not np.isfinite(value).all():
             bad = int(np.size(value) - np.isfinite(value).sum())
@@ -111,7 +111,7 @@ def _check_finite(model: keras.Model) -> None:
 class TransformGraph(tf.Module):
     """The transform graph of a `tft.TFTransformOutput`.
 
-    Replaces `transform_features_layer()`, a legacy Keras model: TensorFlow would trace it for
+    It replaces `transform_features_layer()`, a legacy Keras model that TensorFlow would trace for
     additional signatures when it saves the model, which takes 3 s more.
     """
 
@@ -122,11 +122,11 @@ class TransformGraph(tf.Module):
         self._loaded = vars(self._loader)
 
     def __call__(self, features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-        """Computes those transformed features for which the given raw features suffice."""
+        """Computes the transformed features that depend only on the given raw features."""
         return isolated(self._loader.apply_transform_model)(features)
 
     def needed_for(self, outputs: Collection[str]) -> set[str]:
-        """Returns the raw features that these transformed features depend on."""
+        """Returns the raw features on which these transformed features depend."""
         loader = self._loader
         return {
             name
@@ -140,7 +140,7 @@ transform_graph = lru_cache(1)(TransformGraph)
 
 
 class _WithoutOptimizer(tf.train.TrackableView):
-    """View of a model without its optimizer: TensorFlow cannot track one with a schedule."""
+    """View of a model without its optimizer; TensorFlow cannot track one with a schedule."""
 
     @classmethod
     def children(cls, obj: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -152,16 +152,16 @@ def _tracked(model: keras.Model) -> tf.Module:
     """Returns the model's variables and resources as TensorFlow objects, without the optimizer.
 
     TensorFlow Serving runs the graph in a session. If the model were saved directly, Serving would
-    restore a copy of Keras' variables and leave those of the graph uninitialized
+    restore a copy of Keras' variables and leave the graph's variables uninitialized
     (tensorflow/tensorflow#72963).
     """
     module = tf.Module()
     weights = list(model.weights)
     known = set(map(id, weights))
     module.weights = [variable.value for variable in weights]
-    # State of random numbers and of metrics.
+    # State of random numbers and of metrics
     module.states = [v.value for v in model.variables if id(v) not in known]
-    kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource)  # such as tables
+    kinds = (tf.Variable, tf.saved_model.experimental.TrackableResource)  # tables, for example
     parts = _WithoutOptimizer(model).descendants()
     module.parts = [part for part in parts if isinstance(part, kinds)]
     return module
@@ -174,12 +174,12 @@ def _serve(
     names = input_names(model)
     specs: dict[str, tf.TypeSpec] = {}
 
-    # A function of its own, so that both signatures share one trace of the model.
+    # A separate function, so that both signatures share one trace of the model.
     @tf.function(autograph=False)
     def predict(parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
         features = prepare(parsed) if prepare else parsed
         if names is not None:
-            # Keras matches by position if there are more features than the model takes.
+            # If there are more features than the model takes, Keras matches them by position.
             features = {name: features[name] for name in names}
         outputs = model(features, training=False)
         outputs = outputs if isinstance(outputs, dict) else {"outputs": outputs}
@@ -194,7 +194,7 @@ def _serve(
         return isolated(predict)(parsed)
 
     serving_default.get_concrete_function()
-    # TensorFlow would alter names such as `image/encoded` of a signature's arguments.
+    # TensorFlow would alter such argument names as `image/encoded` in a signature.
     if not all(isinstance(s, tf.TensorSpec) and n.isidentifier() for n, s in specs.items()):
         return {_DEFAULT: serving_default}
     taken = {name: tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in specs.items()}

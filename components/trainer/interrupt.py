@@ -15,11 +15,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class TrainingInterruptedError(PenstockError):
     """A signal stopped the training, which saved its state; the next run resumes from it."""
 
-    exit_code = 143  # as of a process that SIGTERM ended
+    exit_code = 143  # as for a process that SIGTERM ended
 
 
 class WorkerLostError(PenstockError):
-    """Another worker has stopped or never started; all resume together when all run again."""
+    """Another worker has stopped or never started; all of them resume when all run again."""
 
     exit_code = 138
 
@@ -28,7 +28,7 @@ _hook_before = sys.excepthook
 
 
 def end_scripts_with_exit_codes() -> None:
-    """Makes a script end on an interruption as the command does: with one line and exit code."""
+    """Makes a script end on an interruption as the command does: with a line and an exit code."""
     global _hook_before
     if sys.excepthook is not _end:
         _hook_before, sys.excepthook = sys.excepthook, _end
@@ -37,7 +37,7 @@ def end_scripts_with_exit_codes() -> None:
 def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if isinstance(error, TrainingInterruptedError | WorkerLostError):
         print(f"penstock: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_code)  # Python obeys it in an excepthook
+        raise SystemExit(error.exit_code)  # sets the exit code in an excepthook
     _hook_before(kind, error, trace)
 
 
@@ -47,9 +47,9 @@ class InterruptFlag:
 
 @contextmanager
 def interrupts() -> Iterator[InterruptFlag]:
-    """Catches the first SIGTERM or Ctrl-C; the next one acts as usual.
+    """Catches the first SIGTERM or Ctrl-C; the next one has its usual effect.
 
-    Python allows signal handlers only in the main thread; in others, the flag stays None.
+    Python allows signal handlers only in the main thread; in other threads, the flag stays None.
     """
     flag = InterruptFlag()
     if threading.current_thread() is not threading.main_thread():

@@ -1,7 +1,7 @@
 """Trains a model by Keras' `fit`, given a function that builds it and the data.
 
-Beyond `fit`, a training resumes at any step after a kill, stops at a loss that is not finite, runs
-on several workers, and measures whether the input limits its speed.
+In addition to `fit`, a training resumes at any step after a kill, stops at a loss that is not
+finite, runs on several workers, and measures whether the input limits its speed.
 """
 
 import logging
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 # Training batches, or a function that returns batches from `start` on.
 TrainData: TypeAlias = tf.data.Dataset | Callable[..., tf.data.Dataset]
 
-# Most steps that `fit` runs at once if no callback of the user could look at each.
+# Maximum number of steps that `fit` runs at once if no callback of the user examines each step.
 _STEPS_AT_ONCE = 50
 
 
@@ -70,40 +70,44 @@ def train(
 
     Args:
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope.
-            What `compile` sets applies: schedule, moving averages and accumulation of the
+            The settings of `compile` apply: schedule, moving averages and accumulation of the
             optimizer, precision, `jit_compile`, `steps_per_execution`.
-        train_data: Function from `start`, an `InputStart`, to endless batches of
-            `(features, label)`, each for all replicas together: `Input.rows(...).train`. It lets a
-            training resume after the rows that were read. With several workers it also takes
-            `input_context`. Or a dataset, which always starts from its beginning.
-        eval_data: A pass over the evaluation rows, the same for all workers; read at the end of
-            each epoch.
+        train_data: Function from `start`, an `InputStart`, to endless batches of `(features,
+            label)`, each batch for all replicas together, such as `Input.rows(...).train`. With
+            such a function, a training can resume after the rows that were read. With several
+            workers, the function also takes `input_context`. `train_data` may also be a dataset,
+            which always starts from its beginning.
+        eval_data: A pass over the evaluation rows, the same for all workers, which is read at the
+            end of each epoch.
         options: Length, early stop and checkpoints.
         model_run_dir: Folder in which the chief writes TensorBoard logs and, at the end,
             `training.json`.
-        resume_dir: Folder of checkpoints, kept until `discard_checkpoints`. A run that finds one
-            resumes from the newest complete one, with the same result as an uninterrupted run. See
-            `resume_dir()`. None saves no checkpoints. All workers need the same folder.
+        resume_dir: Folder of checkpoints, kept until `discard_checkpoints`. A run that finds
+            checkpoints there resumes from the newest complete one, with the same result as an
+            uninterrupted run. See `resume_dir()`. None saves no checkpoints. All workers need the
+            same folder.
         strategy: Distribution strategy; None uses all GPUs, or the only device. Several workers
-            always have their own strategy.
-        callbacks: Further callbacks of Keras, which the chief calls. Those with a state of their
-            own begin afresh in a resumed training. Without any, up to 50 steps run at once; with
-            some, as many as `compile(steps_per_execution=...)` says.
+            always use a strategy of their own.
+        callbacks: Further callbacks of Keras, which the chief calls. Callbacks with state start
+            from scratch in a resumed training. Without callbacks, up to 50 steps run at once; with
+            callbacks, the number in `compile(steps_per_execution=...)`.
 
     Raises:
-        DataError: The loss is not finite, the input cannot be read, or a checkpoint not written.
+        DataError: The loss is not finite, the input cannot be read, or a checkpoint cannot be
+            written.
         UsageError: The model is not compiled or takes other features, a metric does not exist,
-            `train_data` ends or does not support several workers, or the input is not the one that
-            the checkpoint was saved with.
-        TrainingInterruptedError: Any worker received SIGTERM or Ctrl-C; the state is saved in
+            `train_data` ends or does not support several workers, or the input differs from that of
+            the checkpoint.
+        TrainingInterruptedError: A worker received SIGTERM or Ctrl-C; the state is saved in
             `resume_dir`.
-        WorkerLostError: A worker was lost; all resume from the last checkpoint when they run again.
+        WorkerLostError: A worker was lost; all workers resume from the last checkpoint when they
+            run again.
     """
     begin = time.perf_counter()
     workers = join_workers()
     with _place_of(workers) as scratch, interrupts() as flag:
         checkpoints = Checkpoints(resume_dir, scratch=scratch) if resume_dir else None
-        # After the part that all workers do together, the chief writes on its own.
+        # After the part that all workers do together, the chief writes alone.
         with workers.watched(options.collective_timeout_seconds) if workers else nullcontext():
             saved, start = _start(checkpoints, workers)
             data = _begun(train_data, start, workers)
@@ -133,7 +137,7 @@ def train(
                     backup.fit(fitted, evaluated, boards)
             speed = backup.speed()
             exported_epoch = backup.restore_best()
-            # `fit` did this to the last state: moving averages become the weights.
+            # `fit` did this to the final state: it makes the moving averages the weights.
             model.optimizer.finalize_variable_values(model.trainable_weights)
             backup.stop_if_interrupted()
             if workers:
@@ -160,7 +164,7 @@ def train(
 
 
 class _TensorBoard(keras.callbacks.TensorBoard):
-    """Keras' writer of TensorBoard logs; also logs the epochs before a resumption."""
+    """Keras' writer of TensorBoard logs, which also logs the epochs before a resumption."""
 
     def __init__(self, log_dir: str, backup: Backup) -> None:
         super().__init__(log_dir, write_graph=False)

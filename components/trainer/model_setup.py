@@ -1,4 +1,4 @@
-"""Builds the model under the right strategy scope, checks its inputs, and starts it warm.
+"""Builds the model under the right strategy scope, checks its inputs, and applies a warm start.
 
 A warm start initializes a new model with the weights of an earlier one.
 """
@@ -19,7 +19,8 @@ logger = logging.getLogger(__name__)
 
 BuildModel = Callable[[], keras.Model]
 
-# Name of a weight in a model saved by `export_model`, by its index among the model's weights.
+# Name of a weight in a model saved by `export_model`, made from its index among the model's
+# weights.
 _KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"
 _EMBEDDINGS = "/embeddings"
 
@@ -30,7 +31,7 @@ def default_strategy(*data: tf.data.Dataset | None) -> tf.distribute.Strategy:
     if len(gpus) > 1:
         return tf.distribute.MirroredStrategy()
     if gpus and all(is_numbers(one) for one in data if one is not None):
-        return tf.distribute.OneDeviceStrategy("GPU:0")  # copies batches of numbers ahead
+        return tf.distribute.OneDeviceStrategy("GPU:0")  # prefetches numbers to the device
     return tf.distribute.get_strategy()
 
 
@@ -43,7 +44,8 @@ def make_model(
     """Builds a model under the strategy's scope.
 
     Raises:
-        UsageError: It is no compiled model of Keras 3, or takes other features than the data has.
+        UsageError: The result is not a compiled Keras 3 model, or takes other features than the
+            data has.
     """
     with strategy.scope():
         model = build_model()
@@ -56,7 +58,7 @@ def make_model(
     for one in (train_data, eval_data):
         if one is not None:
             _check_features(model, one)
-    # XLA compiles again for each length of a batch, and knows neither texts nor other devices.
+    # XLA compiles again for each length of a batch, and supports neither texts nor other devices.
     specs = tf.nest.flatten(train_data.element_spec)
     is_dense = all(isinstance(s, tf.TensorSpec) and s.shape.is_fully_defined() for s in specs)
     if not is_dense or not is_numbers(train_data) or strategy.num_replicas_in_sync > 1:
@@ -77,7 +79,7 @@ def _warn_of_replicas_apart(model: keras.Model, strategy: tf.distribute.Strategy
 
 
 def input_names(model: keras.Model) -> tuple[str, ...] | None:
-    """Returns the features that a functional model takes by name; None for any other model."""
+    """Returns the names of the features that a functional model takes; None for other models."""
     try:
         inputs = model.input
     except (AttributeError, ValueError):
@@ -88,7 +90,7 @@ def input_names(model: keras.Model) -> tuple[str, ...] | None:
 def _check_features(model: keras.Model, data: tf.data.Dataset) -> None:
     """Raises UsageError if the data's features are not the model's inputs.
 
-    If names differ, Keras matches by position, and would train on the wrong columns.
+    If names differ, Keras would match by position and train on the wrong columns.
     """
     names = input_names(model)
     spec = data.element_spec
@@ -104,7 +106,7 @@ def _check_features(model: keras.Model, data: tf.data.Dataset) -> None:
 
 
 def is_numbers(data: tf.data.Dataset) -> bool:
-    """Returns whether all features and labels are numbers, none of them text."""
+    """Returns whether all features and labels are numbers rather than text."""
     return all(part.dtype != tf.string for part in tf.nest.flatten(data.element_spec))
 
 
@@ -124,12 +126,12 @@ def warm_started(
         build_model: Makes and compiles a model.
         base: Folder of a SavedModel from `export_model`, or a `.keras` file; None returns
             `build_model` unchanged.
-        transform_graph: `fn_args.transform_graph_path` of the new model; None if it has none.
-        partly: Whether a weight starts fresh if its shape differs, instead of an error.
+        transform_graph: `fn_args.transform_graph_path` of the new model; None if it has no graph.
+        partly: Whether a weight of another shape starts fresh; if not, it is an error.
 
     Raises:
-        DataError: Raised by the returned function if there is no such model or, unless `partly`,
-            if the shape of a weight differs; names the weight.
+        DataError: The returned function raises it if there is no such model or, unless `partly`, if
+            a weight has another shape; the message names the weight.
     """
     if base is None:
         return build_model
@@ -166,7 +168,7 @@ def warm_started(
 
 def weights_digest(base: str) -> str:
     """Returns the sha256 that identifies the weights of a base model; empty if unreadable."""
-    index = posixpath.join(base, "variables", "variables.index")  # has a checksum of each variable
+    index = posixpath.join(base, "variables", "variables.index")  # has checksums of variables
     try:
         return _digest(index if tf.io.gfile.isdir(base) else base)
     except tf.errors.OpError:

@@ -34,21 +34,21 @@ class EarlyStop:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """Options of `train`. An epoch is `steps_per_epoch` steps, whatever the size of the data.
+    """Options of `train`. An epoch is `steps_per_epoch` steps, regardless of the size of the data.
 
     The optimizer, the loss and the form of a step are set by `model.compile`.
 
     Attributes:
-        max_steps: Total number of steps; give either this or `epochs`.
+        max_steps: Total number of steps; set either this or `epochs`.
         epochs: Total number of epochs.
         steps_per_epoch: Steps between two evaluations; None makes all of `max_steps` one epoch.
         eval_steps: Number of batches that an evaluation reads; None reads all.
-        early_stop: When to stop before the end; None never does.
-        checkpoint_every_steps: Steps between checkpoints, in addition to those by time and at the
-            end of each epoch; 0 saves none by steps.
-        checkpoint_every_seconds: Most seconds between checkpoints while steps run.
-        collective_timeout_seconds: If no call ends for this time, a worker of several exits with
-            code 138, since another worker hangs. The first call includes compilation.
+        early_stop: Condition for stopping before the end; None never stops early.
+        checkpoint_every_steps: Steps between checkpoints, which are saved in addition to those by
+            time and at the end of each epoch; 0 saves none by steps.
+        checkpoint_every_seconds: Maximum seconds between checkpoints while steps run.
+        collective_timeout_seconds: If no call ends within this time, one of several workers exits
+            with code 138, because another worker hangs. The first call includes compilation.
 
     Raises:
         UsageError: A value is outside its range, or two do not go together.

@@ -21,11 +21,11 @@ RECORD_VERSION = 3
 class EpochRecord:
     epoch: int
     step: int  # total steps at the end of the epoch
-    steps: int  # number of steps in the epoch, with those before a resumption; `metrics` is of all
+    steps: int  # including those before a resumption; `metrics` covers all
     metrics: Mapping[str, float]  # names of evaluation metrics begin with `val_`
     learning_rate: float  # at the end of the epoch
-    # Wall time of steady steps with their input, in the run that ended the epoch. The first step
-    # (which is compiled) and evaluation are not included.
+    # Wall time of steady steps with their input, in the run that ended the epoch. It excludes the
+    # first step, which is compiled, and evaluation.
     seconds: float
     seconds_per_step: float | None  # mean over the epoch's steady steps
     examples_per_second: float | None
@@ -46,24 +46,24 @@ class TrainingRecord:
     steps: int
     stopped: str
     best_epoch: int | None
-    best_metric: str  # metric of the early stop, otherwise `val_loss` or `loss`
+    best_metric: str  # metric of the early stop; without one, `val_loss` or `loss`
     exported_epoch: int  # the best epoch with an early stop, otherwise the last
     resumed_from: int | None  # step of the checkpoint from which this run resumed
-    replicas: int  # number of devices that share a batch
-    seconds: float  # of this run, with compilation, evaluation and checkpoints
+    replicas: int  # number of devices that divide a batch
+    seconds: float  # duration of this run, including compilation, evaluation and checkpoints
     first_step_seconds: float | None  # None if no step was left to run
-    input_rows: int | None = None  # rows in the files that were trained on; None if unknown
+    input_rows: int | None = None  # number of rows in the training files; None if unknown
     batch_rows: int | None = None  # None if batches differ in size
     speed: Speed | None = None  # None if too few steps ran to time them
 
     @property
     def verdict(self) -> str:
-        """Returns one sentence on whether the input limits the speed of this run."""
+        """Returns a sentence that says whether the input limits the speed of this run."""
         return verdict(self.speed, self.batch_rows)
 
     @property
     def examples_per_second(self) -> float | None:
-        """Mean over the epochs, weighted by their seconds."""
+        """Mean over the epochs, weighted by their duration."""
         known = [e for e in self.epochs if e.examples_per_second is not None]
         seconds = sum(e.seconds for e in known)
         rows = sum((e.examples_per_second or 0) * e.seconds for e in known)
@@ -100,7 +100,7 @@ def read_training_record(directory: str | os.PathLike[str]) -> TrainingRecord:
 
 
 def best_epoch(epochs: Sequence[EpochRecord], rule: EarlyStop) -> EpochRecord | None:
-    """Returns the last epoch that improved the metric by more than `min_delta`, if any."""
+    """Returns the last epoch that improved the metric by more than `min_delta`, or None."""
     sign = 1.0 if rule.mode == "min" else -1.0
     best: EpochRecord | None = None
     for epoch in epochs:

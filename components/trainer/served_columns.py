@@ -1,4 +1,4 @@
-"""Signature of a model that takes columns: its name, column names and missing values."""
+"""Signature of a model that takes columns: its name, its column names and its missing values."""
 
 import keyword
 import re
@@ -13,18 +13,19 @@ MISSING_INT = -(2**63)
 
 
 def class_names_node(output: str) -> str:
-    """Returns the name of the graph's node with an output's class names; `output` may be empty.
+    """Returns the name of the graph node with an output's class names; `output` may be empty.
 
-    A response could only repeat them in every row, so clients read them from the model's graph.
+    A response could only repeat the class names in every row, so clients read them from the model's
+    graph.
     """
     return f"class_names.{re.sub(r'[^A-Za-z0-9_]', '.', output)}"
 
 
 def column_name(feature: str) -> str:
-    """Returns the name of a raw feature in the signature: letters, digits and `_`, a letter first.
+    """Returns a raw feature's name in the signature: a letter, then letters, digits and `_`.
 
-    Other characters become their code, such as `u00fc`, so that names in any script stay distinct.
-    Names that TensorFlow does not accept as arguments get the prefix `column_`.
+    Each other character is replaced by its code, such as `u00fc`, so that names in any script stay
+    distinct. Names that TensorFlow does not accept as arguments get the prefix `column_`.
     """
     name = "".join(
         f"u{ord(one):04x}" if not one.isascii() else one if one.isalnum() else "_"

@@ -2,8 +2,8 @@
 
 Columns: each raw column by name, [N]; lists (RaggedFeature) as [N, longest], padded with missing
 values. A column that is left out or empty is missing in every row. Images: encoded files, decoded
-as in training. Output: for classes, the probabilities and the most probable class by number and
-name; for a regression, the value.
+as in training. Output: for classes, the probabilities, and number and name of the most probable
+class; for a regression, the value.
 """
 
 import inspect
@@ -41,7 +41,7 @@ class Served:
     Attributes:
         name: Prefix of the served names, as in `price/value`; empty if there is only one output.
         classes: Names of the classes, in the order of their numbers; empty for a regression.
-        threshold: Probability from which on the second of two classes is the answer; None answers
+        threshold: Least probability at which the second of two classes is the answer; None answers
             with the most probable class.
     """
 
@@ -59,10 +59,10 @@ def serve_columns(
     """Returns the signature `serve_columns`, for `export_model(signatures=...)`.
 
     Args:
-        model: Model that returns for each of `served` probabilities [N, classes], or the
+        model: Model that returns, for each of `served`, probabilities [N, classes], or the
             probability of the second of two classes [N, 1], or a value [N, 1].
-        graph: Transform graph from raw features to the model's features; None if they are the same.
-        spec: Raw features without the labels, each of one value or a RaggedFeature.
+        graph: Transform graph from raw features to the model's features; None if both are the same.
+        spec: Raw features without the labels; each has one value or is a RaggedFeature.
         served: Meaning of each output by name, or of the only output.
 
     Raises:
@@ -109,11 +109,11 @@ def _with_defaults(serve: Callable[..., Any], taken: Sequence[tf.TensorSpec]) ->
 
 
 def _filled(value: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Returns the column, [rows] or [rows, longest]; all values missing if it was left out."""
+    """Returns the column, [rows] or [rows, longest]; if it was left out, all values are missing."""
     default = tf.constant(_MISSING[value.dtype], value.dtype)
     if value.shape.rank > 1:
         return tf.cond(tf.size(value) > 0, lambda: value, lambda: tf.fill([rows, 1], default))
-    # Not tf.cond: its two functions per column would be traced, saved and loaded every time.
+    # tf.cond is avoided: its two functions per column would be traced, saved and loaded every time.
     left_out = tf.where(tf.size(value) > 0, 0, rows)
     return tf.concat([value, tf.fill([left_out], default)], 0)
 
@@ -130,7 +130,8 @@ def _feature(value: tf.Tensor, spec: FeatureSpec) -> Any:
         filled = tf.where(missing, tf.constant(default, value.dtype), value)
         return tf.reshape(filled, [-1, *spec.shape])
     rows = tf.where(~missing)
-    # Few operations: each is traced for every column, saved with the model, and loaded.
+    # There are few operations, because each is traced for every column, saved with the model, and
+    # loaded.
     shape = tf.concat([tf.shape(value, tf.int64), [1]], 0)
     return tf.SparseTensor(tf.pad(rows, [[0, 0], [0, 1]]), tf.gather_nd(value, rows), shape)
 
@@ -158,8 +159,9 @@ def _named(probabilities: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
 def decode_features(stored: StoredImages, options: ImageInputOptions) -> Prepare:
     """Returns a function from parsed features to the model's inputs, for `export_model(prepare=)`.
 
-    Its input is the image as it is stored: raw pixels of varying size with their height and width.
-    Its output is that of the training input: `{"image": [batch, height, width, channels]}`.
+    The function's input is the image as it is stored: raw pixels of varying size with their height
+    and width. Its output equals that of the training input: `{"image": [batch, height, width,
+    channels]}`.
     """
 
     def prepare(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

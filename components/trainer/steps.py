@@ -1,9 +1,10 @@
 """Train and test steps of a compiled Keras model, many in one TensorFlow call.
 
 The loop over steps runs in the graph, because a call from Python takes longer than a step of a
-small model: 1.7 ms against 0.6 ms, for 17 features in batches of 40. A call runs any number of
-steps, so a training can stop, save and resume at any step; Keras' own `steps_per_execution` is a
-constant of the graph. AutoGraph is off, as in Keras, which halves the time of tracing.
+small model: 1.7 ms compared with 0.6 ms, for 17 features in batches of 40. A call runs any number
+of steps, so a training can stop, save and resume at any step; in contrast, Keras' own
+`steps_per_execution` is a constant of the graph. AutoGraph is off, as in Keras, which halves the
+time of tracing.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,8 @@ class Steps:
         train_step = model.train_step
         if model.jit_compile:
             train_step = tf.function(train_step, jit_compile=True, autograph=False)
-        # An iterator's batch has several outputs, which the model's graph must not mix up.
+        # An iterator's batch has several outputs, so the model is isolated from it
+        # (`isolation.py`).
         one = _one_step(isolated(train_step), strategy)
         self._train = _loop(model, one, next)
         self._repeat = _loop(model, one, lambda batch: batch)
@@ -35,9 +37,9 @@ class Steps:
     def build(self, data: Any) -> list[str]:
         """Traces the training step, which creates variables; returns the metrics' names.
 
-        `data` is that of `distributed`.
+        `data` is the result of `distributed`.
         """
-        is_plain = isinstance(data, tf.data.Dataset)  # then nothing is read from it
+        is_plain = isinstance(data, tf.data.Dataset)  # with this, nothing is read from it
         batches = tf.data.IteratorSpec(data.element_spec) if is_plain else iter(data)
         with self._strategy.scope():
             if self.model.built:
@@ -48,13 +50,13 @@ class Steps:
     def train(self, batches: Any, steps: int) -> tuple[int, Logs]:
         """Runs steps on the device and waits for them; ends at the first loss that is not finite.
 
-        Returns the number of steps, and the metrics since their reset.
+        Returns the number of steps, and the metrics since they were last reset.
         """
         done, logs = self._train(batches, tf.constant(steps))
         return int(done), {name: value.numpy() for name, value in logs.items()}
 
     def resident(self, batch: Any) -> Any:
-        """Copies the numbers of a batch to the device that trains."""
+        """Copies the numbers of a batch to the training device."""
         if self._strategy.num_replicas_in_sync > 1:
             return batch  # each part is already on its device
         with tf.device("GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"):
@@ -69,7 +71,7 @@ class Steps:
         int(self._repeat(batch, tf.constant(steps))[0])
 
     def evaluate(self, batches: Any, steps: int) -> int:
-        """Runs test steps; returns their number, which is smaller at the end of the batches."""
+        """Runs test steps; returns their number, which is smaller if the batches end."""
         return int(self._evaluate(batches, tf.constant(steps)))
 
 
@@ -79,13 +81,13 @@ def distributed(
     """Returns the training data in the form that `fit` takes under the strategy."""
     if workers is None:
         return strategy.experimental_distribute_dataset(data)
-    # Marked as endless; otherwise all workers would communicate before each step.
+    # The dataset is marked as endless; otherwise all workers would communicate before each step.
     endless = data.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     return strategy.distribute_datasets_from_function(lambda _: endless)
 
 
 def shared_data(data: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns evaluation data of which each worker reads all files and keeps a share of a batch."""
+    """Returns evaluation data: each worker reads all files and keeps its share of each batch."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return data.with_options(options)
@@ -112,7 +114,7 @@ def _loop(
 
     @tf.function(autograph=False, reduce_retracing=True)
     def train(batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        # The running mean stays NaN or inf after the first such loss.
+        # After the first such loss, the running mean stays NaN or inf.
         done, _ = tf.while_loop(
             lambda step, loss: (step < steps) & tf.math.is_finite(loss),
             lambda step, _: (step + 1, train_one(take(batches))),

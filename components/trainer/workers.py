@@ -36,7 +36,7 @@ _LOST = (
 
 @dataclass(frozen=True)
 class Workers:
-    """All workers, and the index of this one; the chief comes first."""
+    """All workers, and the index of this worker; the chief is the first."""
 
     strategy: tf.distribute.Strategy
     addresses: tuple[str, ...]
@@ -64,10 +64,11 @@ class Workers:
         return self.total(values if self.is_chief else [0] * len(values))
 
     def leave_together(self) -> None:
-        """Waits until every worker has got the sums before this; every worker must call this.
+        """Waits until every worker has the sums of earlier calls; every worker must call this.
 
-        A worker that ends while another still receives a sum from it looks lost to that one. All
-        workers that take part in this last sum have the earlier ones, so its failure is ignored.
+        If a worker ends while another still receives a sum from it, the other one would consider it
+        lost. All workers that take part in this last sum have the earlier ones, so a failure of the
+        last sum is ignored.
         """
         with suppress(*_LOST):
             self.total([0])
@@ -88,16 +89,16 @@ class Workers:
 
     @contextmanager
     def watched(self, timeout_seconds: float) -> Iterator[None]:
-        """Ends the process, with one line and exit code, if no sum arrives for so long.
+        """Ends the process, with one line and an exit code, if no sum arrives within the timeout.
 
-        A worker that hangs still answers TensorFlow's heartbeats, so the others would wait for
-        ever. TensorFlow's own timeout of collectives would start a thread for each collective.
+        A hanging worker still answers TensorFlow's heartbeats, so the others would wait for ever.
+        TensorFlow's own timeout of collectives would start a thread for each collective.
         """
         is_over = False
 
         def watch() -> None:
             while self._moved.wait(timeout_seconds):
-                self._moved.clear()  # before the check: `is_over` is set before `_moved`
+                self._moved.clear()  # before the check; `is_over` is set before it
                 if is_over:
                     return
             print(
@@ -132,11 +133,11 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
         timeout_seconds: Seconds to wait for all workers.
 
     Returns:
-        The workers, the same in every call; None if TF_CONFIG names only this process.
+        The workers, the same object in every call; None if TF_CONFIG names only this process.
 
     Raises:
         UsageError: TF_CONFIG is wrong, or TensorFlow is already in use.
-        WorkerLostError: Some workers did not join; names them.
+        WorkerLostError: Some workers did not join; the message names them.
     """
     global _joined
     end_scripts_with_exit_codes()
@@ -147,7 +148,7 @@ def join_workers(*, timeout_seconds: float = 600) -> Workers | None:
 
 
 def _tasks(text: str) -> tuple[tuple[str, ...], int] | None:
-    """Returns the addresses and this worker's index; None if there is only one task."""
+    """Returns the workers' addresses and this worker's index; None if there is only one task."""
     try:
         config = json.loads(text)
         cluster = {kind: tasks for kind, tasks in config.get("cluster", {}).items() if tasks}
@@ -168,7 +169,7 @@ def _tasks(text: str) -> tuple[tuple[str, ...], int] | None:
 
 
 def _meet(addresses: Sequence[str], index: int, timeout_seconds: float) -> None:
-    """Waits until all other workers answer at their addresses; answers at its own meanwhile.
+    """Waits until all other workers answer at their addresses; meanwhile answers at its own.
 
     TensorFlow itself would wait for an hour, ignore signals, and not name the missing workers.
     """
@@ -221,5 +222,5 @@ def _strategy(addresses: Sequence[str]) -> tf.distribute.Strategy:
         ) from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            # TensorFlow installs a handler of SIGTERM that does nothing.
+            # TensorFlow installs a SIGTERM handler that does nothing.
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))

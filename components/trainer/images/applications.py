@@ -1,7 +1,7 @@
 """Networks of `keras.applications` as the base of an image model, for transfer learning.
 
 Input: float images [batch, height, width, 3] with values 0..255. Output: one vector per image.
-The layer scales the pixels as the network's family requires, so callers cannot forget it.
+The layer scales the pixels as the network's family requires, so callers cannot forget to do so.
 """
 
 import inspect
@@ -14,13 +14,13 @@ from penstock.components.errors import UsageError, short_error
 
 
 def check_application(name: str) -> None:
-    """Raises UsageError with the names of all networks if there is no such network."""
+    """If there is no such network, raises UsageError with the names of all networks."""
     if name not in (known := _applications()):
         raise UsageError(f"application must be one of {', '.join(sorted(known))}; got {name!r}")
 
 
 class ApplicationBase(keras.layers.Layer):
-    """A network without its top, preceded by the pixel scaling of its family.
+    """A network without its top, after the pixel scaling of its family.
 
     Input: float [batch, height, width, 3], 0..255. Output: float [batch, features], the mean over
     all positions of the image.

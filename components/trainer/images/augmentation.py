@@ -11,21 +11,22 @@ import keras
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 
 _RANGE = (0, 255)
-# Whatever the precision policy is: 16 bits are too coarse for pixel positions.
+# Computed in float32 under any precision policy: 16 bits are too coarse for pixel positions.
 _DTYPE = "float32"
 
 
 class Augmentation(keras.layers.Layer):
-    """Layer that augments images in training and returns them unchanged otherwise.
+    """Layer that augments images in training and otherwise returns them unchanged.
 
-    Keras' own layers draw random numbers when served, too, and a SavedModel cannot hold these.
+    Keras' own layers also draw random numbers when served, and a SavedModel cannot contain their
+    state.
 
     Input and output: float32 [batch, height, width, channels], 0..255.
 
     Args:
         options: Limits of the random changes.
         seed: Seed of the random numbers; None uses Keras' global seed.
-        channels: 3 or 1; gray images have no saturation and no hue to change.
+        channels: 3 or 1; gray images have no saturation or hue to change.
     """
 
     def __init__(

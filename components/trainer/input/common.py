@@ -1,4 +1,4 @@
-"""Code that the inputs of rows, packed records and images share: checks, interleaving, tuning."""
+"""Code shared by the inputs of rows, packed records and images: checks, interleaving, tuning."""
 
 import atexit
 import re
@@ -22,21 +22,21 @@ from penstock.components.trainer.utilisation.speed import memory_limit_mib
 
 T = TypeVar("T")
 
-# One feature as the label, or several (the label is then a mapping by name), or None.
+# The feature that is the label, or several (the label is then a mapping by name), or None.
 Label: TypeAlias = str | Sequence[str] | None
 
-# Share of the free memory for a cache; the rest is left for the model and its batches.
+# Share of the free memory that a cache may take; the rest is left for the model and its batches.
 _MEMORY_SHARE = 0.7
-# At the end of the process: threads without a call for this long will make none.
+# Seconds at the end of the process: threads that made no call for this long will make none.
 _QUIET_SECONDS = 0.25
 _PATIENCE_SECONDS = 10.0
 
 
 class _PythonCalls:
-    """Calls of tf.data's threads into Python, which must end before the interpreter does.
+    """Counts calls of tf.data's threads into Python, which must end before the interpreter does.
 
     A thread that calls Python while the interpreter shuts down never returns; the process then
-    hangs, since it waits for TensorFlow's threads.
+    hangs, because it waits for TensorFlow's threads.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ _calls = _PythonCalls()
 
 
 def python_op(function: Callable[..., Any], inputs: list[Any], kinds: Any) -> Any:
-    """Returns a `tf.numpy_function` that is safe if the process ends while tf.data works ahead."""
+    """Returns a `tf.numpy_function` that is safe if the process ends while tf.data prefetches."""
     return tf.numpy_function(partial(_calls.call, function), inputs, kinds)
 
 
@@ -120,7 +120,8 @@ def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext |
     return options.batch_size // replicas
 
 
-# Records of a file that are searched for SequenceExamples if an ingest saw all of them.
+# Number of records of a file that are searched for SequenceExamples if an ingest has seen all
+# records.
 _CHECKED_RECORDS = 100
 
 # Text that TensorFlow adds: {{function_node ...}} Name: <unknown>, ... [Op:ParseExampleV2]
@@ -128,7 +129,7 @@ _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
 
 
 def _require_examples(files: InputFiles) -> None:
-    """Raises a DataError for a SequenceExample; at addresses, only of the first records."""
+    """Raises a DataError for a SequenceExample; at addresses, checks only the first records."""
     for file, compression in files.pairs:
         if "://" not in file:
             require_examples(file, None if files.may_mix else _CHECKED_RECORDS)
@@ -143,9 +144,9 @@ def first_record(
 ) -> T:
     """Parses and returns the first record, which finds errors of the whole input at once.
 
-    Without rows it raises DataError: an endless dataset over no rows would loop for ever. If the
-    record cannot be parsed, `expected` completes the message "the first record ..."; its `{reason}`
-    is filled in.
+    Without rows it raises DataError, because an endless dataset without rows would loop for ever.
+    If the record cannot be parsed, `expected` completes the message "the first record ...", with
+    its `{reason}` filled in.
     """
     for file, compression in files.pairs:
         try:
@@ -162,14 +163,14 @@ def first_record(
 
 
 def misfit(error: tf.errors.OpError, expected: str) -> str:
-    """Returns `expected`, whose `{reason}` becomes TensorFlow's message without the op's name."""
+    """Returns `expected` with TensorFlow's message, without the op's name, as its `{reason}`."""
     return expected.format(reason=" ".join(_OF_THE_OP.sub("", error.message).split()))
 
 
 def path_op(files: InputFiles) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """Returns an op from a file's number to its path and compression.
+    """Returns an op that maps a file's number to its path and compression.
 
-    It fails if the file was replaced.
+    The op fails if the file was replaced.
     """
     compressions = tf.constant([compression for _, compression in files.pairs])
     stamps = [None if "://" in file else stamp_of(file) for file in files.files]
@@ -201,9 +202,9 @@ def interleaved(
 
 
 def parallel_map(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """Maps in order, in as many threads as tf.data chooses.
+    """Maps elements in order, in as many threads as tf.data chooses.
 
-    Without order, batches of the next pass would overtake those of this one.
+    If they were not in order, batches of the next pass would overtake batches of this one.
     """
     return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
@@ -213,10 +214,10 @@ def tuned(
 ) -> tf.data.Dataset:
     """Prefetches batches, within the threads and the memory that the options allow.
 
-    With `has_texts`, stages run in a thread per core (16 at most) if memory has no limit: to tune
-    their number, tf.data adds up the lengths of all texts at each stage, 15 ns of CPU per text.
-    If elements hold several batches, `together`, the consumer cuts them: to hand one element from
-    thread to thread takes 30 us of CPU.
+    With `has_texts`, stages run in one thread per core (at most 16) if memory has no limit: to tune
+    the number of threads, tf.data would add up the lengths of all texts at each stage, which takes
+    15 ns of CPU per text. If an element consists of several batches (`together`), the consumer cuts
+    it, because handing one element from thread to thread takes 30 us of CPU.
     """
     tuning = tf.data.Options()
     tuning.deterministic = True
@@ -228,13 +229,13 @@ def tuned(
         tuning.autotune.enabled = False
     ready = batches.prefetch(-(-options.prefetch_batches // together))
     if together > 1:
-        tuning.experimental_optimization.inject_prefetch = False  # would add another hand-over
+        tuning.experimental_optimization.inject_prefetch = False  # one hand-over less
         ready = ready.flat_map(lambda *group: _cut(group, together))
     return ready.with_options(tuning)
 
 
 def _cut(group: tuple[Any, ...], together: int) -> tf.data.Dataset:
-    """Returns the batches of a group; aligned dense batches are cut without a copy."""
+    """Returns the batches of a group; cuts aligned dense batches without a copy."""
     batches = tf.nest.map_structure(lambda part: _stacked(part, together), group)
     return tf.data.Dataset.from_tensor_slices(batches if len(batches) > 1 else batches[0])
 

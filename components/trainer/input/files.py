@@ -1,6 +1,6 @@
 """Finds the files of an input: from TFX's patterns, a folder of Examples, or a packed folder.
 
-If there is a manifest, readers open the shards that it lists, and reject those that differ.
+If there is a manifest, readers open the shards in its list, and reject shards that differ from it.
 """
 
 import os
@@ -24,7 +24,7 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir, split_of
 from penstock.components.tfrecord.unlisted import NO_SHARDS, check_unlisted
 
-# Schemes whose rows are copied first; TensorFlow reads those of gs:// directly.
+# Schemes of stores from which rows are copied first; TensorFlow reads gs:// directly.
 _COPIED = ("s3",)
 
 # A folder with a manifest, or file paths and patterns.
@@ -33,12 +33,12 @@ InputSource = str | os.PathLike[str] | Sequence[str]
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files of one split, sorted; empty shards are left out if there is a manifest."""
+    """The files of one split, sorted; with a manifest, empty shards are left out."""
 
     files: tuple[str, ...]
     shard_rows: tuple[int, ...] | None  # None if unknown
     sha256: tuple[str, ...] | None = None  # from the manifest; None for unlisted files
-    may_mix: bool = True  # whether SequenceExamples may be among Examples, as no ingest saw them
+    may_mix: bool = True  # whether SequenceExamples may be among the Examples
 
     @property
     def rows(self) -> int | None:
@@ -54,7 +54,7 @@ class InputFiles:
         return [(file, "GZIP" if file.endswith(".gz") else "") for file in self.files]
 
     def counted(self) -> tuple[int, ...]:
-        """Returns the number of rows of each file; if unknown, counts at about 2 us per row."""
+        """Returns the number of rows of each file; counts unknown ones at about 2 us per row."""
         if self.shard_rows is not None:
             return self.shard_rows
         if not any("://" in file for file in self.files):
@@ -63,10 +63,11 @@ class InputFiles:
             return tuple(pool.map(_count_file, *zip(*self.pairs, strict=True)))
 
     def contents(self) -> list[list[str]]:
-        """Returns `[name, digest]` of each file: a training can only resume with the same ones.
+        """Returns `[name, digest]` of each file: a training can resume only with the same files.
 
-        The digest is the manifest's. For an unlisted local file it is that of its bytes, which
-        takes 0.8 ms per MiB; for an unlisted remote file, of its size and time of change.
+        The digest is from the manifest. For an unlisted local file it is the digest of its bytes,
+        which takes 0.8 ms per MiB; for an unlisted remote file, that of its size and time of
+        change.
         """
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             digests = self.sha256 or pool.map(_digest, self.files)
@@ -82,7 +83,7 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
         parts = [_from_pattern(pattern) for pattern in source]
     if not parts:
         raise DataError("no files to read: the list of file patterns is empty")
-    found: dict[str, Any] = {}  # overlapping patterns have files in common
+    found: dict[str, Any] = {}  # overlapping patterns match the same files
     for part in parts:
         facts = zip_longest(part.files, part.shard_rows or (), part.sha256 or ())
         found.update((fact[0], fact) for fact in facts)
@@ -100,7 +101,7 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
 def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
     """Finds packed shards of a split, from a folder with a manifest or `[FOLDER/Split-NAME/*]`.
 
-    Those at an address are copied, since Arrow maps files.
+    Shards at an address are copied, since Arrow needs a path.
     """
     if isinstance(source, list | tuple):
         found = _folder_and_split(source[0]) if len(source) == 1 else None

@@ -1,9 +1,9 @@
-"""Finds out how images are stored, and decodes them, in training and serving by the same ops.
+"""Detects how images are stored, and decodes them by the same ops in training and serving.
 
 Input: a file (JPEG, PNG, ...) or raw uint8 pixels. Output: uint8 [height, width, channels] of one
-size. Resizing is bilinear without antialiasing, like
-`keras.utils.image_dataset_from_directory`: if an image is more than twice too large, some pixels
-have no effect, unless `scaled_decode` lets libjpeg average squares of 2, 4 or 8 pixels a side.
+size. Resizing is bilinear without antialiasing, as in `keras.utils.image_dataset_from_directory`:
+if an image is more than twice too large, some pixels have no effect, unless `scaled_decode` lets
+libjpeg average squares with sides of 2, 4 or 8 pixels.
 """
 
 import itertools
@@ -29,13 +29,15 @@ _CHANNELS = (1, 3)
 
 @dataclass(frozen=True)
 class StoredImages:
-    """Storage of the images of a feature: pixels need other ops than files."""
+    """Form in which a feature's images are stored: pixels need other ops than files."""
 
     image: str = names.ENCODED
-    channels: int = 0  # number of raw pixels' channels; 0 for files: headers say it
-    # Features of the height and width of raw pixels; empty if all have `first_size`.
+    channels: int = 0  # number of channels of raw pixels; 0 for files, whose headers have it
+    # Names of the features with height and width of raw pixels; empty if all images have
+    # `first_size`.
     sizes: tuple[str, ...] = ()
-    # (height, width) of the first image; if it is the wanted size, that of each image is checked.
+    # (height, width) of the first image; if it equals the wanted size, the size of each image is
+    # checked.
     first_size: tuple[int, ...] = (0, 0)
 
     @property
@@ -47,12 +49,13 @@ class StoredImages:
 
 
 def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredImages:
-    """Returns how a record stores an image, given the record's map of `tf.train.Feature`.
+    """Returns how a record stores an image; `features` is its map of `tf.train.Feature`.
 
-    Raw pixels have the record's height and width, or else the wanted ones.
+    Raw pixels have the record's height and width or, if it has none, the wanted ones.
 
     Raises:
-        tf.errors.InvalidArgumentError: It is neither a file nor so many bytes as pixels.
+        tf.errors.InvalidArgumentError: The value is not a file and has another number of bytes than
+        the pixels.
     """
     values = features[image].bytes_list.value
     data, reason = values[0] if len(values) == 1 else b"", ""
@@ -82,7 +85,7 @@ def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredIm
 def decode_whole(
     features: Features, *, stored: StoredImages, options: ImageInputOptions
 ) -> tf.Tensor:
-    """Returns the whole image, resized as the options say: [height, width, channels]."""
+    """Returns the whole image, resized as the options require: [height, width, channels]."""
     if stored.channels:
         image = _pixels(features, stored, options.channels)
     else:
@@ -95,7 +98,7 @@ def decode_whole(
 
 
 def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    """Returns uint8 [height, width, channels]; a JPEG is decoded no larger than needed."""
+    """Returns uint8 [height, width, channels]; decodes a JPEG no larger than needed."""
     channels = options.channels
 
     def decode(ratio: int) -> tf.Tensor:
@@ -109,8 +112,8 @@ def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
             lambda: tf.image.extract_jpeg_shape(encoded)[:2],
             lambda: tf.zeros([2], tf.int32),
         )
-        # The largest reduction that keeps at least the wanted height and width: the shorter side
-        # decides, which is right for a crop and for a stretch.
+        # This is the largest reduction that keeps at least the wanted height and width: the shorter
+        # side decides, which is right for a crop and for a stretch.
         times = tf.reduce_min(sides // [options.height, options.width])
         halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
         image = tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])
@@ -131,13 +134,14 @@ def _pixels(features: Features, stored: StoredImages, channels: int) -> tf.Tenso
 
 
 def _fitted(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
-    """Returns the image, or its centre in the right proportions, resized."""
+    """Returns the image, or its centre with the wanted proportions, resized."""
     if options.fit == "crop":
         shape = tf.shape(image)
         height = tf.minimum(shape[0], tf.maximum(shape[1] * options.height // options.width, 1))
         width = tf.minimum(shape[1], tf.maximum(shape[0] * options.width // options.height, 1))
         top, left = (shape[0] - height) // 2, (shape[1] - width) // 2
         image = image[top : top + height, left : left + width]
-    # Bilinear stays within the pixels' range and keeps an image of the right size as it is. The
-    # cast truncates. Rounding would be more exact, by at most half of 255 levels, but 3 % slower.
+    # Bilinear resizing stays within the pixels' range and leaves an image of the right size
+    # unchanged. The cast truncates. Rounding would be more exact, by at most half of one of 255
+    # levels, but 3 % slower.
     return tf.cast(tf.image.resize(image, [options.height, options.width]), image.dtype)

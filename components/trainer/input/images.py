@@ -52,7 +52,7 @@ IMAGE = "image"
 
 LabelFn = Callable[[Any], Any]
 
-# Bytes of a cached image for the label and the overhead of a tf.data element.
+# Number of bytes that a cached image needs for the label and the overhead of a tf.data element.
 _OVERHEAD_BYTES = 512
 
 
@@ -71,7 +71,7 @@ class ImageInput(Input):
         self._image, self._label, self._label_fn = image, label, label_fn
 
     def stored(self, *, split: str = "train") -> StoredImages:
-        """Returns how the images are stored, from the first record; see `decode_features`."""
+        """Returns how the images are stored, from the first record, as in `decode_features`."""
         return self._stored(self._files(split))
 
     def _train(
@@ -91,7 +91,8 @@ class ImageInput(Input):
             kept = parallel_map(_records(files, options), parse).cache()
 
             def shuffled(number: tf.Tensor) -> tf.data.Dataset:
-                # The cache's order is always the same. The shuffle holds references, not copies.
+                # The cache has the same order in every pass, so it is shuffled again. The shuffle
+                # moves references, not copies.
                 of_pass = seeded_shuffle(kept, rows, passes.seed(number, 0))
                 return of_pass.skip(passes.begun(number))
 
@@ -145,7 +146,7 @@ def _records(files: InputFiles, options: ImageInputOptions) -> tf.data.Dataset:
 
 
 def _pass(number: tf.Tensor, passes: Passes) -> tf.data.Dataset:
-    """Returns serialised Examples of a pass, permuted within windows, their bytes not copied."""
+    """Returns the serialised Examples of a pass, permuted within windows without copying bytes."""
     records, first, drop = passes.read(number, batched=False)
     size = passes.order.window
     windows = tf.data.Dataset.zip((records.window(size), passes.seeds(number, first, drop)))

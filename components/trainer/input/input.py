@@ -1,4 +1,4 @@
-"""One input for rows, packed records and images: shards in, tf.data batches for training out."""
+"""One input for rows, packed records and images: from shards to tf.data batches for training."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
@@ -18,7 +18,7 @@ from penstock.components.trainer.input.passes import InputStart
 if TYPE_CHECKING:
     from penstock.components.trainer.input.images import ImageInput, LabelFn
 
-# Name of a dataset's attribute that holds its `Input` and split, for `damage_in`.
+# Name of the attribute by which a dataset refers to its `Input` and split, for `damage_in`.
 _ORIGIN = "penstock_origin"
 
 
@@ -33,7 +33,7 @@ class Input(ABC):
         DataError: There are no rows, the shards differ from their manifest, or the first record
             does not fit.
         UsageError: There is no such split or feature, an option does not fit the data, the cache
-            does not fit into memory, or the input differs from the one the training began with.
+            does not fit into memory, or the input differs from that at the start of the training.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Input(ABC):
         self.options = options
         self._has_user_code = function is not None
 
-    # The kinds are imported when called: they subclass this class and need further modules.
+    # The kinds are imported when called, because they subclass this class and need further modules.
 
     @staticmethod
     def rows(
@@ -61,12 +61,13 @@ class Input(ABC):
 
         Args:
             source: See `Input`.
-            spec: Features to parse; see `feature_spec`. For SequenceExamples, those of the context.
+            spec: Features to parse, as from `feature_spec`. For SequenceExamples, it describes the
+                context.
             options: Batch size, shuffling and speed.
-            label: The feature that is the label, or several: the label is then a mapping by name.
-                With None, batches have features only.
-            feature_lists: Feature lists to parse from the steps of SequenceExamples; None if the
-                records are Examples.
+            label: The feature that is the label, or several, in which case the label is a mapping
+                by name. With None, batches have features only.
+            feature_lists: Features to parse from the steps of SequenceExamples; None if the records
+                are Examples.
         """
         from penstock.components.trainer.input.rows import RowInput
 
@@ -88,8 +89,9 @@ class Input(ABC):
         Args:
             source: The folder of all splits, or patterns such as `[FOLDER/Split-NAME/*]`.
             options: Batch size, shuffling and speed. The window is rounded up to whole blocks.
-            label: See `rows`.
-            columns: Features to read besides the label; None reads all. Others cost no time.
+            label: Same as in `rows`.
+            columns: Features to read besides the label; None reads all. Columns that are not read
+                cost no time.
         """
         from penstock.components.trainer.input.packed import PackedInput
 
@@ -111,10 +113,11 @@ class Input(ABC):
         Args:
             source: See `Input`.
             options: Size, shuffling and speed.
-            image: The feature that holds an image: a JPEG, PNG, BMP or GIF (its first frame); or
-                raw uint8 pixels, with the record's height and width, else the wanted ones.
-            label: The feature that the label is made from, one integer per image; or several, and
-                the label is a mapping by name.
+            image: The feature that contains an image: a JPEG, PNG, BMP or GIF (its first frame), or
+                raw uint8 pixels with the record's height and width or, if it has none, the wanted
+                ones.
+            label: The feature that the label is made from, one integer per image; or several, in
+                which case the label is a mapping by name.
             label_fn: Function from that feature, int64 [batch], to the label, int64 [batch]; None
                 uses the feature unchanged.
         """
@@ -131,26 +134,27 @@ class Input(ABC):
     ) -> tf.data.Dataset:
         """Returns endless, full, shuffled batches of `(features, label)`.
 
-        Each pass has each row once, in a new order. Without a label, batches are features alone.
-        After a `map` of your own, call `prefetch`: TensorFlow adds none.
+        Each pass has each row once, in a new order. Without a label, each batch is only the
+        features. After a `map` of your own, call `prefetch`, because TensorFlow adds none.
 
         Args:
-            start: Number of batches to skip, and the seed; `train()` passes it to resume.
-            input_context: This worker's index among several, from `tf.distribute`: the worker then
+            start: Number of batches to skip, and the seed; `train()` passes it to resume a
+                training.
+            input_context: This worker's index among several, from `tf.distribute`; the worker then
                 reads only its own rows, in batches of `batch_size` / replicas rows.
             split: The split of the manifest to read.
         """
         return self._built(split, lambda: self._train(split, start, input_context))
 
     def eval(self, *, split: str = "eval") -> tf.data.Dataset:
-        """Returns one pass over every row in the same order each time, for evaluation.
+        """Returns one pass over all rows for evaluation, in the same order each time.
 
         Only the last batch may be short.
         """
         return self._built(split, lambda: self._eval(split))
 
     def steps_per_epoch(self, *, split: str = "train") -> int:
-        """Returns the number of training steps after which every row was seen at least once."""
+        """Returns the number of training steps after which every row was read at least once."""
         rows = sum(self._files(split).counted())
         return max(1, -(-rows // self.options.batch_size))
 
@@ -169,15 +173,15 @@ class Input(ABC):
         return find_input(self.source, split=split)
 
     def misfit(self, split: str) -> str | None:
-        """Returns a message on the first record that cannot be parsed, if the kind can find it."""
+        """Returns a message about the first record that cannot be parsed, if the kind has it."""
         del split
         return None
 
     def _built(self, split: str, build: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
-        """Calls `build`, without AutoGraph if possible, and attaches the origin for `damage_in`.
+        """Calls `build`, without AutoGraph if possible, and attaches its origin for `damage_in`.
 
-        Our own functions have no Python branch on a tensor, so AutoGraph would only cost half a
-        second of CPU in each training. A user's function may have one.
+        Our own functions have no Python branches on tensors, so AutoGraph would only cost half a
+        second of CPU in each training. A user's function may have such a branch.
         """
         if not self._has_user_code:
             build = tf.autograph.experimental.do_not_convert(build)
@@ -187,15 +191,15 @@ class Input(ABC):
 
 
 def rows_in(dataset: tf.data.Dataset) -> int | None:
-    """Returns the number of rows in the files of an `Input`'s dataset; None if it is not known."""
+    """Returns the number of rows in the files of an `Input`'s dataset; None if unknown."""
     data, split = getattr(dataset, _ORIGIN, (None, ""))
     return data and data._files(split).rows
 
 
 def damage_in(*datasets: tf.data.Dataset | None) -> str | None:
-    """Returns the first fault in the local files of an `Input`'s datasets: file, record and reason.
+    """Returns the first fault in the local files of `Input`s' datasets: file, record and reason.
 
-    Reads every byte. Call it after a failure, since tf.data's own errors name no file.
+    It reads every byte. Call it after a failure, because tf.data's own errors name no file.
     """
     for dataset in datasets:
         data, split = getattr(dataset, _ORIGIN, (None, ""))

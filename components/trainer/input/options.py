@@ -21,10 +21,10 @@ class InputOptions:
     Attributes:
         batch_size: Number of rows per step, over all replicas and workers together.
         shuffle_window_rows: Number of rows that are permuted together; training only. Two or three
-            windows of serialised rows stay in memory.
+            windows of serialised rows are in memory at a time.
         interleave_files: Number of files to read at the same time; at least 1.
-        seed: An integer gives the same batches in every run; with None, a seed is drawn and kept in
-            the checkpoints of the training.
+        seed: An integer gives the same batches in every run; with None, a seed is drawn and stored
+            in the checkpoints of the training.
         cache: `none`, or `memory`: keep the parsed training rows after the first pass. The rows
             must fit into memory, and features must have a fixed length.
         prefetch_batches: Number of finished batches that wait for the training step; at least 1.
@@ -34,16 +34,16 @@ class InputOptions:
             allows half of the free memory. Windows and the cache are not included.
         shares: Number of equal parts into which each pass is cut when a training begins. The number
             of workers must divide it, but may change when the training resumes. None uses the
-            number of workers at the beginning.
+            number of workers at the start of the training.
 
     Raises:
         UsageError: A value is outside its range.
     """
 
     batch_size: int
-    # Reduce it for big records: 512 rows of 100 KB are 50 MB.
+    # Reduce it for large records: 512 rows of 100 KB are 50 MB.
     shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS
-    # ShardOptions plans at least as many shards, so that no file waits for another.
+    # ShardOptions plans at least this number of shards, so that no file waits for another.
     interleave_files: int = READER_PARALLELISM
     seed: int | None = None
     cache: str = "none"
@@ -51,7 +51,7 @@ class InputOptions:
     prefetch_batches: int = 8
     private_threads: int | None = None
     ram_budget_mib: int | None = None
-    # Each share is a stream of its own: with 8, one worker reads 8 times as many files at once.
+    # Each share is a separate stream: with 8, one worker reads 8 times as many files at once.
     shares: int | None = None
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class InputOptions:
 
     @property
     def block_rows(self) -> int:
-        """Number of records that pass from one thread to the next together."""
+        """Number of records that one thread passes to the next together."""
         return block_rows_of(self.shuffle_window_rows, self.interleave_files)
 
 
@@ -75,15 +75,15 @@ class ImageInputOptions(InputOptions):
         height: Height of the model's images, in pixels.
         width: Width of the model's images, in pixels.
         channels: 3 (RGB) or 1 (gray); images with another number are converted.
-        fit: Way to give a whole image that height and width: `crop` first cuts it to their
-            proportions, `stretch` resizes it as it is. If ingest resized the images, use its `fit`
-            here, too, so that served images are treated alike.
-        scaled_decode: Whether to decode a JPEG of at least twice the wanted size at 1/2, 1/4 or 1/8
-            of its size, in training and serving. For photos of 1,000 pixels and more it is faster,
-            takes less memory, and averages their pixels.
+        fit: Way in which a whole image gets that height and width: `crop` first cuts it to their
+            proportions, `stretch` resizes it without cutting. If ingest resized the images, use its
+            `fit` here, too, so that served images are treated in the same way.
+        scaled_decode: Whether a JPEG of at least twice the wanted size is decoded at 1/2, 1/4 or
+            1/8 of its size, in training and serving. For photos of 1,000 pixels or more this is
+            faster, takes less memory, and averages their pixels.
         shuffle_window_rows: Number of stored images to shuffle together; training only.
-        cache: `none`, or `memory`: keep decoded images after the first pass of training. An error
-            if they do not fit.
+        cache: `none`, or `memory`: keep decoded images after the first pass of training. It is an
+            error if they do not fit into memory.
 
     Raises:
         UsageError: A value is outside its range.
@@ -93,11 +93,12 @@ class ImageInputOptions(InputOptions):
     width: int
     channels: int = 3
     fit: str = "crop"
-    # CPU time falls to 0.7 from 4,000 x 3,000 to 299 pixels, to 0.9 from 1,600 x 1,200. If no image
-    # is large enough, the check costs 5 to 10 %.
+    # CPU time falls to 0.7 times for images of 4,000 x 3,000 and to 0.9 times for 1,600 x 1,200, at
+    # a wanted size of 299 pixels. If no image is large enough, the check costs 5 to 10 %.
     scaled_decode: bool = False
-    # Ingest shuffles images, so a window need only make the order of two passes differ. 1,024
-    # images of 85 KB exceed the CPU's caches, which costs 3 % of the rate; decoded ones cost 15 %.
+    # Ingest shuffles images, so a window only needs to make the order of two passes differ. 1,024
+    # images of 85 KB exceed the CPU's caches, which costs 3 % of the rate; decoded images would
+    # cost 15 %.
     shuffle_window_rows: int = 256
     # A batch of 32 images of 299 x 299 is 8.6 MB.
     prefetch_batches: int = 4
@@ -109,5 +110,5 @@ class ImageInputOptions(InputOptions):
 
     @property
     def block_rows(self) -> int:
-        """Returns 1: to hand over an image takes 30 us, little beside 1,000 us to decode it."""
+        """Returns 1: handing over an image takes 30 us, little beside 1,000 us of decoding."""
         return 1

@@ -8,8 +8,8 @@ The stages, with the purpose of each:
     prefetch
     batches    cut from groups, without a copy but for lists, which become sparse
 
-Byte strings reach TensorFlow as one `TensorProto` a feature, made of the bytes that Arrow has: one
-Python object for each would take ten times as long. A pass yields every row exactly once, and every
+Byte strings reach TensorFlow as one `TensorProto` per feature, built from Arrow's bytes: one Python
+object per string would take ten times as long. A pass yields every row exactly once, and every
 training batch is full.
 """
 
@@ -41,7 +41,8 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.passes import ENDLESS, InputStart, Passes, open_passes
 
-# Maximum bytes of rows copied together: larger buffers are newly mapped by the system each time.
+# Maximum number of bytes of rows that are copied together; the system maps larger buffers anew each
+# time.
 _MAX_GROUP_BYTES = 8 * 2**20
 _DTYPES = {"INT": tf.int64, "FLOAT": tf.float32, "BYTES": tf.string}
 
@@ -116,10 +117,10 @@ class PackedInput(Input):
         rows: int | None,
         batch_size: int,
     ) -> tf.data.Dataset:
-        """Returns batches of the rows whose numbers are those from each of `begins` on.
+        """Returns batches of the rows that are numbered from each of `begins`.
 
-        `rows` is the number of rows from each, a multiple of `batch_size`; None if it varies, and
-        then each has one batch.
+        `rows` is the number of rows from each begin, a multiple of `batch_size`; None if it varies,
+        and then each begin has one batch.
         """
         kinds = [kind for column in shards.columns for kind in _kinds(column)]
 
@@ -140,9 +141,9 @@ class PackedInput(Input):
 
 
 def _in_turn(shares: list[Passes], shards: PackedShards) -> Callable[[int, int], Numbers]:
-    """Returns a function from a first row and a count to the numbers of one worker's rows.
+    """Returns a function from a first row and a count to row numbers of one worker.
 
-    The rows are in the order of training; the worker's shares take turns in each step.
+    The rows are in the order of training; in each step, the worker's shares take turns.
     """
     orders = [RowOrder(one.order, shards.first_numbers, numpy_permutation) for one in shares]
 
@@ -156,7 +157,7 @@ def _in_turn(shares: list[Passes], shards: PackedShards) -> Callable[[int, int],
 
 
 def _group_batches(files: InputFiles, options: InputOptions, batch_size: int) -> int:
-    """Returns how many batches to copy together: a window of them, unless rows are large."""
+    """Returns the number of batches to copy together: a window of them, unless rows are large."""
     row_bytes = sum(files.sizes) / sum(files.counted())
     return max(1, int(min(options.shuffle_window_rows, _MAX_GROUP_BYTES / row_bytes)) // batch_size)
 
@@ -167,7 +168,7 @@ def _dtype(column: PackedColumn) -> tf.DType:
 
 
 def _kinds(column: PackedColumn) -> list[tf.DType]:
-    """Returns the types of the arrays in which a column's rows are picked."""
+    """Returns the types of the arrays into which a column's rows are picked."""
     return [*([tf.int64] if column.storage == "list" else []), _dtype(column)]
 
 
@@ -186,18 +187,18 @@ def _proto(texts: pa.Array) -> Array:
     ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
     content = memoryview(data)[ends[0] : ends[-1]] if data is not None else b""
     sizes = np.diff(ends)
-    # Sizes below 128 are their own varints.
+    # A size below 128 is its own varint.
     is_short = sizes.max(initial=0) < 128
     head = sizes.astype(np.uint8).tobytes() if is_short else b"".join(map(varint, sizes.tolist()))
     proto = tf.make_tensor_proto([], tf.string, [0])
     proto.tensor_shape.dim[0].size = len(texts)
-    # Field 4, tensor_content.
+    # Tag of field 4, tensor_content.
     parts = (proto.SerializeToString(), b"\x22", varint(len(head) + len(content)), head, content)
     return np.array(b"".join(parts), object)
 
 
 def _tensor(column: PackedColumn, parts: Iterator[tf.Tensor], rows: int | None) -> Any:
-    """Returns the next column of `parts`, a list as `tf.RaggedTensor`; `rows` may be None."""
+    """Returns the next column of `parts`, a list as a `tf.RaggedTensor`; `rows` may be None."""
     lengths = tf.ensure_shape(next(parts), [rows]) if column.storage == "list" else None
     values = next(parts)
     if _dtype(column) == tf.string:

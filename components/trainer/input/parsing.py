@@ -1,6 +1,6 @@
-"""Parses serialised records into features, the same in training, evaluation and serving.
+"""Parses serialised records into features, in the same way in training, evaluation and serving.
 
-Keras 3 takes dense tensors, so a ragged feature is padded to the longest of its batch.
+Keras 3 takes dense tensors, so a ragged feature is padded to the longest value of its batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ import tensorflow as tf
 from penstock.components.errors import UsageError
 from penstock.components.tfrecord.feature_spec import FeatureSpec
 
-# Specs of a record's features, by name.
+# Specs of a record's features by name.
 Spec: TypeAlias = Mapping[str, FeatureSpec]
 Parser: TypeAlias = Callable[[tf.Tensor], dict[str, Any]]
 
@@ -26,8 +26,8 @@ def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
     | `RaggedFeature` | [rows, longest] | [rows, steps, longest] |
     | `VarLenFeature` | `tf.SparseTensor` of two dimensions | of three |
 
-    Padding is 0 or the empty string; for a `FixedLenSequenceFeature` of an Example, its default. If
-    all lists are empty, they are padded to length 1.
+    The padding is 0 or the empty string; for a `FixedLenSequenceFeature` of an Example, its default
+    value. If all lists are empty, they are padded to length 1.
     """
     lists = {**spec, **(feature_lists or {})}
     defaults = {
@@ -53,9 +53,9 @@ def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
 def padded(
     features: Mapping[str, Any], records: tf.Tensor, defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Returns the features of `records` with ragged ones made dense, none of them of length 0.
+    """Returns the features of `records`, ragged ones made dense; none of them has length 0.
 
-    `defaults` has the padding of features that are already dense; None is 0 or the empty string.
+    `defaults` has the padding of features that are already dense; None means 0 or the empty string.
     """
     found, defaults = dict(features), defaults or {}
     for name, value in features.items():
@@ -67,7 +67,7 @@ def padded(
 
 
 def _lengthened(value: tf.Tensor, default: Any = None) -> tf.Tensor:
-    """Pads a batch of empty lists to one value: recurrent layers and maxima fail on none."""
+    """Pads a batch of empty lists to one value: recurrent layers and maxima fail on length 0."""
     if default is None:
         default = "" if value.dtype == tf.string else 0
     more = [

@@ -20,7 +20,7 @@ from penstock.components.trainer.input.files import InputFiles
 from penstock.components.trainer.input.options import InputOptions
 
 ENDLESS = np.iinfo(np.int64).max
-# Records of a pass, or windows; index of the first window, and how many of its rows to drop.
+# Records or windows of a pass; index of the first window, and number of its rows to drop.
 Reading: TypeAlias = tuple[tf.data.Dataset, tf.Tensor, tf.Tensor]
 
 
@@ -30,8 +30,8 @@ class InputStart:
 
     Attributes:
         step: Number of batches already read; the input continues after them.
-        seed: Seed of the order, used if the options have none.
-        order: All that determines the rows and their order, by name; `Input.train` fills it in.
+        seed: Seed of the order, used if the options have no seed.
+        order: All facts that determine the rows and their order, by name; `Input.train` sets it.
     """
 
     step: int = 0
@@ -39,11 +39,11 @@ class InputStart:
     order: dict[str, Any] | None = None
 
     def hold(self, order: Mapping[str, Any]) -> None:
-        """Stores what determines the rows and their order, or compares it with what is stored.
+        """Stores the facts that determine rows and order, or compares them with the stored ones.
 
         Raises:
-            UsageError: The input has changed: a resumed training would read other rows, or some
-                twice and others never. Names the changes.
+            UsageError: The input has changed: a resumed training would read different rows, or some
+                rows twice and others never. The message names the changes.
         """
         if self.order is not None and self.order != order:
             changed = [
@@ -69,16 +69,16 @@ def _change(name: str, before: Any, now: Any) -> str:
 
 @dataclass(frozen=True)
 class Passes:
-    """The passes of one share over the rows of some files, which hold other shares' rows, too."""
+    """The passes of one share over some files, which also contain other shares' rows."""
 
     files: InputFiles
     order: Order
-    step: int  # number of batches before the start
-    step_rows: int  # number of the share's rows in a batch
+    step: int  # number of batches before the start of the training
+    step_rows: int  # number of rows of the share in a batch
 
     @cached_property
     def begin(self) -> tuple[int, int]:
-        """The pass to begin with, and the row to begin at."""
+        """The pass and the row with which to begin."""
         return self.order.locate(self.step * self.step_rows) if self.step else (0, 0)
 
     @property
@@ -86,7 +86,7 @@ class Passes:
         return tf.data.Dataset.range(self.begin[0], ENDLESS)
 
     def read(self, number: tf.Tensor, *, batched: bool) -> Reading:
-        """Returns the serialised records of a pass; if batched, windows of them, still in order."""
+        """Returns the serialised records of a pass; if batched, windows of them, in order."""
         pieces, lanes, sizes, window, drop = python_op(self._plan, [number], [tf.int64] * 5)
         pieces = tf.ensure_shape(pieces, [None, 3])
         lanes = tf.ensure_shape(lanes, [self.order.lanes])
@@ -110,7 +110,7 @@ class Passes:
         return blocks, tf.ensure_shape(window, []), tf.ensure_shape(drop, [])
 
     def seeds(self, number: tf.Tensor, first: Any, drop: Any) -> tf.data.Dataset:
-        """Returns (seed, rows to drop) of each window of a pass; only the first drops any."""
+        """Returns (seed, rows to drop) of each window of a pass; only the first drops rows."""
         windows = tf.data.Dataset.range(first, ENDLESS)
         return windows.map(
             lambda window: (self.seed(number, window), tf.where(window == first, drop, 0))
@@ -122,7 +122,7 @@ class Passes:
         return tf.stack([tf.constant(self.order.seed, tf.int64), unique])
 
     def begun(self, number: tf.Tensor) -> tf.Tensor:
-        """Returns how many rows of a pass were read before the start; 0 after the first pass."""
+        """Returns the number of a pass's rows that were read before the start; later passes: 0."""
         first, row = self.begin
         return tf.where(number == first, tf.constant(row, tf.int64), 0)
 
@@ -143,7 +143,7 @@ class Passes:
         ]
 
     def _sizes(self, plan: PassPlan) -> np.ndarray:
-        """Returns the number of rows of each window; a first window of `ahead` rows is left out."""
+        """Returns the number of rows of each window; leaves out a first window of `ahead` rows."""
         if not plan.ahead:
             return np.array([self.order.window], np.int64)
         windows = 2 + sum(self.order.file_rows or ()) // self.order.window
@@ -158,7 +158,7 @@ def open_passes(
     context: tf.distribute.InputContext | None,
     start: InputStart | None,
 ) -> list[Passes]:
-    """Returns the passes of each share that a worker reads, beginning at `start`."""
+    """Returns the passes of each share that a worker reads, from `start` on."""
     workers = context.num_input_pipelines if context else 1
     worker = context.input_pipeline_id if context else 0
     if workers > 1 and start is None and options.seed is None:
@@ -218,11 +218,11 @@ def taken_in_turn(streams: Sequence[tf.data.Dataset], count: int) -> tf.data.Dat
 
 
 def seeded_order(count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns int32 [count], a permutation of 0 to count - 1 that a seed, int64 [2], decides.
+    """Returns int32 [count], a permutation of 0 to count - 1 determined by a seed, int64 [2].
 
     It is a radix sort by random digits: 30 ns per number. `tf.argsort` of random keys takes 80 ns;
-    `tf.random.shuffle` takes 20 ns, but its result depends on earlier calls. Without TensorFlow,
-    `tensorflow_permutation` of `readers/order.py` computes the same.
+    `tf.random.shuffle` takes 20 ns, but its result depends on earlier calls.
+    `tensorflow_permutation` of `readers/order.py` computes the same without TensorFlow.
     """
     keys = tf.random.stateless_uniform([count], seed, minval=None, maxval=None, dtype=tf.int32)
     order = tf.range(tf.cast(count, tf.int32))

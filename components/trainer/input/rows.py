@@ -9,8 +9,8 @@ The stages for training, with the purpose of each (us per row of 40 columns on o
     features   a whole batch parsed at once, in parallel (3.2)
     prefetch
 
-Records go from stage to stage in blocks, since to hand each record to another thread costs more
-than to read it. Every pass yields every row exactly once and ends before the next begins. Every
+Records go from stage to stage in blocks, because handing each record to another thread costs more
+than reading it. Every pass yields every row exactly once and ends before the next begins. Every
 training batch is full, so a step is traced and compiled only once. A seed decides the order, so a
 training can resume at any step (see `order.py`).
 """
@@ -52,12 +52,13 @@ from penstock.components.trainer.input.passes import (
 # Number of blocks of cached rows that are mixed before windows are cut from them: 64 Ki rows.
 _CACHED_BLOCKS_MIXED = 64
 # Number of rows that are parsed together if a batch has fewer: one parse costs 0.4 ms with 20
-# columns, a seventh of the cost of 1,024 rows.
+# columns, a seventh of the cost for 1,024 rows.
 _PARSED_ROWS = 4096
 _PARSED_BYTES = 4 * 2**20
-# Number of records that are parsed at once to find a misfit; one of the first must have steps.
+# Number of records that are parsed at once to find one that does not fit; one of the first must
+# have steps.
 _LOOKED_AT = 1024
-# Maximum overhead of a string in a tensor, beside its characters.
+# Maximum overhead of a string in a tensor, in addition to its characters, in bytes.
 _STRING_BYTES = 24
 _MISFIT = "does not fit the spec or schema ({reason})"
 
@@ -99,7 +100,7 @@ class RowInput(Input):
         return tuned(parallel_map(blocks, parse), self.options)
 
     def misfit(self, split: str) -> str | None:
-        """Returns a message on the first record that does not fit the spec, without a label say."""
+        """Returns a message about the first record that does not fit, or lacks a label."""
         parse, files = parser(self._spec, self._feature_lists), self._files(split)
         for file, compression in files.pairs:
             blocks = tf.data.TFRecordDataset(file, compression).batch(_LOOKED_AT)
@@ -126,7 +127,7 @@ class RowInput(Input):
                 _MISFIT,
                 has_lists=self._feature_lists is not None,
             )
-        except ValueError as error:  # a kind of feature that TensorFlow does not allow there
+        except ValueError as error:  # a kind of feature that TensorFlow does not allow here
             raise UsageError(f"the spec cannot be parsed: {short_error(error)}") from error
         if self._feature_lists is not None:
             _require_steps(files, self._feature_lists)
@@ -167,7 +168,7 @@ def _serialised(shares: list[Passes]) -> tf.data.Dataset:
 
 
 def _cached_windows(number: tf.Tensor, rows: tf.data.Dataset, passes: Passes) -> tf.data.Dataset:
-    """Returns windows of parsed rows; mixes them first, as the cache's order never changes."""
+    """Returns windows of parsed rows; mixes them first, as a cache never changes its order."""
     mixed = seeded_shuffle(rows, _CACHED_BLOCKS_MIXED, passes.seed(number, 0))
     window = passes.order.window
     begun = passes.begun(number)
@@ -186,19 +187,20 @@ def _permuted(windows: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _parsed_together(passes: Passes, spec: Spec) -> int:
-    """Returns how many rows to parse together; 0 if each batch is padded by itself."""
+    """Returns the number of rows to parse together; 0 if each batch is padded separately."""
     rows, stored = passes.files.rows, sum(passes.order.file_bytes)
     # The size of a row is unknown in compressed files.
     if rows is None or _varying(spec) or any(compression for _, compression in passes.files.pairs):
         return 0
-    # No more rows than a pass has: to start a pass takes 10 ms.
+    # At most the rows of a pass, because starting a pass takes 10 ms.
     return min(_PARSED_ROWS, rows, _PARSED_BYTES * rows // stored)
 
 
 def _require_steps(files: InputFiles, wanted: Spec) -> None:
-    """Raises DataError for Examples, and for records that lack a wanted list but have others.
+    """Raises DataError for Examples, and for records that lack a wanted list but have other lists.
 
-    TensorFlow reads a misspelt list as one without steps. If there are no others, it may be rare.
+    TensorFlow reads a misspelt list as a list without steps. If a record has no other lists, the
+    wanted list may just be rare.
     """
     records = (record for pair in files.pairs for record in tf.data.TFRecordDataset(*pair))
     found: set[str] = set()

@@ -1,1 +1,1 @@
-"""Measures after a training whether its input limits its speed, and says so in one sentence."""
+"""Measures after a training whether its input limited its speed, and says so in one sentence."""

@@ -1,6 +1,6 @@
-"""Measures `Speed`: CPU use and GPU load while a training runs, and steps on one kept batch.
+"""Measures `Speed`: CPU use and GPU load during a training, and steps on one kept batch.
 
-CPU and memory are those of this process's container, or of the machine without one.
+CPU and memory are those of the container of this process or, without one, of the machine.
 """
 
 import os
@@ -20,17 +20,17 @@ from penstock.components.trainer.utilisation.verdict import Speed
 _CGROUP = Path("/sys/fs/cgroup")
 _PARTS = 10
 _KEPT_CALLS = 5
-# Target duration of a call into TensorFlow in seconds. A call itself costs a millisecond; signals
-# are noticed only at its end.
+# Target duration of a call into TensorFlow, in seconds. A call itself costs a millisecond; signals
+# are noticed only when it ends.
 CALL_SECONDS = 0.2
-# At that duration the last 100 s; earlier calls may have read a cold cache.
+# Number of last calls that count, 100 s at that duration; earlier calls may have read a cold cache.
 _LAST_CALLS = 512
-# A call on the kept batch has at most this share of the run's steps.
+# A call on the kept batch has at most the run's steps divided by this number.
 _PART_OF_STEPS = 50
 
 
 class Meter:
-    """CPU use and GPU load from the first steady step of a training on, and its last calls."""
+    """CPU use and GPU load of a training from its first steady step on, and its last calls."""
 
     def __init__(self) -> None:
         self._began: _CpuSeconds | None = None
@@ -43,9 +43,10 @@ class Meter:
         self._began = _CpuSeconds()
 
     def add(self, steps: int, seconds: float) -> None:
-        """Notes a call into TensorFlow, and how busy the GPUs were."""
+        """Records a call into TensorFlow and the load of the GPUs."""
         self._steps, self._noted = self._steps + steps, self._noted + 1
-        # Short calls, as of a step each beside a callback, count as one: the last would say little.
+        # Short calls, such as calls of one step next to a callback, are counted together, because
+        # the last one alone would say little.
         if self._calls and self._calls[-1][1] < CALL_SECONDS:
             before = self._calls.pop()
             steps, seconds = before[0] + steps, before[1] + seconds
@@ -58,9 +59,9 @@ class Meter:
     ) -> Speed | None:
         """Times steps on one kept batch by `repeat`, in calls of at most `call_steps` steps.
 
-        Returns None if there were too few steps. The model stays as it is.
+        Returns None if there were too few steps to time. The model is unchanged afterwards.
         """
-        # By numbers that all workers share: a clock would let one of them repeat steps alone.
+        # Based on numbers that all workers share: by a clock, one of them might repeat steps alone.
         if self._began is None or self._noted < 2:
             return None
         used, cores = _CpuSeconds(), available_cores()
@@ -85,9 +86,9 @@ def kept_seconds(
 ) -> tuple[float, ...]:
     """Returns the seconds per step of calls that repeat steps on one batch.
 
-    The number of steps does not depend on a clock: all workers must do the same. The first call
-    traces and is not counted. What the steps change is restored: weights, metrics, random state,
-    the optimizer's variables.
+    The number of steps does not depend on a clock, because all workers must do the same. The first
+    call traces and is not counted. All state that the steps change is restored: weights, metrics,
+    random state, the optimizer's variables.
     """
     count = max(1, min(call_steps, steps // _PART_OF_STEPS))
     variables = [*model.variables, *model.optimizer.variables]
@@ -104,7 +105,7 @@ def kept_seconds(
 
 
 def _parts(calls: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """Returns the mean seconds per step of about ten parts with equally many calls."""
+    """Returns the mean seconds per step of about ten parts with equal numbers of calls."""
     size = max(1, len(calls) // _PARTS)
     groups = [calls[begin : begin + size] for begin in range(0, len(calls), size)]
     return tuple(
@@ -113,7 +114,7 @@ def _parts(calls: Sequence[tuple[int, float]]) -> tuple[float, ...]:
 
 
 class _CpuSeconds:
-    """CPU seconds used so far, by this process with its children, and by its whole cgroup."""
+    """CPU seconds used so far by this process with its children, and by its whole cgroup."""
 
     def __init__(self) -> None:
         self.wall = time.perf_counter()
@@ -122,7 +123,7 @@ class _CpuSeconds:
 
 
 class _Gpus:
-    """NVIDIA GPUs of this process, by NVML: TensorFlow does not tell how busy they are."""
+    """NVIDIA GPUs of this process, read by NVML because TensorFlow does not report their load."""
 
     def __init__(self, nvml: Any = pynvml) -> None:
         self._nvml = nvml
@@ -133,20 +134,20 @@ class _Gpus:
             names = os.environ.get("CUDA_VISIBLE_DEVICES", every).split(",")
             self._handles = [nvml.nvmlDeviceGetHandleByIndex(int(name)) for name in names]
         except (nvml.NVMLError, ValueError):
-            pass  # no driver, no GPU, or one that is named otherwise
+            pass  # no driver, no GPU, or a GPU under another name
 
     def busy_share(self) -> float | None:
-        """Returns the share of the last 1/6 to 1 s in which a kernel ran, as mean of the GPUs."""
+        """Returns the share of the last 1/6 to 1 s in which a kernel ran, a mean over GPUs."""
         try:
             loads = [self._nvml.nvmlDeviceGetUtilizationRates(h).gpu for h in self._handles]
-        except self._nvml.NVMLError:  # such as a slice of a GPU (MIG), which has no such figure
+        except self._nvml.NVMLError:  # for example a slice of a GPU (MIG), which has no such figure
             return None
         return sum(loads) / len(loads) / 100 if loads else None
 
 
 def available_cores(cgroup: Path = _CGROUP) -> float:
-    """Returns the cores that the process may use: its affinity, capped by the container's quota."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it, macOS does not
+    """Returns the cores for this process: its affinity, capped by the container's quota."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux has this function, macOS does not
     cores = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
     quota = _numbers(cgroup / "cpu.max") or [
         *_numbers(cgroup / "cpu/cpu.cfs_quota_us"),
@@ -158,7 +159,7 @@ def available_cores(cgroup: Path = _CGROUP) -> float:
 
 
 def memory_limit_mib(cgroup: Path = _CGROUP) -> float:
-    """Returns the memory that the process may use: the machine's, or the container's limit."""
+    """Returns the memory for this process: the machine's, or the container's limit."""
     machine = psutil.virtual_memory().total
     limits = _numbers(cgroup / "memory.max") or _numbers(cgroup / "memory/memory.limit_in_bytes")
     return min([machine, *limits]) / MIB

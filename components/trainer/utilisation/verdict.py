@@ -1,9 +1,9 @@
 """Says in one sentence whether the input limits a training's speed, and by how much.
 
-In: durations of the run's steps, and of the same compiled step on one batch that was kept. Out: the
-gain from an input that costs nothing, as a range. It is `unclear` only if other processes took the
-CPU time that this process could have had: it may then have waited for a core, not for its input. A
-short run whose range is wide gets no verdict.
+Input: durations of the run's steps, and of the same compiled step on one kept batch. Output: the
+gain from an input that costs nothing, as a range. The result is `unclear` only if other processes
+took the CPU time that this process could have had: it may then have waited for a core instead of
+its input. A short run whose range is wide gets no verdict.
 """
 
 import math
@@ -13,31 +13,32 @@ from dataclasses import dataclass
 
 from penstock.components.errors import counted
 
-# Below 1.05 times, faster input hardly matters; above 1.33, it is worth a third or more.
+# Below 1.05 times, a faster input hardly matters; above 1.33 times, it saves a quarter of the time
+# or more.
 _COMPUTE_BOUND_BELOW = 1.05
 _INPUT_BOUND_ABOVE = 4 / 3
-# By so much, two equal trainings differ on a quiet machine.
+# Difference between two equal trainings on a quiet machine.
 _LEAST_NOISE = 0.03
-# Student's t for the 95 % interval of a mean, by the number of values; above 10 it is taken as 2.
+# Student's t for the 95 % interval of a mean, by the number of values; above 10 values, 2 is used.
 _T = {2: 12.7, 3: 4.3, 4: 3.2, 5: 2.8, 6: 2.6, 7: 2.4, 8: 2.4, 9: 2.3, 10: 2.3}
-# Others count if they kept more than the first share of the cores busy, and all together more than
-# the second.
+# Other processes matter if they kept more than the first share of the cores busy, and all processes
+# together more than the second share.
 _MOST_OTHERS, _CROWDED = 0.25, 0.8
 _MOST_GPU_IDLE = 0.2
-# A range within +-30 % tells the kinds apart; a run of half a minute is as long as most are.
+# A range within +-30 % separates the kinds; a run of half a minute usually gives one.
 _WIDE, _SHORT_SECONDS = 0.3, 30.0
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Durations and CPU use of a training's steps, without the first, which is compiled."""
+    """Durations and CPU use of a training's steps, without the first step, which is compiled."""
 
     run_seconds: Sequence[float]  # mean seconds per step of about ten equal parts of the run
-    kept_seconds: Sequence[float]  # the same of calls that repeat the step on one kept batch
-    steps: int  # steps of the run that were timed
-    cores: float  # cores that this cgroup may use
+    kept_seconds: Sequence[float]  # the same for calls that repeat the step on one kept batch
+    steps: int  # number of steps of the run that were timed
+    cores: float  # number of cores that this cgroup may use
     own_share: float  # share of `cores` that this process kept busy, 0..1
-    others_share: float  # the same of all other processes in the cgroup
+    others_share: float  # the same share for all other processes in the cgroup
     gpu_idle_share: float | None  # 0..1, mean over the GPUs; None without GPUs
 
 
@@ -51,7 +52,7 @@ class Gain:
 
 
 def input_gain(speed: Speed) -> Gain:
-    """Returns the gain; its noise is the spread of both kinds of steps, and at least 3 %."""
+    """Returns the gain; its noise is from the spread of both kinds of steps, at least 3 %."""
     times = statistics.fmean(speed.run_seconds) / statistics.median(speed.kept_seconds)
     spread = math.hypot(_error(speed.run_seconds), _error(speed.kept_seconds), _LEAST_NOISE)
     return Gain(times, times / (1 + spread), times * (1 + spread))
@@ -60,7 +61,7 @@ def input_gain(speed: Speed) -> Gain:
 def verdict(speed: Speed | None, batch_rows: int | None = None) -> str:
     """Returns `input-bound`, `balanced`, `compute-bound` or `unclear`, with the evidence.
 
-    Returns `unknown` if the training is too short to tell.
+    Returns `unknown` if the training is too short to decide.
     """
     if speed is None:
         return "unknown: too few steps to time"
