@@ -1,8 +1,9 @@
 """Draws the pictures of README and docs/architecture.md: `python docs/hooks/draw.py`.
 
-`pipeline.svg` is the way of the data in one row. `dag.svg` is the DAG of `penstock run taxi`, and
-`rooms.svg` the imports between rooms, both read from the code, without arrows that others imply.
-SVG files show offline, on a code host and on a package index alike.
+`pipeline.svg` shows the path of the data in one row. `dag.svg` is the DAG of `penstock run taxi`,
+and `rooms.svg` shows the imports between rooms; both are read from the code, and arrows that follow
+from other arrows are left out. SVG files are displayed offline, on a code host and on a package
+index in the same way.
 """
 
 import ast
@@ -37,7 +38,7 @@ _HEAD = (
 
 
 def pictures() -> dict[str, str]:
-    """Returns the SVG of each picture by its name."""
+    """Returns the SVG of each picture by name."""
     return {"pipeline": _row(_WAY), "dag": _layered(dag()), "rooms": _layered(rooms())}
 
 
@@ -94,7 +95,7 @@ def _name(node_id: str) -> str:
 
 
 def rooms() -> dict[str, list[str]]:
-    """Returns the rooms that each room imports; omits rooms that no room is tied to."""
+    """Returns the rooms that each room imports; omits rooms without any imports between rooms."""
     names = re.findall(r"^\| `([a-z/_]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     names.remove("benchmarks")
     imports = {room: _imported_rooms(room, names) for room in names}

@@ -10,7 +10,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-# Pages that stand outside docs/, where their readers on a code host look for them.
+# Pages outside docs/, where readers on a code host look for them.
 OUTSIDE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -34,7 +34,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def outside_pages() -> dict[str, str]:
-    """Path in the repository to path in the site, of the pages outside docs/."""
+    """Maps path in the repository to path in the site, for the pages outside docs/."""
     kubernetes = {
         f"k8s/{path.name}": "kubeflow.md" if path.stem == "README" else f"kubeflow/{path.name}"
         for path in (ROOT / "k8s").glob("*.md")
@@ -43,7 +43,7 @@ def outside_pages() -> dict[str, str]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Points links at pages; links to code become plain text, as the site has no code."""
+    """Makes links point to pages; links to code become plain text, because the site has no code."""
     pages = outside_pages()
     origins = {place: source for source, place in pages.items()}
     place = page.file.src_uri
@@ -64,7 +64,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         elif (ROOT / source).exists():
             return text
         else:
-            return match[0]  # which is broken, and stops the build
+            return match[0]  # a broken link, which stops the build
         relative = os.path.relpath(found, posixpath.dirname(place) or ".")
         return f"{image}[{text}]({relative}{hash_}{anchor})"
 
