@@ -26,7 +26,9 @@ class Options:
         images: Images of 299 x 299 decoded pixels for the peers; 0 leaves them out.
         seconds: Time for which each reader reads in each round.
         rounds: How often each contender runs.
-        Empty leaves PyTorch's readers out. Empty leaves them out.
+        torch_python: Python of an environment with PyTorch's readers, which are then measured too:
+            torch, mosaicml-streaming, torchdata, pyarrow, pyarrow-hotfix, lazy-loader, psutil and
+            google-crc32c. Empty leaves PyTorch's readers out.
     """
 
     users: int = 1_000_000

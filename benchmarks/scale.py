@@ -76,7 +76,7 @@ def _reset_peak() -> bool:
 def contend(name: str, data: Path, root: Path) -> Run:
     """Returns the stages of a run, measured from the start of this process.
 
-    Penstock's is the `python` of `penstock run`, which chooses its own imports.
+    Penstock's run is that of `penstock run`, whose imports it chooses itself.
     """
     stages = _Stages()
     run = stages.add(IMPORTS, _stock if name == "stock" else _penstock)

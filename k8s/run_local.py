@@ -3,9 +3,9 @@
     pip install "kfp>=2.14" docker
     python k8s/run_local.py taxi.yaml --volume /srv/penstock
 
-Each task is a container as on a cluster: uid 65532, a read-only root file system with a /tmp of
-its own, and the volume at /penstock, where a persistent volume claim is mounted there. It has no
-network, unless one is named because the metadata store is a MySQL server.
+Each task is a container as on a cluster: uid 65532, a read-only root file system with a /tmp of its
+own, and the volume at /penstock in place of a persistent volume claim. It has no network unless one
+is named, because the metadata store may be a MySQL server.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> int:
     docker_task_handler.run_docker_container = _run_container
     try:
         components.load_component_from_file(args.pipeline)()
-    except RuntimeError as error:  # names the task; the task printed its error before
+    except RuntimeError as error:  # its text names the task, which has already printed its error
         print(f"{args.pipeline}: {error}", file=sys.stderr)
         return 1
     return 0
@@ -68,10 +68,11 @@ def _run_container(
     volumes: Mapping[str, Any],
     **options: Any,
 ) -> int:
-    """Run a task's container, its log on stdout; its exit code.
+    """Run a task's container with its log on stdout; return its exit code.
 
-    In place of KFP's, which lets Docker remove the container when it ends, and takes one that
-    is gone before it asks for the exit code as done: a failed task now and then succeeds.
+    This replaces KFP's own function, which lets Docker remove the container when it ends; if the
+    container is gone before KFP asks for the exit code, KFP takes the task as done, so that a
+    failed task sometimes succeeds.
     """
     container = client.containers.run(image, command, detach=True, volumes=volumes, **options)
     try:

@@ -6,7 +6,6 @@ CsvExampleGen divided before keep their splits if there is a partition feature; 
 without nulls do. CsvExampleGen writes a null as an empty list, which TFDV does not count as
 missing; Penstock writes a feature without a value, which TFDV does count.
 
-
 If rows are whole files (images), the content of the file decides instead, not its name or label, so
 that copies of a file are never in both train and eval.
 """

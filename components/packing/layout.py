@@ -46,8 +46,8 @@ class PackedColumn:
     storage: str  # one of the table in the module's docstring
     shape: tuple[int, ...] = ()  # shape of the values in a row; `()` for a list
     vocabulary: str | None = None  # path relative to the manifest
-    filled: int = 0  # for BYTES: whether all values are UTF-8
-    is_utf8: bool = False  # of BYTES: whether all values are UTF-8
+    filled: int = 0  # number of rows without a value, which are stored as 0, 0.0 or ""
+    is_utf8: bool = False  # for BYTES: whether all values are UTF-8
 
     @property
     def width(self) -> int:

@@ -125,5 +125,5 @@ class Source(ABC):
     def read(self, pieces: Sequence[Piece]) -> Iterator[Batch]:
         """Yields the rows of the pieces in batches of bounded size.
 
-        Yields the rows of the pieces, in batches of bounded size.
+        Raises DataError, with the place, for data that cannot be read or has changed since opening.
         """

@@ -1,11 +1,11 @@
-"""A Kubeflow pipeline without TFX: turns trips in CSV into records to train on.
+"""A Kubeflow pipeline without TFX: turns trips in CSV into records for training.
 
     penstock compile ingest --image IMAGE --out ingest.yaml
     penstock compile verify --image IMAGE --out verify.yaml
     penstock compile pack --image IMAGE --out pack.yaml
     python plain_pipeline.py --out plain.yaml
 
-Needs kfp alone. `packed` is a Dataset like any other: give it to a task of your own.
+Needs only kfp. `packed` is a Dataset like any other: pass it to a task of your own.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from kfp import compiler, components, dsl
 
 
 def make_pipeline(folder: Path) -> Any:
-    """The pipeline, with the components that lie in `folder`."""
+    """The pipeline, made of the components in `folder`."""
     ingest, verify, pack = (
         components.load_component_from_file(str(folder / f"{name}.yaml"))
         for name in ("ingest", "verify", "pack")

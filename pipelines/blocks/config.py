@@ -34,15 +34,15 @@ from penstock.pipelines.reporting.model_card import ModelCard
 
 @dataclass(frozen=True)
 class TableModelOptions:
-    """The wide and deep model of a table.
+    """Options of the wide and deep model of a table.
 
     Attributes:
-        embedding_size: Dimensions of the embedding of a category in the deep part.
+        embedding_size: Dimensions of a category's embedding in the deep part.
         hidden_units: Sizes of the deep part's layers.
         dropout: Share of each layer that training drops; 0 to below 1.
         learning_rate: Learning rate of Adam.
-        class_weights: Whether all classes count equally in the loss, however rare they are;
-            predicted probabilities then differ from the shares in the data.
+        class_weights: Whether all classes count equally in the loss, even rare ones; predicted
+            probabilities then differ from the shares in the data.
     """
 
     embedding_size: int = 8
@@ -57,18 +57,19 @@ class TableModelOptions:
 
 @dataclass(frozen=True)
 class ImageModelOptions:
-    """A small convolutional network, or one of `keras.applications` with a new top.
+    """Options of a small convolutional network, or of one of `keras.applications` with a new top.
 
     Attributes:
-        application: Network of `keras.applications`, such as `MobileNetV2`; None is the small one.
+        application: Network of `keras.applications`, such as `MobileNetV2`; None uses the small
+            network.
         weights: File of the application's weights without its top; None starts from random weights.
-        train_base: Whether training changes the application too, not only the top.
-        filters: Filters of each stage of the small network; each stage halves the image.
+        train_base: Whether training also changes the application, not only the top.
+        filters: Number of filters in each stage of the small network; each stage halves the image.
         hidden_units: Size of the last hidden layer of both networks; 0 leaves it out.
         dropout: Share of the features, and of the last hidden layer, that training drops; 0 to
             below 1.
         learning_rate: Learning rate of Adam.
-        class_weights: Whether all classes count equally in the loss; see `TableModelOptions`.
+        class_weights: Whether all classes count equally in the loss, as in `TableModelOptions`.
         augment: Random changes of the images in training.
     """
 
@@ -102,13 +103,13 @@ def _check_dropout(dropout: float) -> None:
 
 @dataclass(frozen=True)
 class DecideOptions:
-    """Rule by which a model answers the second of two classes; by default, above 0.5.
+    """Rule for the probability at which a model answers the second of two classes; by default 0.5.
 
-    The threshold is chosen on the evaluation rows, and stored with the model.
+    The probability is chosen on the evaluation rows, and stored with the model.
 
     Attributes:
         recall: Share of the second class's rows that must be found, with the fewest false alarms.
-        miss_cost: Cost of a row of the second class that is missed; a false alarm costs 1.
+        miss_cost: Cost of a missed row of the second class; a false alarm costs 1.
     """
 
     recall: float | None = None
@@ -129,11 +130,11 @@ class DecideOptions:
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """Conditions for pushing a model; metrics are named as in `blocks.evaluation.METRICS`.
+    """Conditions for pushing a model; metrics have the names in `blocks.evaluation.METRICS`.
 
     Attributes:
-        thresholds: Threshold of each metric over all rows: least accuracy, or largest error.
-        max_worsening: Largest worsening of each metric against the last blessed model.
+        thresholds: Threshold of each metric over all rows: lowest accuracy, or largest error.
+        max_worsening: Largest worsening of each metric compared with the last blessed model.
         slice_thresholds: Threshold of each metric in every slice.
         slices: Raw features whose values define slices.
         decide: Recall or cost by which a model of two classes decides.
@@ -148,11 +149,11 @@ class EvaluationOptions:
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """The search for better options, before the training, in the `search_space` of the package.
+    """Search for better options before the training, in the `search_space` of the package.
 
     Attributes:
-        trials: Number of trainings with drawn options; 0 trains with the options as they are.
-        objective: Metric by which the best trial is chosen, of the epoch that would be exported.
+        trials: Number of trainings with drawn options; 0 trains only with the given options.
+        objective: Metric by which the best trial is chosen, at the epoch that would be exported.
         mode: `min` if lower is better, `max` if higher is.
     """
 
@@ -171,7 +172,7 @@ class LineageOptions:
 
     Attributes:
         url: Address of an OpenLineage server; the variable OPENLINEAGE_API_KEY has its key.
-        file: File to which events are appended, one JSON object a line.
+        file: File to which events are appended, one JSON object per line.
     """
 
     url: str = ""
@@ -198,32 +199,34 @@ class LineageOptions:
 
 @dataclass(frozen=True)
 class PipelineConfig:
-    """Options of any training pipeline.
+    """Options of every training pipeline.
 
     Attributes:
         root: Folder of the runs: metadata, artifacts and pushed models.
         pipeline_root: Folder or gs:// address of the artifacts; None uses a folder below `root`.
         schema: Path of a curated schema.pbtxt; None infers one from the data.
         ingest: Shards, compression and rejected rows.
-        gate: Limits of the data. The targets are added to its labels, and its limit of quarantined
+        gate: Limits for the data. The targets are added to its labels, and its limit of quarantined
             rows is at least that of `ingest`.
-        retrain: Limits of drift, new rows and age, one of which must be reached for a run to train;
-            by default every run trains. The targets are added to its labels.
+        retrain: Limits of drift, new rows and age; a run trains only if one of them is reached. By
+            default every run trains. The targets are added to its labels.
         engine: Beam runner of all nodes.
         train: Length of the training.
-        tune: Trials before the training, which then takes the best options; none by default.
+        tune: Trials before the training, which then uses the best options; by default there are
+            none.
         callbacks: Dotted path of a function without arguments that returns further Keras callbacks,
-            such as an experiment tracker's; None has TensorBoard only.
-        last_spans: Number of newest spans to train on; the older ones of these were ingested by
-            earlier runs.
-        start_from: Initial weights: `blessed` takes those with equal shapes from the latest blessed
-            model that was trained on other data; a path names a SavedModel of `export_model` or a
-            `.keras` file, whose shapes must all be equal; None starts from random weights.
+            such as one of an experiment tracker; with None, there is only TensorBoard.
+        last_spans: Number of newest spans to train on; earlier runs ingested the older ones.
+        start_from: Initial weights: `blessed` takes weights with equal shapes from the latest
+            blessed model that was trained on other data; a path names a SavedModel of
+            `export_model` or a `.keras` file, in which all shapes must be equal; None starts from
+            random weights.
         serving: Requests that a model must answer before it is pushed.
         kserve: KServe service that gets a pushed model as its next revision.
-        register: MLflow's registered model of which a pushed model becomes a version.
-        must_beat: Model that the model must beat on the evaluation rows, or the run stops: the
-            best constant, a linear model or boosted trees; None only reports the comparison.
+        register: MLflow's registered model to which a pushed model is added as a version.
+        must_beat: Model that the model must beat on the evaluation rows: the best constant, a
+            linear model or boosted trees; if it does not, the run stops. None only reports the
+            comparison.
         lineage: Receiver of the OpenLineage events.
         model_card: Statements about the model that only its authors can make, for the report.
         parameters: Dotted names of options that a run on Kubeflow may change; by default the data,
@@ -268,13 +271,13 @@ class TableConfig(PipelineConfig):
     """Options of a pipeline for tables, in addition to those of `PipelineConfig`.
 
     Attributes:
-        data: Files of the table, a glob or a folder. If its name has `{SPAN}`, or `{YYYY}`, `{MM}`
-            and `{DD}`, each run reads the newest span, and the newest `{VERSION}` of it.
-        span: Number of the span to read, for dates the days since 1970-01-01; -1 reads the newest.
+        data: Files of the table, a glob or a folder. If the name has `{SPAN}`, or `{YYYY}`, `{MM}`
+            and `{DD}`, each run reads the newest span and its newest `{VERSION}`.
+        span: Number of the span to read; for dates, days since 1970-01-01; -1 reads the newest.
         source: Options of the file format; its schema is `schema`.
-        group: Column of texts or whole numbers; rows with equal values go to the same split. None
-            splits row by row.
-        time: Column of times that splits the rows: those from `ingest.split_at` on are evaluated.
+        group: Column of texts or whole numbers; rows with equal values are in the same split. None
+            splits each row separately.
+        time: Column of times that splits the rows: rows from `ingest.split_at` on are evaluated.
         pack: Whether training reads packed records instead of transformed Examples.
         packing: Options of packing.
         input: Options of the training input.
@@ -307,8 +310,8 @@ class ImageConfig(PipelineConfig):
     Attributes:
         data: Folder of the images.
         source: Options of labels and storage.
-        checks: Limits that the images must keep.
-        input: Options of reading and decoding, with the size of the images.
+        checks: Limits for the images.
+        input: Options for reading and decoding, with the size of the images.
         model: Options of the network.
     """
 

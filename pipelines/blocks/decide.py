@@ -1,4 +1,4 @@
-"""Chooses, on the evaluation rows, the probability from which a model answers the second class."""
+"""Chooses the least probability at which a model answers the second class, on evaluation rows."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from penstock.pipelines.blocks.target import Target
 
 
 def require_two_classes(options: DecideOptions, targets: Sequence[Target]) -> None:
-    """Raises UsageError if a threshold is asked for that a target cannot have."""
+    """Raises UsageError if a decision is requested for a target that cannot have one."""
     for target in targets if options.is_set else ():
         if target.task != "binary":
             raise UsageError(
@@ -24,8 +24,8 @@ def decision_threshold(
 ) -> float | None:
     """Returns the probability from which the second class is the answer; None without options.
 
-    Of all thresholds that the rows can tell apart, it is the highest that finds enough, or that of
-    the least cost. Sorts the rows once.
+    Of all thresholds that distinguish the rows, it is the highest one that finds enough rows, or
+    the one with the least cost. It takes one sort of the rows.
 
     Args:
         labels: Classes 0 and 1, [rows].
@@ -38,7 +38,7 @@ def decision_threshold(
     order = np.argsort(-probabilities, kind="stable")
     falling = probabilities[order]
     hits = np.cumsum(labels[order] == 1)
-    # Rows of equal probability are decided alike: only the last of them can be a threshold.
+    # Rows with equal probability get the same answer, so only the last of them can be a threshold.
     places = np.flatnonzero(np.append(falling[1:] < falling[:-1], True))
     if options.recall is not None:
         place = places[np.argmax(hits[places] >= options.recall * positives)]
@@ -46,5 +46,5 @@ def decision_threshold(
         alarms = places + 1 - hits[places]
         missed = positives - hits[places]
         place = places[np.argmin(alarms + float(options.miss_cost or 0) * missed)]
-    # Half-way to the next row: served, a probability may differ in its last digit.
+    # Half-way to the next row, because a probability may differ in its last digit when served.
     return float(falling[place : place + 2].sum()) / 2

@@ -25,7 +25,7 @@ _LOWER_IS_BETTER = (
 
 
 def eval_config(targets: Sequence[Target], options: EvaluationOptions) -> config_pb2.EvalConfig:
-    """Returns metrics of each target, overall and by slice, and thresholds of the blessing.
+    """Returns the metrics of each target, overall and by slice, and thresholds for the blessing.
 
     Args:
         targets: Targets of the model.

@@ -1,4 +1,4 @@
-"""Facts that a model is built from: targets, shapes of its inputs, and statistics of its labels."""
+"""Facts from which a model is built: targets, shapes of inputs, and statistics of labels."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ class LabelFacts:
 
     @property
     def class_weights(self) -> list[float]:
-        """Loss weights by which all classes count equally, 1 on average; 0 without rows."""
+        """Loss weights that make all classes count equally, 1 on average; 0 for an empty class."""
         present = sum(count > 0 for count in self.class_counts)
         return [self.rows / (present * count) if count else 0.0 for count in self.class_counts]
 
@@ -47,14 +47,14 @@ class LabelFacts:
 
 
 def label_facts(labels: Iterable[Any], target: Target) -> LabelFacts:
-    """Returns the facts of batches, of any shape, of one target's labels.
+    """Returns the facts from batches, of any shape, of one target's labels.
 
     Raises:
-        DataError: A label is not finite, or no number of a class.
+        DataError: A label is not finite, or is not the number of a class.
     """
     counts = np.zeros(len(target.classes), np.int64)
-    # Sums of the distances from the first label: sums of the labels themselves would round away
-    # the deviation of large ones.
+    # Sums are of distances from the first label: sums of large labels themselves would lose their
+    # deviation in rounding.
     rows, first, total, squares = 0, 0.0, 0.0, 0.0
     for batch in labels:
         values = np.asarray(batch).reshape(-1)
@@ -89,8 +89,8 @@ class ModelFacts:
 
     Attributes:
         targets: Targets of the model.
-        inputs: Shape of each input by name, without the rows: `{"numbers_xf": (12,)}` of a table,
-            `{"image": (height, width, channels)}` of images.
+        inputs: Shape of each input by name, without the rows: `{"numbers_xf": (12,)}` for a table,
+            `{"image": (height, width, channels)}` for images.
         seed: Seed of random layers; None draws one.
     """
 
@@ -103,7 +103,7 @@ class ModelFacts:
     def labels(self) -> dict[str, LabelFacts]:
         """Facts of each target's training labels, by the transformed label's name.
 
-        They are read from all training rows when they are first asked for.
+        They are read from all training rows when they are first requested.
 
         Raises:
             DataError: A label is not one of its target's classes, or not finite.

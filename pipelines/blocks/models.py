@@ -2,7 +2,7 @@
 
 A model has one output per target: float32 [batch, 1], the probability of the second class, for a
 binary task; [batch, classes] for several classes; [batch, 1] in the label's unit for a regression.
-With several targets its output is a dict by the transformed label's name.
+With several targets, its output is a dict by the names of the transformed labels.
 """
 
 import itertools
@@ -27,15 +27,15 @@ _METRICS = {"binary": "accuracy", "classes": "accuracy", "regression": "mean_abs
 def table_model(
     facts: ModelFacts, options: TableModelOptions, *, categories: Sequence[int] = ()
 ) -> keras.Model:
-    """Returns a compiled wide and deep model: one weight per category, and a small network.
+    """Returns a compiled wide and deep model: one weight per category plus a small network.
 
     Inputs: `numbers_xf` float32 [batch, numbers] and `categories_xf` int64 [batch, categories],
     each only if it has columns.
 
     Args:
-        facts: Targets and width of `numbers_xf`; labels, for a regression or class weights.
+        facts: Targets and width of `numbers_xf`; labels, for regressions or class weights.
         options: Sizes and learning rate.
-        categories: Number of ids of each column of `categories_xf`, see `category_sizes`.
+        categories: Number of ids of each column of `categories_xf`, from `category_sizes`.
     """
     inputs, wide, deep = {}, [], []
     if numbers := facts.width(NUMBERS_XF):
@@ -43,7 +43,7 @@ def table_model(
         deep.append(inputs[NUMBERS_XF])
     if categories:
         inputs[CATEGORIES_XF] = keras.Input((len(categories),), name=CATEGORIES_XF, dtype="int64")
-        # One embedding table for all columns; each column has its own range of rows.
+        # One embedding table for all columns; each column has its own range of its rows.
         first_row = [0, *itertools.accumulate(categories[:-1])]
         rows = inputs[CATEGORIES_XF] + keras.ops.convert_to_tensor(first_row, dtype="int64")
         ids = sum(categories)
@@ -62,7 +62,7 @@ def table_model(
 def image_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
     """Returns a compiled model: augmentation, convolutional base, classifier.
 
-    Input: `image` [batch, height, width, channels], uint8 or floats of their range, 0..255.
+    Input: `image` [batch, height, width, channels], uint8 or floats in the range 0..255.
 
     Args:
         facts: Targets and shape of `image`; labels, for class weights and regressions.
@@ -89,7 +89,7 @@ def image_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
 def _labels(
     facts: ModelFacts, options: TableModelOptions | ImageModelOptions
 ) -> Mapping[str, LabelFacts]:
-    """Returns the facts of the labels if the model needs them: to count them reads all rows."""
+    """Returns the facts of the labels if the model needs them: counting them reads all rows."""
     needed = options.class_weights or any(t.task == "regression" for t in facts.targets)
     return facts.labels if needed else {}
 
@@ -124,11 +124,11 @@ def _compiled(
 
 
 def _head(seen: Any, target: Target, facts: LabelFacts | None) -> Any:
-    # float32 under any precision policy: probabilities in 16 bits are too coarse for the loss.
+    # float32 under every precision policy: probabilities in 16 bits are too coarse for the loss.
     activation = {"binary": "sigmoid", "classes": "softmax"}.get(target.task)
     output = keras.layers.Dense(target.outputs, activation=activation, dtype="float32")(seen)
     if target.task == "regression" and facts is not None:
-        # The network predicts the label at mean 0 and variance 1, the scale of its inputs.
+        # The network predicts the label scaled to mean 0 and variance 1, like its inputs.
         output = keras.layers.Rescaling(facts.deviation or 1.0, facts.mean, dtype="float32")(output)
     return output
 
@@ -137,7 +137,8 @@ def _loss(target: Target, facts: LabelFacts | None) -> Any:
     if facts is None:
         return target.loss
     if target.task == "regression":
-        # In units of the label's variance, so that targets in different units have similar weight.
+        # The loss is in units of the label's variance, so that targets in different units have
+        # similar weight.
         scale = 1.0 / (facts.deviation or 1.0) ** 2
         return lambda y, p: scale * keras.losses.mean_squared_error(y, p)
     weights = keras.ops.convert_to_tensor(facts.class_weights, "float32")
@@ -160,7 +161,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def _application(seen: Any, options: ImageModelOptions, shape: tuple[int, int, int]) -> Any:
-    """Returns features of a network of `keras.applications`; repeats a gray channel three times."""
+    """Returns features from a network of `keras.applications`; repeats a gray channel thrice."""
     height, width, channels = shape
     if channels == 1:
         seen = keras.layers.Concatenate()([seen, seen, seen])
@@ -181,8 +182,8 @@ def _small(seen: Any, options: ImageModelOptions) -> Any:
     for filters in options.filters:
         for _ in range(2):
             seen = layers.Conv2D(filters, 3, padding="same", use_bias=False)(seen)
-            # With Keras' default of 0.99 the averages need hundreds of steps, more than small data
-            # gets.
+            # With Keras' default of 0.99, the averages would need hundreds of steps, more than
+            # small data has.
             seen = layers.BatchNormalization(momentum=0.9, synchronized=shared)(seen)
             seen = layers.Activation("relu")(seen)
         seen = layers.MaxPooling2D(padding="same")(seen)

@@ -14,7 +14,7 @@ from penstock.components.example_gen.spans import has_span, split_span_address
 from penstock.pipelines.blocks.config import ImageConfig, TableConfig
 from penstock.pipelines.blocks.resolvers import span_range
 
-# Splits by the hash of a feature or of whole rows; no choice depends on the rows of test. With a
+# Splits by the hash of a feature or of whole rows; nothing is chosen by the rows of test. With a
 # column of times, eval has the rows from `ingest.split_at` on.
 _BY_HASH = {"train": 4, "eval": 1, HELD_OUT: 1}
 _BY_TIME = {"train": 2, "eval": 1}
@@ -24,7 +24,7 @@ def table_examples(config: TableConfig) -> ShardedExampleGen:
     """Returns the ExampleGen of `config.data`, with the types of `config.schema` if it is set.
 
     Raises:
-        UsageError: `config.span` is set, and the data has no placeholder for it.
+        UsageError: `config.span` is set, but the data has no placeholder for it.
     """
     folder, pattern = config.data, "*"
     if has_span(folder):
@@ -47,9 +47,9 @@ def table_examples(config: TableConfig) -> ShardedExampleGen:
 def image_examples(
     config: ImageConfig, *, node: type[ShardedExampleGen] = ShardedExampleGen
 ) -> ShardedExampleGen:
-    """Returns the ExampleGen of `config.data`, a `node`.
+    """Returns the ExampleGen of `config.data`, an instance of `node`.
 
-    Its splits keep equal images together: no image is both trained on and evaluated.
+    Its splits keep equal images together, so no image is both trained on and evaluated.
     """
     splits = _splits(image_features.ENCODED, _BY_HASH)
     return node(config.data, output_config=splits, source=config.source, ingest=config.ingest)

@@ -1,4 +1,4 @@
-"""The DAG of all pipelines, from raw data to a pushed model; what differs is an argument."""
+"""The DAG of all pipelines, from raw data to a pushed model; arguments make the difference."""
 
 import os
 import time
@@ -68,8 +68,8 @@ def training_pipeline(
             leakage.
         gates: Further nodes, before Transform, that stop the run if the data is unfit.
         packing: Options of packed training records; None trains from rows.
-        materialize: Whether the Trainer reads transformed Examples; otherwise it reads raw ones, as
-            for images.
+        materialize: Whether the Trainer reads transformed Examples; otherwise it reads raw
+            Examples, as for images.
     """
     examples = example_gen.outputs["examples"]
 
@@ -99,7 +99,7 @@ def training_pipeline(
     for other in gates:
         other.add_upstream_node(gate)
 
-    # retrain: String, yes or no; verdict: String; if it is no, all nodes from Transform on are
+    # retrain: String, yes or no; verdict: String. If it is no, all nodes from Transform on are
     # skipped
     retrain = []
     condition: AbstractContextManager[object] = nullcontext()
@@ -127,7 +127,7 @@ def training_pipeline(
         ).with_id("Transform")
         transform.add_upstream_nodes([gate, *gates])
 
-        # Examples that the Trainer reads: transformed, raw, or packed from either
+        # Examples for the Trainer: transformed, raw, or packed from either
         training_examples = span_examples
         pack = []
         if packing is not None:
@@ -149,7 +149,7 @@ def training_pipeline(
             "schema": schema,
             "custom_config": training_options(config, run_fn, packed=packing is not None),
         }
-        # HyperParameters of the best trial; TunerResults of all
+        # HyperParameters of the best trial; TunerResults of all trials
         tuner = (
             [Tuner(tuner_fn="penstock.training.tuner_fn", **inputs)] if config.tune.trials else []
         )
@@ -190,7 +190,7 @@ def training_pipeline(
             infra_blessing=serving_check.outputs["blessing"],
             push_destination=push_destination(config),
         )
-        # service: String; where the model is served by KServe
+        # service: String; the place where KServe serves the model
         kserve = [_kserve(config, pusher)] if config.kserve.name else []
 
         # registered: String; the version in MLflow's registry
@@ -303,7 +303,7 @@ def push_destination(config: PipelineConfig) -> pusher_pb2.PushDestination:
 def gate_options(
     config: PipelineConfig, labels: Sequence[str], *, left_out: Collection[str] = ()
 ) -> GateOptions:
-    """Returns `config.gate` with what the pipeline knows: labels, left out columns, the group.
+    """Returns `config.gate` with the facts of the pipeline: labels, left-out columns, the group.
 
     Args:
         config: Options of the pipeline.
@@ -317,8 +317,8 @@ def gate_options(
         leakage="off" if isinstance(config, ImageConfig) else limits.leakage,
         left_out=_each(left_out, [getattr(config, "time", None)], limits.left_out),
         group=limits.group or getattr(config, "group", None),
-        # The ingest has a limit of its own; a lower one here would stop a run that the ingest let
-        # pass.
+        # The ingest has a limit of its own, and a lower limit here would stop a run that passed the
+        # ingest.
         max_quarantined_share=max(
             limits.max_quarantined_share, config.ingest.max_quarantined_share
         ),

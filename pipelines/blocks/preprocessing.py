@@ -1,8 +1,9 @@
 """Parts of a `preprocessing_fn`: they turn raw columns into tensors for a model.
 
 Each takes the raw features of `preprocessing_fn` and names of columns, and returns one tensor of
-all these columns: an analyzer of twenty stacked columns costs as much as an analyzer of one column.
-Missing values are no error: a missing number becomes the mean, and another column marks it.
+all these columns, because an analyzer of twenty stacked columns costs as much as an analyzer of one
+column. Missing values are not errors: a missing number becomes the mean, and another column marks
+it.
 """
 
 import math
@@ -24,12 +25,13 @@ NUMBERS_XF = "numbers_xf"
 CATEGORIES_XF = "categories_xf"
 """Input of `table_model` whose columns each get an embedding: int64 [batch, categories]."""
 
-# Features with height and width of raw pixels, in which `ImageInput.stored` finds them.
+# Features with the height and width of raw pixels, under the names that `ImageInput.stored`
+# expects.
 _SIZES = (names.HEIGHT, names.WIDTH, "height", "width")
 CLASSES = "classes"
 """The vocabulary of image classes: number, tab, name."""
 
-# Ids of a category: 0 no value, 1 a value outside the vocabulary, 2 and up the vocabulary.
+# Ids of a category: 0 means no value, 1 a value outside the vocabulary, 2 and above the vocabulary.
 _NO_VALUE, _UNKNOWN, _FIRST = 0, 1, 2
 
 _TRUE = ("1", "t", "true", "y", "yes", "on")
@@ -47,12 +49,12 @@ DATE_FORMATS = (*_DATE_TEXTS, *_TICKS_A_DAY)
 
 
 def dense_column(column: Column, default: object = None) -> tf.Tensor:
-    """Returns [batch, 1]; a row without a value gets `default`, or 0 or the empty string."""
+    """Returns [batch, 1]; a row without a value gets `default`, which is 0 or "" if not given."""
     if not isinstance(column, tf.SparseTensor):
         return tf.reshape(column, [-1, 1])
     if default is None:
         default = "" if column.dtype == tf.string else 0
-    # If all records of a batch hold empty lists, the sparse tensor is 0 columns wide.
+    # If all records of a batch have empty lists, the sparse tensor has a width of 0 columns.
     one_column = tf.SparseTensor(column.indices, column.values, [column.dense_shape[0], 1])
     return tf.ensure_shape(tf.sparse.to_dense(one_column, default), [None, 1])
 
@@ -61,7 +63,8 @@ def table_inputs(*, numbers: Sequence[tf.Tensor], categories: tf.Tensor) -> dict
     """Returns the inputs of `table_model`: all numbers in one tensor, and the categories.
 
     Args:
-        numbers: Tensors of the functions below, float32 [batch, n]; those with n = 0 are left out.
+        numbers: Tensors from the functions below, float32 [batch, n]; those with n = 0 are left
+            out.
         categories: int64 [batch, n], from `category_ids`; left out if n = 0.
     """
     wide = [part for part in numbers if part.shape[1]]
@@ -110,7 +113,7 @@ def boolean_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
     """Turns texts (`true`, `no`, `1`) or numbers into 1.0 or 0.0, and marks missing values.
 
     Returns:
-        float32 [batch, 2 * len(names)]: first the values, 0.5 for a missing one, then 1.0 for each
+        float32 [batch, 2 * len(names)]: first the values (0.5 for a missing one), then 1.0 for each
         missing one.
     """
     values = _side_by_side(inputs, [_boolean(inputs[name]) for name in names], tf.float32)
@@ -119,12 +122,12 @@ def boolean_numbers(inputs: Columns, names: Sequence[str]) -> tf.Tensor:
 
 
 def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
-    """Splits dates into the day, scaled, and month, weekday and time of day as points on circles.
+    """Turns dates into the scaled day, and month, weekday and time of day as points on circles.
 
     Args:
         inputs: Raw features by name.
         formats: Format of each column, one of `DATE_FORMATS`. A text may have a time of day after
-            the date; a text that is no date counts as missing.
+            the date; a text that is not a date counts as missing.
 
     Returns:
         float32 [batch, 8 * len(formats)]: the days at mean 0 and variance 1, 1.0 for each missing
@@ -146,11 +149,11 @@ def date_parts(inputs: Columns, formats: Mapping[str, str]) -> tf.Tensor:
 
 
 def category_ids(inputs: Columns, sizes: Mapping[str, int]) -> tf.Tensor:
-    """Turns texts or whole numbers into ids: 0 no value, 1 rare or unknown, then by frequency.
+    """Turns texts or whole numbers into ids: 0 no value, 1 rare or unknown, 2... by frequency.
 
     Args:
         inputs: Raw features by name.
-        sizes: Number of the most frequent values of each column that get an id of their own.
+        sizes: Number of the most frequent values in each column that get an id of their own.
 
     Returns:
         int64 [batch, len(sizes)]; the ids of a column are below `category_sizes(sizes)`.
@@ -168,8 +171,8 @@ def target_labels(inputs: Columns, targets: Iterable[Target]) -> dict[str, tf.Te
     """Returns the label of each target by its transformed name.
 
     Returns:
-        int64 [batch, 1], the number of the class, -1 if unknown; float32 [batch, 1], the value, for
-        a regression.
+        int64 [batch, 1], the number of the class, -1 if unknown; or float32 [batch, 1], the value
+        for a regression.
     """
     return {target.label: _label(inputs[target.name], target.classes) for target in targets}
 
@@ -185,7 +188,7 @@ def _label(column: Column, classes: Sequence[str]) -> tf.Tensor:
 def image_classes(
     inputs: Columns, *, image: str = names.ENCODED, label: str = names.LABEL
 ) -> dict[str, tf.Tensor]:
-    """A `preprocessing_fn` that returns image and label unchanged and lists the classes.
+    """A `preprocessing_fn` that returns image and label unchanged, and lists the classes.
 
     Args:
         inputs: Raw features by name; [batch, 1] or sparse [batch, <=1], int64 or string.
@@ -193,11 +196,12 @@ def image_classes(
         label: Name of the feature with the class, a whole number.
 
     Returns:
-        A dict: the stored image, and the label, int64 [batch, 1], named as its `Target`.
+        A dict of the stored image and the label, int64 [batch, 1], which is named as in its
+        `Target`.
     """
     number = dense_column(inputs[label])
     text = tf.strings.as_string(number)
-    # A class without a name in the data gets its number as name.
+    # A class without a name in the data gets its number as its name.
     words = dense_column(inputs[names.TEXT]) if names.TEXT in inputs else text
     tft.vocabulary(tf.strings.join([text, words], "\t"), vocab_filename=CLASSES)
     stored = {name: dense_column(inputs[name]) for name in (image, *_SIZES) if name in inputs}
@@ -205,7 +209,7 @@ def image_classes(
 
 
 def _side_by_side(inputs: Columns, parts: Sequence[tf.Tensor], dtype: tf.DType) -> tf.Tensor:
-    """Returns [batch, n]: the columns of all parts, each [batch, m]."""
+    """Returns [batch, n]: the columns of all parts, each of which is [batch, m]."""
     if parts:
         return tf.concat(parts, axis=1)
     rows = tf.shape(dense_column(next(iter(inputs.values()))))[0]
@@ -213,10 +217,11 @@ def _side_by_side(inputs: Columns, parts: Sequence[tf.Tensor], dtype: tf.DType) 
 
 
 def _scaled(values: tf.Tensor) -> tf.Tensor:
-    """Returns float32 [batch, 2n]: scaled values, 0 for NaN; then 1.0 for each NaN."""
+    """Returns float32 [batch, 2n]: scaled values, with 0 for NaN; then 1.0 for each NaN."""
     missing = tf.math.is_nan(values)
-    # In float64: float32 sums of a batch of 8,192 rows moved z-scores by 1.6e-5, and the mean of
-    # dates by half an hour. For one column, TFT would make a scalar of an elementwise mean.
+    # Computed in float64: float32 sums of a batch of 8,192 rows changed z-scores by 1.6e-5, and the
+    # mean of dates by half an hour. For a single column, TFT would return an elementwise mean as a
+    # scalar.
     scaled = tft.scale_to_z_score(tf.cast(values, tf.float64), elementwise=values.shape[1] > 1)
     scaled = tf.cast(tf.where(missing, tf.zeros_like(scaled), scaled), tf.float32)
     return tf.concat([scaled, tf.cast(missing, tf.float32)], axis=1)
@@ -249,18 +254,19 @@ def _map(column: Column, function: Callable[[tf.Tensor], tf.Tensor]) -> Column:
 def _ids(column: Column, name: str, size: int) -> tf.Tensor:
     texts = _text(column)
     ranks = tft.compute_and_apply_vocabulary(
-        # Rows without a value are left out: a missing value is no category.
+        # Rows without a value are left out, because a missing value is not a category.
         tf.sparse.from_dense(texts),
         top_k=size,
         default_value=_UNKNOWN - _FIRST,
-        # The name becomes that of a file and of a TensorFlow scope, which allow few characters.
+        # The name becomes part of a file name and of a TensorFlow scope, which allow few
+        # characters.
         vocab_filename=column_name(name),
     )
     return dense_column(ranks.with_values(ranks.values + _FIRST), _NO_VALUE)
 
 
 def _days(column: Column, format_: str) -> tf.Tensor:
-    """Returns float64 [batch, 1]: days since 1970-01-01; NaN without a date."""
+    """Returns float64 [batch, 1]: days since 1970-01-01; NaN for a row without a date."""
     if format_ in _TICKS_A_DAY:
         least = tf.int64.min
         ticks = dense_column(column, least)
@@ -269,7 +275,7 @@ def _days(column: Column, format_: str) -> tf.Tensor:
     pattern, order = _DATE_TEXTS[format_]
     texts = dense_column(column)
     readable = tf.strings.regex_full_match(texts, pattern)
-    # Unreadable texts are replaced by a readable date, so that parsing works; they become NaN
+    # Unreadable texts are replaced by a readable date so that parsing succeeds; they become NaN
     # below.
     texts = tf.where(readable, texts, tf.constant("1970-01-01" if order[0] == 1 else "01-01-1970"))
     parts = rf"\{order[0]} \{order[1]} \{order[2]} 0\4 0\5"
@@ -278,7 +284,7 @@ def _days(column: Column, format_: str) -> tf.Tensor:
     year, month, day, hours, minutes = (numbers[:, at : at + 1] for at in range(5))
     clock = tf.cast(hours * 60 + minutes, tf.float64)
     date = _days_from_civil(year, month, day)
-    # 31 February would be 2 March.
+    # Otherwise 31 February would become 2 March.
     in_month = tf.equal(tf.cast(_month(date), tf.int64), month)
     real = readable & in_month & (day >= 1) & (day <= 31)
     days = tf.cast(date, tf.float64) + clock / 1440.0
@@ -286,9 +292,9 @@ def _days(column: Column, format_: str) -> tf.Tensor:
 
 
 def _days_from_civil(year: tf.Tensor, month: tf.Tensor, day: tf.Tensor) -> tf.Tensor:
-    """Returns days since 1970-01-01 of a Gregorian date.
+    """Returns the days since 1970-01-01 of a date in the Gregorian calendar.
 
-    Years begin in March, so that leap days come last.
+    Years begin in March, so that leap days are at the end of a year.
     """
     year = tf.where(month <= 2, year - 1, year)
     months = tf.math.floormod(month + 9, 12)
@@ -297,7 +303,7 @@ def _days_from_civil(year: tf.Tensor, month: tf.Tensor, day: tf.Tensor) -> tf.Te
 
 
 def _month(days: tf.Tensor) -> tf.Tensor:
-    """Returns the month, float32 1..12, of days since 1970-01-01."""
+    """Returns the month, float32 1..12, for days since 1970-01-01."""
     of_era = tf.math.floormod(days + 719_468, 146_097)
     years = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * years + years // 4 - years // 100)

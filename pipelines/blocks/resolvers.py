@@ -15,9 +15,9 @@ from penstock.components.gates.baseline import (
 
 
 def last_spans(example_gen: BaseNode, count: int, span: int = -1) -> Resolver:
-    """Returns a resolver of `examples`: Examples of the newest `count` spans, with this run's.
+    """Returns a resolver of `examples`: Examples of the newest `count` spans, including this run's.
 
-    If the run reads the span of a number, `span`, the newest are those up to this one.
+    If the run reads a span with a given number, `span`, the newest spans are those up to this one.
     """
     ranges = range_config_pb2.RangeConfig(
         rolling_range=range_config_pb2.RollingRange(num_spans=count)

@@ -1,7 +1,7 @@
 """Linear models and boosted trees on a table's transformed rows, as rivals of a network.
 
-In: the features and labels of both splits as arrays. Out: predictions of the evaluation rows. They
-get the same inputs as the network: floats are numbers, whole numbers are categories.
+Input: the features and labels of both splits as arrays. Output: predictions for the evaluation
+rows. They get the same inputs as the network: floats are numbers, whole numbers are categories.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,11 @@ import numpy as np
 from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.runs.rivals import LINEAR, TREES
 
-# With so many rows, trees take about 2 s of CPU and a linear model 0.3 s; with twice as many 4 s.
+# With this number of rows, trees take about 2 s of CPU and a linear model 0.3 s; twice as many rows
+# take 4 s.
 MAX_ROWS = 50_000
 _MIN_ROWS = 20
-_LARGE = 3e38  # in place of infinity; its square is finite in float64
+_LARGE = 3e38  # replaces infinity; its square is finite in float64
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -25,7 +26,7 @@ def predict_rivals(
 ) -> dict[str, np.ndarray]:
     """Returns each rival's predictions: float64 [rows, classes], or [rows] for a regression.
 
-    Returns none if all training labels are equal, or if there are fewer than 20 rows.
+    The result is empty if all training labels are equal, or if there are fewer than 20 rows.
 
     Args:
         train: Features of the training rows, [rows, columns]; floats or whole numbers.
@@ -71,8 +72,8 @@ def _trees(y: np.ndarray, target: Target) -> Any:
     # The stratified split for early stopping needs two rows of each class.
     counts = np.unique(y, return_counts=True)[1]
     can_stop = is_quantity or (counts.min() > 1 and len(counts) < 0.2 * len(y))
-    # The best of eight settings on 20 tables of docs/real_tables.md. Ids ordered by frequency gave
-    # better models as numbers than as categories.
+    # The best of eight settings on 20 tables of docs/real_tables.md. Ids in the order of frequency
+    # gave better models as numbers than as categories.
     return kind(
         learning_rate=0.05,
         max_iter=300 if can_stop else 50,

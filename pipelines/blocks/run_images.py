@@ -1,6 +1,6 @@
 """The `run_fn` of images: trains on shards of images, exports a SavedModel for encoded images.
 
-Transform runs `image_classes`, which does not decode the images: decoded, they would take many
+Transform runs `image_classes`, which does not decode the images, because decoded images take many
 times the space of the data.
 """
 
@@ -25,7 +25,7 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
 from penstock.pipelines.blocks.training_options import read_options
 
-# Each unused class number costs an output of the model; labels such as 20261121 are no class
+# Each unused class number costs an output of the model; labels such as 20261121 are not class
 # numbers.
 _MOST_UNUSED = 1000
 
@@ -39,20 +39,21 @@ def train_images(
 ) -> None:
     """Trains a model, compares it with the best constant, and exports it.
 
-    Besides the signatures of `export_model`, the SavedModel has `serve_images` for encoded images.
+    In addition to the signatures of `export_model`, the SavedModel has `serve_images` for encoded
+    images.
 
     Args:
         fn_args: Arguments from TFX, with the `training_options` in `custom_config`; the files are
             those of the ExampleGen, because images are not transformed.
         build_model: Function that returns a compiled model from the `ModelFacts` and the config's
-            `model`; see `image_model`.
+            `model`, such as `image_model`.
         image: Name of the image feature, as in `image_classes`.
         label: Name of the feature with the class, as in `image_classes`.
 
     Raises:
         DataError: The model is no better than a constant, the classes are not numbered from 0, or
-            an error of `train` or `export_model`.
-        UsageError: An error of `train` or `export_model`.
+            `train` or `export_model` raised it.
+        UsageError: `train` or `export_model` raised it.
     """
     join_workers()
     options = read_options(fn_args.custom_config, fn_args.hyperparameters)

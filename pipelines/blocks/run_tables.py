@@ -19,7 +19,8 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
 from penstock.pipelines.blocks.training_options import TrainingOptions, read_options
 
-# Rows of a batch that is evaluated: one of 40 rows costs 14 us of CPU a row, one of 1,024 two.
+# Number of rows in a batch for evaluation: in batches of 40 a row costs 14 us of CPU, in batches of
+# 1,024 two us.
 _EVAL_ROWS = 1024
 
 
@@ -47,15 +48,16 @@ class TableData:
         return self._input(files, self.options.input)
 
     def eval_input(self, files: Sequence[str]) -> Input:
-        """Returns the rows in batches of at least 1,024, for figures of them."""
+        """Returns the rows in batches of at least 1,024, for computing facts about them."""
         return self._input(files, self._for_eval)
 
     def facts(self, train_files: Sequence[str]) -> ModelFacts:
-        """Returns the facts that the model is built from."""
+        """Returns the facts from which the model is built."""
         shapes = {name: tuple(getattr(self.spec[name], "shape", ())) for name in self.features}
 
         def read_labels() -> dict[str, LabelFacts]:
-            # All rows count: in the order of the files, a class may have its first row at the end.
+            # All rows count, because in the order of the files, the first row of a class may be
+            # near the end.
             return {t.label: label_facts(self._label(train_files, t), t) for t in self.targets}
 
         return ModelFacts(self.targets, shapes, self.options.input.seed, read_labels)
@@ -87,17 +89,18 @@ class TableData:
 def train_tables(fn_args: FnArgs, targets: Sequence[Target], build_model: BuildModel) -> None:
     """Trains a model, compares it with the best constant, and exports it.
 
-    Besides the signatures of `export_model`, the SavedModel has `serve_columns` for named columns.
+    In addition to the signatures of `export_model`, the SavedModel has `serve_columns` for named
+    columns.
 
     Args:
         fn_args: Arguments from TFX, with the `training_options` in `custom_config`.
         targets: Targets of the model.
-        build_model: Function that returns a compiled model, one output per target, from the
-            `ModelFacts` and the config's `model`; see `table_model`.
+        build_model: Function that returns a compiled model with one output per target from the
+            `ModelFacts` and the config's `model`, such as `table_model`.
 
     Raises:
-        DataError: The model is no better than a constant, or an error of `train` or `export_model`.
-        UsageError: An error of `train` or `export_model`.
+        DataError: The model is no better than a constant, or `train` or `export_model` raised it.
+        UsageError: `train` or `export_model` raised it.
     """
     join_workers()
     options = read_options(fn_args.custom_config, fn_args.hyperparameters)

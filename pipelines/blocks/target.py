@@ -22,7 +22,7 @@ class Target:
     Attributes:
         name: Raw feature with the label; requests to the served model do not need it.
         task: `binary`, `classes` or `regression`.
-        classes: Names of the classes, by number; of two classes the second is the positive one.
+        classes: Names of the classes, by number; with two classes, the second is the positive one.
         label: Name of the transformed label; by default `transformed_name(name)`.
 
     Raises:
@@ -50,7 +50,7 @@ class Target:
 
     @property
     def outputs(self) -> int:
-        """Number of model outputs for this target: one per class, but one for two classes."""
+        """Number of model outputs for this target: one per class, but a single one for two."""
         return len(self.classes) if self.task == "classes" else 1
 
     @property

@@ -1,7 +1,7 @@
-"""Training of any pipeline: takes two inputs and a model, requires it to beat a constant.
+"""Training of any pipeline: takes two inputs and a model, which must beat a constant.
 
-The best constant is the share of each class, or the mean of the labels, in the evaluation rows:
-no other constant has a smaller loss there.
+The best constant is the share of each class, or the mean of the labels, in the evaluation rows; no
+other constant has a smaller loss on them.
 """
 
 import json
@@ -39,12 +39,12 @@ from penstock.pipelines.runs.rivals import (
     Rival,
 )
 
-# With so many rows the difference of two losses is accurate to well below a percent of them; more
-# rows would cost as much as a second evaluation.
+# With this number of rows, the difference of two losses is accurate to well below a percent of
+# them; more rows would cost as much as a second evaluation.
 _MAX_ROWS = 50_000
-# Trees of wide tables are fitted on fewer rows: with so many values they take seconds.
+# Trees are fitted on fewer rows of a wide table, because with more values they would take seconds.
 _MAX_VALUES = 4_000_000
-_LEAST = 1e-7  # trees may be sure of a class that a row does not have
+_LEAST = 1e-7  # trees may give the label's class a probability of 0
 
 
 def train_and_compare(
@@ -58,10 +58,10 @@ def train_and_compare(
 ) -> tuple[Trained, list[Beaten]] | None:
     """Trains a model and compares it with simpler models.
 
-    These are a constant, and models fitted on the rows of `fitting_input`, if it is given.
+    These are a constant and, if `fitting_input` is given, models fitted on its rows.
 
-    Returns None on a worker that is not the chief, and in a trial of the Tuner, which is for its
-    record only.
+    Returns None on a worker that is not the chief, and in a trial of the Tuner, which trains only
+    for its record.
     """
     require_two_classes(options.decide, targets)
     config = fn_args.custom_config
@@ -112,7 +112,7 @@ def train_and_compare(
 
 
 def callbacks_of(path: str | None) -> Sequence[keras.callbacks.Callback]:
-    """Returns what the function at a dotted path returns; none for no path."""
+    """Returns the result of the function at a dotted path; empty without a path."""
     if path is None:
         return ()
     try:
@@ -134,8 +134,8 @@ def compare_with_rivals(
 ) -> list[Beaten]:
     """Compares a model with each target's best constant in one pass over `(features, label)`.
 
-    With `train_data`, also fits a linear model and boosted trees on it and compares with them. With
-    `decide`, the threshold of each target is chosen on the same rows.
+    With `train_data`, also fits a linear model and boosted trees on it, and compares with these.
+    With `decide`, the threshold of each target is chosen on the same rows.
     """
 
     def judge(features: Any, label: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
@@ -146,8 +146,8 @@ def compare_with_rivals(
         losses, said = {}, {}
         for target in targets:
             y, p = tf.reshape(labels[target.label], [-1, 1]), outputs[target.label]
-            # In the graph of the model, Keras takes the logits behind a sigmoid or softmax, as in
-            # training: probabilities in 32 bits would end the loss of a row at about 16.
+            # Within the model's graph, Keras takes the logits before a sigmoid or softmax, as in
+            # training: with probabilities in 32 bits, the loss of a row could not exceed about 16.
             losses[target.label] = keras.losses.get(target.loss)(y, p)
             if target.classes:
                 said[target.label] = p[:, 0] if target.task == "binary" else tf.argmax(p, axis=1)
@@ -155,7 +155,7 @@ def compare_with_rivals(
 
     traced = tf.function(
         judge,
-        input_signature=eval_data.element_spec,  # one trace for batches of any size
+        input_signature=eval_data.element_spec,  # one trace for all sizes of a batch
         autograph=False,
     )
     names = _comparable(train_data.element_spec[0]) if train_data is not None else {}
@@ -179,13 +179,13 @@ def _comparable(features: Mapping[str, Any]) -> dict[str, int]:
 
 
 class _Rows(NamedTuple):
-    """Rows of a split as arrays by name; all but the features by the label's name."""
+    """Rows of a split as arrays by name; fields other than `features` are by the label's name."""
 
     features: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
     losses: dict[str, np.ndarray]
-    predicted: dict[str, np.ndarray]  # numbers of classes; of two, the second's probability
-    # Number of rows, if the split has more.
+    predicted: dict[str, np.ndarray]  # class numbers; of two classes, the probability of the second
+    # Number of rows, if the split has more; otherwise None.
     part: int | None
 
 
@@ -272,7 +272,7 @@ def _by_label(values: Any, targets: Sequence[Target]) -> Mapping[str, tf.Tensor]
 
 
 def _losses(target: Target, y: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Returns the loss of each row; `p`: predictions [rows], or probabilities [rows, classes]."""
+    """Returns each row's loss; `p` has predictions [rows], or probabilities [rows, classes]."""
     p = p.astype(np.float64)
     if target.task == "regression":
         return (p.reshape(-1) - y) ** 2

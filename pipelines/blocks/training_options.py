@@ -1,4 +1,4 @@
-"""The options of a `run_fn`: from a config through the Trainer's `custom_config`, typed."""
+"""Typed options of a `run_fn`, passed from a config through the Trainer's `custom_config`."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _TYPES = "types"
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Options of a training, as in the config; `model` is what `build_model` gets."""
+    """Options of a training, as in the config; `build_model` receives `model`."""
 
     train: TrainOptions
     input: Any  # InputOptions or ImageInputOptions
@@ -38,12 +38,12 @@ class TrainingOptions:
 def training_options(
     config: PipelineConfig, run_fn: str, *, packed: bool = False
 ) -> dict[str, Any]:
-    """Returns the Trainer's `custom_config`, from which `read_options` makes the options again.
+    """Returns the Trainer's `custom_config`, from which `read_options` restores the options.
 
     Args:
         config: Options of the pipeline.
         run_fn: Dotted path of the function that the Trainer runs; the digest of its code makes the
-            Trainer run again when the code changes.
+            Trainer run again when the code has changed.
         packed: Whether the Trainer reads packed records.
     """
     groups = {name: getattr(config, name) for name in _GROUPS if hasattr(config, name)}
@@ -61,7 +61,8 @@ def training_options(
         "callbacks": config.callbacks,
         "must_beat": config.must_beat,
         "start_from": base,
-        # With the digest, new weights at the same path are another training: no resume, no cache.
+        # Because of the digest, new weights at the same path mean a different training, without
+        # resuming and without the cache.
         "start_from_weights": weights_digest(base) if base else "",
         "pack": packed,
         **({_DECIDE: asdict(decide)} if decide.is_set else {}),
@@ -71,7 +72,7 @@ def training_options(
 
 
 def search_space(run_fn: str) -> Callable[[Any], Mapping[str, Any]]:
-    """Returns the function `search_space` beside a `run_fn`; UsageError without one."""
+    """Returns the function `search_space` in the module of a `run_fn`; UsageError without one."""
     module = run_fn.rpartition(".")[0]
     found: Any = getattr(importlib.import_module(module), "search_space", None)
     if found is None:
@@ -85,9 +86,10 @@ def search_space(run_fn: str) -> Callable[[Any], Mapping[str, Any]]:
 def read_options(
     custom_config: Mapping[str, Any], hyperparameters: Mapping[str, Any] | None = None
 ) -> TrainingOptions:
-    """Returns the options in a `custom_config` of `training_options`, with the config's types.
+    """Returns the options in a `custom_config` from `training_options`, with the config's types.
 
-    What `search_space` makes of the Tuner's `hyperparameters` replaces options of the config.
+    The options that `search_space` returns for the Tuner's `hyperparameters` replace those of the
+    config.
     """
     types = custom_config[_TYPES]
     groups = {name: from_plain(resolve_name(types[name]), custom_config[name]) for name in types}

@@ -1,8 +1,8 @@
 """The `tuner_fn` of TFX's Tuner: trains with options that `search_space` draws, and keeps the best.
 
-A trial is the package's own `run_fn`, up to the end of its training. What is drawn depends on the
-seed only, and a trial's folder on its data and options. So a search that was killed draws the same
-again, reads the records of the trials that ended, and resumes the one that did not.
+A trial is the package's own `run_fn`, up to the end of its training. The drawn values depend only
+on the seed, and a trial's folder depends only on its data and options. So a search that was killed
+draws the same values again, reads the records of finished trials, and resumes the unfinished one.
 """
 
 import posixpath
@@ -31,7 +31,7 @@ from penstock.pipelines.reporting.trials import values_text
 
 
 def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
-    """Returns the search; `custom_config` holds `training_options` of a config with `tune`."""
+    """Returns the search; `custom_config` contains `training_options` of a config with `tune`."""
     return TunerFnResult(tuner=_Search(fn_args), fit_kwargs={})
 
 
@@ -44,12 +44,13 @@ class _Search(BaseTuner):
         oracle = RandomSearchOracle(
             objective, trials, seed=seed, max_consecutive_failed_trials=trials + 1
         )
-        # KerasTuner's own notes are overwritten: finished trials are read from their own folders.
+        # KerasTuner's own notes are overwritten, because finished trials are read from their own
+        # folders.
         where = {"directory": fn_args.working_dir, "overwrite": True}
         super().__init__(oracle, search_space(config["run_fn"]), **where)
 
     def search(self, *_: Any, **__: Any) -> None:
-        """Runs all trials; DataError if none ends."""
+        """Runs all trials; raises DataError if none finishes."""
         try:
             super().search(verbose=0)
         except FatalError as error:
@@ -66,7 +67,7 @@ class _Search(BaseTuner):
             self._failure = str(error)
             activity.tell(f"{title}: {error}", is_milestone=True)
             raise FailedTrialError(self._failure) from error
-        except Exception as error:  # at another type, KerasTuner continues with the next trial
+        except Exception as error:  # for others, KerasTuner continues with the next trial
             raise FatalError(str(error)) from error
         activity.tell(f"{title}: {self._objective} {score:.4f}", is_milestone=True)
         return {self._objective: score}

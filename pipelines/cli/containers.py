@@ -1,4 +1,4 @@
-"""Hidden commands that compiled pipelines run in containers, besides `penstock node`."""
+"""Hidden commands that compiled pipelines run in containers, in addition to `penstock node`."""
 
 import contextlib
 import io
@@ -23,12 +23,12 @@ def component(
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         command = COMMANDS[name]
-        for output in command.gives:  # of an earlier attempt
+        for output in command.gives:  # left by an earlier attempt
             shutil.rmtree(task.output_path(output), ignore_errors=True)
         words = [name, *command.words(task), "--json"]
         app(words, prog_name="penstock", standalone_mode=False)
     report = json.loads(printed.getvalue())
-    report.pop("manifests", None)  # figures by path
+    report.pop("manifests", None)  # figures by their path
     shown = report.get("account") or report.get("metrics") or report
     task.write_metadata({"metrics": dict(figures_of(shown))})
 

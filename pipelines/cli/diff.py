@@ -50,10 +50,10 @@ def command(
 ) -> None:
     """Compare two data sets: schema, rows, missing values, distance and new values by column.
 
-    A distance is 0 for equal values and 1 for nothing in common, as in gate.max_drift; that of a
-    column on one side only is 1. Noise of numbers reaches 0.1. A run stands for the rows that it
-    read or, if they are gone, for its statistics of split train. Exit 0 if no column differs by
-    more than the limit, 1 otherwise.
+    A distance is 0 for equal values and 1 for nothing in common, as in gate.max_drift; a column
+    that only one side has gets distance 1. For numbers, noise reaches 0.1. A run stands for the
+    rows that it read or, if they are gone, for its statistics of the split train. Exit 0 if no
+    column differs by more than the limit, 1 otherwise.
 
     Example: penstock diff shards/Split-train trips-of-june.csv --limit 0.3
     """
@@ -83,17 +83,17 @@ def diff(
     """Compares two data sets column by column, with the distances of the ValidationGate.
 
     Args:
-        a: A folder of shards or of stored statistics, a split of one, a run's folder or id, or
+        a: A folder of shards or of stored statistics, a split of either, a run's folder or id, or
             data as for `ingest`.
-        b: The same; compared with `a`.
+        b: Data in the same forms, to compare with `a`.
         limit: Distance above which a column differs, 0..1.
         ignore: Columns to leave out, such as ids.
-        source: Options of reading data that is not in shards.
+        source: Options for reading data that is not in shards.
         workers: Number of processes on this machine.
         root: Folder in which run ids are searched.
 
     Returns:
-        Rows, and for each column type, missing values, distance and new values; `different` are the
+        Rows, and for each column type, missing values, distance and new values; `different` has the
         columns above the limit.
 
     Raises:
@@ -109,7 +109,7 @@ def diff(
 
 
 def _data_of(place: str, root: str) -> str:
-    """Returns the Examples that a run read, or their statistics; a place of data as it is."""
+    """Returns the Examples that a run read, or their statistics; other places unchanged."""
     from penstock.pipelines.runs.metadata_store import is_address
     from penstock.pipelines.runs.stores import is_run, locate
 

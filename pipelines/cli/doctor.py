@@ -23,8 +23,8 @@ def command(
     """Check a Kubeflow Pipelines server and a namespace; print one line per check, with the remedy.
 
     Checks version and login of the server, then, with your kubeconfig, the account, the claim and
-    the secrets of runs; what it may not read is "unseen". Changes nothing. Exit 1: a fault would
-    stop a run.
+    the secrets of runs; facts that it may not read are "unseen". Changes nothing. Exit 1: a fault
+    would stop a run.
 
     Example: penstock doctor --kubeflow http://localhost:8080 --namespace team-a
     """

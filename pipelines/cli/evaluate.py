@@ -51,7 +51,7 @@ def command(
     require_place(predictions)
     bounds = dict(map(_bound, threshold or ()))
     with noise_to_log():
-        # TFMA takes seconds to import, so wrong arguments are reported first.
+        # TFMA takes seconds to import, so wrong arguments are reported before that.
         from penstock.pipelines.prediction.evaluate import evaluate
 
         found = evaluate(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.components.example_gen.ingest import PlannedInput
     from penstock.components.tfrecord.manifest import Manifest
 
-# Flags of the command itself, by the names of the options in errors.
+# Flags of the command itself, by the option names in errors.
 _OWN_FLAGS = {
     "kind": "--kind",
     "hash_buckets": "N of --split NAME=N",
@@ -57,8 +57,8 @@ def ingest(
     Args:
         data: A file, a glob, a folder or an address; or a list of them.
         output: Folder to make, or an address, `s3://` or `gs://`.
-        source: Options of the kind of data, such as `Table` or `Images`; by default the kind
-            follows from names and contents of the files.
+        source: Options of the kind of data, such as `Table` or `Images`; by default the kind is
+            recognised from the names and contents of the files.
         splits: The splits and their shares; two thirds `train` and one third `eval` by default.
         options: Shards, compression, rejected rows.
         workers: Number of processes on this machine.
@@ -66,7 +66,7 @@ def ingest(
         overwrite: Replace `output` once the new one is complete.
 
     Returns:
-        The manifest of what was written.
+        The manifest of the written shards.
 
     Raises:
         DataError: The data is bad; nothing is left at `output`.
@@ -85,7 +85,7 @@ def ingest(
 
 
 class Command(ManyOptions):
-    """`ingest` with the flags of the kind of source that `--kind` names."""
+    """The command `ingest` with the flags of the kind of source that `--kind` names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         kind = _kind_in(args)
@@ -169,8 +169,8 @@ command = with_flags(_on_engine, options_type(None), panel="Source: a table in f
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
     if kind is not None and kind not in KINDS:
         return {}
-    # Without --kind, the file name at the start of the error tells the kind; flags of that kind
-    # work only with --kind, so the error shows both.
+    # Without --kind, the file name at the start of the error tells which kind it is; flags of that
+    # kind work only with --kind, so the error shows both.
     path = text.split(": ", 1)[0].lower()
     found = next((k for k, ends in EXTENSIONS.items() if k in KINDS and path.endswith(ends)), None)
     flags: dict[str, str] = {}
@@ -227,7 +227,7 @@ def _run(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    # Imported here, because --help does not need these modules.
+    # Imported here because --help does not need these modules.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.example_gen.ingest import ingest as write_examples
     from penstock.pipelines.terminal.progress import watched_rows

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.pipelines.starter.look import ImagesLook, TableLook
 
 _SHOWN_CLASSES, _SHOWN_COLUMNS = 8, 20
-# Flags of the command by the names of options in messages.
+# Flags of the command, by the option names in messages.
 INIT_FLAGS = {
     **source_flags(Table),
     **source_flags(Images),
@@ -107,21 +107,21 @@ def init(
     """Looks at data and writes a small package that trains on it.
 
     Args:
-        folder: Folder to make; its name is the pipeline's.
+        folder: Folder to create; its name becomes the pipeline's name.
         data: A table, as a file, a glob or a folder; or a folder of images.
-        target: Column to predict, or several; none for images with one folder per class.
-        labels: Label file of the images; by default the one beside them.
+        target: Column to predict, or several; None for images with one folder per class.
+        labels: Label file of the images; by default the one in their folder.
         drop: Columns that the model does not get.
         roles: Roles of columns by name: `number`, `boolean`, `date`, `category`, `text` or `drop`.
-        group: Column whose rows stay in one split, such as a patient's id.
+        group: Column whose equal values stay in one split, such as a patient's id.
         time: Column of times that divides the rows: the latest third is evaluated.
-        source: Options of reading the data by name, such as `{"delimiter": ";"}`.
+        source: Options for reading the data by name, such as `{"delimiter": ";"}`.
 
     Returns:
         The written package and the properties of the data.
 
     Raises:
-        DataError: The data has nothing to learn from; the message says why.
+        DataError: The data has nothing to learn from; the message gives the reason.
         UsageError: The folder exists, its name is taken, or an option does not fit the data.
     """
     options = StarterOptions(

@@ -39,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=True,
 )
-# In the order of the help.
+# Commands in the order of the help.
 for _name in (
     *("sample", "init", "run", "predict", "evaluate", "report", "ingest", "pack", "export"),
     *("inspect", "verify", "diff", "compile", "submit", "doctor", "node"),
@@ -47,7 +47,7 @@ for _name in (
     _module = importlib.import_module(f"penstock.pipelines.cli.{_name}")
     app.command(_name, cls=getattr(_module, "Command", None))(_module.command)
 app.add_typer(runs.app, name="runs", help="List runs, show one, remove what old runs left.")
-if importlib.util.find_spec("penstock.benchmarks"):  # in a checkout alone
+if importlib.util.find_spec("penstock.benchmarks"):  # only in a checkout
     app.add_typer(
         importlib.import_module("penstock.benchmarks.command").app,
         name="bench",
@@ -78,7 +78,7 @@ def _options(
 
 def main() -> None:
     """Runs the command; an error that the user can fix is one line on stderr and an exit code."""
-    # TensorFlow's C++ reads this when it is loaded; its messages at start are of no use to users.
+    # TensorFlow's C++ reads this when it is loaded; its start messages are of no use to users.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # NumPy's OpenBLAS reads this when it is loaded. By default each of its idle threads spins for
     # 2**26 cycles after a call, which takes 0.6 s of CPU in a short run.
@@ -99,9 +99,9 @@ def main() -> None:
             end_interrupted()
         if isinstance(error, PenstockError):
             sys.exit(_complain(str(error), error.exit_code))
-        if hasattr(error, "format_message"):  # wrong use of a command, in Typer's words
+        if hasattr(error, "format_message"):  # wrong use of a command, in Typer's wording
             text = " ".join(error.format_message().split())
-            sys.exit(_complain(text, 2) if text else 2)  # without text, the help is printed
+            sys.exit(_complain(text, 2) if text else 2)  # without a text, the help is printed
         if isinstance(error, BrokenPipeError):  # as in `penstock runs list | head`
             sys.exit(_drop_output(1))
         if text := _line_of_system(error):
@@ -112,22 +112,22 @@ def main() -> None:
 def spare_imports(command: str = "") -> None:
     """Stubs slow imports that a command never uses; only in Penstock's own process.
 
-    TFX's InfraValidator imports Kubernetes' client, which imports a validator of manifests if that
-    is installed: 2.3 s. TensorFlow imports Keras and Google's client: 1.4 s; it can load and run a
-    SavedModel without them.
+    TFX's InfraValidator imports Kubernetes' client, which imports a validator of manifests if one
+    is installed: 2.3 s. TensorFlow imports Keras and Google's client, which takes 1.4 s; it can
+    load and run a SavedModel without them.
     """
     unused = ("keras", "googleapiclient") if command == "predict" else ("kubernetes_validate",)
     for name in unused:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-    # Garbage collection among a million objects of libraries takes 1.2 s of a run's imports.
+    # Garbage collection among the million objects of libraries takes 1.2 s of a run's imports.
     gc.set_threshold(100_000, 20, 20)
 
 
 def _line_of_system(error: BaseException) -> str:
-    """Returns what the operating system says about a file or memory, "" of any other error.
+    """Returns the operating system's reason for an error of a file or memory; "" for other errors.
 
-    Not in `main`: a variable there would be in a cycle with the error's own frames, and so would be
-    the files that a user's module has open, until nothing completes them.
+    Not in `main`: a variable there would form a cycle with the error's own frames, and so would
+    open files of a user's module, which nothing would then complete.
     """
     # Typer turns the EOFError of truncated data into an Abort.
     seen = error.__cause__ if isinstance(error.__cause__, EOFError) else error
@@ -140,7 +140,7 @@ def _line_of_system(error: BaseException) -> str:
 
 def _complain(text: str, code: int) -> int:
     print(f"penstock: {plain(text)}", file=sys.stderr)
-    # In a pod, Kubernetes reports this text as the reason of the failure, and KFP shows it.
+    # In a pod, Kubernetes reports this text as the reason for the failure, and KFP shows it.
     if _TERMINATION_LOG.exists():
         with suppress(OSError):
             _TERMINATION_LOG.write_text(text[:_MAX_TERMINATION_CHARS], encoding="utf-8")
@@ -148,7 +148,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _drop_output(code: int) -> int:
-    """Redirects stdout to the null device, or Python would fail again on unwritten text at exit."""
+    """Redirects stdout to the null device, or Python would fail at exit on unwritten text."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

@@ -54,14 +54,14 @@ def command(
 ) -> None:
     """Run one node of a TFX pipeline, or several after each other.
 
-    Exit 0: done, served from the cache, or skipped by its condition. Exit 1: failed or stopped;
-    a retry with the same run id starts the failed node from scratch.
+    Exit 0: done, served from the cache, or skipped by its condition. Exit 1: failed or stopped; a
+    retry with the same run id starts the failed node from scratch.
 
     Example: penstock node StatisticsGen --ir taxi.pb --run-id r1 --metadata metadata.sqlite
     """
     store = store_of(metadata)
     parameters = dict(name_and_value("--parameter", text) for text in parameter or [])
-    # TFX takes seconds to import, so wrong options are reported first.
+    # TFX takes seconds to import, so wrong options are reported before that.
     from penstock.pipelines.kubeflow.light_launcher import load_tensorflow, without_tensorflow
 
     with without_tensorflow():

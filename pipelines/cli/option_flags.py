@@ -74,7 +74,7 @@ _OPTION = re.compile(r"`(\w+(?:=[^`]+)?)`")
 
 
 class ManyOptions(TyperCommand):
-    """A command whose `--help` shows the usual options, and `--help-all` all of them."""
+    """A command whose `--help` shows the usual options, and whose `--help-all` shows all."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--help-all" in args:
@@ -94,9 +94,9 @@ def with_flags(
 ) -> Callable[..., None]:
     """Returns a command with a flag for each field of an options dataclass, under a heading.
 
-    The field `kind`, nested dataclasses and the fields in `but` get no flags. Help hides the fields
-    that are not in `usual`, if it is given. The command receives the fields as `**keywords`; a flag
-    that is not given is None.
+    The field `kind`, nested dataclasses and the fields in `but` get no flags. If `usual` is given,
+    help hides the fields that are not in it. The command receives the fields as `**keywords`; a
+    flag that is not given is None.
     """
 
     def extended(**values: Any) -> None:
@@ -138,7 +138,7 @@ def taken(values: dict[str, Any], options_type: type) -> dict[str, Any]:
 def errors_in_flags(
     flags: Mapping[str, str] | Callable[[str], Mapping[str, str]],
 ) -> Iterator[None]:
-    """Replaces names of options in errors by flags; `flags` may be a function of the error text."""
+    """Replaces option names in errors by flags; `flags` may be a function of the error text."""
     try:
         yield
     except PenstockError as error:
@@ -148,7 +148,7 @@ def errors_in_flags(
 
 
 def flag_names(options_type: type) -> dict[str, str]:
-    """Returns the flag of each field of an options dataclass: `null_tokens` has `--null-token`."""
+    """Returns the flag of each field of an options dataclass: `--null-token` for `null_tokens`."""
     hints = typing.get_type_hints(options_type)
     return {
         field.name: _flag(field.name, many=_value_type(hints[field.name])[1])
@@ -175,7 +175,7 @@ def in_flags(text: str, flags: Mapping[str, str]) -> str:
     """Returns an error text with the options in backquotes replaced by flags.
 
     Errors name options in Python's form, `nested` or `nested='json'`, in backquotes; the flag is
-    `--nested json`. The text outside of backquotes may be the user's and stays.
+    `--nested json`. Other text may be the user's and stays unchanged.
     """
 
     def shown(match: re.Match[str]) -> str:
@@ -248,7 +248,7 @@ def _annotation(field: Field, hint: Any, doc: str, panel: str, *, hidden: bool) 
 
 
 def _plain(doc: str) -> str:
-    """Says what happens without a flag as a user of the command line would."""
+    """Describes the default of a flag in words for users of the command line."""
     doc = re.sub(r"(^|\. )None (?=[a-z])", r"\1The default ", doc)
     return re.sub(r"\bNone (?=[a-z])", "the default ", doc)
 

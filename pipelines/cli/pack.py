@@ -44,8 +44,8 @@ def _pack(
 ) -> None:
     """Turn row Examples into packed, shuffled records, which training reads many times faster.
 
-    OUTPUT appears complete when the work is done, or not at all. Statistics,
-    Transform and Evaluator keep reading row Examples; packed records are for training.
+    OUTPUT appears complete when the work is done, or not at all. Statistics, Transform and
+    Evaluator keep reading row Examples; packed records are for training.
 
     --help-all shows all options.
 
@@ -86,19 +86,19 @@ def pack(
         examples: Folder or address of row Examples that Penstock or TFX wrote.
         output: Folder to make, or an address, `s3://` or `gs://`.
         options: Options of packing.
-        schema: A schema.pbtxt with columns and shapes; by default they follow from the rows.
+        schema: A schema.pbtxt with columns and shapes; by default they are inferred from the rows.
         workers: Number of processes on this machine.
         engine: Beam runner and its options, such as Flink; by default processes on this machine.
         overwrite: Replace `output` once the new one is complete.
 
     Returns:
-        The manifest of what was written.
+        The manifest of the written shards.
 
     Raises:
         DataError: The rows cannot be read, or do not fit; nothing is left at `output`.
         UsageError: An option or `output` cannot be used.
     """
-    # Imported here, because --help does not need these modules.
+    # Imported here because --help does not need these modules.
     from penstock.components.engine.tasks import task_engine
     from penstock.components.packing.pack import pack as write_packed
 

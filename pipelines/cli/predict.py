@@ -58,7 +58,7 @@ def command(
     with errors_in_flags(source_flags(Table)):
         options = dict(source_option(text, Table) for text in source or ())
         table = from_plain(Table, {"non_finite": "null", **options}) if options else None
-    # TensorFlow takes seconds to import, so wrong arguments are reported first.
+    # TensorFlow takes seconds to import, so wrong arguments are reported before that.
     from penstock.pipelines.prediction.predict import predict
     from penstock.pipelines.terminal.progress import work_progress
     from penstock.pipelines.terminal.tables import console

@@ -35,7 +35,7 @@ def command(
     """Write one self-contained HTML page that shows a run of any TFX pipeline, or compares runs.
 
     Reads only the metadata store and the artifacts, so it works for old runs, runs on Kubeflow and
-    runs by other runners. The beginning of an id is enough.
+    runs by other runners. For an id, its first characters are enough.
 
     Example: penstock report runs/taxi --out report.html
     """
@@ -68,7 +68,7 @@ def report(
     Args:
         *runs: Folder, metadata file or id of each run; by default the newest run. Two to four runs
             are compared: what changed, and its effect on the metrics.
-        out: File of the page; by default `report.html` beside the metadata.
+        out: File of the page; by default `report.html` next to the metadata.
         root: Folder in which run ids are searched.
         overwrite: Replace a file at `out`.
 

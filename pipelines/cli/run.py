@@ -60,7 +60,7 @@ def command(
 ) -> None:
     """Run a pipeline and print a summary.
 
-    Nodes that are unchanged since the last run come from the cache if enable_cache is on.
+    If enable_cache is on, nodes that are unchanged since the last run come from the cache.
 
     Example: penstock run taxi --set train.max_steps=500
     """
@@ -74,7 +74,7 @@ def command(
 
 
 def run(pipeline: str = HERE, options: Mapping[str, Any] | None = None) -> "RunSummary":
-    """Run a pipeline on this machine; the output of its nodes goes to a log beside its metadata.
+    """Run a pipeline on this machine; the output of its nodes goes to a log next to its metadata.
 
     Args:
         pipeline: `taxi`, `digits`, or a dotted path such as `my_package.pipeline:create_pipeline`;
@@ -116,7 +116,7 @@ def _run_spans(
 
 
 def _finished(name: str, changes: Mapping[str, Any]) -> str:
-    """Returns the id of a run with the same data and options that ended well; "" if none did."""
+    """Returns the id of a successful run with the same data and options; "" if there is none."""
     with noise_to_log():
         factory = _find(name, changes)
         pipeline = _make(name, factory)
@@ -200,17 +200,17 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
 
 
 def _find(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
-    """Finds a pipeline, whose module is imported after the libraries that exit leaves alone."""
+    """Finds a pipeline; imports its module after the libraries that exit does not clean up."""
     _import_libraries()
     return find_pipeline(name, changes)
 
 
 @functools.cache
 def _import_libraries() -> None:
-    """Imports what a run uses; once, as later there are objects of the user's modules.
+    """Imports a run's libraries, once, because later there are objects of the user's modules.
 
-    In a thread, whose first frame is here: libraries keep errors of imports that failed, and with
-    them all frames below, whose objects would stay as long.
+    In a thread, whose first frame is here: libraries keep errors of failed imports, and with these
+    all frames below, whose objects would live as long.
     """
 
     def load() -> None:
@@ -226,5 +226,5 @@ def _make(name: str, factory: PipelineFactory) -> "Pipeline":
 
     try:
         return factory.make()
-    except tf.errors.OpError as error:  # TFX creates the metadata store's folder through gfile
+    except tf.errors.OpError as error:  # TFX creates the metadata store's folder by gfile
         raise DataError(f"pipeline {name!r} cannot be made: {error.message}") from error

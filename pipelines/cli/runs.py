@@ -108,10 +108,10 @@ def prune_command(
         ),
     ] = False,
 ) -> None:
-    """Remove artifacts that no kept run and no newest blessed model needs.
+    """Remove artifacts that neither a kept run nor the newest blessed model needs.
 
     Keeps the newest runs of each pipeline, active runs and the newest blessed model, with all
-    artifacts that these were made from. The record of a run stays.
+    artifacts from which these were made. The record of a run stays.
 
     Example: penstock runs prune runs/taxi --keep 3
     """
@@ -163,7 +163,7 @@ def list_runs(where: str) -> list[RunLine]:
     ordered = list(newest_first(find_stores(where)))
     for at, (store, run) in enumerate(ordered):
         note = read_note(run)
-        # Without a note, earlier runs tell which nodes this one did not reach.
+        # Without a note, earlier runs show which nodes this run did not reach.
         older = [] if note.upstream else [r for s, r in ordered[at + 1 :] if str(s) == str(store)]
         earlier = [one for one in older if one.pipeline == run.pipeline]
         pipeline = gather_pipeline(run, note, earlier)

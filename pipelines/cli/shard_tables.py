@@ -15,7 +15,7 @@ from penstock.pipelines.terminal.tables import (
     short_paths,
 )
 
-# A screenful; --json has them all.
+# Number of lines that fit on a screen; --json has them all.
 _MAX_FILES, _MAX_COLUMNS = 20, 40
 _FILE_COLUMNS = ("file", "size", "compression", "records")
 _PACKED_COLUMNS = ("column", "kind", "stored as", "shape", "Arrow type", "filled")
@@ -32,7 +32,7 @@ _FEATURE_COLUMNS = (
 
 
 class Inspection(InspectReport):
-    """Report of `inspect`; a notebook shows it as the tables of the command."""
+    """Report of `inspect`; a notebook shows it as the tables that the command prints."""
 
     def _repr_html_(self) -> str:
         return as_html(lambda out: show_inspection(self, out))
@@ -48,7 +48,7 @@ def show_inspection(report: InspectReport, out: Console | None = None) -> None:
     for folder, manifest in report.manifests.items():
         try:
             _show_manifest(out, folder, manifest)
-        except DataError as error:  # packed records in the layout of another version
+        except DataError as error:  # packed records with the layout of another version
             out.print(str(error))
     if report.features:
         rows = [_feature(feature) for feature in report.features]

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from penstock.components.doctor.read_file import FileReport
     from penstock.components.doctor.verify import Report
 
-# A screenful; --json has them all. Files with a fault are on stderr in any case.
+# Number of lines that fit on a screen; --json has them all. Files with a fault are always listed on
+# stderr.
 _MAX_FILES = 20
 
 

@@ -1,8 +1,8 @@
 """A digest of user code for cache keys.
 
-If a node takes a function by dotted path, TFX's cache key holds the path, not the code; so without
-this digest the cache would serve an edited `preprocessing_fn`. The digest covers the whole package
-of the function, and Penstock.
+If a node takes a function by dotted path, TFX's cache key contains the path but not the code;
+without this digest, the cache would serve an edited `preprocessing_fn`. The digest covers the whole
+package of the function, and Penstock.
 """
 
 import functools
@@ -23,7 +23,8 @@ _ROOMS = ("components", "pipelines")
 def code_digest(function: str) -> str:
     """Returns the sha256 (hex) of the code behind `package.module.function`; does not import it.
 
-    The code is all Python files of the package; of a module without a package, those in its folder.
+    The code is all Python files of the package; for a module without a package, those in its
+    folder.
 
     Raises:
         UsageError: There is no such module.

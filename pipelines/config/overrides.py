@@ -1,4 +1,4 @@
-"""Changes of a config, from a YAML file and `--set key=value`."""
+"""Changes a config by a YAML file and by `--set key=value`."""
 
 from collections.abc import Sequence
 from pathlib import Path

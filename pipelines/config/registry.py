@@ -22,10 +22,11 @@ PIPELINES = {
     "taxi": "penstock.pipelines.taxi.pipeline:create_pipeline",
     "digits": "penstock.pipelines.digits.pipeline:create_pipeline",
 }
-# Module and class of a package's config, as `penstock init` and the pipelines above name them.
+# Module and class of a package's config, under the names in packages of `penstock init` and in the
+# pipelines above.
 _CONFIG_MODULE, _CONFIG = "config", "Config"
-# Part of the error of `tfx.orchestration.pipeline.Pipeline` for a long name; its other errors are
-# bugs.
+# Part of the error that `tfx.orchestration.pipeline.Pipeline` raises for a long name; its other
+# errors are bugs.
 _NAME_TOO_LONG = "exceeds maximum allowed length"
 
 
@@ -48,7 +49,7 @@ class PipelineFactory:
 def find_pipeline(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
     """Finds and configures a pipeline: one of `PIPELINES`, `package.module:function` or `HERE`."""
     path = pipeline_path(name)
-    peek_config(path, changes)  # reports wrong options before TFX is imported, which takes 7 s
+    peek_config(path, changes)  # reports wrong options before the import of TFX, which takes 7 s
     create = _load(path)
     kind = _config_type(create, path)
     if kind is not None:
@@ -69,10 +70,10 @@ def pipeline_path(name: str) -> str:
 
 
 def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
-    """Returns the config of a pipeline without importing the pipeline, which imports TFX.
+    """Returns the config of a pipeline without importing the pipeline, which would import TFX.
 
-    Returns None if there is no dataclass `Config`, with a default for each field, in a module
-    `config` beside the pipeline's.
+    Returns None if the module `config` in the pipeline's folder has no dataclass `Config` whose
+    fields all have defaults, or does not exist.
     """
     pipeline = pipeline_path(name).partition(":")[0]
     _require_module(pipeline)
@@ -108,7 +109,7 @@ def _require_module(name: str) -> None:
         found = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if not error.name or not name.startswith(error.name):
-            raise  # the package exists, something that it imports does not
+            raise  # the package exists, but a module that it imports does not
         found = None
     if found is None:
         raise UsageError(f"no module {name!r}; run penstock from the folder that contains it")
@@ -124,7 +125,7 @@ def _load(path: str) -> Callable[..., Any]:
 
 
 def _required(function: Callable[..., Any]) -> list[str]:
-    """Returns the names of the parameters without a default; those of a class are its fields."""
+    """Returns the names of the parameters without a default; for a class, these are its fields."""
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.default is inspect.Parameter.empty]
 

@@ -7,7 +7,7 @@ evaluation split, 608 of the 1,797 digits.
 
     penstock run digits --config cars.yaml --root runs/cars
 
-trains on images of your own, here by transfer learning from weights that you have:
+trains on your own images, here by transfer learning from weights that you have:
 
     data: cars_train
     schema: null
@@ -40,11 +40,11 @@ from penstock.training import (
 
 @dataclass(frozen=True)
 class Config(ImageConfig):
-    """Options of the digits pipeline, besides those of `ImageConfig`.
+    """Options of the digits pipeline, in addition to those of `ImageConfig`.
 
     Attributes:
-        data: Folder of the images; empty takes scikit-learn's digits, which are written to
-            `data` below the root.
+        data: Folder of the images; if empty, scikit-learn's digits are written to `data` below the
+            root and used.
         schema: Path of a curated schema.pbtxt, by default that of the digits; None infers one
             from the data.
         evaluation: Conditions for pushing a model.
@@ -53,7 +53,8 @@ class Config(ImageConfig):
     root: str = "runs/digits"
     data: str = ""
     schema: str | None = schema_file("digits")
-    # The data has 1,200 training images of 8 x 8: after the first pass they come from memory.
+    # The data has 1,200 training images of 8 x 8 pixels; after the first pass, they are read from
+    # memory.
     input: ImageInputOptions = ImageInputOptions(
         batch_size=32, height=8, width=8, cache="memory", seed=1
     )

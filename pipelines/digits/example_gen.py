@@ -1,4 +1,4 @@
-"""ExampleGen that writes scikit-learn's digits like a user's data: image files and their labels.
+"""ExampleGen that writes scikit-learn's digits like a user's data: image files and labels.
 
 data/images/0000.png ...    8 x 8 pixels, gray, 0..255
 data/labels.csv             file, class and text of each image
@@ -46,7 +46,7 @@ class DigitsExampleGen(ShardedExampleGen):
 
 
 def write_digits(folder: Path) -> None:
-    """Writes the data, always the same bytes, the labels last; nothing if they exist.
+    """Writes the data, always with the same bytes, the labels last; writes nothing if it exists.
 
     Raises:
         DataError: The folder cannot be written.

@@ -1,4 +1,4 @@
-"""Classes of the digits, as in the schema, for metrics; training takes the classes of the data."""
+"""Classes of the digits in the schema, for metrics; training uses the classes in the data."""
 
 from penstock.recipes import Target
 from penstock.training import image_features

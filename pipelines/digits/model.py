@@ -1,6 +1,6 @@
 """The classifier: `image_model` with the options of the config.
 
-`run_fn` is what the Trainer runs: shards of images in, a SavedModel of encoded images out.
+The Trainer runs `run_fn`, from shards of images to a SavedModel for encoded images.
 """
 
 import keras
@@ -10,7 +10,7 @@ from penstock.recipes import ImageModelOptions, ModelFacts, image_model, train_i
 
 
 def build_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
-    """Build and compile the model that `config.Config.model` names."""
+    """Build and compile the model according to `config.Config.model`."""
     return image_model(facts, options)
 
 

@@ -1,4 +1,4 @@
-"""The image pipeline: image files and their labels in, a pushed classifier of images out."""
+"""The image pipeline: from image files and their labels to a pushed classifier of images."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Raw records to label and classes: the `preprocessing_fn` of Transform and of serving."""
+"""From raw records to label and classes: the `preprocessing_fn` of Transform and of serving."""
 
 from collections.abc import Mapping
 
@@ -8,5 +8,5 @@ from penstock.recipes import preprocessing
 
 
 def preprocessing_fn(inputs: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:
-    """Return image and label unchanged and list the classes; see `image_classes`."""
+    """Return image and label unchanged, and list the classes, by `image_classes`."""
     return preprocessing.image_classes(inputs)

@@ -1,8 +1,8 @@
 """Compiles a pipeline for Kubeflow, on any machine.
 
 The pipeline is built here for its graph and its checks, and again by the first pod of each run from
-the code in the image. The pipeline's root becomes the placement's, and paths that only this machine
-has are rejected.
+the code in the image. The pipeline's root is replaced by the placement's, and paths that only this
+machine has are rejected.
 """
 
 import os
@@ -34,11 +34,11 @@ def compile(
     Args:
         pipeline: Name of a pipeline, or `package.module:function`, see `run`.
         output: The `.yaml` file to make.
-        image: The image that its tasks run, `NAME@sha256:...`.
+        image: Image that its tasks run, as `NAME@sha256:...`.
         placement: Placement of the nodes and their resources.
-        options: Changed options of its config, see `run`; without a `root` it becomes
+        options: Changed options of its config, as in `run`; without a `root`, the root becomes
             `PIPELINE_ROOT/NAME` of the placement.
-        allow_mutable_tag: Take an image by tag, which may change between two runs.
+        allow_mutable_tag: Whether to accept an image by tag, which may change between two runs.
         overwrite: Replace a file at `output`.
 
     Returns:
@@ -49,7 +49,7 @@ def compile(
     """
     out, placement, changes = Path(output), placement or Placement(), options or {}
     check_output(image, out, allow_mutable_tag=allow_mutable_tag, overwrite=overwrite)
-    # TFX and kfp take seconds to import, so wrong options are reported first.
+    # TFX and kfp take seconds to import, so wrong options are reported before that.
     with needs_kubeflow():
         from penstock.pipelines.kubeflow.pipeline_yaml import write_kubeflow
     from penstock.pipelines.kubeflow.plan import plan_ir
@@ -81,6 +81,6 @@ def compile(
 
 
 def _shown(value: Any, placement: Placement) -> Any:
-    """Returns an option's value for the run's form: "" for a path that pods have elsewhere."""
+    """Returns an option's value for the form of a run: "" for a path that is elsewhere in pods."""
     is_path = isinstance(value, str) and os.path.isabs(value) and os.path.exists(value)
     return "" if is_path and not placement.sees(value) else value

@@ -17,7 +17,7 @@ from penstock.components.errors import DataError, UsageError
 from penstock.components.files.commit import check_file
 from penstock.pipelines.config.overrides import name_and_value
 
-# Python's types of KFP's parameter types, and words for them.
+# Python's types for KFP's parameter types, and words for them.
 _KINDS: dict[str, tuple[type, str]] = {
     "STRING": (str, "a text"),
     "BOOLEAN": (bool, "true or false"),
@@ -43,7 +43,7 @@ def needs_kubeflow() -> Iterator[None]:
 
 
 def check_image(image: str, allow_mutable_tag: bool) -> None:
-    """Raises UsageError for a text that names no image, or an image whose tag may move."""
+    """Raises UsageError for a text that names no image, or an image by a tag that may change."""
     if not image or re.search(r"[\s{}]", image):
         raise UsageError(f"not the name of an image: {image!r}")
     if _BY_DIGEST.match(image):
@@ -61,7 +61,7 @@ def check_image(image: str, allow_mutable_tag: bool) -> None:
 
 
 def check_output(image: str, out: Path, *, allow_mutable_tag: bool, overwrite: bool) -> None:
-    """Raises UsageError for a wrong image, or a file that is there or that Kubeflow cannot read."""
+    """Raises UsageError for a wrong image, an existing file, or one that Kubeflow cannot read."""
     check_image(image, allow_mutable_tag)
     if out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
@@ -70,7 +70,7 @@ def check_output(image: str, out: Path, *, allow_mutable_tag: bool, overwrite: b
 
 @dataclass(frozen=True)
 class CompiledFile:
-    """Contents of a compiled pipeline file; `tasks` are display names by KFP's names."""
+    """Contents of a compiled pipeline file; `tasks` has display names by KFP's names."""
 
     path: Path
     name: str
@@ -78,7 +78,7 @@ class CompiledFile:
     tasks: Mapping[str, str]
 
     def arguments(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Parses `NAME=VALUE` texts by the types in the file."""
+        """Parses `NAME=VALUE` texts with the types in the file."""
         given = dict(self._argument(text) for text in texts)
         for name, definition in self.parameters.items():
             required = not definition.get("isOptional") and "defaultValue" not in definition
@@ -126,7 +126,7 @@ def tasks_of(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_compiled_file(path: Path) -> CompiledFile:
-    """Reads a compiled pipeline file; DataError if it is something else."""
+    """Reads a compiled pipeline file; raises DataError for another file."""
     try:
         spec, *_ = yaml.safe_load_all(path.read_text(encoding="utf-8"))
         tasks = tasks_of(spec)

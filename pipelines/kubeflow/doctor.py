@@ -1,7 +1,7 @@
-"""Checks of a Kubeflow Pipelines server and of a namespace, before the first run.
+"""Checks a Kubeflow Pipelines server and a namespace before the first run.
 
-In: the server's address, a namespace, an account, a placement. Out: one finding per check. Reaches
-the server over HTTP, and the Kubernetes API with the caller's kubeconfig; changes nothing.
+Input: the server's address, a namespace, an account, a placement. Output: one finding per check.
+Reaches the server over HTTP, and the Kubernetes API with the caller's kubeconfig; changes nothing.
 """
 
 import re
@@ -26,7 +26,7 @@ Result: TypeAlias = tuple[Literal["ok", "warning", "fault", "unseen"], str]
 def examine(
     host: str, namespace: str | None, account: str | None, placement: Placement
 ) -> Iterator[tuple[str, Result]]:
-    """Yields subject and result of all checks, the checks of the server first."""
+    """Yields subject and result of all checks, starting with those of the server."""
     several = False
     try:
         answer = health(host)

@@ -1,7 +1,7 @@
 """Inputs and outputs of a KFP task, from the executor input that KFP's launcher gives a container.
 
-In: the JSON that the launcher writes in place of `{{$}}` in the arguments. Out: the files that the
-JSON names.
+Input: the JSON that the launcher writes in place of `{{$}}` in the arguments. Output: the files
+that the JSON names.
 """
 
 import json
@@ -55,7 +55,7 @@ class ExecutorInput:
         return path
 
     def write_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> None:
-        """Writes the metadata of output artifacts; their entry `uri` becomes their content."""
+        """Writes the metadata of output artifacts; their `uri` becomes their file's content."""
         answer = {}
         for name, values in metadata.items():
             output = self._output(name)

@@ -15,7 +15,7 @@ from tfx.proto.orchestration import pipeline_pb2
 from penstock.components.errors import DataError, UsageError, short_error
 from penstock.pipelines.kubeflow.compiled_file import parse_value
 
-# Parameters that TFX sets in each run; all others are the user's.
+# Parameters that TFX sets in each run; all others belong to the user.
 RUN_ID = constants.PIPELINE_RUN_ID_PARAMETER_NAME
 ROOT = constants.PIPELINE_ROOT_PARAMETER_NAME
 
@@ -51,16 +51,16 @@ def find_node(ir: pipeline_pb2.Pipeline, node_id: str) -> pipeline_pb2.PipelineN
 
 
 def deployment_config(ir: pipeline_pb2.Pipeline) -> pipeline_pb2.IntermediateDeploymentConfig:
-    """Returns the executors and custom drivers of all nodes, as TFX's compiler writes them."""
+    """Returns the executors and custom drivers of all nodes, in the form of TFX's compiler."""
     config = pipeline_pb2.IntermediateDeploymentConfig()
     ir.deployment_config.Unpack(config)
     return config
 
 
 def write_ir(ir: pipeline_pb2.Pipeline, address: str) -> None:
-    """Writes an IR, without the metadata store, to a path or address for `read_ir`, by one rename.
+    """Writes an IR, without the metadata store, to a path or address by one rename.
 
-    Equal IRs make equal files.
+    Equal IRs give equal files; `read_ir` reads the file.
     """
     portable = pipeline_pb2.Pipeline()
     portable.CopyFrom(ir)
@@ -117,7 +117,7 @@ def runtime_parameters(
 def bind_parameters(
     ir: pipeline_pb2.Pipeline, node_id: str, texts: Mapping[str, str]
 ) -> dict[str, str | int | float]:
-    """Parses values of runtime parameters by the types in the IR."""
+    """Parses values of runtime parameters with the types in the IR."""
     known = runtime_parameters(nodes(ir))
     for name in texts:
         if name not in known:
@@ -142,7 +142,7 @@ def default_of(parameter: pipeline_pb2.RuntimeParameter) -> int | float | str | 
 
 
 def _restore_falsy_defaults(node: pipeline_pb2.PipelineNode, pipeline: Pipeline) -> None:
-    """Puts back defaults of 0 and "", which TFX's compiler drops."""
+    """Restores defaults of 0 and "", which TFX's compiler drops."""
     components = {component.id: component for component in pipeline.components}
     if node.node_info.id not in components:
         return  # the compiler added this node

@@ -1,7 +1,7 @@
-"""Imports of TFX's launcher without TensorFlow and Beam, which take most of a short node's time.
+"""Imports TFX's launcher without TensorFlow and Beam, which take most of a short node's time.
 
-TFX's orchestration works without them: its wheel `ml-pipelines-sdk` requires neither. An importer,
-a resolver and a node from the cache need neither of them, nor the executor's module. Before an
+TFX's orchestration works without them; its wheel `ml-pipelines-sdk` requires neither. An importer,
+a resolver and a node from the cache need neither of them, and no executor module. Before an
 executor runs, both are imported, with TensorFlow's file systems.
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _HEAVY = ("tensorflow", "apache_beam", "tfx.components")
-# A driver that needs these packages for their protos and constants alone.
+# Driver that needs these packages only for their protos and constants.
 _LIGHT_DRIVER = "penstock.components.example_gen.driver"
 _PACKAGES = ["tensorflow", "tensorflow_data_validation", "tensorflow_model_analysis"]
 
 
 @contextmanager
 def without_tensorflow() -> Iterator[None]:
-    """Hides TensorFlow, Beam and TFX's components from imports, unless they are imported."""
+    """Hides TensorFlow, Beam and TFX's components from imports, unless already imported."""
     hidden = [name for name in _HEAVY if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None fails an import
     try:
@@ -41,7 +41,7 @@ def load_tensorflow() -> None:
 
 
 def import_driver(class_path: str) -> None:
-    """Imports a custom driver; for ShardedExampleGen's, TensorFlow stays hidden."""
+    """Imports a custom driver; TensorFlow stays hidden for the driver of ShardedExampleGen."""
     if class_path.rpartition(".")[0] != _LIGHT_DRIVER:
         load_tensorflow()
         return
@@ -51,7 +51,7 @@ def import_driver(class_path: str) -> None:
 
 @contextmanager
 def _submodules_only(*packages: str) -> Iterator[None]:
-    """Imports modules of packages without the packages' own `__init__`, unless it has run."""
+    """Imports modules of packages without running the packages' own `__init__`."""
     hollow = [name for name in packages if name not in sys.modules]
     for name in hollow:
         spec = importlib.util.find_spec(name)
@@ -62,4 +62,4 @@ def _submodules_only(*packages: str) -> Iterator[None]:
     finally:
         for name in hollow:
             del sys.modules[name]
-            sys.modules.pop(f"{name}.proto", None)  # the real package binds its own
+            sys.modules.pop(f"{name}.proto", None)  # the real package sets these attributes itself

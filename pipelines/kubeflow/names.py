@@ -6,14 +6,15 @@ from typing import TypeVar
 
 Key = TypeVar("Key", str, tuple[str, str])
 
-# KFP and Argo add a prefix and a suffix; the full name must stay below Kubernetes' 63 characters.
+# KFP and Argo add a prefix and a suffix; the full name must stay below Kubernetes' limit of 63
+# characters.
 _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
 # KFP's name of the outermost graph.
 _RESERVED_TASKS = ("root",)
-# Names of the inputs and outputs that Penstock adds to tasks, see `pipeline_yaml` and `outputs`.
+# Names of the inputs and outputs that Penstock adds to tasks (`pipeline_yaml` and `outputs`).
 _RESERVED = ("run_id", "metrics", "html")
-# Component of the last task of a run, and its environment variable with the webhook's address.
+# Component of the last task of a run, and its environment variable for the webhook's address.
 NOTIFY, WEBHOOK = "penstock.notify", "PENSTOCK_WEBHOOK"
 _MAX_FIELD_CHARS = 60
 
@@ -30,7 +31,7 @@ def field_names(wanted: Mapping[Key, str], taken: Iterable[str] = ()) -> dict[Ke
 
 
 def artifact_names(outputs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Returns a name for each (node id, output key) of a task: the output key.
+    """Returns a name for each (node id, output key) of a task, which is the output key.
 
     If the task runs several nodes, the name begins with the node id.
     """
@@ -61,7 +62,7 @@ def _dashed(name: str) -> str:
 def _unique(
     wanted: Mapping[Key, str], reserved: Iterable[str], delimiter: str, max_chars: int
 ) -> dict[Key, str]:
-    # Names that needed no change come first and stay; others that clash with them get a number.
+    # Names that need no change keep their form; other names that clash with them get a number.
     taken = set(reserved)
     given: dict[Key, str] = {}
     for original in sorted(wanted, key=lambda name: (wanted[name] != name, name)):

@@ -1,9 +1,9 @@
 """Runs one node of a TFX pipeline by TFX's own launcher, in one container.
 
-In: the pipeline's IR, a run id, runtime parameters, a pipeline root and a metadata store. Out:
-the node's artifacts below the root, and its execution in the store. Drivers, resolvers, conditions
-and the cache are TFX's own, so a node behaves as in `LocalDagRunner`, with one exception: a missing
-input fails the node; `LocalDagRunner` ignores it.
+Input: the pipeline's IR, a run id, runtime parameters, a pipeline root and a metadata store.
+Output: the node's artifacts below the root, and its execution in the store. Drivers, resolvers,
+conditions and the cache are TFX's own, so a node behaves as in `LocalDagRunner`, with one
+exception: a missing input fails the node, while `LocalDagRunner` ignores it.
 """
 
 import os
@@ -44,8 +44,8 @@ def launch_node(
 ) -> NodeResult:
     """Runs one node of a pipeline.
 
-    A retry in the same run does not see outputs of failed attempts, and a node that has already
-    succeeded is not run again. SIGTERM fails the node, which is then published as failed.
+    A retry in the same run does not see outputs of failed attempts, and a node that has succeeded
+    is not run again. SIGTERM fails the node, which is then published as failed.
     """
     ir = _bound(ir, node_id, run_id, parameters or {}, pipeline_root)
     node = irs.find_node(ir, node_id)
@@ -68,7 +68,7 @@ def launch_node(
 
 
 def _import_beside(node: pipeline_pb2.PipelineNode) -> None:
-    """Lets a `module_file` import the modules beside it, as the wheel does that TFX makes of them.
+    """Lets a `module_file` import the modules in its folder, as in the wheel that TFX makes.
 
     TFX's compiler leaves the path of the file in the IR, and its executors load the file by the
     path, without pip; its content is part of TFX's cache key.
@@ -92,7 +92,7 @@ def _bound(
     bindings: dict[str, Any] = dict(irs.bind_parameters(ir, node_id, parameters))
     bindings[irs.RUN_ID] = run_id
     if pipeline_root:
-        # The store records outputs below this path, so it must be absolute.
+        # The store records outputs under this path, so it must be absolute.
         remote = "://" in pipeline_root
         bindings[irs.ROOT] = pipeline_root if remote else os.path.abspath(pipeline_root)
     bound = pipeline_pb2.Pipeline()

@@ -1,7 +1,8 @@
-"""Last task of a run on Kubeflow: sends the result to a webhook, shows the report.
+"""Last task of a run on Kubeflow: sends the result to a webhook, and shows the report.
 
-In: the run in the metadata store. Out: one JSON message, and the run's report as KFP's HTML. The
-task also runs after a failure, even if no node started, as with an image that cannot be pulled.
+Input: the run in the metadata store. Output: one JSON message, and the run's report as KFP's HTML.
+The task also runs after a failure, even if no node started, for example if the image cannot be
+pulled.
 """
 
 import json
@@ -57,7 +58,7 @@ def _verdict(store: MetadataStore, run_id: str, nodes: Sequence[str]) -> tuple[V
     try:
         with open_reading(store) as opened:
             runs = list(all_runs(opened))
-    except DataError as error:  # no store yet if the first pod failed
+    except DataError as error:  # there is no store yet if the first pod failed
         print(error, flush=True)
         runs = []
     run = next((one for one in runs if one.run_id == run_id), None)
@@ -85,7 +86,7 @@ def _post(address: str, text: str) -> None:
     try:
         urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS).close()
     except (OSError, ValueError) as error:
-        # The address may hold a token.
+        # The address may contain a token.
         why = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else ""
         raise DataError(
             f"the webhook of {WEBHOOK} took no message "

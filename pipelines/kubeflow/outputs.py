@@ -1,9 +1,9 @@
 """Outputs of a node in Kubeflow: metrics, tables of the data, and an artifact per TFX artifact.
 
-In: KFP's executor input and the node's TFX artifacts. Out: the files that the input names. TFX's
-artifacts stay in their folders; KFP's artifacts hold the address and facts of them, for KFP's
-graph, lineage and comparison. KFP's launcher can keep artifacts in its own store only, not at a
-path.
+Input: KFP's executor input and the node's TFX artifacts. Output: the files that the input names.
+TFX's artifacts stay in their folders; KFP's artifacts contain their address and facts about them,
+for KFP's graph, lineage and comparison. KFP's launcher can keep artifacts only in its own store,
+not at a path.
 """
 
 import math
@@ -45,10 +45,10 @@ def artifact_kind(type_name: str) -> str:
 def write_kubeflow_outputs(
     executor_input: str, made: Mapping[tuple[str, str], Iterable[Any]]
 ) -> None:
-    """Writes the outputs that KFP expects of a task, from TFX artifacts by (node id, output key).
+    """Writes the outputs of a task for KFP, from TFX artifacts by (node id, output key).
 
     A skipped node has no artifacts. A view that cannot be made is reported on stderr and left
-    empty: the node's work is published already, and a retry would fail in the same way.
+    empty: the node's work is already published, and a retry would fail in the same way.
     """
     task = ExecutorInput.parse(executor_input)
     wanted = task.outputs.get("artifacts", {})
@@ -81,7 +81,7 @@ def _facts(artifacts: Sequence[Any]) -> dict[str, Any]:
 def _is_shown(name: str, value: Any) -> bool:
     if name in _INTERNAL or not isinstance(value, int | float | str):
         return False
-    # KFP's JSON cannot hold NaN.
+    # KFP's JSON cannot contain NaN.
     return math.isfinite(value) if isinstance(value, float) else 0 < len(str(value)) <= _MAX_CHARS
 
 
@@ -95,7 +95,7 @@ def _facts_of(artifact: Any) -> Mapping[str, Any]:
 
 
 def _metrics(artifacts: Iterable[Any]) -> dict[str, float]:
-    # KFP's JSON cannot hold NaN.
+    # KFP's JSON cannot contain NaN.
     found = _views(METRICS, artifacts, _metrics_of)
     return {n: value for of in found for n, value in of.items() if math.isfinite(value)}
 
@@ -107,7 +107,7 @@ def _metrics_of(artifact: Any) -> Mapping[str, float]:
         try:
             record = read_training_record(artifact.uri)
         except DataError:
-            return {}  # trained by another loop than Penstock's: no record
+            return {}  # another loop than Penstock's trained it: no record
         speed = record.examples_per_second
         return {
             **dict(record.epochs[-1].metrics if record.epochs else {}),

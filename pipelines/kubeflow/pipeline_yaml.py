@@ -1,4 +1,4 @@
-"""Kubeflow Pipelines v2 YAML from a plan and a placement.
+"""Writes the YAML of Kubeflow Pipelines v2 from a plan and a placement.
 
 Each task runs `penstock node`, so drivers, resolvers, conditions and the cache are TFX's own. KFP
 starts the tasks in order, retries and schedules them; its own cache is off. KFP's run id is also
@@ -40,8 +40,8 @@ def write_kubeflow(plan: Plan, out: Path, *, image: str, placement: Placement) -
 
 
 def _write(documents: Sequence[Mapping[str, Any]], out: Path) -> None:
-    # kfp's own compiler writes default values unescaped into a comment: a default with a line break
-    # makes the file invalid YAML.
+    # kfp's own compiler writes default values unescaped into a comment, so a default with a line
+    # break makes the file invalid YAML.
     text = yaml.safe_dump_all(documents, sort_keys=True)
     components.load_component_from_text(text)
     with attempt_file(out) as file:
@@ -70,8 +70,8 @@ def _pipeline(plan: Plan, image: str, placement: Placement) -> Any:
                 **{one.name: made[one.source].outputs[one.made] for one in task.inputs},
             )
             step.set_display_name(task.title)
-            # KFP's cache is off: unlike TFX's, it does not see changes of the data or the blessed
-            # model.
+            # KFP's cache is off: unlike TFX's, it does not notice changes of the data or of the
+            # blessed model.
             step.set_caching_options(False)
             place(step, task, placement)
             waits_for = task.upstream or (() if writes else (writer,))
@@ -121,7 +121,7 @@ def _store(placement: Placement) -> str:
 
 
 def _command(task: Task, placement: Placement) -> list[str]:
-    # `timeout` works everywhere; only KFP 2.5 and 2.14 to 2.17 are known to read their own
+    # `timeout` works in all versions; only KFP 2.5 and 2.14 to 2.17 are known to read their own
     # `active_deadline_seconds`.
     seconds = placement.resources_of(task.node_id).timeout_seconds
     timeout = ["timeout", "--kill-after=60", str(seconds)] if seconds else []

@@ -41,31 +41,32 @@ class Placement:
     """Placement of a pipeline's nodes on Kubernetes, and their resources.
 
     Attributes:
-        pipeline_root: Folder on the volume, or a gs:// address, below which each pipeline has
-            a folder of its name.
-        volume: Claim that every node mounts; None if root and metadata are both elsewhere.
+        pipeline_root: Folder on the volume, or a gs:// address, below which each pipeline has a
+            folder with its name.
+        volume: Claim that every node mounts; None if root and metadata are both in other places.
         metadata_sqlite: File of the metadata store, on the volume.
-        metadata_mysql: MySQL server of the metadata store, in place of the file.
+        metadata_mysql: MySQL server of the metadata store, used instead of the file.
         mysql_secret: Kubernetes secret with the login to that server.
         resources: Resources of each node.
         nodes: Changes to `resources` by node id.
         gpu: Accelerators of the Trainer and the Tuner; None trains on CPUs.
         workers: Number of pods, of a JobSet, that train together, each with the Trainer's
-            resources; with 1 the Trainer trains by itself.
+            resources; with 1 the Trainer trains alone.
         queue: Kueue's LocalQueue that admits the workers; None starts them at once.
         fuse: Whether light nodes that follow each other (schema, validators, gates; evaluation,
             checks, push) share a pod; nodes named in `nodes` or `gpu.nodes` get a pod of their own.
         retry: Retries of failed nodes.
         notify: Message with verdict and link at the end of each run; None sends none.
-        run_as_user: User and group id of the containers; must be those of the image, and not 0.
+        run_as_user: User and group id of the containers; must equal those of the image, and must
+            not be 0.
         affinity: Requirements on the Kubernetes nodes of every pod; all must hold.
         image_pull_secrets: Names of the secrets with the login to the image's registry.
         secret_env: Environment variables of every pod, by secret and its key: `{database: {user:
             PENSTOCK_SQL_USER, password: PENSTOCK_SQL_PASSWORD}}`.
         pod_labels: Labels of every pod.
-        pod_annotations: Annotations of every pod, such as that of the GCS FUSE driver.
-        image_paths: Folders of the image that a pipeline may name; a path that also exists on the
-            compiling machine is rejected otherwise.
+        pod_annotations: Annotations of every pod, such as the one of the GCS FUSE driver.
+        image_paths: Folders of the image that a pipeline may name; other paths that also exist on
+            the compiling machine are rejected.
     """
 
     pipeline_root: str = "/penstock/runs"
@@ -118,7 +119,7 @@ class Placement:
         return override(self.resources, changes, where=f"nodes.{node_id}")
 
     def has_workers(self, node_id: str, component: str) -> bool:
-        """Returns whether several worker pods run a node."""
+        """Returns whether a node runs in several worker pods."""
         if component.split(".")[-1] == "Tuner":  # its trials run one after another, in one pod
             return False
         return self.workers > 1 and (self.gpu or Gpu()).is_for(node_id, component)
@@ -128,7 +129,7 @@ class Placement:
         return (*self.nodes, *(self.gpu.nodes if self.gpu else ()))
 
     def check_nodes(self, node_ids: Iterable[str]) -> None:
-        """Raises UsageError if the placement names a node that the pipeline lacks."""
+        """Raises UsageError if the placement names a node that the pipeline does not have."""
         known = list(node_ids)
         for name in self.alone():
             if name not in known:
@@ -141,12 +142,12 @@ class Placement:
         return f"{self.pipeline_root.rstrip('/')}/{pipeline}"
 
     def sees(self, path: str) -> bool:
-        """Returns whether pods have a path: on the volume, or named in `image_paths`."""
+        """Returns whether a path exists in pods: on the volume, or below one of `image_paths`."""
         shared = [*self.image_paths, *([self.volume.mount_path] if self.volume else [])]
         return any(is_below(path, folder) for folder in shared)
 
     def check_on_volume(self, name: str, path: str) -> None:
-        """Rejects a local path outside of the volume: what containers write there would be lost."""
+        """Rejects a local path outside the volume: files that containers write there are lost."""
         if "://" in path:
             return
         if self.volume is None:
@@ -158,7 +159,7 @@ class Placement:
 
 
 def check_cache(config: Any, placement: Placement) -> None:
-    """Raises UsageError for a cache of one worker with several."""
+    """Raises UsageError if a cache that works for one worker is set for several."""
     cache = getattr(getattr(config, "input", None), "cache", "none")
     if placement.workers > 1 and cache != "none":
         raise UsageError(

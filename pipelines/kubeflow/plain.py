@@ -1,8 +1,8 @@
 """Plain Kubeflow components: each runs one command of `penstock`, with `--json`, in a container.
 
-Artifacts become the command's paths, `arguments` its flags, and the figures that it prints become
-KFP's metrics. A pipeline that loads the file by `kfp.components.load_component_from_file` needs
-neither this package nor TFX.
+Artifacts become the command's paths, `arguments` its flags, and the printed figures become KFP's
+metrics. A pipeline that loads the file by `kfp.components.load_component_from_file` needs neither
+this package nor TFX.
 """
 
 import math
@@ -22,7 +22,7 @@ class Command:
 
     Attributes:
         about: Description of the component in KFP.
-        takes: Words of the command for each input artifact; "{}" is its path.
+        takes: Words of the command for each input artifact; "{}" stands for its path.
         gives: Words of the command for each output artifact.
         arguments: Default of the parameter `arguments`.
         optional: Input artifacts that may be missing.
@@ -35,7 +35,7 @@ class Command:
     optional: frozenset[str] = frozenset()
 
     def words(self, task: ExecutorInput) -> Iterator[str]:
-        """Yields the command's words: the arguments, then the paths in their order."""
+        """Yields the command's words: the arguments, then the paths in order."""
         yield from task.parameters.get("arguments", self.arguments)
         for name, words in self.takes.items():
             path = task.input_path(name)
@@ -48,7 +48,7 @@ class Command:
 
 
 _PATH = ("{}",)
-_REPLACED = ("--overwrite", "{}")  # the output of an earlier attempt
+_REPLACED = ("--overwrite", "{}")  # left by an earlier attempt
 _SCHEMA = {"schema": ("--schema", "{}")}
 COMMANDS = {
     "ingest": Command(
@@ -113,11 +113,11 @@ def write_component(name: str, out: Path, *, image: str) -> None:
 
 
 def figures_of(report: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yields the figures of a JSON report by name; those of a nested one have its name in front."""
+    """Yields the figures of a JSON report by name; names of nested reports are prefixes."""
     for name, value in report.items():
         if isinstance(value, dict):
             yield from figures_of(value, f"{prefix}{name}_")
         elif (
             isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        ):  # KFP's JSON has no NaN
+        ):  # KFP's JSON cannot contain NaN
             yield f"{prefix}{name}", value

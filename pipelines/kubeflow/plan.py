@@ -1,6 +1,6 @@
 """Plan of a pipeline for Kubeflow, in plain values: one container task per node or group.
 
-In: a `tfx.dsl.Pipeline` or its IR. Out: a `Plan`, with no TFX type in it.
+Input: a `tfx.dsl.Pipeline` or its IR. Output: a `Plan`, which contains no TFX type.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,14 +25,14 @@ from penstock.pipelines.kubeflow.refusals import (
 )
 
 # Nodes that read only statistics, metadata or one split. For them, starting a pod takes longer than
-# the work: about 15 s against 1 s if the node comes from the cache.
+# the work: about 15 s, compared with 1 s if the node comes from the cache.
 _LIGHT = {
     *("SchemaGen", "ImportSchemaGen", "CuratedSchema", "ExampleValidator"),
     *("ValidationGate", "ImageGate", "Importer", "Resolver"),
     *("Evaluator", "BatchEvaluator", "ServingCheck", "Pusher", "KServePush", "Register"),
 }
 Node: TypeAlias = pipeline_pb2.PipelineNode
-_Key: TypeAlias = tuple[str, str]  # of an artifact: node id and output key
+_Key: TypeAlias = tuple[str, str]  # identifies an artifact: node id and output key
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Parameter:
 
 
 class Input(NamedTuple):
-    """Artifact that a task reads: output `made` of task `source`."""
+    """Artifact that a task reads: the output `made` of the task `source`."""
 
     name: str
     source: str
@@ -62,20 +62,20 @@ class _Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """Container task that runs one node, or several light ones after each other."""
+    """Container task that runs one node, or several light nodes in sequence."""
 
     node_ids: tuple[str, ...]
     name: str  # name in Kubeflow, `[a-z0-9-]`
-    component: str  # dotted path of the only node's class or function; "" for several nodes
+    component: str  # dotted path of the class or function of a single node; "" for several nodes
     parameters: tuple[Parameter, ...]
     upstream: tuple[str, ...]  # names of tasks
     views: tuple[str, ...]  # values of `outputs.VIEWS`
-    outputs: tuple[tuple[str, str], ...]  # name and kind, see `outputs.artifact_kind`
+    outputs: tuple[tuple[str, str], ...]  # name and kind, from `outputs.artifact_kind`
     inputs: tuple[Input, ...]
 
     @property
     def node_id(self) -> str:
-        """Id of the first node; its resources hold for all, since light nodes have the default."""
+        """Id of the first node, whose resources the task gets; light nodes all have the default."""
         return self.node_ids[0]
 
     @property
@@ -109,7 +109,7 @@ def plan_ir(
 ) -> Plan:
     """Plans the tasks of a pipeline's IR; `options` are those that a run may change.
 
-    With `fuse`, connected light nodes share a task, except those in `alone`.
+    With `fuse`, connected light nodes share a task, except the nodes in `alone`.
     """
     check_no_secrets(ir)
     nodes = irs.nodes(ir)
@@ -189,11 +189,11 @@ def _task(
 
 
 def _group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Node]]:
-    """Groups nodes, given in topological order, into tasks in topological order.
+    """Groups nodes, which are in topological order, into tasks in topological order.
 
-    Each node has a stage, above that of its upstream nodes unless both are light. A heavy node
-    comes as early as it can, a light one as late as it can, so that light ones gather in one stage;
-    those of a stage that are connected form a group.
+    Each node has a stage, above that of its upstream nodes unless both are light. A heavy node gets
+    the earliest possible stage, a light node the latest possible one, so that light nodes gather in
+    one stage; connected light nodes of a stage form a group.
     """
     light = {node.node_info.id: _is_light(node, alone) for node in nodes}
     stages: dict[str, int] = {}

@@ -2,8 +2,7 @@
 
 KFP makes the pod of a node from the pipeline spec and the platform config
 (`kubernetes_executor_config.proto`). The workers of a Trainer are pods of a JobSet (part of
-Kubeflow Trainer v2), which takes a pod template.
-`_render` writes each pod option in both forms.
+Kubeflow Trainer v2), which takes a pod template. `_render` writes each pod option in both forms.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,8 @@ from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 # Folder in the container with the certificates for an encrypted connection to MySQL.
 MYSQL_TLS = "/var/run/penstock/mysql-tls"
 WORKER_PORT = 2222
-# Exit codes from here on mean a lost peer or a signal: a worker that is started again continues.
+# Exit codes from here on mean a lost peer or a signal: if the worker is started again, it
+# continues.
 _FIRST_RETRIED_CODE = 128
 _QUEUE = "kueue.x-k8s.io/queue-name"
 # Network policies of a shared namespace select pods of runs by this label.
@@ -83,16 +83,17 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
             }
             for name, variables in secrets
         ]
-    # Written as a dict, because kfp-kubernetes for Python 3.10 has no functions for half of these.
+    # Written as a dict because kfp-kubernetes for Python 3.10 has no functions for half of these
+    # options.
     step.platform_config["kubernetes"] = pod
 
 
 def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
-    """Writes into a compiled pipeline how long after its first start a task may be retried.
+    """Writes into a compiled pipeline the time after its first start until which a task is retried.
 
-    KFP's `backoffMaxDuration` becomes Argo's `maxDuration`: not the longest wait, but the time
-    since the first attempt began, after which Argo kills even a running attempt. kfp writes 3600 s
-    at most; without the field the value is 0, so that no attempt is retried. (pipelines 2.17
+    KFP's `backoffMaxDuration` becomes Argo's `maxDuration`, which is not the longest wait but the
+    time since the first attempt began, after which Argo kills even a running attempt. kfp writes at
+    most 3600 s; without the field the value is 0, so that no attempt is retried. (pipelines 2.17
     `argocompiler/container.go` addParameterDefault; Argo 4.0 `operator.go` processNodeRetries.)
     """
     for task in tasks_of(spec).values():
@@ -101,7 +102,7 @@ def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
 
 
 def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]:
-    """Returns the job of a node's workers, without name, owner and the workers' arguments."""
+    """Returns the job of a node's workers, without its name, owner and the workers' arguments."""
     pod = _render(placement, placement.gpu)
     resources = placement.resources_of(node_id)
     limits = {"cpu": resources.cpu_limit, "memory": resources.memory_limit}
@@ -132,7 +133,8 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
 def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a JobSet of one indexed Job.
 
-    An evicted or preempted pod does not count as a retry; an exit code below 128 fails the job.
+    The eviction or preemption of a pod does not count as a retry; an exit code below 128 fails the
+    job.
     """
     rules = [
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
@@ -165,8 +167,8 @@ def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str
 
 def _render(placement: Placement, gpu: Gpu | None) -> _Pod:
     ids = {"runAsUser": placement.run_as_user, "runAsGroup": placement.run_as_user}
-    # KFP 2.16 and newer set the other fields of Pod Security `restricted`. JSON of a proto has an
-    # int64 as text.
+    # KFP 2.16 and newer set the other fields of Pod Security `restricted`. In the JSON of a proto,
+    # an int64 is a text.
     as_texts = {name: str(value) for name, value in ids.items()}
     kfp: dict[str, Any] = {"securityContext": {**as_texts, "runAsNonRoot": True}}
     seccomp = {"seccompProfile": {"type": "RuntimeDefault"}}

@@ -1,7 +1,8 @@
 """Recipe of a pipeline: the dotted path and the options from which its IR is built.
 
-A compiled file carries the recipe. The first pod of a run builds the IR from the code in the image,
-with the run's parameters, and writes it for the other pods; its graph must be the compiled one.
+A compiled file contains the recipe. The first pod of a run builds the IR from the code in the
+image, with the run's parameters, and writes it for the other pods; its graph must equal the
+compiled one.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from penstock.pipelines.kubeflow import ir as irs
 from penstock.pipelines.kubeflow.compiled_file import parse_value
 
 ROOT = "root"
-# Options that a run may change if the config has them and its `parameters` is empty.
+# Options that a run may change if the config has them and the config's `parameters` is empty.
 _DEFAULT_OPTIONS = (
     *("data", "train.max_steps", "input.batch_size", "model.learning_rate"),
     "evaluation.thresholds",
@@ -32,7 +33,7 @@ _KINDS = (bool, int, float, str, dict, list)
 
 @dataclass(frozen=True)
 class Recipe:
-    """Dotted path of a pipeline, changes of its config, and the compiled graph, see `graph_of`.
+    """Dotted path of a pipeline, changes of its config, and the compiled graph (`graph_of`).
 
     `root` is the root of the config inside pods; None if the config has no root.
     """
@@ -48,13 +49,13 @@ class Recipe:
 
     @classmethod
     def from_text(cls, text: str) -> "Recipe":
-        """Returns the recipe that `to_text` wrote."""
+        """Returns the recipe from the text that `to_text` wrote."""
         return cls(**json.loads(text))
 
     def build(self, texts: Sequence[str]) -> tuple[pipeline_pb2.Pipeline, dict[str, Any]]:
-        """Builds the IR; returns it with the options of `NAME=VALUE` texts that changed it.
+        """Builds the IR; returns it with the options that `NAME=VALUE` texts changed.
 
-        An empty text leaves an option as it is.
+        An empty text leaves an option unchanged.
         """
         factory = find_pipeline(self.pipeline, self.changes)
         options = run_options(factory.config)
@@ -74,9 +75,9 @@ def build_ir(
 ) -> pipeline_pb2.Pipeline:
     """Builds an IR whose texts have `root` as the root of the config.
 
-    While TFX builds a pipeline, it creates the folder of the metadata store, and the root in the
-    containers may not exist on this machine; so a temporary folder stands in for it, and stays in
-    the IR without `root`.
+    While TFX builds a pipeline, it creates the folder of the metadata store; but the root in the
+    containers may not exist on this machine. So a temporary folder takes its place, and stays in
+    the IR if there is no `root`.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-compile-") as stand_in:
         if factory.config is not None:
@@ -90,7 +91,7 @@ def build_ir(
 
 
 def run_options(config: Any) -> dict[str, Any]:
-    """Returns the options of a config that runs may change, by dotted name, with their values."""
+    """Returns the options of a config that runs may change, with their values, by dotted name."""
     named = getattr(config, "parameters", None)
     found = {name: _value(config, name) for name in (named or _DEFAULT_OPTIONS)}
     for name in named or ():
@@ -109,7 +110,7 @@ def option_kind(value: Any) -> type:
 
 
 def graph_of(ir: pipeline_pb2.Pipeline) -> dict[str, str]:
-    """Returns a digest of each node's type, inputs, outputs and runtime parameters by its id."""
+    """Returns a digest of each node's type, inputs, outputs and runtime parameters, by node id."""
     found = {
         node.node_info.id: [
             node.node_info.type.name,

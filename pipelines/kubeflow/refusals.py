@@ -1,8 +1,8 @@
-"""Checks that a compiled pipeline holds no secrets and no paths of this machine.
+"""Checks that a compiled pipeline contains no secrets and no paths of this machine.
 
 Kubeflow stores a compiled pipeline and shows it in its UI, and users keep it in git. Passwords
-belong in a Kubernetes secret or an environment variable; the pipeline holds only its name. Options
-are texts, protos, or texts that hold protos or JSON; all are unpacked.
+belong in a Kubernetes secret or an environment variable; the pipeline contains only its name.
+Options are texts, protos, or texts that contain protos or JSON; all of these are unpacked.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ from penstock.pipelines.kubeflow.placement import Placement, is_below
 
 # An absolute path at the start of a text, or as a value inside a text.
 _PATH = re.compile(r"(?:^|file://|[\s=,@'\"])(/[^\s,'\"@]+)")
-# Fields of the IR that name code: an executor's class, `run_fn`, `preprocessing_fn`.
+# Fields of the IR that name code: the class of an executor, `run_fn`, `preprocessing_fn`.
 _CODE = re.compile(r"(^|\.)(class_path|\w*_fn)$")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 _OF_IMAGE = {"penstock", "tfx"}
@@ -41,7 +41,8 @@ _INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
 # Operator to which TFX compiles ForEach and `ops.Unnest`.
 _UNNEST = "tfx.internal.Unnest"
 _CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
-# Fields of the IR that messages leave out of a path, because the author does not know them.
+# Fields of the IR that messages leave out of a path, because the author of the pipeline does not
+# know them.
 _PASSED_THROUGH = ("parameters", "field_value", "string_value", "proto_value", "default_value")
 
 
@@ -86,10 +87,10 @@ def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement, pipeline: str) 
     """Rejects local paths that are not on the volume, in a package or in `image_paths`.
 
     The image has the installed packages, the package of the `pipeline` (a dotted path) and the
-    Python modules beside it, such as a `module_file`.
+    Python modules in its folder, such as a `module_file`.
     """
     own, installed = _find_package(pipeline), _find_package("penstock").parent
-    # In an editable install Penstock's rooms are outside of site-packages.
+    # In an editable install, Penstock's rooms are outside site-packages.
     rooms = [installed / room for room in ("components", "pipelines", "schemas")]
     sites = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
     in_image = [str(folder) for folder in (own, *rooms, *sites)]
@@ -101,7 +102,7 @@ def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement, pipeline: str) 
 
 
 def check_changes(changes: Mapping[str, Any], placement: Placement) -> None:
-    """Rejects secrets and local paths in changed options, which the compiled file carries."""
+    """Rejects secrets and local paths in changed options, which the compiled file contains."""
     for field, value in _of_value(changes, ""):
         if kind := secret_kind(field, value):
             raise UsageError(_SECRET.format(field, kind))
@@ -122,7 +123,7 @@ def _find_package(dotted: str) -> Path:
 
 
 def needed_packages(ir: pipeline_pb2.Pipeline, pipeline: str) -> list[str]:
-    """Returns the packages, sorted, of the pipeline and its nodes, without those of the image."""
+    """Returns the packages of the pipeline and its nodes, sorted, without those of the image."""
     texts = node_texts(ir)
     named = [text for _, field, text in texts if _CODE.search(field) and _DOTTED.fullmatch(text)]
     return sorted({re.split(r"[.:]", one)[0] for one in (*named, pipeline) if one} - _OF_IMAGE)

@@ -23,11 +23,11 @@ class Resources:
 
     Attributes:
         cpu_request: Requested CPUs: `2`, `0.5` or `500m`.
-        cpu_limit: Most CPUs, in the same form.
+        cpu_limit: Maximum CPUs, in the same form.
         memory_request: Requested memory: `2Gi` or `512Mi`.
-        memory_limit: Most memory, in the same form.
+        memory_limit: Maximum memory, in the same form.
         timeout_seconds: Seconds after which an attempt gets SIGTERM, and a minute later SIGKILL;
-            None for no limit.
+            None sets no limit.
     """
 
     cpu_request: str = "1"
@@ -53,9 +53,9 @@ class Retry:
     Attributes:
         times: Number of retries.
         wait_seconds: Seconds before the first retry.
-        factor: Whole number by which each wait is multiplied for the next one.
-        total_seconds: Seconds after the first start when the last attempt is killed and no other
-            starts. The default of a month is longer than any training.
+        factor: Whole number by which each wait is multiplied to give the next one.
+        total_seconds: Seconds after the first start at which the last attempt is killed and no
+            other starts. The default of a month is longer than any training.
     """
 
     times: int = 2
@@ -100,8 +100,8 @@ class MySqlSecret:
         name: Name of the secret.
         user_key: Key of the user name.
         password_key: Key of the password.
-        tls_name: Secret with `ca.crt`, and with `tls.crt` and `tls.key` if the server wants a
-            client certificate; None connects without encryption.
+        tls_name: Secret with `ca.crt` and, if the server requires a client certificate, `tls.crt`
+            and `tls.key`; None connects without encryption.
     """
 
     name: str = "penstock-mysql"
@@ -154,7 +154,7 @@ class Gpu:
 
     Attributes:
         resource: Name of the resource in Kubernetes.
-        count: Number of accelerators of each such node.
+        count: Number of accelerators of each training node.
         node_selector: Labels of the Kubernetes nodes with accelerators.
         tolerations: Tolerations of the taints of those Kubernetes nodes.
         nodes: Ids of the pipeline's nodes that train; by default those whose component is called

@@ -43,14 +43,14 @@ class _RenewedToken(TokenCredentialsBase):
 
 
 def connect(host: str, namespace: str | None) -> kfp.Client:
-    """Returns a client after checking that the server answers; for the login see `read_token`."""
+    """Returns a client after checking that the server answers; `read_token` describes the login."""
     host = host.rstrip("/")
     if health(host).get("multi_user") and not namespace:
         raise UsageError(f"{host} has several users; name yours with --namespace")
     credentials = _RenewedToken() if read_token() else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # kfp warns at every start that it needs a v2 server
-        # The client takes the namespace `kubeflow` as no namespace.
+        # The client treats the namespace `kubeflow` as no namespace.
         return kfp.Client(host=host, namespace=namespace or "kubeflow", credentials=credentials)
 
 
