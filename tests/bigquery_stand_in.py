@@ -1,7 +1,7 @@
-"""A stand-in for BigQuery's REST API, made for these tests: its SQL is that of sqlite.
+"""A stand-in for BigQuery's REST API, made for these tests, whose SQL is that of sqlite.
 
-It answers jobs.query, jobs.get, jobs.getQueryResults, tabledata.list and tables.list, in pages, as
-the client asks for them. No emulator of BigQuery's own SQL was available.
+It answers jobs.query, jobs.get, jobs.getQueryResults, tabledata.list and tables.list, in pages of
+the requested size. No emulator of BigQuery's own SQL was available.
 """
 
 import json
@@ -15,7 +15,7 @@ PAGE_ROWS = 40
 
 
 class StandIn(ThreadingHTTPServer):
-    """`types` are the types of the columns of `tables`, by name."""
+    """`types` has the types of the columns of `tables`, by name."""
 
     def __init__(self, types):
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer({"error": {"code": 403, "message": "Access Denied: no\nsuch"}}, 403)
         try:
             job = self.server.run(body)
-        except Exception as error:  # A client would retry without an answer.
+        except Exception as error:  # Without an answer, a client would retry.
             error = {"code": 400, "message": str(error), "errors": [{"reason": "invalidQuery"}]}
             return self._answer({"error": error}, 400)
         return self._answer(self._page(job, 0))

@@ -55,7 +55,7 @@ def connect(host: str, namespace: str | None) -> kfp.Client:
 
 
 def read_token() -> str | None:
-    """Returns the bearer token from the environment, or from the file named there, or None."""
+    """Returns the bearer token from the environment, or from the file that it names, or None."""
     if token := os.environ.get(TOKEN):
         return token
     path = os.environ.get(TOKEN_FILE) or os.environ.get(_MOUNTED_TOKEN)
@@ -82,7 +82,7 @@ def server_errors(host: str) -> Iterator[None]:
 
 
 def health(host: str) -> dict[str, Any]:
-    """Returns the server's answer about itself, with `multi_user` and `tag_name`."""
+    """Returns the server's description of itself, with `multi_user` and `tag_name`."""
     if not host.startswith(("http://", "https://")):
         raise UsageError(f"--host must start with http:// or https://, got {host!r}")
     host = host.rstrip("/")
@@ -114,7 +114,7 @@ def health(host: str) -> dict[str, Any]:
 
 
 def load_cluster_config() -> None:
-    """Loads the caller's kubeconfig, or the account of the pod; ConfigException without either."""
+    """Loads the caller's kubeconfig, or else the pod's account; ConfigException without either."""
     try:
         config.load_kube_config()
     except config.ConfigException:

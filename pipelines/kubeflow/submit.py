@@ -1,7 +1,7 @@
-"""Runs of compiled pipelines on a Kubeflow Pipelines server, by kfp's own client.
+"""Starts runs of compiled pipelines on a Kubeflow Pipelines server, by kfp's own client.
 
-In: a compiled file and values of its parameters. Out: the run's id; with `wait`, the state of each
-node on stderr, what its pod waits for, and why it failed.
+Input: a compiled file and values of its parameters. Output: the run's id; with `wait`, stderr shows
+the state of each node, what its pod waits for, and why it failed.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ from penstock.pipelines.terminal.tables import console
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 _SECONDS_BETWEEN_POLLS = 5.0
-# During a run of hours the server may restart.
+# The server may restart during a run of hours.
 _MAX_FAILED_POLLS = 10
-# Pods that start as they should are ready within a minute.
+# Pods that start normally are ready within a minute.
 _PATIENCE_SECONDS = 60.0
 _KUBERNETES_SECONDS = 10
-# Argo's reasons of a pod that starts as it should.
+# Argo's reasons for a pod that starts normally.
 _STARTING = ("PodInitializing", "ContainerCreating")
 
 
@@ -69,16 +69,16 @@ def submit(
 def submit_spans(
     path: Path, spans: range, *, name: str | None, parameters: Sequence[str], **options: Any
 ) -> str:
-    """Starts a run a span in order, each when the one before has succeeded; see `submit`.
+    """Starts one run per span, in order, each after the one before has succeeded; see `submit`.
 
-    Of several spans, the first ones that a run has finished are skipped. A run's name has a digest
-    of the file and the parameters, since the server cannot be asked for runs with these.
+    In a range of spans, the first ones with a finished run are skipped. A run's name contains a
+    digest of the file and the parameters, because the server cannot be asked for runs with these.
 
     Returns:
-        Ids of the runs, one a line.
+        Ids of the runs, one per line.
 
     Raises:
-        DataError: A run failed; those of the next spans are not started.
+        DataError: A run failed; runs of later spans are not started.
     """
     digest = hashlib.sha256(repr((path.read_bytes(), sorted(parameters))).encode()).hexdigest()[:8]
     names = {s: f"{name or read_compiled_file(path).name} span {s} {digest}" for s in spans}
@@ -95,7 +95,7 @@ def submit_spans(
 
 
 def _succeeded(name: str, *, host: str, experiment: str, namespace: str | None, **_: Any) -> str:
-    """Returns the id of a run of this name that succeeded; empty if there is none."""
+    """Returns the id of a successful run with this name; empty if there is none."""
     server = connect(host, namespace)
     same = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
     with server_errors(host):
@@ -125,7 +125,7 @@ def _follow(server: kfp.Client, host: str, namespace: str, run_id: str, file: Co
         if time.monotonic() - changed > _PATIENCE_SECONDS:
             changed = time.monotonic()
             waits = {*_messages(namespace, run_id, file.tasks, "Pending")} - told
-            told |= waits  # each reason once: ErrImagePull and ImagePullBackOff take turns
+            told |= waits  # each reason once: ErrImagePull and ImagePullBackOff alternate
             for node, reason in sorted(waits):
                 if not reason.startswith(_STARTING):
                     say(f"{datetime.now():%H:%M:%S} {node} waits: {reason}")
@@ -167,9 +167,9 @@ def _details(run: Any, file: CompiledFile) -> dict[str, Any]:
 def _messages(
     namespace: str, run_id: str, tasks: Mapping[str, str], *phases: str
 ) -> Iterator[tuple[str, str]]:
-    """Yields node and message of Argo's pods in these phases: Argo copies the pods' own reasons.
+    """Yields node and message of Argo's pods in these phases; Argo copies the pods' own reasons.
 
-    Yields nothing if the caller's kubeconfig may not list workflows of the namespace.
+    Yields nothing if the caller's kubeconfig may not list workflows in the namespace.
     """
     workflows: list[Any] = []
     with suppress(config.ConfigException, client.ApiException, HTTPError):
@@ -187,9 +187,10 @@ def _messages(
 
 
 def _task_of(pod: Mapping[str, Any], tasks: Mapping[str, str]) -> str:
-    """Returns KFP's task of a pod by Argo's name, a path: `RUN.root.trainer.executor(0)`.
+    """Returns KFP's task of a pod from Argo's name, a path: `RUN.root.trainer.executor(0)`.
 
-    Where a task may be tried again, each part ends in its attempt: `RUN(0).root(0).trainer(1)...`.
+    If a task may be retried, each part ends with the number of its attempt:
+    `RUN(0).root(0).trainer(1)...`.
     """
     parts = re.sub(r"\(\d+\)", "", pod["name"]).split(".")
     owners = [part.removesuffix("-driver") for part in parts]

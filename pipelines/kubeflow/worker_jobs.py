@@ -4,9 +4,9 @@
     workers       run the node's executor on the invocation that the node writes below the pipeline
                   root; the chief writes TFX's executor output there, as TFX's remote executors do
 
-The node's pod owns the JobSet, see `pod.worker_job`, so Kubernetes deletes it with the pod. A
-failed pod, for example an evicted one, is not deleted; so the JobSet has the same name in each
-attempt of a run, and the next attempt deletes the old one.
+The node's pod owns the JobSet (`pod.worker_job`), so Kubernetes deletes it with the pod. A failed
+pod, for example an evicted one, is not deleted; so the JobSet has the same name in each attempt of
+a run, and the next attempt deletes the old one.
 """
 
 import copy
@@ -36,7 +36,7 @@ from penstock.components.trainer.workers import join_workers
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
-# Timeout for an API that does not answer, as during an upgrade of the control plane.
+# Timeout for an API that does not answer, for example during an upgrade of the control plane.
 _API_TIMEOUT_SECONDS = 300.0
 _LAST_LINES = 100
 _NO_RIGHTS = (
@@ -46,7 +46,7 @@ _NO_RIGHTS = (
 
 
 class JobOperator(python_executor_operator.PythonExecutorOperator):
-    """Runs an executor in the workers of a job, see `pod.worker_job`."""
+    """Runs an executor in the workers of a job made by `pod.worker_job`."""
 
     def __init__(self, *, job: Mapping[str, Any], **more: Any) -> None:
         super().__init__(**more)
@@ -63,7 +63,7 @@ class JobOperator(python_executor_operator.PythonExecutorOperator):
         config.load_incluster_config()
         jobs = WorkerJobs(client.ApiClient(), (_ACCOUNT / "namespace").read_text().strip())
         executor = self._executor_spec.class_path
-        # The host name is the pod's name cut to 63 letters; KFP passes the full name.
+        # The host name is the pod's name cut to 63 characters; KFP passes the full name.
         pod = os.environ.get("KFP_POD_NAME") or socket.gethostname()
         jobs.run(self._job, _job_name(execution_info), pod, [invocation, executor])
         with fileio.open(execution_info.execution_output_uri, "rb") as file:
@@ -83,7 +83,7 @@ def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
     try:
         result = python_executor_operator.PythonExecutorOperator(spec).run_executor(info)
     except RuntimeError as error:
-        # After run_fn TFX checks that the model exists, which the chief may still be exporting.
+        # After run_fn, TFX checks that the model exists, but the chief may still be exporting it.
         if is_chief or "failed to generate model" not in str(error):
             raise
         return
@@ -99,7 +99,7 @@ class WorkerJobs:
         self._jobs = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
-        self._read: set[str] = set()  # events, and uids of ended pods, that were printed
+        self._read: set[str] = set()  # printed events, and uids of printed pods
 
     def run(self, job: Mapping[str, Any], name: str, pod: str, arguments: list[str]) -> None:
         """Starts a JobSet, waits for its end, prints the last lines of its pods, and deletes it.
@@ -170,7 +170,7 @@ class WorkerJobs:
             time.sleep(_POLL_SECONDS)
 
     def _conditions(self, name: str, uid: str) -> dict[str, Any]:
-        """Returns the true conditions of the JobSet; prints the last lines of pods that ended."""
+        """Returns the JobSet's conditions that are true; prints the last lines of ended pods."""
         found: Any = {}
         with _ignoring(404):
             found = self._jobs.get_namespaced_custom_object(*self._place, name)
@@ -185,7 +185,7 @@ class WorkerJobs:
         return {one["type"]: one for one in conditions if one["status"] == "True"}
 
     def _print_events(self, name: str) -> None:
-        """Prints why pods are not created, as by a quota; events go after an hour."""
+        """Prints why pods are not created (a quota, say); events disappear after an hour."""
         selector = f"involvedObject.kind=Job,involvedObject.name={name}-worker-0,type=Warning"
         events = self._core.list_namespaced_event(self._namespace, field_selector=selector)
         for line in (" ".join((event.message or "").split()) for event in events.items):
@@ -204,7 +204,7 @@ def _job_name(execution_info: data_types.ExecutionInfo) -> str:
     # Each attempt has its own execution, but all attempts of a run need the same job name.
     tries = posixpath.dirname(posixpath.dirname(execution_info.execution_output_uri))
     key = f"{tries} {execution_info.pipeline_run_id}"
-    # Names of the job's pods begin with this name, and must stay below 63 letters.
+    # Names of the job's pods begin with this name, and must stay below 63 characters.
     return f"penstock-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
@@ -229,10 +229,10 @@ def _owned(
     }
     body["metadata"] = {**body.get("metadata", {}), "name": name, "ownerReferences": [reference]}
     spec = _job_of(body)["template"]["spec"]
-    # The workers need the account of the runs, which has the rights on the bucket.
+    # The workers need the account of the runs, which has the rights to the bucket.
     spec["serviceAccountName"] = owner.spec.service_account_name
     port = spec["containers"][0]["ports"][0]["containerPort"]
-    # The names that JobSet's headless service gives.
+    # The host names that JobSet's headless service assigns.
     hosts = [
         f"{name}-worker-0-{index}.{name}.{namespace}.svc:{port}"
         for index in range(_job_of(body)["completions"])

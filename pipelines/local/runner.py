@@ -1,6 +1,7 @@
 """Runs a pipeline in this process by TFX's LocalDagRunner, with progress of each node.
 
-In the folder of a pipeline's runs there is one run at a time, and no leftovers of killed runs.
+In the folder of a pipeline's runs, there is one run at a time, and no leftovers of killed runs
+remain.
 """
 
 import sqlite3
@@ -38,7 +39,7 @@ _LOST = "put a copy of it back, or start over with another --root"
 
 
 class NodeInterruptedError(NodeFailedError):
-    """Ctrl-C or SIGTERM came while a node ran; the message names the node."""
+    """Ctrl-C or SIGTERM arrived while a node ran; the message names the node."""
 
     exit_code = EXIT_CODE
 
@@ -49,7 +50,7 @@ def run_locally(
     *,
     check: Callable[[pipeline_pb2.Pipeline], None] = lambda ir: None,
 ) -> None:
-    """Run all nodes of a pipeline, one after the other; unchanged nodes come from the cache.
+    """Run all nodes of a pipeline in order; unchanged nodes come from the cache.
 
     First closes executions of killed runs and removes their leftovers.
     """
@@ -116,8 +117,8 @@ class _WatchedRunner(LocalDagRunner):
                 raise NodeFailedError(f"node {node!r} failed: {unusable(store, error)}") from error
             raise NodeFailedError(f"node {node!r} failed: {reason(error)}") from error
         finally:
-            # A driver copies remote input to compute digests; nobody reads the copies after a cache
-            # hit.
+            # A driver copies remote input to compute digests; after a cache hit, nobody reads the
+            # copies.
             remove_copies()
             release_memory()
         self._progress.end(node, state)
@@ -139,10 +140,10 @@ def metadata_file(connection: Any) -> Path:
 
 
 def _check_store(file: Path, pipeline: Pipeline) -> None:
-    """Checks that the metadata exists, is whole and can be written.
+    """Checks that the metadata exists, is complete and can be written.
 
-    TFX itself would retry for five minutes, or begin a new store, whose outputs would be mixed with
-    those of the old store.
+    TFX itself would retry for five minutes, or create a new store, whose outputs would be mixed
+    with those of the old store.
     """
     if not file.exists() or not file.stat().st_size:
         _refuse_unknown_outputs(file, pipeline)
@@ -176,7 +177,7 @@ def _refuse_unknown_outputs(file: Path, pipeline: Pipeline) -> None:
 
 
 def _clean_up(ir: pipeline_pb2.Pipeline, connection: Any) -> None:
-    """Closes executions of processes that are gone, and removes their leftovers.
+    """Closes executions of processes that no longer exist, and removes their leftovers.
 
     Call this only while no other run uses the folder.
     """

@@ -1,7 +1,7 @@
 """Judges predictions in a table as BatchEvaluator judges a model.
 
-In: Parquet, or any table that an ingest reads, with a label and a prediction in each row; the
-columns in use are held in memory. Out: a folder with `evaluation.json`, TFMA's files and a page.
+Input: Parquet, or any table that an ingest reads, with a label and a prediction in each row; the
+columns in use are held in memory. Output: a folder with `evaluation.json`, TFMA's files and a page.
 """
 
 import os
@@ -45,21 +45,22 @@ def evaluate(
 ) -> Evaluation:
     """Judge the predictions of any trainer's model as `BatchEvaluator` judges a model.
 
-    Labels 0 and 1 with predictions within 0..1 are two classes; a list or a struct of probabilities
-    in each row is one of several classes (of two, the second is the positive one); all else is a
-    regression. The labels of classes are their numbers, or their names in the struct.
+    Labels 0 and 1 with predictions within 0..1 are two classes. A list or a struct of probabilities
+    in each row means several classes; if there are two, the second is the positive one. All other
+    data is a regression. Labels of classes are their numbers, or their names in the struct.
 
     Args:
         predictions: A Parquet file, or another table that `ingest` reads.
-        output: Folder to make: `evaluation.json`, TFMA's files and `evaluation.html`.
+        output: Folder to create, with `evaluation.json`, TFMA's files and `evaluation.html`.
         label: Column of the labels.
         prediction: Column of the predictions.
         weight: Column of the weights of rows.
         slices: Columns whose values define slices.
-        thresholds: Least values of overall metrics, largest ones for errors: `{"AUC": 0.8}`.
+        thresholds: Least values of overall metrics, or largest values for errors: `{"AUC": 0.8}`.
 
     Returns:
-        The evaluation; `blessed` says whether all thresholds were reached, and `failures` why not.
+        The evaluation; `blessed` says whether all thresholds were reached, and `failures` which
+        were not.
 
     Raises:
         DataError: A column is missing, or a row has no label, prediction or weight.
@@ -71,7 +72,7 @@ def evaluate(
         try:
             task, classes, extracts = _judged(table, label, prediction, weight)
             by = {name: _sliceable(table[name], name) for name in slices}
-        except pa.ArrowInvalid as error:  # a whole number of 64 bits, bytes that are no text
+        except pa.ArrowInvalid as error:  # a whole number of 64 bits, or bytes that are not text
             raise DataError(f"{predictions}: {one_line(error)}") from error
         options = EvaluationOptions(thresholds=dict(thresholds or {}), slices=tuple(slices))
         target = Target(label, task, classes, label)
@@ -84,7 +85,7 @@ def evaluate(
 
 
 def _read(data: str, names: Sequence[str]) -> pa.Table:
-    if os.path.isfile(one := os.path.join(data, "predictions.parquet")):  # of the KFP component
+    if os.path.isfile(one := os.path.join(data, "predictions.parquet")):  # in the KFP component
         data = one
     try:
         if data.endswith(".parquet"):  # with structs of probabilities, and numbers of 64 bits
@@ -151,7 +152,7 @@ def _values(columns: Mapping[str, pa.ChunkedArray], name: str) -> list[Values]:
 
 
 def _predictions(column: pa.ChunkedArray, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Returns predictions [n, classes or 1], and names of the classes if they are known."""
+    """Returns predictions [n, classes or 1], and the names of the classes if known."""
     kind = column.type
     if pa.types.is_fixed_size_list(kind):
         column = column.cast(pa.list_(kind.value_type))
@@ -204,7 +205,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
 
 
 def _sliceable(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Returns a column of int64 or text, as TFMA knows them; other types become text."""
+    """Returns a column as int64 or text, which TFMA accepts; other types become text."""
     if pa.types.is_nested(column.type):
         raise UsageError(f"column {name!r} is {column.type}; slice by a column of single values")
     if pa.types.is_integer(column.type):

@@ -1,4 +1,4 @@
-"""Finds and opens a pushed model, runs batches through a signature, explains predictions."""
+"""Finds and opens a pushed model, runs batches through a signature, and explains predictions."""
 
 import os
 import posixpath
@@ -25,8 +25,8 @@ _SAVED_MODEL = "saved_model.pb"
 _KINDS = {"int64": FeatureKind.INT, "float32": FeatureKind.FLOAT, "string": FeatureKind.BYTES}
 # Each field of a struct is a column of the Parquet file.
 _MOST_NAMED_CLASSES = 100
-_MOST_COLUMNS = 3  # of an explanation
-_LEAST_SHARE = 0.001  # of the predictions' spread; a smaller effect is not worth a word
+_MOST_COLUMNS = 3  # columns named in an explanation
+_LEAST_SHARE = 0.001  # share of the predictions' spread; smaller effects are left out
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class PushedModel:
 
     Attributes:
         columns: Kind of each column of the signature, by its name in the signature.
-        lists: Names of the columns that hold lists.
+        lists: Names of the columns that contain lists.
     """
 
     path: str
     signature: str
     columns: Mapping[str, FeatureKind]
     lists: frozenset[str]
-    _class_names: Mapping[str, Sequence[str]]  # by name of the node in the graph
+    _class_names: Mapping[str, Sequence[str]]  # by the name of the node in the graph
     _function: Any = field(repr=False)
     _module: Any = field(repr=False)  # keeps the variables alive
 
@@ -51,9 +51,9 @@ class PushedModel:
         return self.signature == SERVE_IMAGES
 
     def outputs(self, columns: Mapping[str, Any]) -> dict[str, dict[str, np.ndarray]]:
-        """Returns what the signature gives for a batch, by name, for each target.
+        """Returns the outputs of the signature for a batch, by name, for each target.
 
-        A target is given by its prefix, such as `price/`; empty for the only target.
+        Keys are the targets' prefixes, such as `price/`; the prefix of a single target is empty.
         """
         found: dict[str, dict[str, np.ndarray]] = {}
         for name, value in self._function(**columns).items():
@@ -64,8 +64,9 @@ class PushedModel:
     def predict(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:
         """Returns the predictions for a batch of tensors [rows], or [rows, longest] for lists.
 
-        For classes: `prediction`, the name of the most probable class, or by the threshold that was
-        chosen for two; its `probability`, and `probabilities`, a struct by class name. For a
+        For classes, the result has `prediction`, the name of the answered class; its `probability`;
+        and `probabilities`, a struct by class name. The answer is the most probable class or, if a
+        threshold was chosen for two classes, the class by this threshold. For a
         regression: `prediction`. With several targets, names begin with the target:
         `price/prediction`.
         """
@@ -90,7 +91,7 @@ def number_of(parts: Mapping[str, np.ndarray], label: np.ndarray | None) -> np.n
 
 
 def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
-    """Returns [rows, classes] as structs by class name; lists without names or of many classes."""
+    """Returns [rows, classes] as structs by class name; as lists without names or for many."""
     classes = probabilities.shape[1]
     if len(names) == classes <= _MOST_NAMED_CLASSES:
         columns = [pa.array(np.ascontiguousarray(column)) for column in probabilities.T]
@@ -100,9 +101,9 @@ def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
 
 
 def open_model(place: str) -> PushedModel:
-    """Opens a pushed model; in a folder of versions or a root of runs, opens the newest one."""
+    """Opens a pushed model; for a folder of versions or a root of runs, opens the newest one."""
     path = place if is_remote(place) else _find(place, _LOCAL)
-    import tensorflow as tf  # takes 3 s, so after the check of the path
+    import tensorflow as tf  # takes 3 s, so it comes after the check of the path
 
     try:
         path = _find(place, tf.io.gfile) if is_remote(place) else path
@@ -151,13 +152,13 @@ def _find(place: str, files: Any) -> str:
 
 
 class Explainer:
-    """Names the columns that moved a prediction: what changes if one of them has a typical value.
+    """Names the columns that change a prediction most if each one gets a typical value.
 
-    The text of a row is such as `income=900 (-0.31), age=71 (+0.08)`: the difference that this
-    value makes to the probability of the predicted class, or to the predicted number. It costs a
-    call of the model for each of its columns. The typical row, of the first batch, has the median
-    of numbers and the most frequent text; lists are left out. `names` has the data's own name of
-    each column of the model.
+    A row's text looks like `income=900 (-0.31), age=71 (+0.08)`. The number is the difference that
+    this value makes to the probability of the predicted class, or to the predicted number. It costs
+    one call of the model for each of its columns. The typical row is made from the first batch: the
+    median of numbers and the most frequent text; lists are left out. `names` has the data's own
+    name for each column of the model.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class Explainer:
         self._typical = {name: value for name, value in found.items() if value is not None}
 
     def because(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:
-        """Returns the column `because`, or `price/because` and its like for several targets."""
+        """Returns the column `because`, or columns such as `price/because` for several targets."""
         import tensorflow as tf
 
         before = self._model.outputs(columns)

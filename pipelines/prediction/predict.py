@@ -1,6 +1,6 @@
-"""Predicts rows or images: reads them with the checks of an ingest, writes Parquet or CSV.
+"""Predicts rows or images: reads them with the checks of an ingest, and writes Parquet or CSV.
 
-In: files of a table with the model's columns, or a folder of images. Out: a file with the
+Input: files of a table with the model's columns, or a folder of images. Output: a file with the
 columns of the input (for images, the file names) and the predictions, in the order of the input.
 """
 
@@ -34,7 +34,7 @@ from penstock.components.trainer.served_columns import (
 from penstock.pipelines.prediction.model import Explainer, PushedModel, open_model
 
 _MISSING = {FeatureKind.INT: MISSING_INT, FeatureKind.FLOAT: float("nan"), FeatureKind.BYTES: b""}
-# Rows, or images, per call of the model.
+# Number of rows or images per call of the model.
 _BATCH_ROWS, _BATCH_IMAGES = 4096, 64
 _WRITERS: Mapping[str, Any] = {".parquet": pq.ParquetWriter, ".csv": pyarrow.csv.CSVWriter}
 
@@ -54,13 +54,14 @@ def predict(
     Args:
         model: A pushed model, a folder of model versions, or the root of the runs that pushed it.
         data: A table, as a file, a glob or a folder; or a folder of images.
-        output: File to write, `.parquet` or `.csv`; appears complete, by rename.
-        source: Options of the table; by default NaN counts as missing.
-        explain: Add the column `because`: the three columns of a table that moved the prediction
-            most, each with the difference to a typical value of it, the median or most frequent
-            text of the first 4,096 rows. Costs a call of the model for each of its columns.
-        overwrite: Replace a file at `output`, even one that appears while this runs.
-        on_rows: Called with the number of predicted rows and the total, or None if unknown.
+        output: File to write, `.parquet` or `.csv`; it appears complete, by a rename.
+        source: Options for reading the table; by default NaN counts as missing.
+        explain: Whether to add the column `because`: the three columns of a table with the most
+            effect on the prediction, each with the difference that its value makes compared with a
+            typical one, the median or most frequent text of the first 4,096 rows. It costs one call
+            of the model for each of its columns.
+        overwrite: Whether to replace a file at `output`, even one that appears meanwhile.
+        on_rows: Called with the number of predicted rows and the total, which is None if unknown.
 
     Returns:
         Number of predicted rows.
@@ -99,10 +100,10 @@ def predict(
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Returns a table for CSV: a struct becomes a column for each of its fields.
+    """Returns a table for CSV, in which each field of a struct is a column.
 
     Raises:
-        UsageError: A column holds lists or bytes, which CSV cannot hold.
+        UsageError: A column has lists or bytes, which CSV cannot represent.
     """
     table = table.flatten()
     for field in table.schema:
@@ -188,7 +189,7 @@ def _slices(source: Source, size: int) -> Iterator[pa.Table]:
 
 
 def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False) -> Any:
-    """Returns a tensor [rows], or [rows, longest] for lists; nulls become the value for missing."""
+    """Returns a tensor [rows], or [rows, longest] for lists, with nulls as the missing value."""
     import tensorflow as tf
 
     if pa.types.is_list(column.type):
@@ -210,7 +211,7 @@ def _texts(rows: pa.Table) -> pa.Table:
             try:
                 rows = rows.set_column(at, name, rows[name].cast(pa.string()))
             except pa.ArrowInvalid:
-                continue  # not UTF-8: stays binary
+                continue  # not UTF-8, so it stays binary
     return rows
 
 

@@ -39,7 +39,7 @@ def split_folder(folder: str, split: str) -> str:
 
 
 def rows_in(folder: str, *, of_each: int | None = None) -> Iterator[tuple[str, int, Features]]:
-    """Yields (shard, row index, features) for the rows of a split, at most `of_each` a shard."""
+    """Yields (shard, row index, features) for the rows of a split, at most `of_each` per shard."""
     for name in names_in(folder):
         for record in read_records(local_path(posixpath.join(folder, name))):
             if record.number == of_each:

@@ -11,7 +11,7 @@ from penstock.components.trainer.record import TrainingRecord
 from penstock.pipelines.reporting.gather import Report
 
 _MOST_SLICES = 30
-# Options that a driver adds, and that a node from the cache lacks.
+# Options that a driver adds, and that a node from the cache does not have.
 _OF_DRIVERS = ("input_fingerprint", "span", "version")
 
 
@@ -31,7 +31,7 @@ class MetricChange:
 
     @property
     def change(self) -> float | None:
-        """Value of the last run minus that of the first."""
+        """Difference between the last run and the first."""
         first, last = self.values[0], self.values[-1]
         return None if first is None or last is None else last - first
 
@@ -43,10 +43,10 @@ class MetricChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two to four runs, in the order in which they were given.
+    """Two to four runs, in the given order.
 
     Attributes:
-        slices: Values of the deciding metric by slice, the largest differences first.
+        slices: Values of the deciding metric by slice, those with the largest differences first.
     """
 
     runs: Sequence[Report]
@@ -125,7 +125,7 @@ def _lineage_changes(runs: Sequence[Report]) -> Iterator[Change]:
     yield from _between("source", places)
     yield from _between("version", [one.versions for one in lineages])
     for node in _names(one.options for one in lineages):
-        # A node that did not run in one of the runs has no options there; that is not a change.
+        # A node that did not run in one of the runs has no options there; this is not a change.
         options = [_flat(one.options.get(node, {})) for one in lineages]
         if all(options):
             yield from _between(node, options)

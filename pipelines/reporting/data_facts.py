@@ -22,15 +22,15 @@ from penstock.pipelines.reporting.artifact_files import (
 )
 from penstock.pipelines.reporting.numbers import compact, percent
 
-# Most rejected rows that are read to count their reasons; takes 0.1 s.
+# Maximum number of rejected rows that are read to count their reasons; takes 0.1 s.
 MOST_READ = 20_000
 _SAMPLES = 10
 _PREVIEW_ROWS = 6  # fills the width of the page
-# Most columns shown of a wide table.
+# Maximum number of columns shown of a wide table.
 _MOST_COLUMNS = 60
-# Most values shown of a domain of texts.
+# Maximum number of values shown of a domain of texts.
 _SHOWN_VALUES = 8
-# A quarantined row as `QuarantineWriter` writes it, `raw` decoded.
+# A quarantined row as `QuarantineWriter` writes it, with `raw` decoded.
 Rejected = dict[str, Any]
 _NUMBERS = str.maketrans(dict.fromkeys("0123456789", ""))
 
@@ -95,7 +95,7 @@ def _rejected(entry: dict[str, Any]) -> Rejected:
 
 
 def _reasons(rows: Sequence[Rejected]) -> list[Reason]:
-    """Counts reasons; reasons that differ only in quoted values or numbers count as one."""
+    """Counts reasons; reasons that differ only in quoted values or numbers are counted as one."""
     alike: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         kind = "".join(row["reason"].split("'")[::2]).translate(_NUMBERS)

@@ -1,6 +1,7 @@
 """Facts of a ModelEvaluation artifact for the report: `evaluation.json`, with names of classes.
 
-A file beside it has, for each target, the most wrong rows, residuals and feature importance.
+A file in the same folder has, for each target, the most wrong rows, residuals and feature
+importance.
 """
 
 import base64
@@ -22,7 +23,7 @@ from penstock.pipelines.reporting.image_facts import image_label, image_source
 from penstock.pipelines.reporting.numbers import compact, percent, signed
 
 DECIDES_AT = 0.5
-_MOST_SHOWN = 8  # features shown of a row, the most important first
+_MOST_SHOWN = 8  # number of features shown of a row, the most important first
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class CloserFacts:
 
     Attributes:
         balance: Number of rows by label; empty for a regression.
-        importance: Increase of the mean error when a feature is shuffled, with its 95 % half-width,
+        importance: Increase of the mean error if a feature is shuffled, with its 95 % half-width,
             for features with an effect, the most important first.
         unused: Features without an effect.
-        actual: Labels of sampled rows; empty unless it is a regression.
+        actual: Labels of sampled rows; empty if there are classes.
         against: Groups of sampled rows by the values of each of the most important features.
-        correlations: Pearson's, of the target and these features with each other.
+        correlations: Pearson's correlations of the target and these features with each other.
     """
 
     target: str
@@ -89,12 +90,12 @@ class EvaluationFacts:
 
     @property
     def curves(self) -> Curves:
-        """Curves of the first output that has some."""
+        """Curves of the first output that has curves."""
         return next(iter(self.result.curves.values()), Curves())
 
     @property
     def slices(self) -> list[str]:
-        """Names of all slices, the worst first; slices without the deciding metric last."""
+        """Names of all slices, the worst first, and slices without the deciding metric last."""
         ordered = self.result.worst_slices(len(self.result.metrics), min_examples=0)
         return [*ordered, *sorted(self.result.metrics.keys() - {*ordered, OVERALL})]
 

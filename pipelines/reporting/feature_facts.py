@@ -22,7 +22,7 @@ from penstock.pipelines.reporting.histograms import (
 )
 
 _FILE = "FeatureStats.pb"
-_NO_TEXT = "__BYTES_VALUE__"  # TFDV shows this for bytes that are not UTF-8
+_NO_TEXT = "__BYTES_VALUE__"  # TFDV shows this text for bytes that are not UTF-8
 _Feature = statistics_pb2.FeatureNameStatistics
 
 
@@ -31,9 +31,9 @@ class SplitFeature:
     """A feature in one split.
 
     Attributes:
-        distinct: Number of distinct values; None for a number.
-        top: The most frequent value, if it is text.
-        bars: Histogram on bins that all splits share.
+        distinct: Number of distinct values; None for numbers.
+        top: The most frequent value, if values are texts.
+        bars: Histogram with the same bins in all splits.
     """
 
     rows: int
@@ -54,7 +54,7 @@ class FeatureFacts:
 
     Attributes:
         skew: Distance between the first two splits, 0..1.
-        drift: Distance of the first split from that of the previous run, 0..1.
+        drift: Distance between the first split and that of the previous run, 0..1.
     """
 
     name: str
@@ -73,7 +73,7 @@ class StatisticsFacts:
     """All features.
 
     Attributes:
-        compared_with: Id of the run that `drift` compares with; None without one.
+        compared_with: Id of the run with which `drift` compares; None if there is none.
     """
 
     rows: Mapping[str, int]
@@ -137,7 +137,7 @@ def _split(feature: Any, rows: int, bars: Sequence[Bar]) -> SplitFeature:
     kind, texts = feature.WhichOneof("stats"), feature.string_stats
     return SplitFeature(
         rows=rows,
-        # TFDV's own count of missing leaves out rows without the parent feature.
+        # TFDV's own count of missing values leaves out rows without the parent feature.
         missing=max(0, rows - present(feature)) if kind else rows,
         distinct=int(texts.unique) if kind == "string_stats" else None,
         top=[Bar(t.value, t.frequency) for t in texts.top_values[:1] if t.value != _NO_TEXT],
@@ -167,7 +167,8 @@ def _histogram(feature: Any) -> Histogram:
     equal, deciles = by_kind.get(kinds.STANDARD), by_kind.get(kinds.QUANTILES)
     buckets = _buckets(equal)
     if feature.type == _Feature.INT and buckets and buckets[-1].high - buckets[0].low < BINS:
-        # Buckets of one width, at most 1, that start at an integer: each holds at most one integer.
+        # Buckets of one width, at most 1, that start at an integer: each contains at most one
+        # integer.
         return Histogram([Bucket(at, at, b.count) for b in buckets if b.count for at in [_of(b)]])
     return Histogram(buckets, _buckets(deciles))
 

@@ -66,8 +66,8 @@ class Report:
 def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     """Gathers the facts of a run.
 
-    Drift is measured from the newest blessed run in `earlier` (the newest first), or from the
-    newest if no run was blessed; runs that share this run's statistics do not count.
+    Drift is measured from the newest blessed run in `earlier` (the newest first) or, if no run was
+    blessed, from the newest; runs that share this run's statistics do not count.
     """
     reader = _Reader(run)
     note = read_note(run)
@@ -111,16 +111,16 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
 
 
 class _Reader:
-    """Reader of a run's artifacts; collects those that cannot be read."""
+    """Reader of a run's artifacts that collects those that cannot be read."""
 
     def __init__(self, run: RunRecord) -> None:
         self._run = run
         self.missing: list[str] = []
 
     def read(self, type_name: str, what: str, gather: Callable[[str], Facts]) -> Facts | None:
-        """Returns an artifact's facts; None without one, or with a line in `missing` if it fails.
+        """Returns an artifact's facts; None without one or, noted in `missing`, if it fails.
 
-        Catches any error, so that one bad artifact does not cost the rest of the page.
+        It catches any error, so that one bad artifact does not cost the rest of the page.
         """
         if (uri := self._run.uri(type_name)) is None:
             return None

@@ -1,8 +1,8 @@
 """Layered layout of a DAG: boxes in rows from top to bottom, arrows between them.
 
-In: the nodes that each node waits for. Out: positions in pixels. The method is that of Sugiyama,
-Tagawa and Toda (1981): layers by longest path, a place for a long arrow in each layer that it
-passes, and each layer in the order of the barycentres of its upper neighbours.
+Input: the nodes that each node waits for. Output: positions in pixels. The method is that of
+Sugiyama, Tagawa and Toda (1981): layers by longest path, a place for a long arrow in each layer
+that it passes, and in each layer the order of the barycentres of upper neighbours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Drawing:
 
 
 def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing:
-    """Lays out nodes, given in the order of their start; omits arrows that other arrows imply."""
+    """Lays out nodes in the order of their start; omits arrows that follow from other arrows."""
     edges = _reduced(upstream)
     layer_of = _layers(edges)
     chains: list[list[_Place]] = [
@@ -55,7 +55,7 @@ def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing:
 
 
 def _reduced(upstream: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Returns the edges from earlier nodes, without edges that a longer path implies."""
+    """Returns the edges from earlier nodes, without edges that follow from a longer path."""
     above: dict[str, set[str]] = {}
     edges: dict[str, list[str]] = {}
     for node, ups in upstream.items():
@@ -66,7 +66,7 @@ def _reduced(upstream: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _layers(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Returns the layer of each node: below its upstream nodes; first nodes as low as possible."""
+    """Returns each node's layer: below its upstream nodes; first nodes as low as possible."""
     layer_of: dict[str, int] = {}
     for node, ups in edges.items():
         layer_of[node] = 1 + max((layer_of[up] for up in ups), default=-1)

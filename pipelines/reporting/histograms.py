@@ -1,4 +1,4 @@
-"""Histograms on common bins: plain numbers, no protos."""
+"""Histograms with common bins: plain numbers, no protos."""
 
 import bisect
 import itertools
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from penstock.pipelines.reporting.numbers import compact, span
 
-# TFDV's own number of bins.
+# Number of bins in TFDV.
 BINS = 10
 _NEARLY_ALL = 0.8
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A category or range as text, and its count; interpolated counts have fractions."""
+    """A category or range as text, and its count, which may be a fraction if interpolated."""
 
     label: str
     count: float
@@ -33,7 +33,7 @@ class Histogram:
     """Distribution of a number.
 
     Attributes:
-        deciles: Buckets with a tenth of the values each: narrow where values are dense.
+        deciles: Buckets with a tenth of the values each, which are narrow where values are dense.
     """
 
     equal: Sequence[Bucket]
@@ -41,14 +41,14 @@ class Histogram:
 
     @property
     def has_tail(self) -> bool:
-        """Returns whether nearly all values lie in one of the buckets of equal width."""
+        """Returns whether nearly all values are in one of the buckets of equal width."""
         total = sum(bucket.count for bucket in self.equal)
         most = max((bucket.count for bucket in self.equal), default=0)
         return len(self.deciles) > 2 and most > _NEARLY_ALL * total
 
     @property
     def middle(self) -> tuple[float, float]:
-        """Range from the first to the ninth decile, the shown part of a histogram with a tail."""
+        """Range from the first to the ninth decile, to which a long-tailed histogram is cut."""
         return self.deciles[0].high, self.deciles[-1].low
 
 
@@ -71,7 +71,7 @@ def common_bins(histograms: Sequence[Histogram]) -> list[list[Bar]]:
     """Converts histograms to the same bins, so that they can be shown side by side.
 
     If a histogram has a long tail, the bins divide the middle of its values, and the first and last
-    bin take all values outside.
+    bins take all values outside.
     """
     known = [[b for b in h.equal if math.isfinite(b.low + b.high)] for h in histograms]
     ends = [end for buckets in known for b in buckets for end in (b.low, b.high)]

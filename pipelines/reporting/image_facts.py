@@ -1,6 +1,6 @@
 """Samples, sizes and classes of the images in an Examples artifact.
 
-Reads the first records of each shard only.
+Reads only the first records of each shard.
 """
 
 import base64
@@ -28,7 +28,7 @@ from penstock.pipelines.reporting.histograms import Bar
 MOST_READ = 2_000
 _SAMPLES = 24
 _KEPT = 8 * _SAMPLES
-# A larger image is scaled down by Pillow, or left out if Pillow is not installed.
+# Pillow scales a larger image down; without Pillow it is left out.
 _THUMBNAIL_PIXELS = 96
 _LARGEST_BYTES = 24_576
 _MIME = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WebP": "webp"}
@@ -76,7 +76,7 @@ def gather_images(examples: str) -> ImageFacts | None:
     if not classes:
         return None
     labels = sorted(kept, key=_natural)
-    # One of each label in turn.
+    # One image of each label in turn.
     turns = [(n, i, label) for i, label in enumerate(labels) for n in range(len(kept[label]))]
     chosen = [(label, *kept[label][n]) for n, _, label in sorted(turns)[:_SAMPLES]]
     return ImageFacts(

@@ -1,4 +1,4 @@
-"""Model card in a config: statements about a model that only a person can make."""
+"""Model card in a config: statements about a model that only people can make."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -16,15 +16,15 @@ class ModelCard:
     A text that begins with `DRAFT` is shown as unreviewed.
 
     Attributes:
-        summary: Prediction of the model, and the data that it is made from.
+        summary: What the model predicts, and from which data.
         intended_use: Purpose and users.
         limits: Uses to avoid and known weaknesses.
         owners: People responsible for the model.
         data: Origin and licence of the data.
         ethics: People whom errors of the model may harm.
         licence: Licence of the model.
-        of_data: Value of the config's `data` to which the card applies: a run on other data gets an
-            empty card. None applies to any data.
+        of_data: Value of the config's `data` to which the card applies; a run on other data gets an
+            empty card. None applies to all data.
     """
 
     summary: str = ""

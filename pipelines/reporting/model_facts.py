@@ -20,7 +20,8 @@ class ModelFacts:
     """A SavedModel.
 
     Attributes:
-        signatures: Inputs and outputs of each signature by name, as `examples: string [batch]`.
+        signatures: Inputs and outputs of each signature by name, in the form `examples: string
+            [batch]`.
     """
 
     folder: str
@@ -49,7 +50,7 @@ def gather_model(uri: str) -> ModelFacts:
 
 
 def find_saved_model(uri: str) -> str:
-    """Returns the folder of the SavedModel, preferring a serving model; DataError if none."""
+    """Returns the folder of the SavedModel, preferably a serving model; DataError if none."""
     below = find_below(uri) if is_remote(uri) else map(str, Path(uri).rglob(_FILE))
     found = [posixpath.dirname(path) for path in below if posixpath.basename(path) == _FILE]
     if not found:

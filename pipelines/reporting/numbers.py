@@ -27,7 +27,7 @@ def metric(value: float | None, name: str) -> str:
 
 
 def span(low: float, high: float, step: float) -> str:
-    """Formats a range with enough digits to tell its ends apart: `41.66 to 41.68`."""
+    """Formats a range with enough digits to distinguish its ends: `41.66 to 41.68`."""
     decimals = max(0, 1 - math.floor(math.log10(step))) if step > 0 else 0
     if decimals > 9 or max(abs(low), abs(high)) >= 1e15:
         return f"{low:.4g} to {high:.4g}"

@@ -28,17 +28,17 @@ _VARIABLES = {
     _TWO: "var(--two)",
 }
 _COLOURS = (_ONE, _TWO)
-# Points are raster images, since vectors of many would add megabytes to the page. Their colours
-# cannot be replaced: this one is readable on light and dark.
+# Points are raster images, because vectors of many points would add megabytes to the page. Their
+# colours cannot be replaced, so this colour is readable on light and dark.
 _RASTER = "#4a86e0"
-# The line on which a perfect model would be.
+# The line for a perfect model.
 _AIM = {"color": _MUTED, "linewidth": 1, "linestyle": (0, (4, 3))}
 _INCHES = (4.4, 2.3)
 _SQUARE = (4.4, 3.6)
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "penstock",
-    # Names from data may hold dollar signs.
+    # Names from data may contain dollar signs.
     "text.parse_math": False,
     "font.size": 10,
     "axes.edgecolor": _GRID,
@@ -81,7 +81,7 @@ def line_plot(
         for line, colour in zip(lines, _COLOURS, strict=False):
             axes.plot(line.x, line.y, color=colour, linewidth=1.8, marker="o", markersize=3)
             if len(lines) > 1:
-                # One name goes above its line's end, the other below, so that they do not overlap.
+                # One name is above its line's end, the other below, so that they do not overlap.
                 up = 5 if line.y[-1] == highest else -5
                 _note(axes, line.name, (line.x[-1], line.y[-1]), (5, up), color=colour, va="center")
         if resumed is not None:
@@ -175,7 +175,7 @@ def _short(text: str, most: int) -> str:
 def _note(
     axes: Any, text: str, at: tuple[float, float], offset: tuple[float, float], **how: Any
 ) -> None:
-    """Writes a text beside a point; the offset is in points (1/72 inch)."""
+    """Writes a text next to a point; the offset is in points (1/72 inch)."""
     axes.annotate(text, at, xytext=offset, textcoords="offset points", **how)
 
 
@@ -228,7 +228,7 @@ def _axes(
 def _svg(figure: Any, key: str, title: str, description: str) -> Markup:
     out = io.StringIO()
     figure.tight_layout()
-    figure.set_layout_engine(None)  # which would make `savefig` draw twice
+    figure.set_layout_engine(None)  # otherwise `savefig` would draw twice
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(out, format="svg", transparent=True, metadata=nothing, dpi=160)
     return Markup(_inline(out.getvalue(), key, title, description))
@@ -238,8 +238,8 @@ def _inline(svg: str, key: str, title: str, description: str) -> str:
     """Converts Matplotlib's SVG file to an element of the page, with ids made unique by `key`."""
     (box,) = re.findall(r'<svg[^>]* viewBox="([^"]+)"', svg)
     body = svg[svg.index(">", svg.index("<svg")) + 1 :]
-    # Matplotlib's style sheet would apply to the whole page; the page has these rules for plots
-    # only.
+    # Matplotlib's style sheet would apply to the whole page; the page has these rules only for
+    # plots.
     body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'\bid="', f'id="{key}-', body)
     body = re.sub(r"url\(#", f"url(#{key}-", body).replace('href="#', f'href="#{key}-')

@@ -29,7 +29,7 @@ _NOTHING = (None, "", "null", "{}", "[]")
 
 @dataclass(frozen=True)
 class NodeFacts(NodeRun):
-    """A node of the run by its last attempt, without empty options.
+    """A node of the run in its last attempt, without empty options.
 
     Without an attempt, its state is `skipped` (by its condition) or `not reached`.
 
@@ -56,7 +56,7 @@ class PipelineFacts:
 
 
 def gather_pipeline(run: RunRecord, note: RunNote, earlier: Sequence[RunRecord]) -> PipelineFacts:
-    """Gathers the nodes of a run; takes those not reached from its note or earlier runs."""
+    """Gathers the nodes of a run, with those not reached from its note or from earlier runs."""
     last = {node.node: node for node in run.nodes}
     tries = [node.node for node in run.nodes]
     upstream = note.upstream or _upstream_by_artifacts([run, *earlier])
@@ -92,7 +92,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class LineageFacts:
-    """Everything needed to repeat the run.
+    """All facts needed to repeat the run.
 
     Attributes:
         code_digests: Digest of the user's code by node.
@@ -153,7 +153,7 @@ class Verdict:
 
     Attributes:
         tone: `good`, `bad` or `neutral`.
-        word: Result in a word or two, such as `Pushed`.
+        word: Result in one or two words, such as `Pushed`.
     """
 
     tone: str
@@ -196,7 +196,8 @@ def judge(
 
 
 def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
-    # Checked before the state: the store shows an interrupted node as RUNNING until the next run.
+    # Checked before the state, because the store shows an interrupted node as RUNNING until the
+    # next run.
     if note.error.startswith("interrupted in node "):
         return Verdict(NEUTRAL, "Interrupted", f"{note.error[:1].upper()}{note.error[1:]}.")
     if node.state == "running":

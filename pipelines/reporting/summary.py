@@ -1,4 +1,4 @@
-"""Summary of a run in a few lines: data, results, and what to look at more closely."""
+"""Summary of a run in a few lines: data, results, and what needs a closer look."""
 
 import json
 import textwrap
@@ -26,7 +26,7 @@ from penstock.pipelines.runs.run_record import (
 from penstock.pipelines.terminal.tables import as_html, console, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
-_INDENT = 12  # column at which the text of a line begins, after its name
+_INDENT = 12  # column at which a line's text begins, after its name
 _WIDTH = 100
 _WORST_SLICES = 3
 
@@ -48,7 +48,7 @@ class RunSummary:
     run_id: str
     nodes: tuple[NodeSummary, ...]
     examples: str | None
-    data: Manifest | None  # None if another ExampleGen wrote them
+    data: Manifest | None  # None if another ExampleGen wrote the Examples
     anomalies: tuple[str, ...] | None
     training: TrainingRecord | None
     bottleneck: str | None
@@ -160,7 +160,7 @@ def show_summary(summary: RunSummary, out: Console | None = None) -> None:
 
 
 def _say(out: Console, name: str, *lines: str) -> None:
-    """Prints lines below each other, with a name before the first one."""
+    """Prints lines one below the other, with a name before the first one."""
     for i, line in enumerate(lines):
         out.print(f"{'' if i else name:<{_INDENT}}{line}")
 
@@ -204,7 +204,7 @@ def _print_evaluation(out: Console, evaluation: Evaluation) -> None:
     worst = evaluation.worst_slices(_WORST_SLICES)
     missing = [name for name in evaluation.metrics if name.endswith(MISSING)]
     names = sorted(evaluation.metrics.get(OVERALL, {}))
-    if "/" in str(evaluation.deciding_metric):  # several targets: few columns
+    if "/" in str(evaluation.deciding_metric):  # few columns, because there are several targets
         limited = (limit.metric for limit in evaluation.thresholds)
         names = [*dict.fromkeys((EXAMPLE_COUNT, str(evaluation.deciding_metric), *limited))]
     rows = [

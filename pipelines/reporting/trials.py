@@ -13,9 +13,9 @@ from penstock.pipelines.runs.run_record import RunRecord
 
 @dataclass(frozen=True)
 class Trials:
-    """The trials that ended."""
+    """The finished trials."""
 
-    objective: str  # `score` if a `tuner_fn` of a user chose it
+    objective: str  # `score` if a user's own `tuner_fn` chose the objective
     rows: Sequence[Mapping[str, Any]]  # `trial_id`, `score` and drawn values, the best first
 
     @property

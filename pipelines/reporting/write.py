@@ -1,4 +1,4 @@
-"""Writes report and note of a run, each completely or not at all."""
+"""Writes report and note of a run, each of them completely or not at all."""
 
 import logging
 from pathlib import Path
@@ -31,9 +31,9 @@ def write_page(page: str, out: Path) -> None:
 def report_run(
     store: Any, pipeline: Any, config: Any, metadata: Path, *, since: float, error: str = ""
 ) -> tuple[Report | None, str]:
-    """Writes note and report of the run that this process began at `since` beside its metadata.
+    """Writes note and report of the run that this process began at `since`, next to its metadata.
 
-    Returns the facts of the run, None if they cannot be gathered, and the path of the report, or
+    Returns the facts of the run, or None if they cannot be gathered; and the path of the report, or
     the reason why there is none.
     """
     facts = None

@@ -1,9 +1,9 @@
 """Separates the attempts of one node in one run.
 
 TFX's launcher reuses the execution and the output folders of a failed attempt, and a killed attempt
-stays RUNNING for ever. So before an attempt starts, earlier ones are closed: marked FAILED, and
-their outputs removed. The new attempt gets its own context, and so its own execution and empty
-output folders.
+stays RUNNING for ever. So before an attempt starts, earlier attempts are closed: they are marked
+FAILED, and their outputs are removed. The new attempt gets its own context, and so its own
+execution and empty output folders.
 """
 
 import posixpath
@@ -76,7 +76,7 @@ def remove_stateful(
 def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, reason: str) -> None:
     """Stores the reason of a failure with the node's newest execution, for reports.
 
-    TFX leaves the execution RUNNING if the node's driver failed.
+    TFX leaves the execution RUNNING if the node's driver fails.
     """
     executions = executions_of(handle, node)
     if executions:
@@ -108,7 +108,7 @@ def _remove_leftovers(
             # A value artifact is a file in the execution's folder.
             is_value = isinstance(artifact, ValueArtifact)
             _remove(posixpath.dirname(artifact.uri) if is_value else artifact.uri)
-    # This folder also holds the executor's temporary folder.
+    # This folder also contains the executor's temporary folder.
     _remove(f"{node_dir}/.system/executor_execution/{execution_id}")
 
 

@@ -1,9 +1,9 @@
-"""Launches one node by TFX's launcher, which takes our checks as its driver and its executor.
+"""Launches one node by TFX's launcher, with Penstock's checks as its driver and its executor.
 
-TFX checks only that an artifact's path exists. Here, Examples must match their manifest, and a
+TFX checks only that an artifact's path exists. Here, Examples must also match their manifest, and a
 pushed model must be the served one. A changed input fails its node, even if the cache could serve
-the node. A node with a changed output is not served from the cache: it runs again. The rows of its
-outputs are held against those of its inputs.
+the node. A node with a changed output does not use the cache: it runs again. The rows of its
+outputs are compared with those of its inputs.
 """
 
 import logging
@@ -67,10 +67,10 @@ def launch(
     prepare: Callable[[], None] = lambda: None,
     python: Callable[..., Any] = python_executor_operator.PythonExecutorOperator,
 ) -> NodeResult:
-    """Launches a node of a compiled pipeline; NodeFailedError if TFX records a failure.
+    """Launches a node of a compiled pipeline; raises NodeFailedError if TFX records a failure.
 
     `prepare` is called before an executor is imported, which a node from the cache does not need;
-    `python` is the operator of executors that are not Beam's.
+    `python` is the operator for executors other than Beam's.
     """
     deployment = runner_utils.extract_local_deployment_config(ir)
     node_id = node.node_info.id
@@ -99,7 +99,7 @@ def launch(
 
 
 def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeResult:
-    """Reads the result of an execution; TFX's launcher does not raise for a missing input."""
+    """Reads the result of an execution; TFX's launcher raises no error for a missing input."""
     [execution] = handle.store.get_executions_by_id([execution_id])
     if not execution_lib.is_execution_successful(execution):
         result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)
@@ -161,9 +161,9 @@ class _CheckedDriver(base_driver_operator.BaseDriverOperator):
 
 
 class _HeldExecutor(base_executor_operator.BaseExecutorOperator):
-    """Runs an executor, and holds the rows of its outputs against those of its inputs."""
+    """Runs an executor, and compares the rows of its outputs with those of its inputs."""
 
-    SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # the stock operator checks it
+    SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # the stock operator also checks this
     SUPPORTED_PLATFORM_CONFIG_TYPE = ()
 
     def __init__(

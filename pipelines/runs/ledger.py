@@ -1,4 +1,4 @@
-"""The row ledger of a run: how many rows each node read and wrote, by split.
+"""The row ledger of a run: the number of rows that each node read and wrote, by split.
 
 `row_check` stores the row counts of a node as a custom property of its outputs; this module reads
 them from the metadata store.
@@ -17,9 +17,10 @@ ROWS_PROPERTY = "penstock_rows"
 
 @dataclass(frozen=True)
 class NodeRows:
-    """Rows that a node read and wrote, by split; splits evaluated together are one, `train+eval`.
+    """Rows that a node read and wrote, by split; splits evaluated together are `train+eval`.
 
-    `reasons` say why read and written rows of a split differ, or why written rows are not counted.
+    `reasons` say why the read and written rows of a split differ, or why written rows are not
+    counted.
     """
 
     read: Mapping[str, int] = field(default_factory=dict)
@@ -29,11 +30,11 @@ class NodeRows:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """Rows of one split in the output of a node, and why they differ from the rows that it read."""
+    """Rows of one split in a node's output, and why they differ from the rows that it read."""
 
     split: str
     node: str
-    rows: int | None  # None if they are not counted
+    rows: int | None  # None if the rows are not counted
     reason: str = ""
 
 

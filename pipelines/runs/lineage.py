@@ -1,8 +1,9 @@
-"""OpenLineage events of a node: START before it runs, COMPLETE or FAIL after it.
+"""Sends OpenLineage events of a node: START before it runs, COMPLETE or FAIL after it.
 
-In: a compiled node, and what TFX's launcher returns. Out: events by OpenLineage's own client, which
-its environment variables configure. They need no metadata store. A server that does not answer, or
-a client that is not installed, fails no run: one warning is logged, and the process sends no more.
+Input: a compiled node, and the result of TFX's launcher. Output: events by OpenLineage's own
+client, which its environment variables configure. They need no metadata store. If the server does
+not answer, or the client is not installed, no run fails: one warning is logged, and the process
+sends no more events.
 """
 
 import logging
@@ -26,8 +27,8 @@ from penstock.pipelines.runs.row_check import listed_manifest
 logger = logging.getLogger(__name__)
 
 _VARIABLES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT__TYPE")
-_NAMESPACE = "OPENLINEAGE_NAMESPACE"  # as OpenLineage's other integrations have it
-# Addresses of data that nodes read, in their exec properties.
+_NAMESPACE = "OPENLINEAGE_NAMESPACE"  # as in OpenLineage's other integrations
+# Exec properties with addresses of data that nodes read.
 _SOURCES = ("input_base", "external_uri")
 
 Launch = Callable[[], ExecutionInfo | None]
@@ -36,7 +37,7 @@ Launch = Callable[[], ExecutionInfo | None]
 def with_events(
     ir: pipeline_pb2.Pipeline, node: pipeline_pb2.PipelineNode, launch: Launch
 ) -> ExecutionInfo | None:
-    """Returns what `launch` returns, and emits events if a variable of the client is set."""
+    """Returns the result of `launch`, and emits events if a variable of the client is set."""
     if not any(map(os.environ.get, _VARIABLES)):
         return launch()
     events = _Events(ir, node.node_info.id)
@@ -51,9 +52,9 @@ def with_events(
 
 
 class _Events:
-    """Events of one try of a node; runs of a pipeline's nodes have the same parent."""
+    """Events of one attempt of a node; runs of a pipeline's nodes have the same parent."""
 
-    _is_silent = False  # of all nodes of this process
+    _is_silent = False  # for all nodes of this process
 
     def __init__(self, ir: pipeline_pb2.Pipeline, node_id: str) -> None:
         pipeline, runtime = ir.pipeline_info.id, ir.runtime_spec
@@ -103,7 +104,7 @@ class _Events:
 def _inputs(info: ExecutionInfo) -> Iterator[Any]:
     from openlineage.client.event_v2 import InputDataset
 
-    properties = info.exec_properties or {}  # TFX gives none of a node from the cache
+    properties = info.exec_properties or {}  # TFX returns no artifacts for a node from the cache
     for address in (properties.get(name) for name in _SOURCES):
         if address:
             yield InputDataset(*_named(str(address)))
@@ -152,7 +153,7 @@ def _facets(manifest: Manifest | None) -> dict[str, Any]:
 
 
 def _named(address: str) -> tuple[str, str]:
-    """Returns namespace and name as OpenLineage has them: `s3://bucket` and a key, or a file."""
+    """Returns namespace and name in OpenLineage's form: `s3://bucket` and a key, or a file."""
     if "://" not in address:
         return "file", posixpath.abspath(address)
     parts = urlsplit(without_secrets(address))

@@ -1,7 +1,7 @@
-"""The metadata store of runs: an sqlite file, or a MySQL database.
+"""The metadata store of runs: an sqlite file or a MySQL database.
 
-User and password of MySQL come only from the environment, so that no argument, compiled pipeline or
-process list holds them.
+User and password of MySQL are read only from the environment, so that no argument, compiled
+pipeline or process list contains them.
 """
 
 import fcntl
@@ -60,10 +60,9 @@ class SqliteStore:
 class MySqlStore:
     """A metadata store in a MySQL (or MariaDB) database, created if missing.
 
-    `host` may be an IPv6 address without brackets. `tls` is a folder with `ca.crt`, and with
-    `tls.crt` and `tls.key` if the server requires a client certificate; without `tls` the
-    connection is not encrypted. MLMD's client does not verify that the server's certificate belongs
-    to the host.
+    `host` may be an IPv6 address without brackets. `tls` is a folder with `ca.crt` and, if the
+    server requires a client certificate, `tls.crt` and `tls.key`; without `tls` the connection is
+    not encrypted. MLMD's client does not verify that the server's certificate belongs to the host.
     """
 
     host: str = ""
@@ -76,7 +75,7 @@ class MySqlStore:
     )
 
     def __post_init__(self) -> None:
-        # A text with one colon would have a port; an IPv6 address has more colons.
+        # A text with one colon has a port; an IPv6 address has more colons.
         if not self.host or any(c in self.host for c in "/@ []") or self.host.count(":") == 1:
             raise UsageError(f"a MySQL host is a name or an address, got {self.host!r}")
         if not 1 <= self.port <= 65535:
@@ -104,7 +103,7 @@ class MySqlStore:
 
     @property
     def address(self) -> str:
-        """Address of the store, which `store_of` parses."""
+        """Address of the store in the form that `store_of` parses."""
         return f"{self}?tls={self.tls}" if self.tls else str(self)
 
     def __str__(self) -> str:
@@ -113,7 +112,7 @@ class MySqlStore:
 
 
 def _tls(folder: str) -> dict[str, str]:
-    # verify_server_cert stays off: with it, MLMD 1.16 refuses even a valid certificate.
+    # verify_server_cert stays off, because MLMD 1.16 then refuses even a valid certificate.
     ca, cert, key = (os.path.join(folder, name) for name in ("ca.crt", "tls.crt", "tls.key"))
     if not os.path.exists(ca):
         raise UsageError(f"{ca}: no such file; an encrypted connection to MySQL needs it")
@@ -127,7 +126,7 @@ def store_of(text: str) -> MetadataStore:
     """Returns the store of a file or of an address, `mysql://HOST[:PORT]/DATABASE[?tls=FOLDER]`."""
     if not is_address(text):
         return SqliteStore(text)
-    # Unknown options are an error: a misspelt `tls` would leave the connection unencrypted.
+    # Unknown options are errors, because a misspelt `tls` would leave the connection unencrypted.
     match = _ADDRESS.fullmatch(text)
     if match is None:
         raise UsageError(
@@ -144,7 +143,7 @@ def is_address(text: str) -> bool:
 
 
 def is_metadata(file: str) -> bool:
-    """Returns whether a file is a metadata store, by its first bytes and tables; True if locked."""
+    """Returns whether a file is a metadata store, by its first bytes and tables, or locked."""
     try:
         with open(file, "rb") as opened:
             if opened.read(len(_MAGIC)) != _MAGIC:
@@ -198,7 +197,7 @@ def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[An
     from ml_metadata.proto import metadata_store_pb2
 
     if isinstance(store, SqliteStore) and not is_metadata(store.path):
-        with open(store.path, "rb"):  # raises if it cannot be read
+        with open(store.path, "rb"):  # raises an error if it cannot be read
             raise DataError(f"{store}: is no metadata store of runs")
     connection = store.connection_config()
     if connection.HasField("sqlite") and not writable:
@@ -209,7 +208,7 @@ def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[An
 
 @contextmanager
 def only_run(folder: Path) -> Iterator[None]:
-    """Holds the lock of `folder` during the block; a killed process releases it."""
+    """Holds the lock of `folder` during the block; the lock ends with the process."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("a+") as lock:
         try:
@@ -226,4 +225,4 @@ def only_run(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a fork left by a node's code would hold it
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a node's fork would hold it

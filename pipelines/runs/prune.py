@@ -1,8 +1,8 @@
-"""Frees disk space of old runs: finds artifacts that no kept run depends on, and removes them.
+"""Frees disk space of old runs: finds artifacts on which no kept run depends, and removes them.
 
-In: an open metadata store. Out: a `PrunePlan`; then the files are removed and their artifacts
-marked `DELETED` in the store, which TFX's cache and resolvers skip. MLMD removes no record: a
-pruned run is still listed with its nodes and result.
+Input: an open metadata store. Output: a `PrunePlan`; then the files are removed and their artifacts
+are marked `DELETED` in the store, so that TFX's cache and resolvers skip them. MLMD removes no
+record: a pruned run is still listed with its nodes and result.
 """
 
 import os
@@ -15,15 +15,16 @@ from ml_metadata.proto import metadata_store_pb2 as mlmd
 from penstock.components.files.remote import find_below, is_remote
 from penstock.pipelines.runs.run_record import NodeRun, RunRecord, all_runs, is_set
 
-# Files left by an interrupted removal are removed by the next one.
+# If a removal is interrupted, the next one removes the remaining files.
 _PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
 
 
 @dataclass(frozen=True)
 class PrunePlan:
-    """Artifacts and folders of failed attempts that can be removed, and their bytes.
+    """Artifacts and folders of failed attempts that can be removed, and their size in bytes.
 
-    `runs` are the ids of runs that lose artifacts, the newest first; `kept` of runs that lose none.
+    `runs` are the ids of runs that lose artifacts, the newest first; `kept` are those of runs that
+    lose none.
     """
 
     runs: tuple[str, ...]
@@ -36,9 +37,9 @@ class PrunePlan:
 def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan:
     """Finds artifacts that the kept runs of each pipeline do not need.
 
-    These are its newest `keep` runs, active runs (unless they are known to be `interrupted`) and
-    the newest run that blessed a model; all artifacts that theirs were made from stay. Never
-    removes files that a user imported, or models in a serving folder.
+    Kept runs are its newest `keep` runs, active runs (unless they are known to be `interrupted`)
+    and the newest run that blessed a model; all artifacts from which theirs were made are kept too.
+    Never removes files that a user imported, or models in a serving folder.
     """
     runs = list(all_runs(store))
     kept = _kept(runs, keep, interrupted)
@@ -67,7 +68,7 @@ def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan
 def prune(store: Any, plan: PrunePlan) -> None:
     """Removes the artifacts of a plan; call it only while no run of the store is active."""
     artifacts = list(plan.artifacts)
-    # Marked before the files go, so that the cache serves no half-removed artifact.
+    # Marked before the files are removed, so that the cache uses no half-removed artifact.
     _set_state(store, artifacts, mlmd.Artifact.MARKED_FOR_DELETION)
     fileio = _fileio()
     for folder in (*(artifact.uri for artifact in artifacts), *plan.leftovers):
@@ -82,7 +83,7 @@ def new_artifacts(run: RunRecord) -> list[mlmd.Artifact]:
 
 
 def folder_bytes(folder: str) -> int:
-    """Returns the bytes of all files below a folder, local or remote; 0 if it is missing."""
+    """Returns the size of all files below a folder, local or remote; 0 if it is missing."""
     if is_remote(folder):
         return sum(file.size or 0 for file in find_below(folder))
     paths = (os.path.join(at, name) for at, _, files in os.walk(folder) for name in files)
@@ -105,7 +106,7 @@ def _kept(runs: Sequence[RunRecord], keep: int, interrupted: bool) -> list[RunRe
 
 
 def _with_origins(kept: Sequence[RunRecord], runs: Sequence[RunRecord]) -> set[int]:
-    """Returns the ids of all artifacts of the kept runs and of those that they were made from."""
+    """Returns the ids of all artifacts of the kept runs, and of those that they were made from."""
     made_from: dict[int, set[int]] = {}
     for node in (node for run in runs for node in run.nodes):
         for artifact in node.outputs:
@@ -120,7 +121,7 @@ def _with_origins(kept: Sequence[RunRecord], runs: Sequence[RunRecord]) -> set[i
 
 
 def _own(node: NodeRun) -> list[mlmd.Artifact]:
-    """Returns outputs whose folder exists and was made by TFX, as `ROOT/NODE/KEY/EXECUTION`."""
+    """Returns outputs whose folder exists and was created by TFX, as `ROOT/NODE/KEY/EXECUTION`."""
     found = []
     for artifact in node.outputs:
         parts = artifact.uri.rstrip("/").split("/")

@@ -11,7 +11,8 @@ from penstock.components.plain import from_record
 RIVALS_NAME = "rivals.json"
 CONSTANT, LINEAR, TREES = "constant", "linear", "trees"
 _NOISE_ERRORS = 2
-# A class of at least so many evaluation rows counts as missed if fewer than this share are found.
+# A class with at least this number of evaluation rows counts as missed if less than this share of
+# them is found.
 _MIN_CLASS_ROWS, _MIN_FOUND_SHARE = 20, 0.05
 
 
@@ -21,9 +22,9 @@ class Rival:
 
     name: str
     loss: float
-    # Standard error, over the rows, of the difference between this loss and the model's.
+    # Standard error, over the rows, of the difference between this loss and the model's
     error: float
-    # Number of training rows that it was fitted on, if the model was trained on more.
+    # Number of training rows that it was fitted on, if the model was trained on more
     fitted_rows: int | None = None
 
     def __str__(self) -> str:
@@ -33,10 +34,10 @@ class Rival:
 
 @dataclass(frozen=True)
 class Beaten:
-    """Comparison of a model, on the same rows, with the best constant and other models."""
+    """Comparison of a model with the best constant and other models on the same rows."""
 
     target: str
-    # `cross-entropy` or `mean squared error`; less is better.
+    # `cross-entropy` or `mean squared error`; lower is better
     metric: str
     model: float
     # Loss of the best constant.
@@ -48,21 +49,22 @@ class Beaten:
     label: str = ""
     # Class names by number; empty for a regression.
     classes: tuple[str, ...] = ()
-    # Empty for images, or if there is nothing to fit.
+    # Empty for images, or if there is nothing to fit
     rivals: tuple[Rival, ...] = ()
-    # Number of rows by class, and of those for which the model predicts this class.
+    # Number of rows by class, and number of those for which the model predicts this class
     class_rows: tuple[int, ...] = ()
     found_rows: tuple[int, ...] = ()
-    # Probability from which on the second of two classes is said, if it was chosen on these rows.
+    # Least probability at which the model answers the second of two classes, if it was chosen on
+    # these rows
     threshold: float | None = None
 
     def beats(self, name: str) -> bool:
-        """Returns whether the model's loss is below that of a rival; True without it."""
+        """Returns whether the model's loss is below a rival's; True if there is none."""
         losses = {CONSTANT: self.constant_loss, **{rival.name: rival.loss for rival in self.rivals}}
         return name not in losses or self.model < losses[name]
 
     def against(self, name: str) -> str:
-        """Returns `ahead of`, `behind`, or `beside`: the losses differ by two errors at most."""
+        """Returns `ahead of`, `behind`, or `beside` if losses differ by up to two errors."""
         [rival] = [rival for rival in self.rivals if rival.name == name]
         distance = rival.loss - self.model
         if abs(distance) <= _NOISE_ERRORS * rival.error:
@@ -109,7 +111,7 @@ class Beaten:
 
 
 def loss_text(loss: float) -> str:
-    """Returns a loss in four digits: 450,800 instead of 4.508e+05."""
+    """Formats a loss with four digits: 450,800 instead of 4.508e+05."""
     return f"{float(f'{loss:.4g}'):,.10g}"
 
 

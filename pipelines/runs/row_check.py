@@ -1,11 +1,11 @@
 """Checks that no node of a run loses rows, before its outputs are published.
 
-In: the input and output artifacts of a node after its executor has ended. Out: the row counts by
-split as a custom property of each output that has rows, and a manifest for Examples that have none;
+Input: the input and output artifacts of a node after its executor has ended. Output: the row counts
+by split as a custom property of each output that has rows, and a manifest for Examples without one;
 or a DataError if rows are missing without a stated reason. Rows are counted in the artifacts:
 Examples by their manifest or record by record, statistics by `num_examples`, a training pass by the
-rows that the training read, an evaluation by its example count. So the check covers stock TFX nodes
-too.
+rows that the training read, an evaluation by its example count. So the check also covers stock TFX
+nodes.
 """
 
 import json
@@ -40,7 +40,7 @@ from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
 # node wrote other rows than it read.
 REASON_NAME = "rows_differ"
 
-_UNNAMED = ""  # split of a count that names none, as that of an evaluation
+_UNNAMED = ""  # split of a count that names no split, such as an evaluation's
 _STATISTICS_NAME = "FeatureStats.pb"
 
 ByName = Mapping[str, int]
@@ -58,7 +58,7 @@ def run_and_hold_rows(run: Callable[[Any], Any], info: Any) -> Any:
         ) from error
     finally:
         if os.getpid() != own:
-            os._exit(1)  # a fork left by the node's code must not continue the run
+            os._exit(1)  # a process that the node's code left behind must not continue the run
     if not output.execution_result.code:
         hold_rows(info, output)
     return output
@@ -120,7 +120,7 @@ def _compared(
 
 
 def _reason(split: str, options: Mapping[str, Any], artifacts: Sequence[Any]) -> str:
-    """Returns why a node wrote other rows than it read; empty if nothing gives a reason."""
+    """Returns why a node wrote other rows than it read; empty if there is no reason."""
     properties = [artifact.custom_properties for artifact in artifacts]
     stated = [one[REASON_NAME].string_value for one in properties if REASON_NAME in one]
     stated.append(_option(options, "custom_config", REASON_NAME))
@@ -156,8 +156,8 @@ class _Count(NamedTuple):
 
     Attributes:
         if_none: Reason in the ledger if the rows cannot be counted.
-        option: Option with the splits that the node reads; empty if it reads all.
-        split: The only split that it reads without this option.
+        option: Option that lists the splits the node reads; empty if it reads all.
+        split: The only split that it reads if this option is not set.
     """
 
     rows: Callable[[str], dict[str, int]]
@@ -188,7 +188,7 @@ def _statistics_rows(uri: str) -> dict[str, int]:
     for split, folder in _split_folders(uri).items():
         path = posixpath.join(uri, folder, _STATISTICS_NAME)
         if not fileio.exists(path):
-            return {}  # sharded statistics: no node here writes them
+            return {}  # sharded statistics, which no node here writes
         with fileio.open(path, "rb") as file:
             found = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read())
         rows[split] = int(found.datasets[0].num_examples)
@@ -205,7 +205,7 @@ def _pass_rows(uri: str) -> dict[str, int]:
 def _evaluated_rows(uri: str) -> dict[str, int]:
     try:
         found = Evaluation.read(uri)
-    except DataError:  # of another writer than TFMA
+    except DataError:  # by a writer other than TFMA
         return {}
     apart = {HELD_OUT: found.held_out.rows} if found.held_out else {}
     return {} if found.rows is None else {_UNNAMED: found.rows, **apart}

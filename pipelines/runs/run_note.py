@@ -1,6 +1,6 @@
 """The note of a run: facts that TFX does not record, stored in its metadata store.
 
-TFX does not record why a node failed, which nodes were never reached, and the command, options and
+TFX does not record why a node failed, which nodes were never reached, or the command, options and
 packages of the run. `penstock run` adds these as a property of the run's context.
 """
 
@@ -39,7 +39,7 @@ _GIT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class RunNote:
-    """Note of a run: its command quoted for a shell, options as JSON, upstream nodes of each node.
+    """Note of a run: its command quoted for a shell, options as JSON, nodes' upstream nodes.
 
     `code` is the commit of the user's code, followed by `-dirty` if there were changes; the empty
     string outside git.
@@ -55,7 +55,7 @@ class RunNote:
 
 
 def take_note(command: Sequence[str], config: Any, pipeline: Any, *, error: str = "") -> RunNote:
-    """Returns a note of the run that just ended in this process, with its error, if any."""
+    """Returns a note of the run that has just ended in this process, with its error, if any."""
     return RunNote(
         command=shlex.join(_without_secrets(command)),
         config=config_of(config),
@@ -68,7 +68,7 @@ def take_note(command: Sequence[str], config: Any, pipeline: Any, *, error: str 
 
 
 def config_of(config: Any) -> Any:
-    """Returns the options of a config as the note has them, with secrets redacted."""
+    """Returns the options of a config in the form of the note, with secrets redacted."""
     return redacted("", asdict(config)) if config is not None else {}
 
 
@@ -78,7 +78,7 @@ def write_note(store: Any, run_id: str, note: RunNote) -> None:
 
 
 def read_note(run: RunRecord) -> RunNote:
-    """Reads the note of a run; without a note, as on Kubeflow, takes what its nodes recorded."""
+    """Reads the note of a run; without one, as on Kubeflow, uses what its nodes recorded."""
     text = run.properties.get(PROPERTY)
     if text:
         return RunNote(**json.loads(text))
@@ -95,7 +95,7 @@ def _without_secrets(command: Sequence[str]) -> list[str]:
 
 
 def redacted(name: str, value: Any, *, parse: bool = False) -> Any:
-    """Returns the value of an option without secrets; `parse` reads JSON in texts."""
+    """Returns the value of an option without secrets; with `parse`, JSON in texts is read."""
     if parse and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with suppress(ValueError):
             value = json.loads(value)

@@ -1,6 +1,6 @@
 """The executions and artifacts of runs, from a TFX metadata store of either version set.
 
-Filters in Python: the store's query language differs between TFX 1.16 and 1.21.
+Filters in Python, because the store's query language differs between TFX 1.16 and 1.21.
 """
 
 import json
@@ -16,7 +16,7 @@ from penstock.components.errors import DataError
 from penstock.components.files.spool import local_path
 
 _RUN_CONTEXT = "pipeline_run"
-# Property of an execution with the reason of its failure, which TFX does not record.
+# Property of an execution with the reason for its failure, which TFX does not record.
 ERROR_PROPERTY = "penstock_error"
 _STATES = {
     mlmd.Execution.COMPLETE: "done",
@@ -44,7 +44,7 @@ class NodeRun:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run and its nodes in the order in which they began; each attempt is an entry."""
+    """A run and its nodes in the order in which they began; each attempt is a separate entry."""
 
     pipeline: str
     run_id: str
@@ -76,7 +76,7 @@ def is_set(artifact: mlmd.Artifact | None, name: str) -> bool:
 
 
 def serving_problems(run: RunRecord) -> tuple[str, ...]:
-    """Reasons of ServingCheck or InfraValidator why the model cannot be served, one line each."""
+    """Reasons of ServingCheck or InfraValidator why the model cannot be served, one per line."""
     blessing = run.artifact("InfraBlessing")
     if blessing is None or is_set(blessing, "blessed"):
         return ()
@@ -89,7 +89,7 @@ def serving_problems(run: RunRecord) -> tuple[str, ...]:
 
 
 def leakage(run: RunRecord) -> tuple[str, ...]:
-    """Returns the signs of leakage that the run's ValidationGate found, one line each."""
+    """Returns the signs of leakage that the run's ValidationGate found, one per line."""
     return tuple(_verdict(run, "ValidationGate").get("leakage", ()))
 
 
@@ -108,12 +108,12 @@ def retraining(run: RunRecord) -> Retraining | None:
 
 
 def registered(run: RunRecord) -> str:
-    """Returns the version in a registry that the run made, `models:/churn/3`; empty if none."""
+    """Returns the version in a registry that the run made, `models:/churn/3`, or ""."""
     return next(_texts_of(run, "Register"), "")
 
 
 def _verdict(run: RunRecord, gate: str) -> dict[str, Any]:
-    """Returns the verdict of a gate; empty if the gate did not run or it cannot be read."""
+    """Returns a gate's verdict; empty if the gate did not run or it cannot be read."""
     for text in _texts_of(run, gate):
         with suppress(ValueError):
             found = json.loads(text)

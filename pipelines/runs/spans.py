@@ -1,4 +1,4 @@
-"""Spans of data that a command names, and the runs that are finished with them."""
+"""Spans of data that a command names, and the runs that have finished with them."""
 
 import datetime
 import json
@@ -38,7 +38,7 @@ def _number(text: str) -> int:
 
 
 def check_spans(address: Any, wanted: range) -> None:
-    """Raises an error if an address of data lacks some of the spans, and names these.
+    """Raises an error that names the spans which an address of data lacks, if there are any.
 
     Raises:
         DataError: Spans are missing.
@@ -68,9 +68,10 @@ def run_spans(
     quiet: bool = False,
     chained: bool = True,
 ) -> None:
-    """Runs spans in order, up to the first failure; of several, skips those with a finished run.
+    """Runs spans in order until one fails; in a range, skips spans with a finished run.
 
-    `finished` returns a run's id or "". If runs are `chained`, none is skipped after one that ran.
+    `finished` returns a run's id or "". If runs are `chained`, no span is skipped after one that
+    ran.
     """
     redo = is_one = len(spans) == 1
     for span in spans:
@@ -108,7 +109,7 @@ def finished_run(store: Any, pipeline: str, config: Any, fingerprint: str) -> Ru
 
 
 def _fingerprints(run: RunRecord) -> set[Any]:
-    """Returns the fingerprints of all inputs; a node from the cache has it only at its output."""
+    """Returns the fingerprints of all inputs; for a node from the cache, only its output has it."""
     known = [node.options for node in run.nodes]
     known += [plain_properties(one) for node in run.nodes for one in node.outputs]
     return {options.get(_FINGERPRINT) for options in known}

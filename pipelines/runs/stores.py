@@ -20,7 +20,7 @@ from penstock.pipelines.runs.run_record import RunRecord, all_runs
 
 REPORT_NAME = "report.html"
 # The pipelines of this package keep metadata.sqlite in the run's folder; TFX's examples keep
-# metadata/<pipeline>/metadata.db. Other names come from other people's pipelines.
+# metadata/<pipeline>/metadata.db. Other names are from other people's pipelines.
 _FILES = ("metadata.sqlite", "metadata.db")
 _ENDINGS = (".sqlite", ".db")
 _DEEPEST = 3
@@ -28,7 +28,7 @@ _DEEPEST = 3
 
 @dataclass(frozen=True)
 class Place:
-    """A run, and the store that has it."""
+    """A run, and the store that contains it."""
 
     store: MetadataStore
     run: RunRecord
@@ -37,7 +37,7 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Default folder of pages: that of the metadata file, or the working directory."""
+        """Default folder of pages: the folder of the metadata file, or the working directory."""
         return Path(self.store.path).parent if isinstance(self.store, SqliteStore) else Path()
 
     @property
@@ -49,9 +49,9 @@ class Place:
 
 
 def report_name(metadata: str, pipeline: str) -> str:
-    """Returns the name of a run's report beside a metadata file.
+    """Returns the name of a run's report next to a metadata file.
 
-    If the file's name is not in `_FILES`, the folder may hold stores of other pipelines, so the
+    If the file's name is not in `_FILES`, the folder may contain stores of other pipelines, so the
     report has the pipeline's name: `mine-report.html`.
     """
     if os.path.basename(metadata) in _FILES:
@@ -78,7 +78,7 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
             if os.path.basename(file) in _FILES or is_metadata(file)
         ]
         if any(name in files for name in _FILES):
-            below.clear()  # it holds artifacts of runs
+            below.clear()  # it contains artifacts of runs
         if len(Path(folder).relative_to(path).parts) >= _DEEPEST:
             below.clear()
     if not found:
@@ -96,7 +96,7 @@ def is_run(path: str) -> bool:
 
 
 def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, RunRecord]]:
-    """Returns all runs, the newest first; runs of one store stay in its order, as clocks differ."""
+    """Returns all runs, newest first; runs of one store keep its order, as clocks differ."""
     by_store = []
     for store in stores:
         with open_reading(store) as opened:
@@ -105,7 +105,7 @@ def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, R
 
 
 def find_run(what: str | None, stores: Sequence[MetadataStore]) -> Place:
-    """Returns the run whose id is or begins with `what`; without `what`, the newest of all."""
+    """Returns the run whose id is `what` or begins with it; without `what`, the newest of all."""
     found = matching = newest_first(stores)
     if not found:
         raise UsageError(f"{', '.join(map(str, stores))}: there is no run in there yet")

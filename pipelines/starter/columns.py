@@ -14,16 +14,16 @@ from penstock.components.sources.base import Column, RejectedRow, Source
 from penstock.components.sources.options import Table
 from penstock.components.tfrecord.feature_kind import FeatureKind
 
-# Most rows of the sample, and number of places in the data from which they are taken.
+# Maximum number of rows in the sample, and number of places in the data from which they are taken.
 MAX_ROWS = 100_000
 _PLACES = 20
-# Number of values of a text column that are tested for dates, and share that must be dates.
+# Number of values of a text column that are tested for dates, and share of them that must be dates.
 _DATE_VALUES = 1000
 _MIN_DATE_SHARE = 0.95
 _CLOCK = r"(?:[T ]+\d{1,2}:\d{2}.*)?"
 _YEAR_FIRST = re.compile(rf"^\s*\d{{4}}[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}\s*$")
 _YEAR_LAST = re.compile(rf"^\s*(\d{{1,2}})[-/.](\d{{1,2}})[-/.]\d{{4}}{_CLOCK}\s*$")
-# A cell without digits in a column of numbers, in the reason of a rejected row.
+# A cell without digits in a column of numbers, as named in the reason of a rejected row.
 _NO_NUMBER = re.compile(r"^'([^\d']{1,20})' is not an? (?:integer|number)")
 _BOOLEAN_PAIRS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 
@@ -37,9 +37,9 @@ class ColumnLook:
     is_list: bool
     rows: int
     nulls: int = 0
-    # Values, bytes as texts, and their frequencies, the most frequent first.
+    # Values, with bytes as texts, and their frequencies, the most frequent first
     counts: tuple[tuple[str | int | float, int], ...] = ()
-    # One of `DATE_FORMATS`; None if the column holds no dates.
+    # One of `DATE_FORMATS`; None if the column has no dates
     date_format: str | None = None
 
     @property
@@ -57,7 +57,7 @@ class ColumnLook:
 
     @property
     def class_names(self) -> list[str]:
-        """The texts, whole numbers without a fraction."""
+        """Values as texts, with whole numbers written without a fraction."""
         return [str(int(float(text))) for text in self.texts] if self.is_whole else self.texts
 
     @property
@@ -100,7 +100,8 @@ def sample_rows(source: Source, null_tokens: Sequence[str]) -> pa.Table:
     """Reads up to `MAX_ROWS` rows from all parts of the data.
 
     Raises:
-        DataError: A row is rejected; names `null_tokens` and texts that may belong to them.
+        DataError: A row is rejected; the message names `null_tokens` and texts that may belong to
+            them.
     """
     tables: list[pa.RecordBatch] = []
     rejected: list[RejectedRow] = []
@@ -155,7 +156,8 @@ def _date_format(texts: Sequence[str]) -> str | None:
     if _share(_YEAR_LAST, texts) < _MIN_DATE_SHARE:
         return None
     first = [int(match[1]) for match in map(_YEAR_LAST.match, texts) if match]
-    # 13.02. proves that the day comes first; it is also the default if no day is above 12.
+    # A date such as 13.02. proves that the day comes first; this is also the default if no day is
+    # above 12.
     second = [int(match[2]) for match in map(_YEAR_LAST.match, texts) if match]
     return "mdy" if max(second) > 12 and max(first) <= 12 else "dmy"
 

@@ -30,7 +30,8 @@ _LOOKED_AT_FILES = 10_000
 _MIN_SIDE, _MAX_SIDE = 8, 96
 # NaN and infinity in a table count as missing.
 _NO_NAN = {"non_finite": "null"}
-# With fewer present values, a split may get none, so the schema does not require the column.
+# With fewer present values, a split may get none of them, so the schema does not require the
+# column.
 _MIN_PRESENT = 20
 _MAX_LIST = 2**31 - 1  # any maximum above 1 means a list of any length
 
@@ -44,7 +45,7 @@ class TableLook:
     columns: tuple[ColumnLook, ...]
     roles: Roles
     leaks: tuple[Leak, ...] = ()
-    # First time value of the evaluation rows; None without a time column.
+    # First time value of the evaluation rows; None without a time column
     split_at: str | None = None
 
     @property
@@ -59,24 +60,24 @@ class ImagesLook:
     """Images and their classes."""
 
     rows: int
-    # Path of the label file; None if the folders are the classes.
+    # Path of the label file; None if the folders are the classes
     labels_file: str | None
-    # Column of the label file with the class; None if it has one of the usual names.
+    # Column of the label file with the class; None if it has one of the usual names
     label_column: str | None
-    # Number of images by class, given by name or number.
+    # Number of images by class, given by name or number
     classes: dict[str, int]
-    # Side of the model's input in pixels.
+    # Side of the model's input in pixels
     side: int
     channels: int
-    # Whether the classes have names beside their numbers.
+    # Whether the classes have names in addition to their numbers
     has_words: bool
 
 
 def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
     """Looks at a table, or at images if `data` is a folder that contains an image.
 
-    Images have at most one target: a column of the label file. By default the label file is the
-    only one beside the images.
+    Images have at most one target: a column of the label file. The default label file is the only
+    one in the folder of the images.
     """
     targets, labels_file = options.targets, options.labels_file
     if not (is_remote(data) or os.path.exists(data) or any(c in data for c in "*?[")):
@@ -116,7 +117,7 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
 
 
 def source_options(look: TableLook | ImagesLook, options: StarterOptions) -> dict[str, Any]:
-    """Returns the options of reading the data, by name, for the config of the package."""
+    """Returns the options for reading the data, by name, for the config of the package."""
     if isinstance(look, TableLook):
         return {**_NO_NAN, **options.source}
     labels = {"labels_file": look.labels_file, "label_column": look.label_column}

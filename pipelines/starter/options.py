@@ -11,16 +11,16 @@ ROLES = ("number", "boolean", "date", "category", "text", "drop")
 
 @dataclass(frozen=True)
 class StarterOptions:
-    """Facts about the data that the user states; `penstock init` finds all others in the data.
+    """Facts about the data that the user states; `penstock init` finds all other facts in the data.
 
     Attributes:
-        targets: Column to predict; repeatable. Not for images in one folder per class.
-        labels_file: Label file of the images; by default the one beside them.
+        targets: Column to predict; repeatable. Images in one folder per class need none.
+        labels_file: Label file of the images; by default the one in their folder.
         drop: Column that the model does not get; repeatable.
         roles: Role by column, one of `ROLES`.
-        group: Column whose rows stay in one split, such as a patient's id.
+        group: Column whose equal values stay in one split, such as a patient's id.
         time: Column of times that divides the rows: the latest third is evaluated.
-        source: Options of reading the data by name, such as `{"delimiter": ";"}`.
+        source: Options for reading the data by name, such as `{"delimiter": ";"}`.
     """
 
     targets: tuple[str, ...] = ()

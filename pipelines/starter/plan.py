@@ -14,12 +14,12 @@ from penstock.pipelines.starter.look import ImagesLook, TableLook
 
 _TRAIN_SHARE = 2 / 3
 _CACHED_ROWS, _CACHED_IMAGE_BYTES = 1_000_000, 1 << 30
-# Most steps of a first run: minutes, not hours, on a few cores.
+# Maximum number of steps of a first run: minutes, not hours, on a few cores.
 _MAX_STEPS_TABLE, _MAX_STEPS_IMAGES = 20_000, 3_000
 _EPOCHS = 30
 # On small data an epoch is several passes, because the evaluation after each epoch costs time.
 _MIN_STEPS_PER_EPOCH = 20
-# A constant has an AUC of 0.5, which on few rows has a large error; a useful model has over 0.6.
+# A constant has an AUC of 0.5, which has a large error for few rows; a useful model has over 0.6.
 _MAX_CHANCE_AUC = 0.6
 _MAX_SLICE_VALUES, _MAX_SLICES = 12, 2
 
@@ -29,22 +29,22 @@ class Plan:
     """Numbers and texts of a starter's config."""
 
     summary: str
-    # Estimated from the sample.
+    # Estimated from the sample
     train_rows: int
     batch_size: int
     steps_per_epoch: int
     max_steps: int
     cache: str
-    # Bounds by metric, as in `EvaluationOptions`.
+    # Bounds by metric, in the form of `EvaluationOptions`
     thresholds: dict[str, float]
     max_worsening: dict[str, float]
-    # Raw features whose values define slices.
+    # Raw features whose values define slices
     slices: tuple[str, ...]
     filters: tuple[int, ...] = ()
 
     @property
     def epochs(self) -> int:
-        """Most passes over the training rows."""
+        """Maximum number of passes over the training rows."""
         return math.ceil(self.max_steps * self.batch_size / self.train_rows)
 
 
@@ -81,7 +81,7 @@ def plan_table(look: TableLook, data_name: str) -> Plan:
 def _bounds(target: Target, look: ColumnLook) -> tuple[str, float, float]:
     """Returns metric, threshold and largest worsening.
 
-    The threshold lies just above what the best constant reaches on the sample.
+    The threshold is just above the value that the best constant reaches on the sample.
     """
     values, counts = zip(*look.counts, strict=True)
     labels = [target.classes.index(name) for name in look.class_names] if target.classes else values

@@ -15,26 +15,28 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.starter.columns import ColumnLook, null_tokens_remedy
 from penstock.pipelines.starter.options import StarterOptions
 
-# A text target with more distinct values is not taken as classes.
+# A text target with more distinct values is not taken as a target of classes.
 _MAX_TEXT_CLASSES = 200
 # A text column with a larger share of distinct values is an id or free text.
 _MAX_TEXT_SHARE = 0.5
 _MAX_VOCABULARY = 1000
-# Categories with fewer rows share one id, because so few rows are mostly noise.
+# Categories with fewer rows than this share one id, because so few rows are mostly noise.
 _MIN_CATEGORY_ROWS = 5
 _MIN_ID_ROWS = 50
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _LOOKED_AT_TEXTS = 1000
-# Texts without digits among numbers; more of them are categories, not signs of a missing value.
+# Share of texts without digits among numbers; if there are more, they are categories and do not
+# mean missing values.
 _MOST_TOKENS = 3
-# Fewest words of free text, on average; words and pairs of words are hashed.
+# Least average number of words in free text; words and pairs of words are hashed.
 _MIN_WORDS, _TEXT_BUCKETS = 3, 128
 _SORTED_DATE = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
 _EARLY_SHARE = 2 / 3
 _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
-# Ends of names of whole numbers that number the rows, if no two rows have the same.
+# Ends of names of columns that number the rows, if they are whole numbers without duplicates.
 _NUMBERING = re.compile(r"(?i)(id|num|nr|no|number|seqn?|key|code|index|row)$")
-# Pairs of equal values that a quantity spread like the column would have; see `_numbers_rows`.
+# Number of pairs of equal values expected for a quantity with the same range, as `_numbers_rows`
+# computes it.
 _MIN_EXPECTED_PAIRS = 2
 
 
@@ -51,9 +53,9 @@ class Roles:
     categories: dict[str, int] = field(default_factory=dict)
     # Number of hash buckets, by column of free text.
     texts: dict[str, int] = field(default_factory=dict)
-    # Reason by column that the model does not get.
+    # Reason for each column that the model does not get.
     left_out: dict[str, str] = field(default_factory=dict)
-    # Targets whose classes are whole numbers, which are read as INT.
+    # Targets whose classes are whole numbers; they are read as INT.
     whole: set[str] = field(default_factory=set)
 
     @property
@@ -62,7 +64,7 @@ class Roles:
         return [*self.numbers, *self.booleans, *self.dates, *self.categories, *self.texts]
 
     def add(self, look: ColumnLook, role: str) -> None:
-        """Gives a column one of the roles of `StarterOptions`, but `drop`."""
+        """Gives a column one of the roles of `StarterOptions`, other than `drop`."""
         if role == "date":
             assert look.date_format is not None
             self.dates[look.name] = look.date_format
@@ -75,11 +77,11 @@ class Roles:
 
 
 def find_roles(looks: Sequence[ColumnLook], options: StarterOptions) -> Roles:
-    """Decides the role of each column that has none in the options, by `_RULES`.
+    """Decides by `_RULES` the role of each column that has none in the options.
 
     Raises:
-        DataError: A target cannot be predicted, or no column is left to predict it from.
-        UsageError: An option names no column, or one that does not fit.
+        DataError: A target cannot be predicted, or no column is left from which to predict it.
+        UsageError: An option names a column that does not exist or does not fit.
     """
     by_name = {look.name: look for look in looks}
     for name in options.columns:
@@ -123,7 +125,7 @@ def _check_group(look: ColumnLook) -> None:
 
 
 def split_at(look: ColumnLook) -> str:
-    """Returns the value of a time column from which on about the last third of the rows begins."""
+    """Returns the value of a time column at which about the last third of the rows begins."""
     where = f"time {look.name!r}"
     if look.nulls:
         raise UsageError(f"{where}: has no value in {look.nulls:,} rows; fill it in")
@@ -163,7 +165,7 @@ def _target(look: ColumnLook) -> Target:
 
 
 def _positive_last(texts: Sequence[str], look: ColumnLook) -> tuple[str, str]:
-    """Returns both classes, the positive one last.
+    """Returns the two classes, with the positive one last.
 
     The positive class is a word for yes, the larger number, or the rarer text.
     """
@@ -189,7 +191,7 @@ def _check_role(look: ColumnLook, role: str) -> None:
 
 
 class _Rule(NamedTuple):
-    """The role of a column for which `holds`; a column gets the first that holds."""
+    """The role of a column for which `holds` is true; a column gets the first such role."""
 
     role: str
     holds: Callable[[ColumnLook], bool]
@@ -214,7 +216,7 @@ def _frequent(look: ColumnLook) -> int:
 
 
 def _tokens(look: ColumnLook) -> list[str]:
-    """Returns a few texts without a digit, such as `.`, if all others are numbers."""
+    """Returns a few texts without a digit, such as `.`, if all other values are numbers."""
     texts = look.texts[:_LOOKED_AT_TEXTS] if look.is_text else []
     others = [text for text in texts if not _NUMBER.fullmatch(text)]
     are_few = len(others) <= min(_MOST_TOKENS, 0.1 * look.distinct)
@@ -239,15 +241,15 @@ def _is_id(look: ColumnLook) -> bool:
 
 
 def names_things(look: ColumnLook) -> bool:
-    """Returns whether values that repeat are names of things, such as patients, no quantities."""
+    """Returns whether values that repeat name things, such as patients, and are not quantities."""
     repeats = not look.is_list and 2 < look.distinct < look.present
     return repeats and (look.is_text or look.is_whole) and is_id_name(look.name)
 
 
 def _numbers_rows(look: ColumnLook) -> bool:
-    """Returns whether whole numbers, of which no two are equal, number the rows.
+    """Returns whether whole numbers without duplicates number the rows.
 
-    They do if their name says so, or if a quantity that is spread like them would have equal
+    They do if their name says so, or if a quantity with the same range would have equal
     values: of n values among w whole numbers, about n (n - 1) / 2w pairs are equal.
     """
     if not look.is_whole or not look.distinct == look.present >= _MIN_ID_ROWS:

@@ -17,10 +17,10 @@ _CUSTOMERS, _TRIPS, _PHOTOS = 1500, 200, 12
 
 
 def write_sample(folder: Path) -> list[Path]:
-    """Writes the files; returns the paths of those at the folder's top, sorted.
+    """Writes the files; returns the sorted paths of the files directly in the folder.
 
     Raises:
-        UsageError: The folder holds something already.
+        UsageError: The folder is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: is there already; expected a new or an empty folder")
@@ -35,13 +35,13 @@ def write_sample(folder: Path) -> list[Path]:
 
 
 def _taxi_trips() -> Path:
-    """The 15,002 taxi trips of Chicago's open data that TFX's wheel brings; imports no TFX."""
+    """The 15,002 taxi trips of Chicago's open data in TFX's wheel; does not import TFX."""
     [tfx] = importlib.util.find_spec("tfx").submodule_search_locations  # type: ignore[union-attr, misc]
     return Path(tfx) / "examples/chicago_taxi_pipeline/data/simple/data.csv"
 
 
 def _write_customers(path: Path) -> None:
-    """Customers: those with few months and a basic plan churn more often."""
+    """Customers; those with few months and a basic plan churn more often."""
     rng = np.random.default_rng(0)
     months, pro = rng.integers(1, 60, _CUSTOMERS), rng.random(_CUSTOMERS) < 0.4
     churned = rng.random(_CUSTOMERS) < 0.9 / (1 + np.exp(months / 8 - 2 + pro))
@@ -77,7 +77,7 @@ def _write_kinds_of_tables(folder: Path) -> None:
 
 
 def _write_photos(folder: Path) -> None:
-    """Noise in two colours, a folder for each class."""
+    """Noise in two colours, with one folder per class."""
     rng = np.random.default_rng(0)
     for number in range(_PHOTOS):
         name, colour = (("cat", (200, 120, 60)), ("dog", (60, 120, 200)))[number % 2]

@@ -89,9 +89,9 @@ def render_starter(
 
 
 def _python(value: Any) -> str:
-    """Returns a value as a Python literal, a long one with a line for each item.
+    """Returns a value as a Python literal; a long one has one line per item.
 
-    Except in the README, names from the data reach the package only through this filter.
+    Except in the README, names from the data get into the package only through this filter.
     """
     if isinstance(value, str):
         # `repr` escapes characters that do not print: line ends, lone surrogates, text direction

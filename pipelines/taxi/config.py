@@ -22,7 +22,7 @@ from penstock.training import EarlyStop, InputOptions, TrainOptions
 
 
 def example_data() -> str:
-    """Folder of the CSV that the tfx wheel ships, found without importing tfx."""
+    """Folder of the CSV that the tfx wheel contains, found without importing tfx."""
     tfx = importlib.util.find_spec("tfx")
     assert tfx is not None
     assert tfx.origin is not None
@@ -31,10 +31,10 @@ def example_data() -> str:
 
 @dataclass(frozen=True)
 class Config(TableConfig):
-    """Options of the taxi pipeline, besides those of `TableConfig`.
+    """Options of the taxi pipeline, in addition to those of `TableConfig`.
 
     Attributes:
-        data: The trips; by default the 15,002 that the tfx wheel ships.
+        data: The trips; by default the 15,002 trips in the tfx wheel.
         model: Size of the model.
         evaluation: Conditions for pushing a model.
     """
@@ -43,11 +43,11 @@ class Config(TableConfig):
     data: str = field(default_factory=example_data)
     schema: str | None = schema_file("taxi")
     model: TableModelOptions = TableModelOptions(learning_rate=0.01)
-    # The data has 9,896 training rows: after the first pass they come from memory.
+    # The data has 9,896 training rows; after the first pass, they are read from memory.
     input: InputOptions = InputOptions(batch_size=256, cache="memory", seed=1)
-    # 160 steps of 256 are the 40,000 examples that the stock example sees.
+    # 160 steps of 256 rows are the 40,000 examples that the stock example trains on.
     train: TrainOptions = TrainOptions(max_steps=160, steps_per_epoch=40, early_stop=EarlyStop())
-    # AUC too: a constant prediction has an AUC of 0.5, whatever its accuracy.
+    # AUC is also required: a constant prediction has an AUC of 0.5, whatever its accuracy.
     evaluation: EvaluationOptions = EvaluationOptions(
         thresholds={"BinaryAccuracy": 0.8, "AUC": 0.8},
         max_worsening={"BinaryAccuracy": 0.005},

@@ -1,8 +1,8 @@
-"""Columns of the taxi data and their transformation: names and sizes, no TensorFlow.
+"""Columns of the taxi data and their transformation: names and sizes, without TensorFlow.
 
-In: the raw features of `schemas/taxi/schema.pbtxt`. Out, for each trip: `numbers_xf` float32 [2 *
-len(NUMERIC)], `categories_xf` int64 [len(category_sizes())], and the label `big_tipper_xf` int64
-[1].
+Input: the raw features of `schemas/taxi/schema.pbtxt`. Output for each trip: `numbers_xf` float32
+[2 * len(NUMERIC)], `categories_xf` int64 [len(category_sizes())], and the label `big_tipper_xf`
+int64 [1].
 """
 
 from penstock.recipes import Target

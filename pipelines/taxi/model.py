@@ -1,6 +1,6 @@
-"""The model, `table_model` with a weight per category (wide) and a small network (deep).
+"""The model: `table_model` with a weight per category (wide) and a small network (deep).
 
-`run_fn` is what the Trainer runs: transformed trips in, a SavedModel that takes raw ones out.
+The Trainer runs `run_fn`, from transformed trips to a SavedModel that takes raw trips.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ def build_model(facts: ModelFacts, options: TableModelOptions) -> keras.Model:
 
 
 def search_space(hp: Any) -> dict[str, Any]:
-    """Return what a trial of `tune.trials` changes; KerasTuner draws the values."""
+    """Return the options that a trial of `tune.trials` changes; KerasTuner draws the values."""
     units = hp.Choice("units", [32, 64, 128])
     rate = hp.Float("learning_rate", 0.001, 0.03, sampling="log")
     return {"model": {"learning_rate": rate, "hidden_units": [units, units // 2]}}

@@ -1,4 +1,4 @@
-"""The Chicago taxi pipeline: trips in CSV in, a pushed model that predicts big tips out."""
+"""The Chicago taxi pipeline: from trips in CSV to a pushed model that predicts big tips."""
 
 from tfx.orchestration.pipeline import Pipeline
 

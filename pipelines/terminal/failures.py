@@ -6,11 +6,11 @@ from penstock.components.errors import FULL_ADVICE, PenstockError
 
 # In-process Beam workers pass on an exception as the text of its traceback.
 _OWN_ERROR = re.compile(r"^penstock\.[\w.]+Error: ", re.MULTILINE)
-# TensorFlow names the file inside a message of several lines.
+# TensorFlow names the file in a message of several lines.
 _FULL_DISK = re.compile(r"(/\S+)[;:] No space left on device")
 _BEAM_STEP = re.compile(r" \[while running '[^']*'\]$")
 
-# A message is one line of a log, not a whole Beam or TensorFlow stack.
+# A message is one line for a log, not a whole stack of Beam or TensorFlow.
 _MAX_MESSAGE_CHARS = 1000
 
 
@@ -21,12 +21,12 @@ class NodeFailedError(PenstockError):
     """
 
     def __init__(self, text: str) -> None:
-        # In a run the option has another name than the flag of ingest.
+        # In a run, the option has another name than the flag of ingest.
         super().__init__(text.replace("`on_bad_row=", "`ingest.on_bad_row="))
 
 
 def reason(error: BaseException) -> str:
-    """Returns the text of Penstock's error in a chain, else the type and last line of the error."""
+    """Returns the text of Penstock's error in a chain, or else type and last line of the error."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, PenstockError):

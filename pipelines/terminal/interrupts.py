@@ -1,10 +1,10 @@
 """Ctrl-C and SIGTERM end a command within seconds, with one line and exit code 130.
 
-The signal raises KeyboardInterrupt in the main thread, so that unfinished outputs are removed. That
-is not enough with Beam and TensorFlow: a callback of C++ drops the exception, libraries make
-another one of it, and threads that wait for work keep the process alive. So any error of an
-interrupted command counts as the interrupt, and soon the process ends in any case. That is safe at
-any place, as outputs appear by one rename.
+The signal raises KeyboardInterrupt in the main thread, so that unfinished outputs are removed. With
+Beam and TensorFlow this is not enough: a callback of C++ drops the exception, libraries turn it
+into another one, and threads that wait for work keep the process alive. So any error of an
+interrupted command counts as the interrupt, and the process ends soon in any case. This is safe at
+any place, because outputs appear by one rename.
 """
 
 import _thread
@@ -21,14 +21,14 @@ from typing import NoReturn
 
 EXIT_CODE = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Most seconds for cleaning up, such as the report of `penstock run`.
+# Maximum number of seconds for cleaning up, for example for the report of `penstock run`.
 _MAX_SECONDS = 10.0
 
 _came = False
 
 
 def catch_interrupts() -> None:
-    """Catches Ctrl-C and SIGTERM from here on, until the process ends; later ones are ignored."""
+    """Catches Ctrl-C and SIGTERM from here on until the process ends; later signals are ignored."""
     owner = os.getpid()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -42,7 +42,7 @@ def catch_interrupts() -> None:
         threading.excepthook = lambda _: None
         sys.unraisablehook = lambda _: None
         kill_children()
-        # Not by `threading`: the interrupted code may hold its lock.
+        # Not by `threading`, because the interrupted code may hold its lock.
         _thread.start_new_thread(_end_after, (_MAX_SECONDS,))
         raise KeyboardInterrupt
 
@@ -59,7 +59,7 @@ def end_interrupted() -> NoReturn:
     """Ends the process without waiting for threads, which may never end."""
     _thread.start_new_thread(_end_after, (_MAX_SECONDS,))
     kill_children()
-    # Exit functions remove copies of remote files and so on; `os._exit` would not call them.
+    # Exit functions remove copies of remote files, for example; `os._exit` would not call them.
     atexit._run_exitfuncs()
     os._exit(EXIT_CODE)
 

@@ -19,10 +19,10 @@ from penstock.components.files.secrets import without_secrets
 
 
 class Noise:
-    """Log file of the library output, and a console without that output.
+    """Log file for the library output, and a console without that output.
 
     Attributes:
-        log: File that gets the output; a temporary file until `keep_in`.
+        log: File that receives the output; a temporary file until `keep_in`.
     """
 
     def __init__(self, screen: TextIO, log: Path) -> None:
@@ -57,7 +57,7 @@ def noise_to_log() -> Iterator[Noise]:
         os.dup2(stderr, 2)
         os.close(stdout)
         os.close(stderr)
-        with suppress(OSError):  # a console that is closed or full
+        with suppress(OSError):  # a closed console, or one whose disk is full
             noise.screen.close()
         if not noise.is_kept:
             noise.log.unlink()
@@ -67,7 +67,7 @@ def noise_to_log() -> Iterator[Noise]:
 
 def _turn_to(log: Path) -> None:
     _flush()
-    # At exit the log and its folder may be gone.
+    # At exit, the log and its folder may no longer exist.
     descriptor = os.open(log if log.exists() else os.devnull, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -83,7 +83,7 @@ class _SafeFormatter(logging.Formatter):
 
 @contextmanager
 def _logging() -> Iterator[None]:
-    """Log INFO too: TFX logs there which execution it runs, on which inputs, and why."""
+    """Log INFO too: at this level TFX logs which execution it runs, on which inputs, and why."""
     from absl import logging as absl_logging
 
     handler = logging.StreamHandler(sys.stderr)

@@ -1,4 +1,4 @@
-"""Progress of a run or of one long task: drawn in place on a terminal, lines elsewhere."""
+"""Progress of a run or of one long task: redrawn in place on a terminal, lines elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +21,10 @@ OnProgress = Callable[[int, int | None], None]
 
 
 class Progress:
-    """Receives the events of a run; a context that lasts as long as the run.
+    """Receiver of the events of a run; a context manager for the duration of the run.
 
-    This one prints a line after each node, every 30 seconds and after each epoch, for logs and
-    pipes; without a screen it shows nothing.
+    This class prints a line after each node, every 30 seconds and after each epoch, for logs and
+    pipes; without a screen it prints nothing.
     """
 
     _screen: TextIO | None = None
@@ -43,24 +43,24 @@ class Progress:
         return
 
     def log(self, path: str) -> None:
-        """The output of the nodes goes to this file."""
+        """Sets the file to which the output of the nodes goes."""
         self._print(f"  log: {path}")
 
     def plan(self, nodes: Sequence[str]) -> None:
-        """The run consists of these nodes, in this order."""
+        """Sets the nodes of the run, in order."""
         self._width = max(map(len, nodes))
 
     def start(self, node: str) -> None:
-        """A node has started."""
+        """Reports that a node has started."""
         self._began = time.perf_counter()
         self._told = paced(lambda text: self._print(f"  {node:{self._width}}  {text}"))
 
     def tell(self, activity: Activity) -> None:
-        """The running node reports progress."""
+        """Reports progress of the running node."""
         self._told(activity)
 
     def end(self, node: str, state: str) -> None:
-        """A node has ended: `done`, `cached`, `skipped` or `failed`."""
+        """Reports the end of a node: `done`, `cached`, `skipped` or `failed`."""
         seconds = time.perf_counter() - self._began
         self._print(f"  {node:{self._width}}  {state:7}  {seconds:6.1f} s")
 
@@ -70,7 +70,7 @@ class Progress:
 
 
 def make_progress(screen: TextIO, title: str, *, quiet: bool = False) -> Progress:
-    """Returns the requested kind of progress, or a live table or lines depending on the screen."""
+    """Returns the requested kind of progress; by default a live table if on a terminal."""
     if quiet:
         return Progress()
     on_screen = console(file=screen, soft_wrap=False)

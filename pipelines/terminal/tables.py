@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 # C0 and C1 control characters, such as ESC, which begins terminal commands, and DEL; and marks that
-# change the direction of text. Line feeds and tabs stay.
+# change the direction of text. Line feeds and tabs are kept.
 _CONTROL = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
 }
@@ -25,7 +25,7 @@ def plain(text: str) -> str:
 
 
 class _PlainConsole(Console):
-    """A console that escapes control characters in strings, but not in its own styles."""
+    """A console that escapes control characters in strings, except in its own styles."""
 
     def render_str(self, text: str, **more: Any) -> Text:
         return super().render_str(plain(text), **more)
@@ -38,7 +38,7 @@ def console(*, soft_wrap: bool = True, **more: Any) -> Console:
 
 def as_html(show: Callable[[Console], None]) -> str:
     """Returns the output of `show` as HTML for a notebook."""
-    # soft_wrap: a notebook scrolls wide tables; wrapped lines would be unreadable.
+    # soft_wrap, because a notebook scrolls wide tables, while wrapped lines would be unreadable.
     out = console(file=io.StringIO(), record=True, width=160)
     show(out)
     return out.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
@@ -47,7 +47,7 @@ def as_html(show: Callable[[Console], None]) -> str:
 def print_table(
     out: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print a table; outside of a terminal one line per row, for `grep` and `awk`."""
+    """Print a table; outside a terminal, one line per row, for `grep` and `awk`."""
     if out.is_terminal:
         table = Table(*headers, title=title, title_justify="left", title_style="bold")
         for row in rows:

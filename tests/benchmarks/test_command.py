@@ -54,7 +54,7 @@ def test_an_output_below_a_file_is_refused_before_minutes_are_spent(tmp_path):
 
 @pytest.fixture
 def warm(penstock, monkeypatch):
-    """Contenders are forks of a process that has TensorFlow imported."""
+    """Contenders are forks of a process that has already imported TensorFlow."""
 
     def run_warm(script, arguments, what, python=sys.executable):
         done = penstock(*arguments, script=script)

@@ -1,4 +1,4 @@
-"""What the workflow that publishes makes of README and pyproject: `.ci/publishing`."""
+"""Changes of README and pyproject by the publishing workflow: `.ci/publishing`."""
 
 import re
 import shutil

@@ -36,7 +36,7 @@ def frame():
 
 @pytest.fixture
 def tfrecord(tmp_path):
-    """Writes a TFRecord file of payloads, GZIP where its name says so."""
+    """Writes a TFRecord file of payloads, with GZIP if its name ends so."""
 
     def write(name, payloads):
         data = b"".join(map(frame_of, payloads))
@@ -50,7 +50,7 @@ def tfrecord(tmp_path):
 
 @pytest.fixture
 def put(tmp_path):
-    """Writes a file below a folder, and says where that is."""
+    """Writes a file below a folder, and returns its path."""
     root = tmp_path / "put"
 
     def write(name, data=b"x"):
@@ -118,7 +118,7 @@ class ReadOut:
 
     @property
     def errors(self):
-        """The rejected rows as strict mode shows them, without the folder."""
+        """The rejected rows in the form of strict mode, without the folder."""
         return [str(row).rsplit("/", 1)[-1] for row in self.rejected]
 
 

@@ -7,7 +7,8 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from penstock.components.isolation import isolated
 
-# All columns have one dtype: if the first output has another, the optimiser leaves them alone.
+# All columns have one dtype, because the optimiser leaves them alone if the first output has
+# another.
 DENSE = {name: tf.io.FixedLenFeature([1], tf.float32) for name in "ab"}
 RAGGED = {name: tf.io.RaggedFeature(tf.float32) for name in "ab"}
 RECORDS = [example(a=[float(i)], b=[float(i + 20)]) for i in (1, 2, 3)]
@@ -83,7 +84,7 @@ def test_columns_keep_their_own_values_in_a_loaded_model_and_in_a_frozen_one(sav
 
 
 def test_columns_keep_their_own_values_in_a_session_of_a_saved_model(saved):
-    """TensorFlow Serving runs models so."""
+    """This is how TensorFlow Serving runs models."""
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         model = tf.compat.v1.saved_model.loader.load(session, ["serve"], saved)
         signature = model.signature_def["serve"]

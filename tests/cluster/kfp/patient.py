@@ -1,6 +1,7 @@
-"""Objects of Kubernetes from stdin to stdout, without probes and CPU requests.
+"""Copies objects of Kubernetes from stdin to stdout, without probes and CPU requests.
 
-For a machine on which other work goes on: what is only slow is neither restarted nor left unplaced.
+For a machine on which other work runs: a pod that is only slow is neither restarted nor left
+unscheduled.
 """
 
 import json

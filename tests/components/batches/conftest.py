@@ -8,7 +8,7 @@ from penstock.components import activity
 
 @pytest.fixture(scope="session")
 def taxi_rows(tmp_path_factory, taxi_csv):
-    """Folder of 3,000 taxi trips as Examples, three shards a split, with a manifest."""
+    """Folder of 3,000 taxi trips as Examples, with three shards per split and a manifest."""
     folder = tmp_path_factory.mktemp("taxi")
     with taxi_csv.open() as trips:
         (folder / "trips.csv").write_text("".join(next(trips) for _ in range(3001)))
@@ -22,7 +22,7 @@ def taxi_rows(tmp_path_factory, taxi_csv):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Collects the counts (rows done, all rows) that are reported."""
+    """Collects the reported counts (rows done, all rows)."""
     monkeypatch.setattr(activity, "_SECONDS_BETWEEN_COUNTS", 0.0)
     counts = []
     with activity.listening(lambda state: counts.append(state.rows)):
@@ -33,7 +33,8 @@ def mixed_rows(count=1200):
     """Multivalent, missing, empty, not UTF-8, NaN, infinite, long and categorical values."""
     rng = np.random.default_rng(1)
     odd = [1.0, float("nan"), float("inf"), -float("inf")]
-    # Each text has another count: TFDV's sketches order equal counts by the texts that they show.
+    # Each text has a different count, because TFDV's sketches order equal counts by the texts that
+    # they show.
     texts = [b"\xff\xfe", *[b"ok"] * 2, *["ü".encode()] * 3, *[b"x" * 1000] * 4]
     for i in range(count):
         n = int(rng.integers(0, 5))

@@ -1,4 +1,4 @@
-"""Analysis in batches against TFT's own pipeline: graphs, vocabularies and their outputs."""
+"""Analysis in batches compared with TFT's own pipeline: graphs, vocabularies and their outputs."""
 
 import os
 import pickle
@@ -82,7 +82,7 @@ def in_batches(preprocessing_fn, folder, output):
     assert len(tasks) == 3
 
     def run(work):
-        # As workers elsewhere have it.
+        # As in workers on other machines.
         return [
             pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(task))) for task in tasks
         ]
@@ -99,7 +99,7 @@ def outputs(graph, folder):
 
 
 def files_of(graph, folder):
-    """Content of the files in a folder of a graph, by name."""
+    """Contents of the files in a folder of a graph, by name."""
     return {path.name: path.read_bytes() for path in Path(graph, folder).glob("*")}
 
 
@@ -186,7 +186,8 @@ ANALYZERS = {
     "stored vocabulary": ("w", with_stored_vocabulary),
     "tfidf": ("w", tfidf),
 }
-# Nothing is analyzed here. In the maximum, rows themselves meet the fault of docs/upstream.md.
+# This function has no analyzer. This maximum is over the rows themselves, and has the fault of
+# docs/upstream.md.
 PLAIN = {
     "max of a row": (DENSE, lambda x: tf.reduce_max(tf.sqrt(tf.abs(tf.cast(x, tf.float32))), 1)),
     "hash": ("s", lambda x: tft.hash_strings(x, 10)),
@@ -224,7 +225,7 @@ def assert_equals_tft(uses, folder, path):
 
 
 def applied(graph, folder):
-    """Values of all rows by feature, as Pack and transformed Examples have them."""
+    """Values of all rows by feature, in the form of Pack and of transformed Examples."""
     rows = TransformedRows(graph)
     batches = [b for task in shard_tasks(str(folder), "train") for b in rows(task.file, task.shard)]
     names = batches[0].schema.names
@@ -244,7 +245,7 @@ def test_two_columns_that_are_scaled_alone_have_their_own_minimum(folder, tmp_pa
     assert scaled == [(0.0, 1.0)] * 2
 
 
-# All uses, shuffled by a seed, in graphs of fifteen; and one graph without an analyzer.
+# All uses, shuffled by a seed, in graphs of fifteen uses; and one graph without an analyzer.
 MIXED = random.Random(1).sample(USES, len(USES))
 GRAPHS = [*(MIXED[i::9] for i in range(9)), WITHOUT_ANALYZERS]
 

@@ -1,4 +1,4 @@
-"""Samples of a folder of Examples."""
+"""Samples from a folder of Examples."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Statistics in batches against TFDV's own pipeline, leaf by leaf."""
+"""Statistics in batches compared with TFDV's own pipeline, leaf by leaf."""
 
 import pickle
 from dataclasses import replace
@@ -39,7 +39,7 @@ sparse_feature { name: "s" index_feature { name: "index" } value_feature { name:
 weighted_feature {
   name: "w" feature { step: "many_ints" } weight_feature { step: "many_floats" }
 }"""
-# TFDV takes seconds to build a pipeline, so independent options share one.
+# TFDV takes seconds to build a pipeline, so independent options share a pipeline.
 CASES = {
     "taxi": ("taxi", {}),
     "taxi options": (
@@ -58,7 +58,7 @@ CASES = {
     "mixed weight": ("mixed", {"weight_feature": "weight", "schema": schema(CATEGORIES)}),
     "sequences": ("sequences", {}),
 }
-# Relative tolerance of the cases with weights, which TFDV sums in float32.
+# Relative tolerance for the cases with weights, which TFDV sums in float32.
 RELATIVE = {"taxi weight": 1e-6, "mixed weight": 1e-6}
 
 
@@ -124,7 +124,7 @@ def test_batches_of_a_shard_equal_those_of_tfx_bsl(kind, rows):
     assert sorted(ours.column_names) == sorted(theirs.schema.names)
     for name in ours.column_names:
         column = theirs.column(theirs.schema.names.index(name))
-        # As text, because NaN is not equal to itself.
+        # As text, because NaN does not equal itself.
         assert str(ours[name].to_pylist()) == str(column.to_pylist())
 
 

@@ -1,4 +1,4 @@
-"""The node: what TFX's StatisticsGen takes and leaves."""
+"""The node compared with TFX's StatisticsGen: its inputs and outputs."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ SCHEMA = 'feature { name: "company" type: BYTES }'
 
 @pytest.fixture
 def do(tmp_path, rows):
-    """Runs an executor; gives the artifact of the statistics."""
+    """Runs an executor; returns the artifact of the statistics."""
 
     def run(executor, *, kind="taxi", splits='["train", "eval"]', workers=1, inputs=(), **options):
         examples = artifact(Examples, rows[kind])

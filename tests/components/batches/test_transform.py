@@ -1,4 +1,4 @@
-"""The node: what TFX's Transform takes and leaves, on the taxi trips."""
+"""The node compared with TFX's Transform: its inputs and outputs, on the taxi trips."""
 
 import json
 import logging
@@ -28,14 +28,14 @@ FUNCTION = "penstock.pipelines.taxi.preprocessing.preprocessing_fn"
 
 
 def tfx_and_ours(inputs):
-    """TFX's taxi example and Penstock's."""
+    """The `preprocessing_fn` of TFX's taxi example and of Penstock's."""
     theirs = taxi_utils_native_keras.preprocessing_fn(inputs)
     return {**preprocessing_fn(inputs), **{f"tfx_{name}": x for name, x in theirs.items()}}
 
 
 @pytest.fixture(scope="module")
 def do(tmp_path_factory, taxi_rows):
-    """Runs an executor; gives the artifacts of the graph and of the transformed Examples."""
+    """Runs an executor; returns the artifacts of the graph and of the transformed Examples."""
     schema = tmp_path_factory.mktemp("schema")
     curated = files("penstock.schemas.taxi") / "schema.pbtxt"
     (schema / "schema.pbtxt").write_text(curated.read_text())
@@ -72,7 +72,7 @@ def done(do):
 
 
 def rows(graph, examples, split):
-    """Columns of the transformed rows, sorted by all of them: a shard's order is Beam's."""
+    """Columns of the transformed rows, sorted by all of them: Beam sets a shard's order."""
     spec = tft.TFTransformOutput(graph.uri).transformed_feature_spec()
     found = {}
     folder = f"{examples.uri}/Split-{split}"

@@ -35,7 +35,7 @@ main()
 
 
 class DataflowHandler(GoogleHandler):
-    """Jobs are done when their creation is answered; `server.jobs` holds the requested jobs."""
+    """A job is done when its creation is answered; `server.jobs` has the requested jobs."""
 
     def reply(self, method, target, body):
         if not target.startswith("/v1b3/"):
@@ -48,7 +48,7 @@ class DataflowHandler(GoogleHandler):
 
 
 def run_staged(objects, job):
-    """What Dataflow's workers do: the pipeline that was staged, in processes of its image."""
+    """Work of Dataflow's workers: the staged pipeline, in processes of its image."""
     told = job["environment"]["sdkPipelineOptions"]["options"]
     staged = objects[told["pipelineUrl"].removeprefix("gs://bucket/")]
     pipeline = beam_runner_api_pb2.Pipeline.FromString(staged)
@@ -59,7 +59,7 @@ def run_staged(objects, job):
 
 @pytest.fixture
 def dataflow(tmp_path, monkeypatch):
-    """The API, and the store."""
+    """The API and the store."""
     server = GoogleStore(tmp_path, DataflowHandler)
     server.jobs = []
     for name, value in server.environment.items():
@@ -74,7 +74,7 @@ def test_the_same_bytes_as_in_process(dataflow, taxi_csv, tmp_path, penstock):
     options = IngestOptions(shards=ShardOptions(shards=4))
     job = IngestInput(str(taxi_csv), splits=SplitOptions())
     here = ingest([job], tmp_path / "here", options)
-    # Newer Beam speaks HTTP only to an endpoint of this name, and gRPC to any other.
+    # Newer versions of Beam use HTTP only for an endpoint with this name, and gRPC for any other.
     options = (*OPTIONS, f"dataflow_endpoint=http://localhost:{dataflow.server_port}")
     told = (part for option in options for part in ("--dataflow", option))
     script = tmp_path / "penstock.py"
@@ -87,7 +87,7 @@ def test_the_same_bytes_as_in_process(dataflow, taxi_csv, tmp_path, penstock):
     assert there == here
     [(path, job)] = dataflow.jobs
     assert path == "/v1b3/projects/my-project/locations/europe-west1/jobs"
-    assert job["type"] in ("JOB_TYPE_BATCH", 1)  # the name's number, from Beam 2.77
+    assert job["type"] in ("JOB_TYPE_BATCH", 1)  # the number in the name, from Beam 2.77
     environment = job["environment"]
     assert environment["serviceAccountEmail"] == "jobs@my-project.iam"
     assert environment["tempStoragePrefix"].startswith("storage.googleapis.com/bucket/tmp/")

@@ -52,7 +52,7 @@ def test_tasks_are_drawn_as_processes_become_free(tmp_path):
     def tasks() -> Iterator[str]:
         for number in range(10):
             drawn.append(number)
-            # All but the first wait for the file.
+            # All tasks except the first wait for the file.
             ready = f"__import__('os').path.exists({str(go)!r}) or not {number}"
             waits = f"[__import__('time').sleep(0.01) for _ in iter(lambda: {ready}, True)]"
             yield f"({waits}, {number})[1]"

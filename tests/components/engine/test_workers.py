@@ -93,7 +93,7 @@ def test_interrupted_command_ends_its_stopped_worker(tmp_path, stopped):
     done = started.wait()
     assert done.returncode == 130
     assert "penstock: interrupted" in done.stderr
-    with suppress(psutil.NoSuchProcess):  # killed, and perhaps not yet waited for
+    with suppress(psutil.NoSuchProcess):  # killed, and perhaps not yet reaped
         while worker.status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
     assert os.listdir(tmp_path) == ["a.csv"]

@@ -1,4 +1,4 @@
-"""Models of a line or two and records made by hand, for TFMA and for evaluation in batches."""
+"""Models of one or two lines and hand-made records, for TFMA and for evaluation in batches."""
 
 import os
 
@@ -37,7 +37,7 @@ def write_examples():
 
 @pytest.fixture(scope="session")
 def save_model():
-    """Saves functions of parsed features as a model of serialized Examples, or tf.functions."""
+    """Saves functions of parsed features, or tf.functions, as a model of serialized Examples."""
 
     def save(path, parse, **signatures):
         spec = {name: tf.io.FixedLenFeature([], *of) for name, of in parse.items()}
@@ -62,7 +62,7 @@ def save_model():
 
 @pytest.fixture(scope="session")
 def shared_models():
-    """TFMA's models and config, as TFX's Evaluator hands them over."""
+    """TFMA's models and config, in the form that TFX's Evaluator passes to it."""
 
     def share(config, *paths):
         config = config_util.update_eval_config_with_defaults(

@@ -1,4 +1,4 @@
-"""Evaluation in batches gives the numbers of TFMA's own pipeline, for all that it supports."""
+"""Evaluation in batches gives the numbers of TFMA's own pipeline in all supported cases."""
 
 import gc
 import json
@@ -77,7 +77,7 @@ SIGNATURES = {
     "binary": ("yes", "label_xf"), "classes": ("classes", "class"), "regression": ("number", "y"),
     "a dict of outputs": ("dict", "class"),
 }  # fmt: skip
-OUTPUTS = {"label": "binary", "class": "classes", "y": "regression"}  # of the signature "many"
+OUTPUTS = {"label": "binary", "class": "classes", "y": "regression"}  # from the signature "many"
 WEIGHT = 'example_weight_key: "weight" '
 
 
@@ -86,7 +86,7 @@ def specs(entries, more=""):
 
 
 def model_specs(task, *more):
-    """A model for each of the texts `more`."""
+    """A model for each of the texts in `more`."""
     if task == "several":
         labels = " ".join(f'label_keys {{key: "{key}" value: "{key}"}}' for key in OUTPUTS)
         fields = f'signature_name: "many" {labels}'
@@ -131,7 +131,7 @@ def examples(tmp_path_factory, write_examples, random):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory, save_model):
-    """Two models, of which one is right more often than the other."""
+    """Two models, one of which is right more often than the other."""
 
     def yes(f):
         return {"outputs": tf.sigmoid(2 * f["x"])[:, None]}
@@ -196,7 +196,7 @@ def in_batches(examples, output, eval_config, models, engine=1):
 
 
 def values(path, message):
-    """All scalar values in a message, by the path of field names that leads to each."""
+    """All scalar values in a message, by the path of field names to each value."""
     if isinstance(message, dict):
         return {k: v for n in message for k, v in values((*path, n), message[n]).items()}
     if isinstance(message, list):
@@ -240,7 +240,7 @@ def assert_same(output, expected):
 
 @pytest.fixture
 def compared(examples, shared_models, tmp_path_factory, monkeypatch):
-    """Compares an evaluation by models with TFMA's; gives our files and the loaded models."""
+    """Compares an evaluation by models with TFMA's; returns our files and the loaded models."""
     monkeypatch.setattr(tasks, "_MOST_ROWS", 50)
 
     def compare(text, *models):
@@ -284,7 +284,7 @@ def test_batches_read_without_garbage_collection_are_released_after_use(
     finally:
         gc.enable()
     assert len(alive) == 30
-    assert max(alive) <= 2  # the batch in use and the batch that was just read
+    assert max(alive) <= 2  # the batch in use and the batch that was read last
 
 
 @pytest.mark.slow
@@ -327,7 +327,7 @@ def test_validation_against_a_baseline_equals_tfma(candidate_is_better, models, 
     result = tfma.load_validation_result(str(compared(JUDGED, *pair)))
     assert result.validation_ok is candidate_is_better
     failed = sum(len(part.failures) for part in result.metric_validations_per_slice)
-    # The value and the change in all three slices, the stricter value in two.
+    # The value and the change in all three slices, the stricter value in two of them.
     assert failed == (0 if candidate_is_better else 8)
 
 

@@ -1,4 +1,4 @@
-"""`evaluation.json`: what it says of TFMA's files, and that it can be read without TensorFlow."""
+"""`evaluation.json`: its facts about TFMA's files, and reading it without TensorFlow."""
 
 import json
 import subprocess

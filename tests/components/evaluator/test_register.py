@@ -1,4 +1,4 @@
-"""A pushed model in the registry of a real MLflow server."""
+"""Registration of a pushed model with a real MLflow server."""
 
 import subprocess
 import sys

@@ -58,7 +58,7 @@ def test_without_a_number_of_examples_nothing_is_known():
 
 
 def test_shares_have_wilsons_interval():
-    # Wilson's for 8 of 10 is 0.4902 to 0.9433 (Newcombe 1998, method 3: 0.490 to 0.943).
+    # Wilson's interval for 8 of 10 is 0.4902 to 0.9433 (Newcombe 1998, method 3: 0.490 to 0.943).
     assert wilson(0.8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
     assert wilson(0.0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
     low, high = intervals({"example_count": 10.0, "accuracy": 1.0})["accuracy"]

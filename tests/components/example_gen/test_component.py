@@ -1,4 +1,4 @@
-"""The node in a real pipeline: LocalDagRunner, sqlite metadata, stock nodes around it."""
+"""The node in a real pipeline: LocalDagRunner, sqlite metadata, and stock nodes around it."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The command, the function and the TFX node are one ingest."""
+"""The command, the function and the TFX node run the same ingest."""
 
 import json
 

@@ -75,7 +75,7 @@ def write_csv(path, *, quoted):
 
 
 def png(width, height, value):
-    """A gray PNG whose pixels are stored, so that no library decides its bytes."""
+    """A gray PNG with uncompressed pixels, so that its bytes do not depend on a library."""
     pixels = (b"\0" + bytes([value]) * width) * height
     stored = b"\x01" + struct.pack("<HH", len(pixels), ~len(pixels) & 0xFFFF) + pixels
     data = b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(pixels))
@@ -145,7 +145,7 @@ def test_a_tfds_builder_keeps_its_bytes(tmp_path):
     tfds.dataset_builders.store_as_tfds_dataset(
         name="tiny",
         version="1.0.0",
-        # One feature: TFDS writes several in an order that changes from run to run.
+        # One feature, because TFDS writes several in an order that changes from run to run.
         features=tfds.features.FeaturesDict({"x": np.int64}),
         data_dir=str(tmp_path),
         split_datasets={"train": [(i, {"x": i}) for i in range(20)]},

@@ -1,4 +1,4 @@
-"""What PySpark writes, and a DataFrame as shards; one session serves the whole file."""
+"""Files that PySpark writes, and a DataFrame as shards; one session serves the whole file."""
 
 import json
 from contextlib import contextmanager
@@ -57,7 +57,7 @@ def test_timestamps_that_spark_writes_as_96_bits_are_read_at_full_width(spark, t
     times = ("9999-12-31 23:59:59.999999", "1969-12-31 12:00:00.000001", "1900-01-01 05:00:00")
     columns = [f"timestamp'{time}' as t{at}" for at, time in enumerate(times)]
     spark.range(1).selectExpr("id", *columns).write.parquet(str(tmp_path / "out"))
-    # One of the two tasks has no rows, and still writes a file.
+    # One of the two tasks has no rows, but still writes a file.
     [row] = read(open_source(str(tmp_path / "out"), Parquet(allow_empty=True)))
     assert row == {
         "id": 0,
@@ -157,5 +157,5 @@ def test_a_path_that_executors_do_not_see_is_named(spark, tmp_path, monkeypatch)
 
 @contextmanager
 def private_output(path, *, overwrite):
-    """A folder that another machine has."""
+    """A folder on another machine."""
     yield _LocalOutput(Path(path).parent / "not-mounted")

@@ -20,7 +20,7 @@ def names(folder):
 
 
 def finished(folder, text="old", **parts):
-    """An output of one shard."""
+    """An output with one shard."""
     shard = Shard("Split-train/a", 1, 3, "0")
     (folder / "Split-train").mkdir(parents=True)
     (folder / shard.file).write_text(text)

@@ -189,7 +189,7 @@ def test_links_do_not_leave_the_folder_of_images(tree, tmp_path):
         found = find(given, "images")
         assert names(found) == ["a/1.jpg", "a/alias.jpg"]
         refused = {path[len(str(root)) + 1 :]: why for path, why in found.refused.items()}
-        refused.pop("b/key.jpg", None)  # which `**` gives
+        refused.pop("b/key.jpg", None)  # `**` also returns these
         assert refused == {
             "a/out.jpg": f"is a link to {secret}/key.jpg, outside {root}; copy the file",
             "a/up.jpg": f"is a link to {secret}/key.jpg, outside {root}; copy the file",

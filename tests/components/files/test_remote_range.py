@@ -1,4 +1,4 @@
-"""Parts of an object, from a store that ignores the condition of a request."""
+"""Parts of an object in a store that ignores the condition of a request."""
 
 import pytest
 from fsspec.asyn import get_loop
@@ -20,7 +20,7 @@ class Body:
 
 
 class Store:
-    """Answers as S3 does, whatever version is asked for, with the version `ETag`."""
+    """Answers as S3 does with the version `ETag`, whatever version is requested."""
 
     req_kw, loop = {}, get_loop()
 

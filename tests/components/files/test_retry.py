@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def waited(monkeypatch):
-    """The seconds that a read waited, without waiting."""
+    """The seconds that a read would have waited; it does not wait."""
     seconds = []
     monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=seconds.append))
     return seconds
@@ -28,7 +28,7 @@ def waited(monkeypatch):
 
 @pytest.fixture
 def faulty(monkeypatch):
-    """`faulty(n, code)` makes every read after the first n fail once with that error."""
+    """`faulty(n, code)` makes every read after the first n reads fail once with that error."""
 
     def make(good, code, times=1):
         state = {"reads": 0, "failed": 0}

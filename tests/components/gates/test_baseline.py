@@ -32,13 +32,13 @@ def ids(resolved):
     ("candidate", "models", "blessings", "expected"),
     [
         (1, [1], [], ([], [])),
-        # The unchanged second run: the candidate came from the cache and is blessed.
+        # The second run, with nothing changed: the candidate came from the cache and is blessed.
         (1, [1], [blessing(10, 1)], ([], [])),
         (2, [1, 2], [blessing(10, 1), blessing(11, 2)], ([1], [10])),
         (3, [1, 2, 3], [blessing(10, 1), blessing(11, 2, blessed=0)], ([1], [10])),
         # Model 1 came back from the cache and was blessed again after model 2.
         (3, [1, 2, 3], [blessing(10, 1), blessing(11, 2), blessing(12, 1)], ([1], [12])),
-        # A blessing whose model is gone from the store.
+        # A blessing whose model is no longer in the store.
         (3, [1, 3], [blessing(10, 1), blessing(11, 2)], ([1], [10])),
     ],
 )
@@ -72,7 +72,7 @@ class Store:
         ([blessing(10, 1), blessing(11, 2)], ([2], [11])),
         # Blessed again after model 2: the order is that of the blessings, as for the baseline.
         ([blessing(10, 1), blessing(11, 2), blessing(12, 1)], ([1], [12])),
-        # Model 3 was trained on the Examples that are given.
+        # Model 3 was trained on the given Examples.
         ([blessing(10, 1), blessing(11, 3)], ([1], [10])),
     ],
 )

@@ -79,7 +79,7 @@ def test_equal_images_within_and_between_splits_are_found(tmp_path):
     train = [*TRAIN, record(b"aa"), record(b"bb", 1, "dog"), record(b"bb", 1, "dog")]
     uri = write(tmp_path, train=train, eval=[*EVAL, record(b"aa"), record(b"cc", 1, "dog")])
     found = read_images(uri, ["train", "eval"])
-    # Image aa is there three times, bb three times in two classes, cc twice.
+    # Image aa occurs three times, bb three times in two classes, cc twice.
     assert find_image_problems(found, ImageRules()) == [
         "3 images are identical to others of another class; correct the labels",
         "2 images are in split 'train' and in split 'eval', so that evaluation would see what "

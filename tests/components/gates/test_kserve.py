@@ -1,8 +1,8 @@
-"""A push to KServe: a stand-in of the API server on loopback takes the service.
+"""A push to KServe; a stand-in for the API server on loopback receives the service.
 
-Fields: kserve v0.16 `config/crd/minimal/serving.kserve.io_inferenceservices.yaml` keeps them all;
+Fields: kserve v0.16 `config/crd/minimal/serving.kserve.io_inferenceservices.yaml` keeps all fields;
 `pkg/apis/serving/v1beta1/component.go` ComponentExtensionSpec has `canaryTrafficPercent`,
-`predictor_model.go` ModelSpec `modelFormat` and `storageUri`. No KServe ran.
+`predictor_model.go` ModelSpec `modelFormat` and `storageUri`. No KServe was run.
 """
 
 import json
@@ -21,7 +21,7 @@ from penstock.components.plain import to_json
 
 @pytest.fixture
 def api(monkeypatch):
-    """The API server, and this process as in a pod of its cluster."""
+    """The API server; this process behaves as in a pod of its cluster."""
     server = JsonServer(lambda *_: server.given)
     server.given = (200, {})
 
@@ -69,7 +69,7 @@ def test_kserve_canary_is_applied_with_the_pods_account(api):
 
 
 def test_kserve_all_traffic_has_no_canary_field():
-    """A field that is left out is removed by a server-side apply of the same manager."""
+    """A server-side apply by the same manager removes a field that is left out."""
     service = kserve.manifest(replace(CHURN, canary_percent=100), "7")
     assert "canaryTrafficPercent" not in service["spec"]["predictor"]
 
@@ -90,7 +90,7 @@ def test_kserve_refusal_is_one_line(api, answer, told):
 
 
 def push(root, **properties):
-    """What the node puts below `kserve`."""
+    """Files that the node writes below `kserve`."""
     (root / "pushed").mkdir()
     (root / "pushed" / "saved_model.pb").write_text("a model")
     pushed = PushedModel()

@@ -72,7 +72,7 @@ def test_check_served_refuses_missing_altered_or_superseded_versions(tmp_path, s
 
 @pytest.fixture
 def file_limit():
-    """Brings back the greatest size that a file may have; gives its hard limit."""
+    """Restores the maximum file size; returns its hard limit."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield before[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, before)

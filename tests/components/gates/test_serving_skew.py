@@ -25,7 +25,7 @@ SPEC = {name: tf.io.FixedLenFeature([1], tf.float32) for name in "ab"}
 
 def preprocessing_fn(inputs):
     scaled = {f"{name}_xf": tft.scale_to_0_1(column) for name, column in inputs.items()}
-    # Rows themselves meet the fault of docs/upstream.md, also in a request of one row.
+    # The fault of docs/upstream.md affects the maximum over each row, even in a request of one row.
     roots = {
         f"{name}_root": tf.reduce_max(tf.sqrt(column), axis=1, keepdims=True)
         for name, column in inputs.items()
@@ -35,7 +35,7 @@ def preprocessing_fn(inputs):
 
 @pytest.fixture(scope="module")
 def graphs(tmp_path_factory):
-    """The TransformGraph of `ROWS`, and the one of rows with other ranges."""
+    """The TransformGraph of `ROWS`, and a TransformGraph of rows with other ranges."""
     made = []
     for name, rows in (("own", ROWS), ("other", [example(a=[0.0], b=[0.0]), *ROWS])):
         folder = tmp_path_factory.mktemp(name)

@@ -93,7 +93,7 @@ def test_the_seed_decides_the_order_and_the_bytes(tmp_path, write_rows, mixed):
 
 ENGINES = {
     "here": 1,
-    # A runner that Penstock does not take for a local one: I/O errors are raised.
+    # A runner that Penstock does not treat as local, so I/O errors are raised.
     "other": lambda: beam.Pipeline(BundleBasedDirectRunner(), PipelineOptions([])),
     "two": 2,
 }

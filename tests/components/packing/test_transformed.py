@@ -1,4 +1,4 @@
-"""Raw Examples packed through a TransformGraph: the bytes of packed transformed Examples."""
+"""Raw Examples packed through a TransformGraph give the bytes of packed transformed Examples."""
 
 import json
 import os
@@ -150,7 +150,7 @@ def test_rows_that_grow_in_the_graph_come_in_smaller_batches(tmp_path, monkeypat
             writer.write(tf.train.Example().SerializeToString())
 
     def widened(records):
-        values = pa.array(np.zeros(len(records) * 2**18, np.float32))  # 1 MiB a row
+        values = pa.array(np.zeros(len(records) * 2**18, np.float32))  # 1 MiB per row
         offsets = np.arange(len(records) + 1) * 2**18
         return pa.RecordBatch.from_arrays([pa.LargeListArray.from_arrays(offsets, values)], ["x"])
 

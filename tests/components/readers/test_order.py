@@ -1,4 +1,4 @@
-"""Computed orders of rows, against simulated trainings that read them."""
+"""Computed orders of rows, compared with simulated trainings that read them."""
 
 import itertools
 import random
@@ -36,7 +36,7 @@ def read(order, start, count):
 
 
 def orders(chance):
-    """The orders of all shares of made shards."""
+    """The orders of all shares of generated shards."""
     files = chance.randint(1, 7)
     rows = [1 + chance.randint(0, 60), *(chance.randint(0, 60) for _ in range(files - 1))]
     shares = min(chance.choice([1, 1, 2, 3]), sum(rows))

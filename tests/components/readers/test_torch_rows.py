@@ -1,4 +1,4 @@
-"""With Debian's PyTorch, which the image of the tests has; its Python is that of the image."""
+"""Tests with Debian's PyTorch, which the test image has; its Python is the image's."""
 
 import json
 import subprocess
@@ -11,8 +11,8 @@ import penstock
 from penstock import Rows
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
-# Debian's folder is last on the path, so that only PyTorch comes from it. One process runs all,
-# because it has to import PyTorch; each of the loaders forks.
+# Debian's folder is last on the path, so that only PyTorch comes from it. One process runs all of
+# this, because it must import PyTorch; each of the loaders forks.
 SCRIPT = f"""
 import itertools, json, sys
 sys.path.append({str(DEBIAN)!r})

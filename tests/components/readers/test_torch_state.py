@@ -1,4 +1,4 @@
-"""The state of `TorchRows`, for which PyTorch need not be installed."""
+"""The state of `TorchRows`; these tests do not need PyTorch."""
 
 import itertools
 

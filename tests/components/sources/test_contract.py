@@ -1,4 +1,4 @@
-"""Contract of every kind of source: a cut loses no row, changes are seen, errors name a remedy.
+"""Contract of every kind of source: a cut loses no row, changes are noticed, errors name a remedy.
 
 The test file of each kind covers its types, options and faults.
 """
@@ -119,7 +119,7 @@ KINDS = {
 }
 REMEDIES = ("; ", "expected ", "o such ", "not a database", "malformed")
 STAGED = ("avro", "sql")
-WHOLE = ("document", "binary", "images")  # A file is a row.
+WHOLE = ("document", "binary", "images")  # In these kinds, a file is a row.
 READ_AGAIN = [kind for kind in KINDS if kind not in STAGED]
 
 
@@ -150,7 +150,7 @@ def edit(path, kind):
 
 
 def read(source, parts=2):
-    """Returns the rows, read in parts as by workers, and counts what is not a good row."""
+    """Returns the rows, read in parts as by workers, and the number of other items."""
     rows = []
     for run in source.cut(parts):
         part, pieces = pickle.loads(pickle.dumps(source.part(run)))
@@ -180,7 +180,7 @@ def test_the_fingerprint_follows_content_and_names_below_the_input(tmp_path, kin
     assert found[0] == found[1]
     assert found[0] != found[2]
     assert len(found[0]) == 64
-    assert (found[0] == found[3]) is (kind == "sql")  # A query names no file.
+    assert (found[0] == found[3]) is (kind == "sql")  # A query does not name a file.
 
 
 @pytest.mark.parametrize("kind", READ_AGAIN)
@@ -243,7 +243,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line_with_a_remedy(tmp_pat
     elif damage == "a picture":
         image(path, 1)
     elif kind in ("csv", "quoted csv", "text", "jsonl"):
-        return  # What is left of them has rows, too.
+        return  # A cut file of these kinds still has rows.
     else:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 + 1])
     with pytest.raises(DataError) as caught:

@@ -1,4 +1,4 @@
-"""Parquet: types and their losses, damage, drift, and code that must not run."""
+"""Parquet: types and their losses, damage, drift, and code that must not be run."""
 
 import datetime
 import json
@@ -26,7 +26,7 @@ UTC = datetime.timezone.utc
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a table of arrays and gives its path."""
+    """Writes a table of arrays and returns its path."""
 
     def write_table(columns, name="data.parquet", **options):
         path = tmp_path / name
@@ -91,11 +91,11 @@ def test_types(write, read_out, array, kind, values):
     assert read_out(source, parts=2).rows == [[value] for value in values]
 
 
-# Values of types that not every version of pyarrow writes as Parquet.
+# Values of types that only some versions of pyarrow write as Parquet.
 OF_ARROW = [
     (pa.array([np.float16(0.5), None]), FLOAT, [0.5, None]),
     (pa.array([b"ab", None], pa.binary(2)), BYTES, [b"ab", None]),
-    # A slice of one row at an even place is all null, which Arrow 10 cannot flatten.
+    # A slice of one row at an even index is all null, which Arrow 10 cannot flatten.
     (pa.array([None, [1, 2]], pa.list_(pa.int16(), 2)), INT, [None, [1, 2]]),
 ]
 

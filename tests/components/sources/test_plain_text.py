@@ -15,7 +15,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file, and says where it is."""
+    """Writes a file, and returns its path."""
 
     def write(data, name="a.txt"):
         path = tmp_path / name
@@ -188,6 +188,6 @@ def test_an_encodings_other_names_are_equal():
                  "iso2022_jp", "iso2022_kr"]
 )  # fmt: skip
 def test_an_encoding_with_escapes_is_refused(encoding):
-    """An escape may stand for a line end, which would make three lines of two."""
+    """An escape may stand for a line end, which would turn two lines into three."""
     with pytest.raises(UsageError, match="must leave ASCII bytes as they are"):
         Text(encoding=encoding)

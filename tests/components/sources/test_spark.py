@@ -1,4 +1,4 @@
-"""Folders as Spark and Hadoop leave them, made by hand; `test_spark_writer.py` has Spark's own."""
+"""Folders like those of Spark and Hadoop, made by hand; `test_spark_writer.py` has real ones."""
 
 import pyarrow as pa
 import pytest
@@ -12,7 +12,7 @@ from penstock.components.tfrecord.writer import ShardWriter, frame_records
 
 @pytest.fixture
 def folder(tmp_path):
-    """A part file as spark-tensorflow-connector names it, beside Hadoop's files."""
+    """A part file named like those of spark-tensorflow-connector, next to Hadoop's files."""
     with ShardWriter(tmp_path, "part-r-00000", compression="") as writer:
         rows = pa.RecordBatch.from_arrays([pa.array(range(10))], names=["id"])
         writer.write(frame_records(encode_examples(rows)))

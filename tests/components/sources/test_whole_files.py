@@ -104,7 +104,7 @@ def test_documents_in_other_encodings_become_utf8(put, read_out):
 
 @pytest.fixture
 def as_nobody():
-    """A folder that anyone may read; the test runs as a user who is not root."""
+    """A folder that everybody may read; the test runs as a user other than root."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         before = os.geteuid()

@@ -12,7 +12,7 @@ from penstock.components.files import remote_system, retry
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch, tmp_path):
-    """Gives a test clients made from its own environment, short waits, and a spool of its own."""
+    """Gives a test new clients for its own environment, short waits, and a separate spool."""
     remote_system._make.cache_clear()
     monkeypatch.setattr(retry, "WAIT_SECONDS", (0.05,) * 4)
     monkeypatch.setattr(remote_system, "DEADLINE_SECONDS", 1.0)
@@ -23,7 +23,7 @@ def quick(monkeypatch, tmp_path):
 
 
 class ProxyHandler(FaultyHandler):
-    """Passes on to another server; only PUTs and GETs of parts meet faults."""
+    """Forwards to another server; only PUTs and GETs of parts meet faults."""
 
     def may_fail(self):
         return bool(self.headers.get("Range"))
@@ -42,7 +42,7 @@ class ProxyHandler(FaultyHandler):
 
 
 class WebHandler(FaultyHandler):
-    """Files of `server.files`; `server.ways` switches what servers differ in."""
+    """Serves `server.files`; `server.ways` selects behaviours in which servers differ."""
 
     def may_fail(self):
         return True
@@ -76,7 +76,7 @@ class WebHandler(FaultyHandler):
 
 @pytest.fixture(scope="session")
 def moto():
-    """An S3 server; its port."""
+    """Port of an S3 server."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -87,7 +87,7 @@ def moto():
 
 @pytest.fixture
 def proxy(moto):
-    """The proxy before the S3 server; its requests meet `faults`."""
+    """The proxy in front of the S3 server; its requests meet `faults`."""
     server = QuietServer(ProxyHandler)
     server.behind = moto
     yield server
@@ -96,7 +96,7 @@ def proxy(moto):
 
 @pytest.fixture
 def s3(proxy, moto, monkeypatch):
-    """A client of the server; the tested code goes through the proxy and has no other settings."""
+    """A client of the server; the tested code uses the proxy and has no other settings."""
     import boto3
 
     for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -132,7 +132,7 @@ def web():
 
 @pytest.fixture
 def google(tmp_path, monkeypatch):
-    """Google's JSON API; its objects are `objects`."""
+    """Google's JSON API; `objects` has its objects."""
     server = GoogleStore(tmp_path)
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)

@@ -1,7 +1,7 @@
-"""Ingest and pack on a job server of Beam, whose worker shares nothing with it but an S3 server.
+"""Ingest and pack on a job server of Beam, whose worker shares only an S3 server with it.
 
-The engine has two processes: a job server, and a worker pool with a disk of its own. The disk is a
-tmpfs over the driver's folder, if the machine allows a mount namespace.
+The engine has two processes: a job server, and a worker pool with its own disk. The disk is a tmpfs
+over the driver's folder, if the machine allows a mount namespace.
 """
 
 import os
@@ -43,11 +43,11 @@ def has_namespaces(folder):
 
 @pytest.fixture
 def engine(s3, tmp_path):
-    """A job server, and a worker pool with a disk of its own."""
+    """A job server, and a worker pool with its own disk."""
     home = tmp_path / "home"
     home.mkdir()
     job, pool = free_port(), free_port()
-    # The pool starts workers by the name `python`.
+    # The pool starts workers under the name `python`.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "TMPDIR": str(home)}
     private = [*_PRIVATE, _MOUNT, str(tmp_path)]

@@ -1,4 +1,4 @@
-"""Whole ingests from a real S3 server: the command line, its end by a signal, and the node."""
+"""Whole ingests from a real S3 server: by the command line, ended by a signal, and by the node."""
 
 import os
 import signal
@@ -89,7 +89,7 @@ def test_the_node_runs_again_when_an_object_changes_and_not_else(s3, proxy, tmp_
     proxy.asked.clear()
     s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV)  # the same content with a later time
     assert outputs() == first
-    assert not any("Range" in headers for headers in proxy.asked)  # nor was it read
+    assert not any("Range" in headers for headers in proxy.asked)  # and it was not read
     s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV.replace(b"10,100", b"10,999"))
     again = outputs()
     assert len(again) == 2

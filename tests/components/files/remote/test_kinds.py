@@ -1,4 +1,4 @@
-"""Every kind of files from a real S3 server: the same rows as from the local disk."""
+"""Every kind of files on a real S3 server gives the same rows as on the local disk."""
 
 import os
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def places(s3, tmp_path):
-    """Uploads the files of a folder; gives the folder and its address."""
+    """Uploads the files of a folder; returns the folder and its address."""
 
     def upload():
         for file in (tmp_path / "data").iterdir():

@@ -126,7 +126,7 @@ def test_a_fault_is_survived_a_few_times_and_then_named(s3, proxy, read_out, mon
     message = data_error(lambda: open_source("s3://bucket/b.csv"))
     assert message.startswith("s3://bucket/b.csv: cannot be read, 5 tries failed (")
     assert list(Path(os.environ["PENSTOCK_SPOOL"]).iterdir()) == []
-    assert len(proxy.faults) in (90, 95)  # aiohttp asks once more on a connection that it had
+    assert len(proxy.faults) in (90, 95)  # aiohttp retries once on a kept connection
 
 
 def test_what_is_read_is_what_was_scanned(s3, read_out):
@@ -143,7 +143,7 @@ def test_what_is_read_is_what_was_scanned(s3, read_out):
 
 @pytest.fixture
 def strict_moto(moto):
-    """Makes the server check credentials while the test runs."""
+    """Makes the server check credentials during the test."""
 
     def allow(count):
         address = f"http://127.0.0.1:{moto}/moto-api/reset-auth"

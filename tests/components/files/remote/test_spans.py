@@ -1,4 +1,4 @@
-"""Spans at an address: `ShardedExampleGen`'s driver against a real S3 server on loopback."""
+"""Spans at an address: the driver of `ShardedExampleGen` with a real S3 server on loopback."""
 
 import pytest
 from tfx.components.example_gen import utils
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def resolve(base, *patterns, span=None):
-    """Span, version, digest and input patterns, as the node's driver finds them."""
+    """Span, version, digest and input patterns, as found by the node's driver."""
     splits = [{"name": f"s{i}", "pattern": pattern} for i, pattern in enumerate(patterns)]
     fixed = range_config_pb2.StaticRange(start_span_number=span or 0, end_span_number=span or 0)
     node = ShardedExampleGen(

@@ -1,4 +1,4 @@
-"""A DataFrame to an S3 server by Spark's own cluster: a master, two workers, executors that die."""
+"""A DataFrame to an S3 server by Spark's own cluster: a master, two workers, dying executors."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ SPLITS = SplitOptions((Split("train", 2), Split("eval", 1)))
 
 @pytest.fixture
 def cluster(s3, tmp_path, monkeypatch):
-    """The address of a standalone master with two workers of one core, each a host of its own."""
+    """The address of a standalone master with two workers of one core, each on its own host."""
     import pyspark
 
     deploy = "org.apache.spark.deploy"
@@ -33,7 +33,7 @@ def cluster(s3, tmp_path, monkeypatch):
     port = free_port()
     common = ["--webui-port", "0"]
     commands = [[*started, "--host", "127.0.0.1", "--port", port, *common]]
-    for host in ("127.0.0.1", "127.0.0.2"):  # a second try goes to another host
+    for host in ("127.0.0.1", "127.0.0.2"):  # a second attempt runs on another host
         place = ["--host", host, "--work-dir", tmp_path / host, "--cores", 1, "--memory", "512m"]
         worker = [started[0], f"{deploy}.worker.Worker", *place, *common]
         commands.append([*worker, f"spark://127.0.0.1:{port}"])
@@ -69,7 +69,7 @@ def spark(cluster):
 
 
 def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
-    """The first try of partition 1 is killed; that of partition 2 waits until a second try runs."""
+    """Kills partition 1's first attempt; partition 2's waits until a second one runs."""
     killed, second = tmp_path / "killed", tmp_path / "second"
 
     def trouble(batches):
@@ -99,7 +99,7 @@ def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
     stored = s3.get_object(Bucket="bucket", Key="out/manifest.json")["Body"].read()
     assert Manifest.from_json(stored.decode(), "") == manifest
     objects = s3.list_objects_v2(Bucket="bucket", Prefix="out/")["Contents"]
-    # A task attempt that Spark gave up may still write files below .work.
+    # An abandoned attempt at a Spark task may still write files below .work.
     names = {one["Key"].removeprefix("out/") for one in objects if "/.work/" not in one["Key"]}
     assert names == {"manifest.json"} | {shard.file for shard in manifest.shards}
     splits = ["s3a://bucket/out/Split-train", "s3a://bucket/out/Split-eval"]

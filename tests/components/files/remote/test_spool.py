@@ -1,4 +1,4 @@
-"""Copies of remote files: they need free space, and none is left behind."""
+"""Copies of remote files: they need free space, and none remains."""
 
 import os
 import subprocess

@@ -174,7 +174,7 @@ def test_another_content_under_a_shards_name_is_refused(s3, tmp_path):
     output = store_output._StoreOutput(OUT, b"")
     output.take(tmp_path)
     shard.write_bytes(b"one")
-    output.take(tmp_path)  # another try at the task
+    output.take(tmp_path)  # another attempt at the task
     shard.write_bytes(b"two")
     with pytest.raises(DataError, match="00000-of-00001: another ingest wrote this meanwhile"):
         output.take(tmp_path)

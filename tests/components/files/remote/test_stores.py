@@ -1,4 +1,4 @@
-"""Google's store by its JSON API from a server of our own."""
+"""Google's store, by a server of our own that has its JSON API."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Kinds with one row per file, or with meaning in file names, from a real S3 server."""
+"""Kinds with one row per file, or with meaningful file names, from a real S3 server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files of a web server: with and without parts, sizes, versions; redirects, pages, faults."""
+"""Files of a web server: with and without parts, sizes and versions; redirects, pages, faults."""
 
 import os
 
@@ -37,7 +37,7 @@ def test_a_fault_is_survived_a_few_times_and_then_named(web, read_out, fault):
     web.faults += [fault] * 100
     message = data_error(lambda: open_source(f"{web.address}/b.csv"))
     assert message.startswith(f"{web.address}/b.csv: cannot be read, 5 tries failed (")
-    assert len(web.faults) in (90, 95)  # aiohttp asks once more on a connection that it had
+    assert len(web.faults) in (90, 95)  # aiohttp retries once on a connection that it had kept open
     assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 1  # the spool of the first read
 
 
@@ -62,7 +62,7 @@ def test_what_another_try_does_not_mend_is_told_at_once(web):
     web.statuses["/a.csv"] = 400
     message = data_error(lambda: open_source(f"{web.address}/a.csv"))
     assert message.startswith(f"{web.address}/a.csv: cannot be read (400, message='Bad Request'")
-    assert len(web.asked) == 6  # a HEAD and a GET each
+    assert len(web.asked) == 6  # a HEAD and a GET for each file
 
 
 def test_a_redirect_is_followed_and_its_signature_not_told(web, read_out):

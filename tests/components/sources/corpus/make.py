@@ -1,4 +1,4 @@
-"""Writes the corpus: small files as current writers make them, `<writer>-<version>-<what>.<ext>`.
+"""Writes the corpus: small files made by current writers, `<writer>-<version>-<what>.<ext>`.
 
 Run with newer packages than Penstock's own Python 3.10 set has:
     uv venv /tmp/new --python 3.11

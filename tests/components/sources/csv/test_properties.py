@@ -1,4 +1,4 @@
-"""Any text, cut at any place, gives the rows that Python's csv module gives."""
+"""Any text, cut at any place, gives the rows that Python's csv module returns."""
 
 import csv as python_csv
 import io
@@ -97,7 +97,7 @@ def test_any_text_reads_alike_however_it_is_cut(
     begins = [0, *(end.end() for end in re.finditer("\r\n|\r|\n", "c0,c1\n" + text))]
     for row in whole.rejected:
         assert row.raw.decode()
-        if "is longer than" in row.reason:  # a quoted cell may hold line ends
+        if "is longer than" in row.reason:  # a quoted cell may contain line ends
             assert ("c0,c1\n" + text).startswith(row.raw.decode(), begins[row.line - 1])
         elif row.column is None and "\n" not in row.raw.decode() and "\r" not in row.raw.decode():
             assert lines[row.line - 1] == row.raw.decode()

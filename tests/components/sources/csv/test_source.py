@@ -1,4 +1,4 @@
-"""Every kind of damaged delimited text: what comes out, and what the error says."""
+"""Every kind of damaged delimited text: the resulting rows and the text of the error."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ INT, FLOAT, BYTES = FeatureKind.INT, FeatureKind.FLOAT, FeatureKind.BYTES
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file, text as UTF-8, and gives its path."""
+    """Writes a file, with text as UTF-8, and returns its path."""
 
     def write_file(content, name="data.csv"):
         path = tmp_path / name
@@ -348,7 +348,7 @@ def test_schema_with_lists_is_refused(write):
     )
 
 
-# The source as a whole
+# the source as a whole
 
 
 def test_lines_of_text_are_no_table_unless_it_is_said(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What the tests of images share: real files of all kinds, and a source read into mappings."""
+"""Shared code of the tests of images: real files of all kinds, and a source read into mappings."""
 
 import io
 
@@ -12,7 +12,7 @@ from penstock.components.sources.open import open_source
 
 @pytest.fixture(scope="session")
 def picture():
-    """Makes four quarters in red, green, blue and white, so that a rotation shows."""
+    """Makes four quarters in red, green, blue and white, so that a rotation is visible."""
 
     def make(width=32, height=16, mode="RGB"):
         pixels = np.full((height, width, 3), 250, np.uint8)
@@ -26,7 +26,7 @@ def picture():
 
 @pytest.fixture(scope="session")
 def encoded(picture):
-    """Makes such a picture as a file's bytes."""
+    """Makes such a picture and returns the bytes of its file."""
 
     def encode(kind="JPEG", width=32, height=16, mode="RGB", **options):
         buffer = io.BytesIO()

@@ -15,7 +15,7 @@ CARS = ["AM General Hummer", "Acura RL", "Acura TL"]
 
 @pytest.fixture
 def cars(put, encoded):
-    """Six images, as Stanford Cars numbers them, in `car_ims`."""
+    """Six images in `car_ims`, numbered like Stanford Cars."""
     for number in SIX:
         root = put(f"car_ims/{number:06}.jpg", encoded())
     return root
@@ -37,7 +37,7 @@ def annotation_rows():
 
 
 def stanford_mat(path):
-    """`cars_annos.mat` as Stanford Cars has it: a 1x6 struct array, and a cell array of names."""
+    """`cars_annos.mat` like Stanford Cars': a 1x6 struct array and a cell array of names."""
     kinds = [("relative_im_path", "O"), ("bbox_x1", "O"), ("class", "O"), ("test", "O")]
     rows = [(p, np.uint16(x), np.uint8(c), np.uint8(t)) for p, x, c, t in annotation_rows()]
     savemat(

@@ -1,4 +1,4 @@
-"""Images from files to batches and Examples: the source, the command and the node."""
+"""From image files to batches and Examples: the source, the command and the node."""
 
 import hashlib
 import subprocess

@@ -1,7 +1,7 @@
 """KServe's ModelServer of one model: `kserve_server.py PORT COMMAND...`.
 
-The command answers each line of instances with a line of predictions. TensorFlow runs there because
-it needs other versions of packages than KServe.
+The command answers each line of instances with a line of predictions. TensorFlow runs in that
+command because it needs other versions of packages than KServe.
 """
 
 import json

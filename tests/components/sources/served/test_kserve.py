@@ -1,6 +1,6 @@
-"""Calls of a pushed model that KServe's own server answered and its own logger wrote, as rows.
+"""Calls of a pushed model, answered by KServe's own server and logged by its own logger, as rows.
 
-The logger is the agent that KServe puts beside a server: a proxy, built from its Go module.
+The logger is the agent that KServe puts in front of a server: a proxy, built from its Go module.
 """
 
 import base64
@@ -46,7 +46,7 @@ for line in sys.stdin:
     print(json.dumps([dict(zip(found, one)) for one in zip(*found.values())]), flush=True)
 """
 
-# Building the agent takes some four minutes of a core; the package kserve has many downloads.
+# Building the agent takes about four minutes of one core; the package kserve has many downloads.
 pytestmark = pytest.mark.timeout(1500)
 
 
@@ -71,7 +71,7 @@ def agent():
 
 @contextmanager
 def serving(command, port, log, **variables):
-    """Runs a server until it answers on its port, and stops it at the end."""
+    """Runs a server, waits until it answers on its port, and stops it at the end."""
     with log.open("w") as out:
         process = subprocess.Popen(
             command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **variables}
@@ -92,7 +92,7 @@ def serving(command, port, log, **variables):
 
 @pytest.fixture
 def server(kserve_python, taxi_run, tmp_path):
-    """Port of KServe's ModelServer of the taxi run's model."""
+    """Port of KServe's ModelServer with the model of the taxi run."""
     port = free_port()
     script = Path(__file__).with_name("kserve_server.py")
     model = [sys.executable, "-c", MODEL, taxi_run.summary["pushed"]]
@@ -101,7 +101,7 @@ def server(kserve_python, taxi_run, tmp_path):
 
 
 class SinkHandler(FaultyHandler):
-    """Keeps events as JSON lines, as a broker's sink does, and objects as files, as S3 does."""
+    """Stores events as JSON lines, as a broker's sink does, and objects as files, as S3 does."""
 
     def may_fail(self):
         return False
@@ -139,7 +139,7 @@ def ask(port, body):
 
 
 def instance(row):
-    """A row as the signature takes it."""
+    """A row in the form that the signature takes."""
     return {
         name: text if name in TEXTS else float(text) if name in FLOATS else int(float(text))
         for name, text in row.items()
@@ -179,12 +179,12 @@ def test_rows_and_predictions_are_those_that_were_sent(
             ask(port, json.dumps({"instances": some}).encode())
         with pytest.raises(urllib.error.HTTPError):
             ask(port, b"no JSON")
-        # Three calls, the call for the server's health, and the request that got no response.
+        # Three calls, the health check of the server, and a request without a response.
         for _ in range(9):
             sink.came.get(timeout=300)
 
     if form == "parquet" and pa.__version__.startswith("10."):
-        # It cannot decode DELTA_LENGTH_BYTE_ARRAY.
+        # This pyarrow cannot decode DELTA_LENGTH_BYTE_ARRAY.
         with pytest.raises(penstock.DataError, match=r"record 1 cannot be read \(Not yet impl"):
             penstock.ingest(str(sink.folder), tmp_path / "shards", source=REQUESTS)
         for file in sink.folder.iterdir():

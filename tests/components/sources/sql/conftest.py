@@ -1,4 +1,4 @@
-"""Tables in sqlite, and a PostgreSQL server that lives as long as the tests."""
+"""Tables in sqlite, and a PostgreSQL server that runs as long as the tests."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from tests.free_ports import free_port
 
 @pytest.fixture
 def sqlite_table(tmp_path):
-    """Makes a table `t` of rows in a database file, and gives the database's address."""
+    """Makes a table `t` of rows in a database file, and returns the database's address."""
 
     def make(columns, rows, name="data.db"):
         path = tmp_path / name
@@ -40,7 +40,7 @@ def open_sql():
 
 @dataclass(frozen=True)
 class PostgresServer:
-    """A server on loopback; `penstock` may log in there with `password`."""
+    """A server on loopback; `penstock` may log in with `password`."""
 
     bin: Path
     folder: Path
@@ -53,7 +53,7 @@ class PostgresServer:
         return f"postgresql://127.0.0.1:{self.port}/postgres"
 
     def connect(self):
-        """A connection of psycopg's, whose statements take effect at once."""
+        """A psycopg connection whose statements take effect at once."""
         import psycopg
 
         return psycopg.connect(
@@ -66,7 +66,7 @@ class PostgresServer:
         )
 
     def end_sessions(self, condition="true"):
-        """Ends sessions as an administrator or a failing network would; returns their number."""
+        """Ends sessions, as an administrator or a failing network would; returns their number."""
         with self.connect() as connection:
             return connection.execute(
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
@@ -83,7 +83,7 @@ class PostgresServer:
 
     @staticmethod
     def run(*command):
-        """Run as a user that the server agrees to run as: not root."""
+        """Run as a user other than root, which the server requires."""
         user = {"user": "postgres", "group": "postgres", "extra_groups": []}
         subprocess.run(
             [str(word) for word in command],
@@ -121,10 +121,10 @@ def postgres_server():
 
 @pytest.fixture
 def postgres(postgres_server, monkeypatch):
-    """The server without tables; its login is in the environment."""
+    """The server without tables; the environment has its login."""
     monkeypatch.setenv("PENSTOCK_SQL_USER", "penstock")
     monkeypatch.setenv("PENSTOCK_SQL_PASSWORD", postgres_server.password)
-    postgres_server.end_sessions()  # A session kept by a test's traceback holds locks.
+    postgres_server.end_sessions()  # A session that a test's traceback keeps alive holds locks.
     with postgres_server.connect() as connection:
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return postgres_server

@@ -78,7 +78,7 @@ def test_what_is_no_builder(tmp_path):
 
 
 class HomeMade(tfds.core.GeneratorBasedBuilder):
-    """Registered by name as it is defined, and prepared without a download."""
+    """Registered under its name when it is defined, and prepared without a download."""
 
     VERSION = tfds.core.Version("1.0.0")
 
