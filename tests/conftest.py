@@ -13,24 +13,24 @@ from shared_runs import SharedRun, locked
 
 from penstock.components import activity
 
-# By default Python looks for cycles after every 700 new objects, a quarter of the CPU time of
-# importing TensorFlow and TFX, and a part of that of each traced graph.
+# By default, Python looks for cycles after every 700 new objects, which takes a quarter of the CPU
+# time of importing TensorFlow and TFX, and a part of the time of each traced graph.
 gc.set_threshold(100_000, 50, 100)
 
-# Optional to jsonschema, which TFX imports: it builds a grammar at its import, a tenth of the
-# seconds in which a worker collects the tests.
+# This package is optional to jsonschema, which TFX imports. It builds a grammar when it is
+# imported, which takes a tenth of the time in which a worker collects the tests.
 sys.modules.setdefault("rfc3987_syntax", None)
 
-# The same examples in each run, so that a change is judged by what it changed. For other ones:
-# HYPOTHESIS_PROFILE=default.
+# The same examples in each run, so that a change in the results comes from a change in the code.
+# For other examples: HYPOTHESIS_PROFILE=default.
 hypothesis.settings.register_profile("fixed", derandomize=True, database=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_collection_modifyitems(items):
-    """Files with whole pipelines first; one begun last would keep a single worker busy alone.
+    """Files with whole pipelines come first: started last, one would keep a single worker busy.
 
-    Among these, the file that only reads runs made by other tests comes last, so it need not wait.
+    Among these, the file that only reads runs of other tests comes last, so that it need not wait.
     """
     slow = {i.path for i in items if i.get_closest_marker("slow") or i.get_closest_marker("ci")}
     items.sort(key=lambda item: (item.path not in slow, item.path.name == "test_whole_runs.py"))
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def tfx_dir():
-    """The installed tfx package, for the real data in it; found without importing it."""
+    """The installed tfx package, found without importing it, for the real data in it."""
     return Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
 
 
@@ -50,7 +50,7 @@ def taxi_csv(tfx_dir):
 
 @pytest.fixture(scope="session")
 def penstock(tmp_path_factory):
-    """Runs `penstock` commands, each in a process that has TFX imported already."""
+    """Runs `penstock` commands, each in a process that has already imported TFX."""
     started = Penstock(tmp_path_factory.mktemp("penstock"))
     yield started
     started.close()
@@ -81,10 +81,10 @@ def digits_run(shared_folder, penstock):
 
 
 class SmallDisk:
-    """A file system of its own.
+    """A separate file system.
 
     Attributes:
-        folder: Where to write.
+        folder: Folder for files.
     """
 
     def __init__(self, folder):
@@ -93,13 +93,13 @@ class SmallDisk:
         self.folder.mkdir()
 
     def leave(self, size):
-        """Leave so many bytes free, about."""
+        """Leave about this number of bytes free."""
         self._ballast.unlink(missing_ok=True)
         with self._ballast.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(self.folder).free - size)
 
     def free(self):
-        """Leave all of it free."""
+        """Leave all space free."""
         self._ballast.unlink()
 
 
@@ -111,7 +111,7 @@ def _no_lines_by_time(monkeypatch):
 
 @pytest.fixture
 def our_messages(caplog):
-    """Returns what Penstock logged: whether a library's lines arrive depends on earlier tests."""
+    """Returns the lines that Penstock logged; libraries' lines depend on earlier tests."""
     return lambda: [r.getMessage() for r in caplog.records if r.name.startswith("penstock")]
 
 

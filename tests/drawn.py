@@ -1,11 +1,11 @@
-"""Generated comparisons with slow libraries, and cases of tables that are slow."""
+"""Generated comparisons with slow libraries, and slow cases of parametrized tests."""
 
 import hypothesis
 import pytest
 
 
 def drawn():
-    """Settings of an inner test: the same twenty draws each time, none smaller after a failure."""
+    """Settings of an inner test: the same twenty draws each time, not shrunk after a failure."""
     return hypothesis.settings(
         max_examples=20,
         deadline=None,
@@ -16,5 +16,5 @@ def drawn():
 
 
 def slow(*values):
-    """A case of a table that only `make test-all` runs."""
+    """A case of a parametrized test that only `make test-all` runs."""
     return pytest.param(*values, marks=pytest.mark.slow)

@@ -1,4 +1,4 @@
-"""Files of an evaluation as TFMA writes them, of metrics made by hand."""
+"""Files of an evaluation in TFMA's form, with hand-made metrics."""
 
 import json
 
@@ -7,7 +7,7 @@ from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
 
 def slice_metrics(values, model="", *, is_diff=False, **key):
-    """A MetricsForSlice; `key` is one column and its value, or nothing."""
+    """A MetricsForSlice; `key` is one column and its value, or empty."""
     message = metrics_for_slice_pb2.MetricsForSlice()
     for column, value in key.items():
         message.slice_key.single_slice_keys.add(column=column, bytes_value=value.encode())

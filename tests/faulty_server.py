@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that fails on demand, for stand-ins of real ones."""
+"""An HTTP server on loopback that fails on demand, for stand-ins of real servers."""
 
 import http.server
 import socket
@@ -8,10 +8,10 @@ import time
 
 
 class FaultyHandler(http.server.BaseHTTPRequestHandler):
-    """Answers that meet the server's faults, one each, in turn."""
+    """Answers in which the server's faults occur, one fault each, in turn."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # headers and body are sent apart: each answer would take 40 ms
+    disable_nagle_algorithm = True  # else headers and body take 40 ms per answer
 
     def do_GET(self):
         self.body = self.read_body()
@@ -42,7 +42,7 @@ class FaultyHandler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
     def read_body(self):
-        if self.headers.get("Transfer-Encoding") != "chunked":  # which goes before a length
+        if self.headers.get("Transfer-Encoding") != "chunked":  # it precedes a length
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         body = b""
         while size := int(self.rfile.readline(), 16):
@@ -62,7 +62,7 @@ class FaultyHandler(http.server.BaseHTTPRequestHandler):
 
 
 class QuietServer(http.server.ThreadingHTTPServer):
-    """A server that a test breaks on purpose."""
+    """A server that a test makes fail on purpose."""
 
     daemon_threads = True
 

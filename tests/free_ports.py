@@ -10,9 +10,10 @@ _kept = []
 
 
 def free_port():
-    """Port that nothing holds, for a server that cannot be asked for the port that it bound.
+    """A free port, for a server that cannot be asked which port it bound.
 
-    It lies below the ports that the system gives to connections, and is this process's until its
+    The port is below those that the system gives to connections, and belongs to this process until
+    its
     end: an abstract socket named after it keeps other test processes from choosing the same.
     """
     end = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32768

@@ -1,8 +1,8 @@
 """A stand-in on loopback for Google's store and its login, for every client that a pipeline uses.
 
-gcsfs and google-cloud-storage come by STORAGE_EMULATOR_HOST. TensorFlow's own client knows no
-address but Google's: it comes through an HTTPS proxy, which is this server too, and trusts the
-certificate made here.
+gcsfs and google-cloud-storage reach it by STORAGE_EMULATOR_HOST. TensorFlow's own client accepts
+only Google's address: it reaches this server through an HTTPS proxy, which is this server too, and
+trusts the certificate made here.
 """
 
 import base64
@@ -25,7 +25,7 @@ _TRUST = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "HTTPLIB2_CA_CERTS")
 
 
 class GoogleHandler(FaultyHandler):
-    """The part of the JSON API that clients use; objects are `server.objects`, of any bucket."""
+    """The part of the JSON API that clients use; objects of all buckets are `server.objects`."""
 
     def do_CONNECT(self):  # noqa: N802
         self.send_response(200)
@@ -33,7 +33,7 @@ class GoogleHandler(FaultyHandler):
         self.connection = self.server.tls.wrap_socket(self.connection, server_side=True)
         self.rfile = self.connection.makefile("rb", self.rbufsize)
         self.wfile = socketserver._SocketWriter(self.connection)
-        self.close_connection = False  # Python asks for tunnels in HTTP/1.0
+        self.close_connection = False  # Python requests tunnels in HTTP/1.0
 
     def finish(self):
         super().finish()
@@ -145,7 +145,7 @@ class GoogleHandler(FaultyHandler):
         return self.json(200, self.item(query["name"]))
 
     def parts(self, body):
-        """The contents of a body's two parts."""
+        """The contents of the two parts of a body."""
         mark = b"--" + self.headers["Content-Type"].partition("boundary=")[2].strip("\"'").encode()
         newline = b"\r\n" if mark + b"\r\n" in body else b"\n"
         start = body.index(mark, len(mark))
@@ -168,7 +168,7 @@ class GoogleHandler(FaultyHandler):
     def item(self, name):
         content = self.server.objects[name]
         version = str(abs(hash(content)))
-        # Google's client, from 3.0, compares this with the checksum of what it sent.
+        # Google's client, from 3.0, compares this with the checksum of the bytes that it sent.
         checksum = base64.b64encode(google_crc32c.Checksum(bytes(content)).digest()).decode()
         return {
             **{"name": name, "bucket": "b", "size": str(len(content)), "generation": version},
@@ -184,8 +184,8 @@ class GoogleStore(QuietServer):
     """The server.
 
     Attributes:
-        objects: Contents by name; of any bucket.
-        environment: Variables that lead a process to the server, with a user's login.
+        objects: Contents by name, in any bucket.
+        environment: Variables that direct a process to the server, with a user's login.
     """
 
     def __init__(self, folder, handler=GoogleHandler):

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks JSON, for stand-ins of APIs; it runs nothing."""
+"""A JSON server on loopback, for stand-ins of APIs; it runs nothing."""
 
 import json
 from urllib.parse import parse_qsl, urlsplit
@@ -20,7 +20,7 @@ class _Handler(FaultyHandler):
 
 
 class JsonServer(QuietServer):
-    """Answers what `answer`, given method, path and body, returns: a status, and a value or text.
+    """Sends the result of `answer`, given method, path and body: a status, and a value or text.
 
     Attributes:
         host: Address of the server.

@@ -9,7 +9,7 @@ from reading import rows_of
 
 
 class Exported:
-    """An Arrow table for packages that take it by the C stream interface, without pyarrow 14."""
+    """An Arrow table for packages that read it by the C stream interface, new in pyarrow 14."""
 
     def __init__(self, table):
         self._table = table
@@ -27,7 +27,7 @@ class Exported:
 
 
 def read(source, parts=2):
-    """The rows of a source as the tasks of so many parts read them, by the column `id` if any."""
+    """The rows of a source, read by tasks in some parts, ordered by the column `id`, if any."""
     return sorted(rows_of(source, parts), key=lambda row: row.get("id", 0))
 
 
@@ -39,7 +39,7 @@ def write_delta(place, columns, **options):
 
 
 def deletion_vector(rows):
-    """The `deletionVector` of an add action, inline, which deletes rows of the file."""
+    """The inline `deletionVector` of an add action that deletes rows of the file."""
     from pyroaring import BitMap64
 
     bits = struct.pack("<i", 1681511377) + BitMap64(rows).serialize()
@@ -57,9 +57,9 @@ def _base85(word):
 
 
 class IcebergTable:
-    """A table of Iceberg in a catalog in sqlite; its data files are written by pyarrow.
+    """An Iceberg table in a sqlite catalog, with data files written by pyarrow.
 
-    `store` puts a file into a store, and returns its address; `properties` are of the catalog.
+    `store` puts a file into a store and returns its address; `properties` are the catalog's.
     """
 
     def __init__(
@@ -84,21 +84,21 @@ class IcebergTable:
         return self.table.metadata_location.removeprefix("file://")
 
     def append(self, columns, *, partition=(), ids=True):
-        """Adds a data file of these columns; returns the snapshot's id."""
+        """Adds a data file with these columns; returns the snapshot's id."""
         return self._put(columns, partition=partition, ids=ids, content=0)
 
     def delete(self, path, rows):
-        """Adds a file of positional deletes of a data file; returns the snapshot's id."""
+        """Adds a file of positional deletes for a data file; returns the snapshot's id."""
         columns = {"file_path": [f"file://{path}"] * len(rows), "pos": rows}
         return self._put(columns, partition=(), ids=False, content=1)
 
     def delete_equal(self, columns):
-        """Adds a file of equality deletes: rows with these values are gone."""
+        """Adds a file of equality deletes, which delete the rows with these values."""
         ids = [field.field_id for field in self.table.schema().fields if field.name in columns]
         return self._put(columns, partition=(), ids=True, content=2, equality_ids=ids)
 
     def add_deletion_vector(self):
-        """Adds a file that says that it holds a deletion vector; its content is not one."""
+        """Adds a file that claims to contain a deletion vector, but does not."""
         return self._put({"pos": [0]}, partition=(), ids=False, content=1, form="PUFFIN")
 
     def _put(self, columns, *, partition, ids, content, equality_ids=None, form="PARQUET"):

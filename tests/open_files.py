@@ -1,4 +1,4 @@
-"""A user's module that leaves files open, and what they hold after plain Python has ended."""
+"""A user's module that leaves files open, and their contents after plain Python has ended."""
 
 import os
 import subprocess
@@ -39,9 +39,9 @@ def write_module(folder: Path) -> None:
 
 
 def left_by_plain_python(folder: Path) -> dict[str, bytes]:
-    """Files that `leaves_open.log()` leaves where no code of Penstock runs; made in a new folder.
+    """Files that `leaves_open.log()` leaves in a process without Penstock's code, in a new folder.
 
-    CPython 3.13.5 itself loses some, so that no test can say what they hold.
+    CPython 3.13.5 itself loses some of them, so no test can say what they contain.
     """
     plain = folder / "plain"
     plain.mkdir()

@@ -1,7 +1,7 @@
-"""`penstock` commands in processes that need not import TensorFlow and TFX: forks of one that has.
+"""Runs `penstock` commands in forks of a process that has already imported TensorFlow and TFX.
 
 A command has its own process, working directory, environment, output and exit code, as from a
-shell, and begins in milliseconds where a shell's takes five seconds of a core.
+shell. It starts in milliseconds, while one from a shell takes five seconds of a core.
 """
 
 import atexit
@@ -38,7 +38,7 @@ WARM = (
 
 
 class Started:
-    """A command at work.
+    """A running command.
 
     Attributes:
         pid: Id of its process.
@@ -50,11 +50,11 @@ class Started:
         self.pid = int(answers.readline())
 
     def is_running(self):
-        """Whether it has not ended yet."""
+        """Whether it is still running."""
         return not select.select([self._answers], [], [], 0)[0]
 
     def wait(self):
-        """Its exit code, negative where a signal ended it, stdout and stderr."""
+        """Its exit code (negative if a signal ended it), stdout and stderr."""
         if self._code is None:
             self._code = int(self._answers.readline())
         files = (Path(self._request[key]) for key in ("out", "err"))
@@ -62,7 +62,7 @@ class Started:
         return subprocess.CompletedProcess(self._request["arguments"], self._code, out, err)
 
     def end(self):
-        """Kill it, unless it has ended."""
+        """Kill it if it is still running."""
         if self._code is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -70,7 +70,7 @@ class Started:
 
 
 def _environment():
-    """The environment of a shell: without the variable that importing TFT sets."""
+    """The environment of a shell, without the variable that importing TFT sets."""
     return {name: text for name, text in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
 
 
@@ -103,7 +103,7 @@ class Penstock:
                 env={**_environment(), "TF_CPP_MIN_LOG_LEVEL": "3"},
             )
         elif self._last is not None:
-            self._last.end()  # that of a test which failed before it waited
+            self._last.end()  # from a test that failed before it waited
         request = {
             "arguments": [str(argument) for argument in arguments],
             "script": script,
@@ -119,7 +119,7 @@ class Penstock:
         return self._last
 
     def run_code(self, code, *arguments, **more):
-        """Run Python code in place of `penstock`; it can import what lies in `tests`."""
+        """Run Python code instead of `penstock`; it can import modules in `tests`."""
         script = self._folder / "code.py"
         script.write_text(textwrap.dedent(code))
         return self(*arguments, script=str(script), **more)
@@ -133,15 +133,16 @@ class Penstock:
 
 
 def _serve():
-    """Requests are JSON lines on stdin; answers two lines: the process id, then the exit code."""
+    """Requests are JSON lines on stdin; answers have two lines: process id and exit code."""
     folder = sys.path.pop(0)
-    # For code that imports tests: IPython brings a package of this name, found before a folder.
+    # For code that imports tests, because IPython has a package of this name, which is found before
+    # a folder.
     sys.modules["tests"] = tests = types.ModuleType("tests")
     tests.__path__ = [folder]
     gc.set_threshold(100_000, 50, 100)  # see conftest.py
     for module in WARM:
         importlib.import_module(module)
-    gc.freeze()  # so that a collection in a fork leaves the pages it shares alone
+    gc.freeze()  # so that a garbage collection in a fork does not copy shared pages
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
@@ -159,7 +160,7 @@ def _run(request):
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    tempfile.tempdir = None  # taken anew from the command's TMPDIR, not this process'
+    tempfile.tempdir = None  # computed again from the command's TMPDIR, instead of this process'
     sys.path[:0] = filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = [request["script"] or "penstock", *request["arguments"]]
     try:
@@ -173,7 +174,7 @@ def _run(request):
     except BaseException:
         traceback.print_exc()
         code = 1
-    # Does what the interpreter's end does, without two seconds of tearing down every module.
+    # Does the same as the interpreter's end, without two seconds of tearing down every module.
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Sources read to their end, and calls that are refused."""
+"""Sources read to their end, and calls that raise errors."""
 
 import os
 
@@ -9,7 +9,7 @@ from penstock.components.sources.open import open_source
 
 
 def data_error(call):
-    """The message of the DataError that a call raises: one line."""
+    """The message of the DataError that a call raises, which must be one line."""
     with pytest.raises(DataError) as caught:
         call()
     assert "\n" not in str(caught.value)
@@ -17,7 +17,7 @@ def data_error(call):
 
 
 def refusal(path, options):
-    """The message of opening a file or a folder, without the folder's own path."""
+    """The message of an error on opening a file or a folder, without the folder's own path."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     return data_error(lambda: open_source(path, options)).replace(f"{folder}/", "")
 
@@ -32,5 +32,5 @@ def read_all(source, parts=1):
 
 
 def rows_of(source, parts=1):
-    """The rows as dicts, as tasks read them in so many parts."""
+    """The rows as dicts, read by tasks in the given number of parts."""
     return read_all(source, parts)[0]

@@ -1,4 +1,4 @@
-"""Examples from Python values, shards of them as TFX writes them, and artifacts of files."""
+"""Examples from Python values, shards in TFX's form, and artifacts of files."""
 
 import tensorflow as tf
 
@@ -15,7 +15,7 @@ def _fill(feature, values):
 
 
 def example(**features):
-    """A serialized Example of lists of bytes, ints or floats; of None a feature without values."""
+    """A serialized Example of lists of bytes, ints or floats; for None, without values."""
     made = tf.train.Example()
     for name, values in features.items():
         _fill(made.features.feature[name], values)
@@ -35,7 +35,7 @@ def sequence_example(context=None, **lists):
 
 
 def write_shards(folder, records, *, shards=3, split="train"):
-    """Writes the records as TFX does: GZIP, no manifest; returns the folder."""
+    """Writes the records as TFX does, with GZIP and without a manifest; returns the folder."""
     directory = folder / f"Split-{split}"
     directory.mkdir(parents=True)
     records = list(records)
@@ -48,7 +48,7 @@ def write_shards(folder, records, *, shards=3, split="train"):
 
 
 def artifact(kind, path, at=7):
-    """An artifact of TFX's, as if a metadata store knew it by the number `at`."""
+    """A TFX artifact, as if a metadata store had it under the number `at`."""
     made = kind()
     made.uri, made.id = str(path), at
     return made

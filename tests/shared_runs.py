@@ -1,4 +1,4 @@
-"""Whole runs that many tests look at, made once a session whatever the number of its workers."""
+"""Whole runs that many tests read, made once per session for any number of workers."""
 
 import fcntl
 import json
@@ -11,7 +11,7 @@ from penstock.pipelines.terminal.progress import Progress
 
 @contextmanager
 def locked(root):
-    """Keep other workers out while a folder is made."""
+    """Keeps other workers out while a folder is made."""
     with root.with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -38,12 +38,12 @@ def states(summary):
 
 
 class SharedRun:
-    """The first run of a pipeline, to look at; one file of tests may run it again.
+    """The first run of a pipeline, for reading; one test file may run it again.
 
     Attributes:
         root: Root of the pipeline.
-        assignments: Assignments of the first run, as `key=value`.
-        first: Folder with the metadata and the report as the first run left them.
+        assignments: Assignments of the first run, in the form `key=value`.
+        first: Folder with the metadata and the report in their state after the first run.
     """
 
     def __init__(self, penstock, name, root, *assignments):
@@ -116,7 +116,7 @@ def run_nodes(name, root, *nodes):
 
 
 def run_stock(root, *nodes):
-    """Runs nodes by TFX's own runner; returns the Examples of this run and those before it."""
+    """Runs nodes by TFX's own runner; returns the Examples of this run and of earlier ones."""
     from tfx.orchestration.local.local_dag_runner import LocalDagRunner
     from tfx.orchestration.metadata import Metadata
 

@@ -1,4 +1,4 @@
-"""TFDV's statistics held against each other leaf by leaf."""
+"""Compares TFDV's statistics leaf by leaf."""
 
 
 def leaves(message, prefix=""):
@@ -26,7 +26,7 @@ def crosses(dataset):
 
 
 def assert_equal_statistics(ours, theirs, *, relative=1e-9):
-    """Every leaf is equal; floats to a rounding; quantiles within TFDV's epsilon of the range."""
+    """Every leaf is equal, except for the rounding of floats and TFDV's epsilon for quantiles."""
     mine, others = ({d.name: d for d in found.datasets} for found in (ours, theirs))
     assert mine.keys() == others.keys()
     for name, other in others.items():

@@ -1,4 +1,4 @@
-"""Every flag in README and docs exists in the command that they name with it."""
+"""Every flag in README and docs exists in the command that the text names with it."""
 
 import re
 
@@ -19,9 +19,9 @@ PAGES = [
 ]
 INLINE = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-# Not the namespace of that name, as kubectl takes it.
+# Not the namespace flag, which is kubectl's.
 PENSTOCK = re.compile(r"(?<!-n )\bpenstock ((?:bench|runs) [a-z]+|[a-z]+) ([^|;&#]*)")
-# Commands of others, whose flags are theirs.
+# Commands of other programs, which have their own flags.
 OTHERS = re.compile(r"\b(kubectl|docker|pip|gcloud|hadoop|make|python|kind|helm|git|podman) ")
 ALWAYS = {"--help", "--help-all", "--version"}
 
@@ -31,7 +31,7 @@ def flags(command):
 
 
 def known_flags():
-    """The flags of each command, as `bench ladder` where it has sub-commands."""
+    """The flags of each command; sub-commands have names such as `bench ladder`."""
     found = {}
     for name, command in typer.main.get_command(app).commands.items():
         found[name] = flags(command)
@@ -48,7 +48,7 @@ KNOWN = known_flags()
 
 
 def unknown_flags(text):
-    """The flags in a text that no command has, or, in a whole command, that this command lacks."""
+    """The flags in a text that no command has or, in a whole command, that this command lacks."""
     found = []
     blocks = "\n".join(body.replace("\\\n", " ") for _, body in BLOCK.findall(text))
     spans = blocks.splitlines() + INLINE.findall(BLOCK.sub("", text))

@@ -1,4 +1,4 @@
-"""The public face: what `import penstock` gives, and what it costs."""
+"""The public names: what `import penstock` provides, and its cost."""
 
 import ast
 import importlib

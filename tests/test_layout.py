@@ -16,7 +16,7 @@ FOLDERS = ("components", "pipelines", "schemas")
 # Folders in the order of the table ("rooms"); a room imports only rooms above it.
 ROOMS = re.findall(r"^\| `([a-z/_]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
 
-# Modules that a folder or file must not import, beyond what the table says.
+# Modules that a folder or file must not import, in addition to the table's rules.
 FORBIDDEN = {
     "components/tfrecord": ("tfx", "tfx_bsl", "apache_beam"),
     "components/sources": ("tensorflow", "tfx", "apache_beam"),
@@ -43,7 +43,7 @@ def imports(path):
 
 
 def room_of(path):
-    """The room that a file or a module's path lies in: the longest of the table."""
+    """The room of a file or of a module's path: the longest match in the table."""
     rooms = [room for room in ROOMS if path.startswith(f"{room}/")]
     assert rooms, f"{path} is in no room: CONTRIBUTING.md has a row for each"
     return max(rooms, key=len)
@@ -55,7 +55,7 @@ def test_the_table_lists_every_room():
         for folder in FOLDERS
         for path in [ROOT / folder / "__init__.py", *(ROOT / folder).glob("*/__init__.py")]
     }
-    # The head of pipelines/ holds nothing, the folders of schemas/ no code.
+    # The top of pipelines/ contains no code, and neither do the folders of schemas/.
     wrong = (folders - {"pipelines"}) ^ (set(ROOMS) - {"benchmarks"})
     assert wrong == set(), "the table of CONTRIBUTING.md has a row for each folder, and no other"
 

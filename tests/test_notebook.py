@@ -1,4 +1,4 @@
-"""The notebook of the docs, run as Jupyter runs it."""
+"""The notebook of the docs, run as by Jupyter."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The README's commands and code, as they stand there."""
+"""The README's commands and code, word for word."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from penstock.pipelines.starter.sample import write_sample
 
 
 def commands():
-    """The commands of `sh` blocks, each with the folder that its block has gone into."""
+    """The commands of `sh` blocks, each with the folder to which its block has changed."""
     found = []
     for body in blocks("sh"):
         folder = "."
@@ -58,7 +58,7 @@ def test_every_penstock_command_runs(folder, penstock):
         _, verb, *arguments = command.split()
         if verb in seen:
             done = penstock(verb, *arguments, cwd=folder / place, env=environment(folder))
-        else:  # once as a shell does
+        else:  # once, as a shell does
             done = run(["penstock", verb, *arguments], folder / place)
         seen.add(verb)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"

@@ -1,6 +1,6 @@
-"""Private names of TFX's libraries that Penstock uses: if one is gone, a test says what it breaks.
+"""Private names of TFX's libraries that Penstock uses: if one is missing, a test names what breaks.
 
-That their results are right is tested elsewhere, against each library's own pipeline.
+Other tests compare their results with each library's own pipeline.
 """
 
 import inspect
@@ -17,7 +17,8 @@ from penstock.pipelines.blocks.target import Target
 TFMA, TFDV = "tensorflow_model_analysis", "tensorflow_data_validation"
 TFT = "tensorflow_transform"
 EVALUATOR = f"{TFMA}.evaluators.metrics_plots_and_validations_evaluator"
-# For each part that would break: the private names that it uses, and how many arguments it gives.
+# For each part that would break: the private names that it uses, and the number of arguments that
+# it passes.
 SEAMS = {
     "BatchEvaluator: which computations metrics need, and how they follow from sums": {
         f"{EVALUATOR}:_filter_and_separate_computations": 1,

@@ -90,7 +90,7 @@ class Config:
 
 
 def changed(text):
-    """A config with the values of a YAML text, as --set and --config hand them over."""
+    """A config with the values of a YAML text, in the form that --set and --config pass."""
     return override(Config(), yaml.safe_load(text))
 
 

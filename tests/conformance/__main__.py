@@ -2,8 +2,8 @@
 
     python tests/conformance --image NAME@sha256:... [--kubeconfig FILE] [--kfp ADDRESS]
 
-Needs Python and kubectl. Penstock's own commands run in a pod of the image. What it makes (the
-overlay `single-node` or `profile`, the namespace `penstock`, runs) stays for a look.
+Needs Python and kubectl. Penstock's own commands run in a pod of the image. The created objects
+(the overlay `single-node` or `profile`, the namespace `penstock`, runs) are kept for inspection.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def run_checks(chosen: Mapping[str, Callable[[], str]], title: str) -> tuple[list[str], bool]:
-    """Runs checks by name; returns the lines of their table, and whether one has failed."""
+    """Runs checks by name; returns the lines of their table, and whether any has failed."""
     rows = [title, "", "| check | result | s | seen |", "|---|---|--:|---|"]
     print("\n".join(rows), flush=True)
     failed = False
@@ -92,7 +92,7 @@ def run_checks(chosen: Mapping[str, Callable[[], str]], title: str) -> tuple[lis
 
 
 def heading(cluster: Cluster) -> str:
-    """Returns the versions for the heading of the table."""
+    """Returns the versions in the heading of the table."""
     version = json.loads(cluster.kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"]
     node = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
     runtime = node[0]["status"]["nodeInfo"]["containerRuntimeVersion"] if node else "no node"

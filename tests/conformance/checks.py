@@ -1,4 +1,4 @@
-"""Checks of a cluster with Kubeflow Pipelines; each returns what it saw, or raises."""
+"""Checks of a cluster with Kubeflow Pipelines; each returns its observation, or raises an error."""
 
 import json
 import re
@@ -9,13 +9,13 @@ from cluster import REPOSITORY, Cluster, NotThereError, need, states
 
 _FEW_STEPS = ("--set", "train.max_steps=50")
 _STORE = "/penstock/metadata.sqlite"
-# The placement of k8s/overlays/single-node without retries, so that a failure shows at once.
+# The placement of k8s/overlays/single-node without retries, so that a failure is reported at once.
 _PLACEMENT = (REPOSITORY / "k8s/overlays/single-node/placement.yaml").read_text() + (
     "retry: {times: 0}\n"
 )
 _AS_USER = json.dumps({"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 65532}}})
 _HOME = {"name": "HOME", "value": "/tmp"}
-# The cron fields of kfp begin with the seconds.
+# The cron fields of kfp begin with seconds.
 _SCHEDULE = """\
 import sys, kfp
 
@@ -32,7 +32,7 @@ made = client.create_recurring_run(
 )
 print(made.recurring_run_id)
 """
-_TENANT = "penstock"  # the namespace that the overlays bring
+_TENANT = "penstock"  # the namespace that the overlays create
 
 
 def overlays_are_accepted(cluster: Cluster) -> str:
@@ -56,7 +56,7 @@ def overlays_are_accepted(cluster: Cluster) -> str:
 
 
 def restricted_and_quota_refuse(cluster: Cluster) -> str:
-    """The overlay `rwx` in a namespace of its own admits our pods and refuses what it should."""
+    """The overlay `rwx` in its own namespace admits our pods and refuses those that it should."""
     cluster.install("rwx", namespace=_TENANT)
     safe = {
         "allowPrivilegeEscalation": False,
@@ -110,7 +110,7 @@ def restricted_and_quota_refuse(cluster: Cluster) -> str:
 
 
 def accounts_may_only_what_they_need(cluster: Cluster) -> str:
-    """The accounts of the overlay `rwx` have the rights of their pods, and no other."""
+    """The accounts of the overlay `rwx` have the rights that their pods need, and no others."""
     runner = f"system:serviceaccount:{_TENANT}:penstock-runner"
     own = f"system:serviceaccount:{_TENANT}:penstock"
     allowed = [
@@ -145,7 +145,7 @@ def volume_is_writable(cluster: Cluster) -> str:
 
 
 def doctor(cluster: Cluster) -> str:
-    """`penstock doctor` finds nothing that would stop a run."""
+    """`penstock doctor` finds no fault that would stop a run."""
     text = cluster.in_pod(
         *("penstock", "doctor", "--kubeflow", cluster.kfp, "--namespace", cluster.namespace),
         *("--service-account", "penstock-runner"),
@@ -163,7 +163,7 @@ def taxi_runs(cluster: Cluster) -> str:
 
 
 def _run_taxi(cluster: Cluster, *options: str) -> str:
-    """Compiles and submits taxi, and returns the id of its run once that has succeeded."""
+    """Compiles and submits taxi; returns the id of its run once the run has succeeded."""
     run, text = cluster.submit(cluster.compile("taxi", *options, placement=_PLACEMENT))
     need(f"run {run} succeeded" in text, text[-600:])
     return run
@@ -191,7 +191,7 @@ def resolver_finds_the_blessed_model(cluster: Cluster) -> str:
 
 
 def failing_node_says_why(cluster: Cluster) -> str:
-    """A bad cell fails the run; its line and column are in the client's output or KFP's run."""
+    """A bad cell fails the run; its line and column are in the client's output or in KFP's run."""
     bad = "/penstock/conformance/bad"
     script = (
         "import pathlib, sys, tfx; "
@@ -265,7 +265,7 @@ def _until(true: Callable[[], object], *, minutes: int) -> None:
 
 
 def users_image_runs(cluster: Cluster, image: str, pipeline: str) -> str:
-    """A pipeline of a user's package, from an image of their own."""
+    """A pipeline in a user's package, from the user's own image."""
     if not image:
         raise NotThereError("no --own-image given")
     by_tag = "" if "@" in image else "--allow-mutable-tag"
@@ -296,7 +296,7 @@ def jobset_trains(cluster: Cluster) -> str:
 
 
 def profile_leaves_others_alone(cluster: Cluster) -> str:
-    """The overlay `profile` in KFP's namespace: a run with MariaDB; other pods are undisturbed."""
+    """The overlay `profile` in KFP's namespace: a run with MariaDB; other pods are not affected."""
     secret = cluster.kubectl(
         *("create", "secret", "generic", "penstock-mysql", "-n", cluster.namespace),
         *("--from-literal=user=penstock", "--from-literal=password=some-words"),
@@ -309,7 +309,7 @@ def profile_leaves_others_alone(cluster: Cluster) -> str:
     objects = cluster.overlay("profile", namespace=cluster.namespace, mariadb=True)
     for kind in ("ResourceQuota", "LimitRange", "kind: Namespace\n"):
         need(kind not in objects, f"the overlay has a {kind}")
-    # The claim of the overlay before this one is bound already, and a claim's class never changes.
+    # The claim of the previous overlay is already bound, and a claim's class never changes.
     kept = [d for d in objects.split("\n---\n") if "kind: PersistentVolumeClaim" not in d]
     claims = [d for d in objects.split("\n---\n") if "kind: PersistentVolumeClaim" in d]
     cluster.apply("\n---\n".join([*kept, *(c for c in claims if "name: penstock\n" not in c)]))
@@ -336,9 +336,9 @@ def kserve_gets_the_model(cluster: Cluster) -> str:
 
 
 def store_of_another_kind(cluster: Cluster, image: str) -> str:
-    """KFP keeps a run's artifacts at another S3 server, by `providers` of its kfp-launcher.
+    """KFP keeps a run's artifacts on another S3 server, by `providers` of its kfp-launcher.
 
-    `image` starts an S3 server by `s3.sh`, as tests/cluster/stand-ins has one.
+    `image` starts an S3 server by `s3.sh`, like the one in tests/cluster/stand-ins.
     """
     if not image:
         raise NotThereError("no --s3-image given")

@@ -1,4 +1,4 @@
-"""A cluster by kubectl, and Penstock's commands in a pod of its image."""
+"""A cluster reached by kubectl, and Penstock's commands in a pod of its image."""
 
 import json
 import os
@@ -15,7 +15,7 @@ _RUN_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 class NotThereError(Exception):
-    """The cluster lacks what a check needs."""
+    """The cluster lacks something that a check needs."""
 
 
 def need(true: object, message: str) -> None:
@@ -31,8 +31,8 @@ class Cluster:
     Attributes:
         kubeconfig: File of kubectl's configuration; empty for kubectl's own default.
         namespace: Namespace in which KFP starts the pods of runs.
-        kfp: Address of KFP's API as pods see it.
-        image: Penstock's image, as nodes pull it.
+        kfp: Address of KFP's API, as seen from pods.
+        image: Penstock's image, under the name by which nodes pull it.
         mariadb: MariaDB's image, by tag or digest.
     """
 
@@ -43,7 +43,7 @@ class Cluster:
     mariadb: str
 
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
-        """Returns kubectl's output; AssertionError with its message if it fails."""
+        """Returns kubectl's output; raises AssertionError with kubectl's message if it fails."""
         done = self._run(*arguments, stdin=stdin)
         if check:
             need(done.returncode == 0, f"kubectl {arguments[0]}: {done.stderr.strip()[-500:]}")
@@ -56,7 +56,7 @@ class Cluster:
         )
 
     def objects(self, kind: str, *arguments: str) -> list[dict]:
-        """Returns objects of a kind: those of the arguments, or all of the namespace."""
+        """Returns objects of a kind: those named in the arguments, or all in the namespace."""
         text = self.kubectl("get", kind, "-n", self.namespace, "-o", "json", *arguments)
         return json.loads(text)["items"]
 
@@ -68,7 +68,7 @@ class Cluster:
     def overlay(
         self, name: str, *, namespace: str, components: tuple[str, ...] = (), mariadb: bool = False
     ) -> str:
-        """Returns the objects of an overlay with the image filled in, as a user's kustomization."""
+        """Returns the objects of an overlay with the image filled in, as a user does."""
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(REPOSITORY / "k8s", f"{folder}/k8s")
             if mariadb:
@@ -89,7 +89,7 @@ class Cluster:
             return self.kubectl("kustomize", folder)
 
     def install(self, name: str, *, namespace: str, components: tuple[str, ...] = ()) -> None:
-        """Applies an overlay, after removing its old job, because jobs cannot be changed."""
+        """Applies an overlay after removing its old job, because jobs cannot be changed."""
         job = ("job", "penstock-volume-check", "-n", namespace, "--ignore-not-found")
         self.kubectl("delete", *job)
         self.apply(self.overlay(name, namespace=namespace, components=components))
@@ -156,7 +156,7 @@ class Cluster:
         return text
 
     def compile(self, pipeline: str, *options: str, placement: str, image: str = "") -> str:
-        """Compiles a pipeline in the pod and returns the name of the file there."""
+        """Compiles a pipeline in the pod; returns the name of the file there."""
         self.in_pod("sh", "-c", "cat >/tmp/placement.yaml", stdin=placement)
         self.in_pod(
             *("penstock", "compile", pipeline, "--image", image or self.image, "--overwrite"),
@@ -177,7 +177,7 @@ class Cluster:
         return str(found and found[0]), text
 
     def ask_kfp(self, path: str, method: str = "GET") -> dict:
-        """Returns an answer of KFP's API."""
+        """Returns the answer of KFP's API to a request."""
         script = (
             "import sys, urllib.request as r; q = r.Request(sys.argv[1], method=sys.argv[2]); "
             "q.add_header('Authorization', 'Bearer ' + open('/token/token').read()); "

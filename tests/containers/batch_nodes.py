@@ -1,4 +1,4 @@
-"""Runs the nodes of tasks in process and on an engine; prints digests of the files they write.
+"""Runs the nodes of tasks in process and on an engine; prints digests of their output files.
 
 python batch_nodes.py CSV FOLDER BEAM_ARGUMENT...
 """

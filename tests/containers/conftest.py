@@ -1,4 +1,4 @@
-"""A pipeline in containers on this machine: Docker in a cluster's place, a folder in a volume's.
+"""A pipeline in local containers, with Docker for a cluster and a folder for a volume.
 
 Needs a Docker daemon, the image (`make image`), and a Python that has kfp: `make test-image`.
 """
@@ -23,8 +23,8 @@ class Run:
     """One run of a pipeline.
 
     Attributes:
-        executions: By node, in order, its `state`, and its `inputs` and `outputs` as the address
-            of the artifact by key.
+        executions: By node, its executions in order: their `state`, and `inputs` and `outputs`,
+            which map keys to addresses of artifacts.
     """
 
     executions: Mapping[str, Mapping]
@@ -45,10 +45,10 @@ class Cluster:
     """Runs the image's commands and compiled pipelines.
 
     Attributes:
-        volume: Folder that containers see at /penstock.
-        network: The Docker network that they are in.
-        environment: What they get as a secret.
-        store: The metadata store, as `penstock node` takes it.
+        volume: Folder that containers see as /penstock.
+        network: The Docker network of the containers.
+        environment: Variables that the containers get as a secret.
+        store: The metadata store, in the form that `penstock node` takes.
         image: Penstock's image.
     """
 
@@ -59,15 +59,15 @@ class Cluster:
     image: str = IMAGE
 
     def __post_init__(self):
-        self.volume.chmod(0o777)  # containers run as another user than this one
+        self.volume.chmod(0o777)  # containers run as another user than this process
 
     def compile_taxi(self, name, *assignments, placement="retry: {times: 0}"):
-        """Compile the taxi pipeline in the image; the file on the volume."""
+        """Compile the taxi pipeline in the image; return the file on the volume."""
         settings = (option for text in assignments for option in ("--set", text))
         return self.compile("taxi", name, *settings, placement=placement)
 
     def compile(self, pipeline, name, *options, placement="retry: {times: 0}", image=IMAGE):
-        """Compile a pipeline in its image; the file on the volume."""
+        """Compile a pipeline in its image; return the file on the volume."""
         (self.volume / "placement.yaml").write_text(placement)
         self._in_image(
             *("penstock", "compile", pipeline, "--image", image, "--allow-mutable-tag", *options),
@@ -90,13 +90,13 @@ class Cluster:
         )
 
     def run_well(self, file):
-        """The same, of a pipeline that must succeed."""
+        """Run a compiled pipeline that must succeed."""
         done = self.run(file)
         assert done.returncode == 0, done.stdout
         return self.last_run()
 
     def last_run(self):
-        """What the metadata store says of the latest run."""
+        """Facts of the latest run in the metadata store."""
         shutil.copy(Path(__file__).with_name("print_executions.py"), self.volume)
         everything = json.loads(
             self._in_image("python", "/penstock/print_executions.py", self.store)
@@ -105,7 +105,7 @@ class Cluster:
         return Run({found["node"]: found for found in everything if found["run"] == run})
 
     def on_volume(self, path):
-        """Where this machine has what containers see at `path`."""
+        """Path on this machine of the file that containers see at `path`."""
         return self.volume / Path(path).relative_to("/penstock")
 
     def _in_image(self, *command, image=IMAGE):
@@ -136,13 +136,13 @@ def _containers_can_run():
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Without network, its metadata in sqlite on the volume."""
+    """Without network, with metadata in sqlite on the volume."""
     return Cluster(tmp_path_factory.mktemp("volume"))
 
 
 @dataclass(frozen=True)
 class Network:
-    """A Docker network that leads to this machine and no further; `host` is this machine in it."""
+    """A Docker network that leads only to this machine; `host` is this machine's address in it."""
 
     name: str
     host: str

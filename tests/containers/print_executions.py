@@ -1,4 +1,4 @@
-"""Prints every execution of a metadata store as JSON, the first one first; runs in the image.
+"""Prints every execution in a metadata store as JSON, oldest first; runs in the image.
 
 python print_executions.py FILE|mysql://HOST:PORT/DATABASE
 """

@@ -1,4 +1,4 @@
-"""A node that fails in its container fails the run, and says why in one line."""
+"""A node that fails in its container fails the run, and its error is one line."""
 
 import re
 
@@ -31,7 +31,7 @@ def test_a_failed_node_fails_the_run_with_its_message(cluster, taxi_csv):
     assert re.search(
         r"bad.yaml: Pipeline .*taxi.* Inner task failed: .*shardedexamplegen", lines[-1]
     )
-    # Nothing is upstream of either: kfp's local engine takes them in any order.
+    # Neither has upstream nodes: kfp's local engine runs them in any order.
     states = cluster.last_run().states
     assert states.pop("CuratedSchema", "COMPLETE") == "COMPLETE"
     assert states == {"ShardedExampleGen": "FAILED"}

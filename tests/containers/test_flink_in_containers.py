@@ -1,9 +1,10 @@
-"""Nodes on Flink, whose workers are containers of the image, as docs/kubeflow/flink.md has them.
+"""Nodes on Flink, whose workers are containers of the image, as in docs/kubeflow/flink.md.
 
-A container is a pod's worker pool; a task manager, a process of this machine, is in its network.
-The job manager, Beam's job server and an S3 server are processes of this machine, too. They share a
-folder for TFX's artifacts, and the ingest not even that. What plans is in a container, because it
-and its workers must have one Python. Needs Java, Maven, and root, to enter a container's network.
+A container is a pod's worker pool; a task manager is a process of this machine in the container's
+network. The job manager, Beam's job server and an S3 server are also processes of this machine.
+They share a folder for TFX's artifacts; for the ingest, they share nothing. The driver is in a
+container, because it and its workers must have the same Python. This needs Java, Maven, and root to
+enter a container's network.
 """
 
 import itertools
@@ -38,7 +39,7 @@ SHARDS = 20
 
 
 class Machine:
-    """Starts processes of this machine, and ends them."""
+    """Starts processes on this machine, and ends them."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -92,7 +93,7 @@ def s3(network):
 
 
 class Flink:
-    """A session cluster, and Beam's job server; `endpoint` is the latter's."""
+    """A session cluster, and Beam's job server with the address `endpoint`."""
 
     def __init__(self, machine, network, volume):
         self._machine, self._network = machine, network
@@ -135,9 +136,10 @@ class Flink:
 
 
 def job_server_java():
-    """Java for Beam's job server, which sends its class path, 150 MB, to the cluster with each job.
+    """Java for Beam's job server, which sends its class path, 150 MB, to the cluster per job.
 
-    The cluster has all of it. What the others do not refer to may stay there, 11 MB.
+    The cluster already has all of these jars. Jars to which the others do not refer may be left out
+    of the class path; 11 MB remain.
     """
     seen = {jar for name in ("flink-*", "beam-runners-flink-*") for jar in JARS.glob(name)}
     seen -= {jar for name in ("flink-shaded-*", "flink-rpc-akka*") for jar in JARS.glob(name)}
@@ -153,7 +155,7 @@ WORKER_POOL = (
 
 
 def run_apart(network, command, *options):
-    """Start a container of the image, its disk a tmpfs; its id."""
+    """Start a container of the image, with a tmpfs as its disk; return its id."""
     names = [f"--env={name}" for name in os.environ if name.startswith("AWS_")]
     return docker(
         *("run", "--detach", "--read-only", "--tmpfs", "/tmp", "--network", network.name),
@@ -163,9 +165,9 @@ def run_apart(network, command, *options):
 
 @pytest.fixture(scope="module")
 def volume(tmp_path_factory):
-    """Folder that containers see at /penstock."""
+    """Folder that containers see as /penstock."""
     folder = tmp_path_factory.mktemp("volume")
-    folder.chmod(0o777)  # containers run as another user than this one
+    folder.chmod(0o777)  # containers run as another user than this process
     return folder
 
 
@@ -216,7 +218,7 @@ def test_nodes_in_batches_write_the_bytes_of_one_process(flink, network, volume,
     (volume / "data").mkdir()
     shutil.copy(taxi_csv, volume / "data")
     shutil.copy(Path(__file__).with_name("batch_nodes.py"), volume)
-    # Each job starts a worker for each of its slots, which imports TensorFlow.
+    # Each job starts a worker for each of its slots, and each worker imports TensorFlow.
     engine = EngineOptions(runner="portable", job_endpoint=flink.endpoint, parallelism=1)
     command = ("python", "/penstock/batch_nodes.py", "/penstock/data", "/penstock")
     share = f"--volume={volume}:/penstock"

@@ -1,4 +1,4 @@
-"""The taxi pipeline in containers, its metadata in MySQL: MariaDB, as Debian has it."""
+"""The taxi pipeline in containers, with metadata in MySQL: Debian's MariaDB."""
 
 import os
 import secrets
@@ -39,7 +39,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(network):
-    # MariaDB does not run as root; and it wants a short path for its socket.
+    # MariaDB does not run as root, and needs a short path for its socket.
     user = {"user": "mysql", "group": "mysql", "extra_groups": []} if os.geteuid() == 0 else {}
     with tempfile.TemporaryDirectory(prefix="mariadb-") as folder:
         if user:
@@ -115,7 +115,7 @@ def first(mysql_cluster, compiled):
 
 @pytest.fixture(scope="module")
 def longer(mysql_cluster, placement, first):
-    """A second run, which trains longer."""
+    """A second run, with a longer training."""
     longer = mysql_cluster.compile_taxi("longer", "train.max_steps=200", placement=placement)
     return mysql_cluster.run_well(longer)
 

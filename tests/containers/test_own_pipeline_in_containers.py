@@ -1,4 +1,4 @@
-"""A user's pipeline: the Dockerfile of `penstock init`, a package of its own, to a run."""
+"""A user's pipeline in a separate package, from the Dockerfile of `penstock init` to a run."""
 
 from pathlib import Path
 

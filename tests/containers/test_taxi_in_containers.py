@@ -1,4 +1,4 @@
-"""The taxi pipeline in containers: a run, and the same again."""
+"""The taxi pipeline in containers: a run, and a repeated run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The walk of a row and an image in docs/architecture.md names files that exist, few enough."""
+"""The walk of a row and of an image in docs/architecture.md names few files, which all exist."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The examples of docs/models.md, as they stand there."""
+"""The examples of docs/models.md, word for word."""
 
 import random
 

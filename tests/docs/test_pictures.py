@@ -1,4 +1,4 @@
-"""The pictures of README and docs/architecture.md: `python docs/hooks/draw.py` draws them."""
+"""`python docs/hooks/draw.py` draws the pictures of README and docs/architecture.md."""
 
 import importlib.util
 from pathlib import Path
@@ -17,7 +17,7 @@ def draw():
 
 
 def test_the_pictures_are_those_of_the_code(draw, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the pipeline makes the folder of its metadata
+    monkeypatch.chdir(tmp_path)  # the pipeline creates the folder of its metadata
     assert draw.dag()["Trainer"] == ["CuratedSchema", "Transform"]
     assert "tfrecord" in draw.rooms()["files"]
     for name, svg in draw.pictures().items():

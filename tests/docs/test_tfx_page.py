@@ -1,4 +1,4 @@
-"""The pipelines of docs/tfx.md: TFX's own examples with Penstock's nodes, as the page has them."""
+"""The pipelines of docs/tfx.md: TFX's own examples with Penstock's nodes, word for word."""
 
 import csv
 import json
@@ -16,13 +16,13 @@ from penstock.components.tfrecord.manifest import MANIFEST_NAME
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A working directory with the page's code, its trainings cut short, and penguins."""
+    """A working directory with the page's code, with short trainings and penguin data."""
     folder = tmp_path_factory.mktemp("tfx")
     (code,) = blocks("python", "docs/tfx.md")
     (folder / "examples.py").write_text(code.replace("num_steps=100", "num_steps=20"))
     (folder / "penguin_data").mkdir()
     draw = random.Random(1)
-    means = ((0.2, 0.6, 0.3, 0.3), (0.6, 0.6, 0.4, 0.3), (0.5, 0.2, 0.7, 0.7))  # a species each
+    means = ((0.2, 0.6, 0.3, 0.3), (0.6, 0.6, 0.4, 0.3), (0.5, 0.2, 0.7, 0.7))  # one per species
     with (folder / "penguin_data/penguins.csv").open("w", newline="") as file:
         out = csv.writer(file)
         out.writerow(
@@ -33,8 +33,8 @@ def folder(tmp_path_factory):
     return folder
 
 
-# Both in one process: imports, and what TensorFlow makes of the functions of Keras 2, take most of
-# the time of either.
+# Both in one process, because imports, and TensorFlow's conversion of the functions of Keras 2,
+# take most of the time of either.
 RUN = """
 import os, sys, traceback
 from penstock.pipelines.cli.main import main
@@ -52,14 +52,14 @@ for name in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def stderr(folder):
-    """Runs both pipelines; gives what stood on stderr."""
+    """Runs both pipelines; returns their output on stderr."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, "penguin", "taxi"],
         cwd=folder,
         capture_output=True,
         text=True,
-        # TFX's modules are written for Keras 2; its wheels of them need no other package, and pip
-        # need not look whether the hundreds that are installed fit each other.
+        # TFX's modules are written for Keras 2; the wheel for it needs no other package, so pip
+        # need not check whether the hundreds of installed packages fit each other.
         env={**os.environ, "TF_USE_LEGACY_KERAS": "1", "PIP_NO_DEPS": "1"},
         check=True,
     )
@@ -80,7 +80,7 @@ def test_each_node_of_the_page_gives_what_the_page_says(folder, stderr, name, ro
         for node in ("ShardedExampleGen/examples/*", "BatchTransform/transformed_examples/*")
     ]
     assert [manifest["account"]["read"] for manifest in manifests] == [rows, rows]
-    # Statistics and transformed rows are of all rows, and the model of TFX's Trainer is pushed.
+    # Statistics and transformed rows cover all rows, and the model of TFX's Trainer is pushed.
     counts = {entry["node"]: entry["rows"] for entry in summary["ledger"]}
     assert counts["BatchStatisticsGen"] == counts["BatchTransform"] == counts["ShardedExampleGen"]
     assert summary["blessed"] is True
@@ -96,4 +96,4 @@ def test_the_tuner_fn_of_the_penguins_runs_with_our_nodes(folder, penstock):
     trials = json.loads(done.stdout)["trials"]
     scores = [row["score"] for row in trials["rows"]]
     assert (trials["objective"], len(scores)) == ("score", 6)
-    assert scores == sorted(scores, reverse=True)  # of its accuracy, the best first
+    assert scores == sorted(scores, reverse=True)  # by accuracy, the best first

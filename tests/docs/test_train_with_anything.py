@@ -1,4 +1,4 @@
-"""Runs each part of docs/train_with_anything.md, with the real library."""
+"""Runs each section of docs/train_with_anything.md, with the real library."""
 
 import os
 import re
@@ -21,9 +21,10 @@ PAGE = ROOT / "docs/train_with_anything.md"
 PARTS = blocks("python", "docs/train_with_anything.md")
 LIBRARIES = ("polars", "duckdb", "datasets", "sklearn", "jax", "torch", "keras")
 INSTALL = re.search(r"^pip install (--no-deps) penstock-tfx (.*)$", PAGE.read_text(), re.MULTILINE)
-# Not in the environment of the tests: its pyarrow and NumPy are older than these take.
+# Not installed in the environment of the tests, whose pyarrow and NumPy are too old for these
+# libraries.
 INSTALLED_APART = ("jax", "datasets")
-# At the end of each part but that of TensorFlow.
+# Code at the end of each section except TensorFlow's.
 WITHOUT = (
     "\nimport sys\n"
     "assert not {'tensorflow', 'tfx', 'apache_beam'} & {name.split('.')[0] for name in sys.modules}"
@@ -51,7 +52,7 @@ def test_the_page_has_a_part_for_each_library():
 
 
 def environment(name, *packages):
-    """Makes a virtual environment below build/, once, and returns its Python."""
+    """Makes a virtual environment below build/, once; returns its Python."""
     place = ROOT / f"build/{name}-{sys.version_info.major}.{sys.version_info.minor}"
     if not (place / "complete").exists():
         shutil.rmtree(place, ignore_errors=True)
@@ -83,7 +84,7 @@ def test_a_part_runs(folder, name):
 
 
 def test_the_part_of_pytorch_runs(folder):
-    """With Debian's PyTorch: the package index has it with two GB of CUDA."""
+    """With Debian's PyTorch, because that in the package index comes with two GB of CUDA."""
     debian = Path("/usr/lib/python3/dist-packages")
     if sys.version_info < (3, 13) or not (debian / "torch").exists():
         pytest.skip("has no PyTorch")
@@ -92,7 +93,7 @@ def test_the_part_of_pytorch_runs(folder):
 
 
 def test_the_readers_alone_read_packed_and_row_shards(folder):
-    """In an environment of the packages that the page names, and no others."""
+    """In an environment of only the packages that the page names."""
     code = """
 import sys
 from penstock import Rows

@@ -9,7 +9,7 @@ SCRIPT = Path(__file__).with_name("interrupted.py")
 
 
 class Interrupted:
-    """Runs `penstock` commands that get a signal at one of their places; see `interrupted.py`."""
+    """Runs `penstock` commands that receive a signal at one of their places (`interrupted.py`)."""
 
     def __init__(self, penstock, folder):
         self._penstock, self._log = penstock, folder / "places"
@@ -51,7 +51,7 @@ def interrupted(penstock, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tree():
-    """The digest of each file below a folder, hidden ones apart, or of a file."""
+    """The digest of each file below a folder, except hidden files, or of a single file."""
 
     def of(path):
         if path.is_file():

@@ -1,10 +1,10 @@
-"""`penstock`, sent a signal where it is about to rename something, or where a node is.
+"""Runs `penstock` and sends it a signal just before it renames a file, or inside a node.
 
-The environment variable INTERRUPT is JSON: `watch`, which places are meant; `log`, a file that gets
-a line for each; `place`, the number (from 1) or the line of the one at which to send a signal;
-`signal`, its name; `after`, seconds by which it is sent later, but before the call at that place
-ends; `script`, the script to run instead of `penstock`; `exchange`, whether the file system can
-exchange two folders in one step.
+The environment variable INTERRUPT is JSON: `watch`, the kinds of places that count; `log`, a file
+that gets a line for each place; `place`, the number (from 1) or the line of the place at which to
+send a signal; `signal`, its name; `after`, seconds by which it is delayed, but not beyond the end
+of the call at that place; `script`, the script to run instead of `penstock`; `exchange`, whether
+the file system can exchange two folders in one step.
 """
 
 import json
@@ -36,13 +36,13 @@ class Signal:
 
 
 def watch(owner, name, say):
-    """Pass a place before each call of a function; `say` gives its line of the arguments."""
+    """Pass a place before each call of a function; `say` makes its line from the arguments."""
     stock = getattr(owner, name)
 
     def watched(*args, **more):
         global passed
         line = say(*args)
-        if ".digests.json" in line:  # a cache, kept only of files that are some seconds old
+        if ".digests.json" in line:  # a cache, kept only for files that are some seconds old
             return stock(*args, **more)
         passed += 1
         with open(SPEC["log"], "a") as log:
@@ -71,7 +71,7 @@ def watch_renames():
         return f"{source} -> {target}"
 
     watch(os, "replace", line)
-    if sys.version_info < (3, 12):  # later ones call os.rename
+    if sys.version_info < (3, 12):  # newer versions call os.rename
         watch(Path, "rename", line)
         watch(Path, "replace", line)
     watch(os, "rename", line)

@@ -1,4 +1,4 @@
-"""Runs of processes whose clocks differ by a day: of machines that share a disk and disagree."""
+"""Runs of processes whose clocks differ by a day, as on machines that share a disk and disagree."""
 
 import json
 import os
@@ -18,7 +18,7 @@ SOURCE = Path(__file__).with_name("other_clock.c")
 
 @pytest.fixture(scope="module")
 def under_clock(tmp_path_factory):
-    """Runs `penstock` with a clock that is so many days ahead."""
+    """Runs `penstock` with a clock that is the given number of days ahead."""
     library = tmp_path_factory.mktemp("clock") / "other_clock.so"
     subprocess.run(
         ["cc", "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True, timeout=300
@@ -63,7 +63,7 @@ def test_a_run_under_a_clock_a_day_behind_or_ahead_is_the_newest(
 
     third = json.loads(under_clock(1, *trained_on))
     not_cached = {node: state for node, state in states(third).items() if state != "cached"}
-    assert not_cached == {"Baseline": "done"}  # a resolver, which always looks
+    assert not_cached == {"Baseline": "done"}  # a resolver, which always queries the store
     assert third["pushed"] == second["pushed"]
     assert third["ledger"] == second["ledger"] == json.loads(first.stdout)["ledger"]
 

@@ -1,4 +1,4 @@
-"""Every consumer of Examples before every damage: each names the shard, and none goes on."""
+"""Every consumer of Examples with every damage: each names the shard, and none continues."""
 
 import shutil
 from pathlib import Path
@@ -36,7 +36,7 @@ OPTIONS = InputOptions(batch_size=4)
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
-    """Two shards of the split train, as rows and packed; of equal ids but for one digit."""
+    """Two shards of the split train, as rows and packed; their ids differ only in one digit."""
     folder = tmp_path_factory.mktemp("damage")
     (folder / "a.csv").write_text("id\n" + "".join(f"{100 + i}\n" for i in range(40)))
     options = IngestOptions(shards=ShardOptions(shards=2))
@@ -64,8 +64,8 @@ def cut_in_a_record(shard):
 
 
 def altered_with_right_checksums(shard):
-    """Two records change places: size, number and checksums stay."""
-    if shard.suffix == ".arrow":  # the ids of two rows change places
+    """Two records are exchanged: size, number and checksums stay the same."""
+    if shard.suffix == ".arrow":  # the ids of two rows are exchanged
         data = shard.read_bytes()
         first, second = (int(n).to_bytes(8, "little") for n in _ids(shard))
         moved = data.replace(first, b"!" * 8).replace(second, first).replace(b"!" * 8, second)
@@ -142,7 +142,7 @@ def test_a_shard_too_many_is_named_where_it_would_be_read(examples, tmp_path, ki
     shutil.copytree(examples / kind, tmp_path / "x")
     more = tmp_path / "x" / "Split-train/data_tfrecord-00000-of-00003"
     shutil.copy(tmp_path / "x" / NAMES[kind].format(FIRST), more)
-    # Readers that open what the manifest lists have nothing to do with it.
+    # Readers that open only the files in the manifest are not affected by it.
     if name not in ("a node", "ingest", "ingest of a pattern", "inspect", "verify"):
         consume(tmp_path / "x")
     else:

@@ -1,4 +1,4 @@
-"""Disks that are full: a tmpfs of its own, filled to some share of what an output takes."""
+"""Full disks: a separate tmpfs, filled until only a share of the space for an output is left."""
 
 import os
 import subprocess
@@ -75,7 +75,7 @@ def test_a_run_goes_on_once_there_is_room(small_disk, penstock, small_taxi):
         assert "Traceback" not in failed.stderr
         said += lines
     assert f"{root}/metadata.sqlite: the metadata store cannot be used" in said[0]
-    # Under TFX's own Beam nodes the line has no path, as docs/reliability.md says.
+    # For TFX's own Beam nodes the line has no path, as docs/reliability.md says.
     assert all("No space left on device" in line for line in said[1:]), said
     small_disk.free()
     done = penstock(*small_taxi(root))

@@ -91,7 +91,7 @@ def test_eight_ingests_at_once(tmp_path, same):
     assert set(os.listdir(tmp_path)) == {"a.csv", "clean", *(output.name for output in outputs)}
 
 
-# 50,000 rows of 50 numbers are 10 MB: a pass that is kept somewhere would show.
+# 50,000 rows of 50 numbers are 10 MB, so a pass that is kept in memory would be noticed.
 TRAINING = """
     import ctypes, sys, keras, psutil
     import numpy as np, pyarrow as pa
@@ -129,7 +129,7 @@ def test_ten_epochs_take_no_more_memory_than_two(tmp_path):
         text=True,
         check=False,
         cwd=Path(__file__).parents[2],
-        # A heap for each of TensorFlow's threads takes ten epochs to fill.
+        # It takes ten epochs until each of TensorFlow's threads has filled its heap.
         env={**os.environ, "MALLOC_ARENA_MAX": "2"},
     )
     assert done.returncode == 0, done.stderr[-2000:]

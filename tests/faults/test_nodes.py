@@ -9,8 +9,8 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-# Each round interrupts each of these once, at a random instant of its work: 33 runs in all. After
-# its epochs the Trainer has what is before and behind them left to do.
+# Each round interrupts each of these once, at a random instant of its work: 33 runs in all. The
+# Trainer is also interrupted outside its epochs, in the work before and after them.
 PLACES = (
     *("ShardedExampleGen", "StatisticsGen", "Transform", "Pack"),
     *("epoch 1", "epoch 2", "epoch 3", "epoch 4"),
@@ -24,7 +24,7 @@ OPTIONS = (
 
 
 class Outcome:
-    """What a run came to, none of which may depend on interruptions."""
+    """The outcome of a run, none of which may depend on interruptions."""
 
     def __init__(self, root, summary, rows, penstock, tree):
         self.artifacts = {
@@ -47,7 +47,7 @@ class Outcome:
     def check_same(self, other):
         for name in ("artifacts", "shards", "blessed", "ledger"):
             assert getattr(self, name) == getattr(other, name), name
-        # Sums of TensorFlow's threads differ in their last digits.
+        # Sums by TensorFlow's threads differ in their last digits.
         for ours, theirs in zip(self.metrics, other.metrics, strict=True):
             assert ours == pytest.approx(theirs, rel=1e-5)
         assert self.evaluation == pytest.approx(other.evaluation, rel=1e-5)

@@ -1,7 +1,7 @@
 """Commands that are killed, or told to stop, before each of their renames.
 
-At each of them the old or the new output stands, complete, before anything repairs it; the same
-command again gives what an uninterrupted one gives, and nothing else is left.
+At each of them, the old or the new output exists, complete, before anything repairs it. Repeating
+the command gives the result of an uninterrupted one, and nothing else is left.
 """
 
 import os
@@ -21,15 +21,15 @@ ROWS = [f"{i},{i % 7 / 4},{'ab'[i % 2]}" for i in range(400)]
 
 @dataclass(frozen=True)
 class Case:
-    """A command that makes an output, which it replaces or makes anew.
+    """A command that creates or replaces an output.
 
     Attributes:
         command: Its arguments.
-        output: What it makes.
-        before: The command that made what stands there at the start; None if nothing does.
+        output: Output of the command.
+        before: The command that made the output which exists at the start; None if there is none.
         is_fixed: Whether its output is the same each time.
         exchange: Whether the file system can exchange two folders in one step; if not, the next
-            reader may have to put the old output back.
+            reader may have to restore the old output.
     """
 
     command: tuple
@@ -49,7 +49,7 @@ CASES = {
     ),
     "pack": Case((*PACK, "--overwrite")),
     "pack again": Case((*PACK, "--overwrite", "--seed", "7"), before=PACK),
-    # It names its data by their whole path.
+    # It names its data by full paths.
     "init": Case(("init", "out", "--data", "old.csv", "--target", "c"), is_fixed=False),
     "compile": Case(
         ("compile", "taxi", "--image", IMAGE, "--out", "taxi.yaml", "--overwrite"),
@@ -109,5 +109,5 @@ def test_output_interrupted_at_any_rename_is_the_old_or_the_new_one(
         if case.is_fixed:
             assert tree(output) == after, place
         assert sorted(os.listdir(work)) == sorted(os.listdir(clean)), place
-    # Shows that a look at the output would notice one that is gone.
+    # Shows that a check of the output would notice a missing one.
     assert were_gone == (how == "SIGKILL" and not case.exchange)

@@ -1,6 +1,6 @@
 """Outputs that another process replaces (`--overwrite`) while they are read.
 
-A reader gives the old rows alone, or ends with one line that names the shard.
+A reader either gives only the old rows, or ends with one line that names the shard.
 """
 
 import itertools
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.slow
 
 FOUR = ShardOptions(shards=4)
 NEW = 1000
-MANY = 100_000  # more than what tf.data reads ahead
+MANY = 100_000  # more than tf.data prefetches
 SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
 OPTIONS = InputOptions(batch_size=10, seed=1)
 
 
 class Output:
-    """Rows with ids 0 to 399, as Examples and packed, until they are replaced by 1000 to 1399."""
+    """Rows 0 to 399, as Examples and packed, until rows 1000 to 1399 replace them."""
 
     def __init__(self, folder):
         self._folder, self.rows, self.packed = folder, folder / "rows", folder / "packed"

@@ -1,4 +1,4 @@
-"""A training that is killed, told to stop and left without room for its checkpoints."""
+"""A training that is killed, told to stop, and left without space for its checkpoints."""
 
 import signal
 from pathlib import Path
@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).with_name("trained.py")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, penstock):
-    """The weights of a training that nothing interrupts."""
+    """The weights of an uninterrupted training."""
     return trained(penstock, tmp_path_factory.mktemp("whole"))
 
 
@@ -40,8 +40,8 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_an_interruption_before_each_rename_changes_nothing(tmp_path, interrupted, whole, how):
     Data.write_examples(tmp_path / "rows")
-    # Renames of checkpoints, and at last of the record: each run begins with the checkpoints that
-    # the run before it left.
+    # Renames of checkpoints, and finally of the record: each run begins with the checkpoints that
+    # the previous run left.
     for place in (1, 2, 2, 1):
         ended = interrupted(tmp_path, script=SCRIPT, place=place, signal=how)
         if how == "SIGKILL":

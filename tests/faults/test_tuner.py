@@ -1,4 +1,4 @@
-"""A search of the taxi pipeline that is killed within a trial goes on there."""
+"""A search of the taxi pipeline that is killed within a trial continues in that trial."""
 
 import json
 import signal

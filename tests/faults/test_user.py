@@ -1,4 +1,4 @@
-"""Commands of a user other than root, in folders of root's."""
+"""Commands of a user other than root, in root's folders."""
 
 import multiprocessing
 import os
@@ -43,11 +43,12 @@ def ingest_as_nobody(source, output, *, overwrite=False):
 
 @pytest.fixture
 def folder():
-    """A folder that anyone may write to, as pytest's own may not even be searched."""
+    """A folder that everybody may write to, because pytest's own folder cannot even be searched."""
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o777)
         (Path(name) / "a.csv").write_text("a,b\n1,2\n3,4\n")
-        # Nobody may not read what is still to be imported, if Python is in a home of root's.
+        # If Python is in a home of root's, the user nobody cannot read modules that are still to be
+        # imported.
         ingest([IngestInput(f"{name}/a.csv")], f"{name}/roots")
         yield Path(name)
 

@@ -1,4 +1,4 @@
-"""A training in FOLDER, which has the rows; leaves its weights in `weights.npz`."""
+"""A training in FOLDER, which contains the rows; stores its weights in `weights.npz`."""
 
 import sys
 from functools import partial

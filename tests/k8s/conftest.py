@@ -1,6 +1,6 @@
-"""Renders `k8s/` as `kubectl kustomize` does, for the features that it uses and no others.
+"""Renders `k8s/` as `kubectl kustomize` does, but only the features that it uses.
 
-Each overlay's result was compared with that of kubectl 1.32 (kustomize 5.5).
+The result for each overlay was compared with that of kubectl 1.32 (kustomize 5.5).
 """
 
 import copy
@@ -30,19 +30,19 @@ CLUSTER_WIDE = ("Namespace", "PersistentVolume")
 
 
 class Objects(list):
-    """Kubernetes objects, as YAML has them."""
+    """Kubernetes objects in YAML's form."""
 
     def named(self, kind, name="penstock"):
-        """The one of that kind and name."""
+        """The object of a kind and name."""
         (one,) = [o for o in self if (o["kind"], o["metadata"]["name"]) == (kind, name)]
         return one
 
     def pods(self):
-        """By name of what makes it, the specification of each pod."""
+        """The specification of each pod, by the name of the object that makes it."""
         return {name: template["spec"] for name, template in self.templates().items()}
 
     def templates(self):
-        """By name of what makes it, the template of each pod."""
+        """The template of each pod, by the name of the object that makes it."""
         found = {}
         for one in self:
             spec = one.get("spec", {})
@@ -64,7 +64,7 @@ PAGES = "\n".join(page.read_text() for page in sorted((K8S.parent / "docs/kubefl
 
 
 def snippet(words):
-    """The text of the only block of YAML in the pages with these words."""
+    """The text of the only block of YAML in the pages that contains these words."""
     blocks = re.findall(r"( *)```yaml\n(.*?)```", PAGES, re.DOTALL)
     (text,) = (textwrap.dedent(indent + block) for indent, block in blocks if words in block)
     return text
@@ -72,7 +72,7 @@ def snippet(words):
 
 @pytest.fixture(scope="session")
 def overlays(tmp_path_factory):
-    """The objects of each overlay, by its name; with MariaDB's if its placement names it."""
+    """The objects of each overlay, by name; with MariaDB's if its placement names it."""
 
     def users_own(overlay):
         folder = tmp_path_factory.mktemp(overlay.name)
@@ -102,7 +102,7 @@ def render():
 
 
 def rendered(folder, inherited=()):
-    """The objects of a kustomization; a component starts from `inherited`."""
+    """The objects of a kustomization; a component starts from the `inherited` objects."""
     plan = yaml.safe_load((folder / "kustomization.yaml").read_text())
     unknown = plan.keys() - KEYS
     assert not unknown, f"{folder}: this renderer knows no {unknown}"
@@ -140,12 +140,12 @@ def read(file):
 
 
 def identity(one):
-    """What tells an object from others."""
+    """Key that distinguishes an object from others."""
     return one["apiVersion"], one["kind"], one["metadata"]["name"]
 
 
 def merge(target, change, where):
-    """A strategic merge, without lists, whose merge keys only Kubernetes knows."""
+    """A strategic merge without lists, whose merge keys only Kubernetes knows."""
     for key, value in change.items():
         assert not key.startswith("$"), f"{where}: this renderer knows no {key}"
         if isinstance(value, dict) and isinstance(target.get(key), dict):
@@ -157,7 +157,7 @@ def merge(target, change, where):
 
 
 def put_into(objects, namespace):
-    """Into a namespace, and what names an account of it too."""
+    """Puts objects into a namespace, and also references to accounts in it."""
     accounts = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
     for one in objects:
         if one["kind"] == "Namespace":

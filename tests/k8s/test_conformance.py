@@ -1,6 +1,6 @@
-"""The checks of tests/conformance against a stand-in of kubectl, and the stand-in of KFP's API.
+"""The checks of tests/conformance with a stand-in for kubectl, and the stand-in for KFP's API.
 
-Penstock's commands, which a cluster runs in a pod, run in this process: `penstock submit`
+In a cluster, Penstock's commands run in a pod; here they run in this process, and `penstock submit`
 is the real one.
 """
 
@@ -31,7 +31,7 @@ def _load(name, file_name=""):
 
 @pytest.fixture(scope="module")
 def conformance():
-    """The package's modules, by the names by which they import each other."""
+    """The package's modules, under the names by which they import each other."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("cluster", "checks", "conformance_main"):
             patch.setitem(sys.modules, name, None)
@@ -65,7 +65,7 @@ def cluster(conformance, server, file):  # noqa: F811
 
 
 def _kubectl(server, file, arguments, stdin):  # noqa: F811
-    """Returns exit code, stdout and stderr of kubectl, of the commands that the checks call."""
+    """Returns exit code, stdout and stderr of kubectl, for the commands that the checks call."""
     if arguments[:2] == ("get", "crd"):
         return 1, "", f'Error from server (NotFound): "{arguments[2]}" not found'
     assert arguments[0] == "exec", arguments

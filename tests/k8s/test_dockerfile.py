@@ -1,4 +1,4 @@
-"""What the image is built from, held against pyproject.toml and the lock; nothing is built."""
+"""The contents of the image compared with pyproject.toml and the lock; nothing is built."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ PLATFORMS = [
     *(f"manylinux_2_{minor}_x86_64" for minor in range(GLIBC, 4, -1)),
     *("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"),
 ]
-# What the image's interpreter takes.
+# Wheel tags that the image's interpreter accepts.
 TAGS = {
     *cpython_tags((3, 13), platforms=PLATFORMS),
     *compatible_tags((3, 13), "cp313", PLATFORMS),
@@ -45,7 +45,7 @@ def argument(name):
 
 
 def requirements(*extras):
-    """Versions by name of what the image is built with."""
+    """Versions of the packages in the image, by name."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:/opt/uv/bin")
     done = subprocess.run(
         [

@@ -1,4 +1,4 @@
-"""The manifests: valid, as strict as we say, and one story with `penstock compile`."""
+"""The manifests: valid, as strict as the docs say, and consistent with `penstock compile`."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def test_every_file_is_used():
         for file in (K8S / folder).rglob("*.yaml"):
             if file.name not in ("kustomization.yaml", "placement.yaml"):
                 assert file.resolve() in used, file
-    # What a user adds to an overlay.
+    # Objects that a user adds to an overlay.
     used |= {K8S / "components" / name for name in ("internet", "kserve", "workers")}
     assert {path.resolve() for path in (K8S / "components").iterdir()} <= used
 
@@ -54,13 +54,13 @@ def test_our_own_pods_fit_pod_security_restricted(overlays, overlay):
     assert templates
     for name, template in templates.items():
         # Kubeflow's profile controller labels a namespace `istio-injection: enabled`; KFP opts run
-        # pods out (v2_template.go), all others must opt out themselves.
+        # pods out (v2_template.go), and all other pods must opt out themselves.
         assert template["metadata"]["labels"]["sidecar.istio.io/inject"] == "false", name
         spec = template["spec"]
         context = spec["securityContext"]
         assert context["runAsNonRoot"] is True, name
         assert context["runAsUser"] > 0, name
-        assert context["fsGroup"] == context["runAsUser"]  # a new block volume is root's without
+        assert context["fsGroup"] == context["runAsUser"]  # otherwise a new volume is root's
         assert context["seccompProfile"] == {"type": "RuntimeDefault"}, name
         assert spec["automountServiceAccountToken"] is False, name
         assert not {"hostNetwork", "hostPID", "hostIPC", "hostUsers"} & spec.keys(), name
@@ -79,7 +79,7 @@ def test_our_own_pods_fit_pod_security_restricted(overlays, overlay):
 
 
 def test_kustomization_of_the_quickstart_sets_images_and_namespace_of_all_objects(render, tmp_path):
-    """A component that a user adds is not in the namespace that an overlay says for itself."""
+    """A component that a user adds is not in the namespace that an overlay sets for itself."""
     (tmp_path / "penstock").symlink_to(K8S.parent)
     (mine := tmp_path / "my-cluster").mkdir()
     blocks = re.findall(r"```yaml\n(.*?)```", PAGES, re.DOTALL)
@@ -94,7 +94,7 @@ def test_kustomization_of_the_quickstart_sets_images_and_namespace_of_all_object
     }
     spaces = {one["metadata"].get("namespace") for one in objects if one["kind"] != "Namespace"}
     assert spaces == {"penstock"}
-    # kustomize reads a patch on the line itself as JSON alone.
+    # kustomize reads a patch in the same line only as JSON.
     for text in re.findall(r"^ *patch: (.*)$", "".join(blocks), re.MULTILINE):
         assert text == "|"
 
@@ -108,7 +108,7 @@ def test_flink_cluster_fits_the_engine_options():
     assert flink["image"].startswith(f"docker.io/library/flink:{engine.flink_version}-")
     beside = flink["taskManager"]["podTemplate"]["spec"]
     main, pool = beside["containers"]
-    # Its own as all pods have it, which a merge by position would give to another.
+    # The pod's own label, which all pods have; a merge by position would give it to another.
     assert main.keys() == {"name", "env", "volumeMounts"}
     by_name = "kubernetes.operator.pod-template.merge-arrays-by-name"
     assert flink["flinkConfiguration"][by_name] == "true"
@@ -124,7 +124,8 @@ def test_flink_cluster_fits_the_engine_options():
         assert (RUNS | labels).items() <= pod["metadata"]["labels"].items()
     assert policy["spec"]["podSelector"] == {"matchLabels": labels}
     assert egress["spec"]["egress"] == [{"to": [{"podSelector": {"matchLabels": labels}}]}]
-    # Any tenant may give a pod the operator's label, but not put it into the operator's namespace.
+    # Any tenant may give a pod the operator's label, but cannot put it into the operator's
+    # namespace.
     operator = policy["spec"]["ingress"][2]
     assert operator["from"][0].keys() == {"namespaceSelector", "podSelector"}
 
@@ -148,7 +149,7 @@ def test_own_namespace_denies_by_default_and_is_restricted(overlays, overlay):
     for mode in ("enforce", "warn", "audit"):
         assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
     # kubeflow/manifests common/kubeflow-namespace/base: the policies of KFP's servers admit
-    # namespaces with this label, and the profile controller adds it only where it is absent.
+    # namespaces with this label, and the profile controller adds it only if it is absent.
     assert labels["app.kubernetes.io/part-of"] == "kubeflow-profile"
     deny = objects.named("NetworkPolicy", "default-deny")["spec"]
     assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
@@ -159,7 +160,7 @@ def test_own_namespace_denies_by_default_and_is_restricted(overlays, overlay):
 
 
 def egress(overlays):
-    """Yields name of the policy and rule of all egress of the overlays."""
+    """Yields the policy's name and the rule for all egress of the overlays."""
     for one in (one for objects in overlays.values() for one in objects):
         if one["kind"] == "NetworkPolicy":
             for rule in one["spec"].get("egress", ()):
@@ -167,14 +168,14 @@ def egress(overlays):
 
 
 def test_dns_is_reachable_where_it_is_local_to_the_node(overlays):
-    """NodeLocal DNS listens on 169.254.20.10, which selects no pod of kube-system."""
+    """NodeLocal DNS listens on 169.254.20.10, an address that selects no pod of kube-system."""
     for _, rule in egress(overlays):
         if "to" in rule and {"protocol": "UDP", "port": 53} in rule.get("ports", ()):
             assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
 
 
 def users_own(render, tmp_path, **changes):
-    """A user's kustomization of an overlay, beside the repository."""
+    """A user's kustomization of an overlay, next to the repository."""
     (tmp_path / "penstock").symlink_to(K8S.parent)
     kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
     (tmp_path / "kustomization.yaml").write_text(yaml.dump({**kind, **changes}))
@@ -182,7 +183,7 @@ def users_own(render, tmp_path, **changes):
 
 
 def test_egress_of_runs_is_limited_to_what_they_use(overlays, render, tmp_path):
-    """Names, KFP, the Kubernetes API in private networks; the internet where a user says so."""
+    """DNS names, KFP, the Kubernetes API in private networks; the internet if a user allows it."""
     for name, rule in egress(overlays):
         assert "to" in rule or name == "penstock-runs"
         for to in rule.get("to", ()):
@@ -209,7 +210,7 @@ def test_each_tenant_has_its_own_volume_and_database(render, tmp_path):
             assert one["metadata"]["namespace"] == "team-a", one
     for policy in (one for one in objects if one["kind"] == "NetworkPolicy"):
         for rule in policy["spec"].get("ingress", ()):
-            # Without a namespaceSelector: of the same namespace alone.
+            # Without a namespaceSelector, it means the same namespace only.
             assert all(peer.keys() == {"podSelector"} for peer in rule["from"])
 
 
@@ -225,7 +226,7 @@ def test_prune_job_runs_an_existing_command():
     command, *arguments = container["command"]
     assert command == "penstock"
     done = CliRunner().invoke(app, arguments, env=dict.fromkeys(names, ""))
-    # As far as the log-in, which the environment lacks.
+    # It goes as far as the login, which the environment lacks.
     assert str(done.exception).startswith(f"set {MYSQL_USER} in the environment to log in to mysql")
 
 
@@ -244,7 +245,8 @@ def test_kserve_role_may_create_and_patch_but_not_read(render, tmp_path):
 def test_role_of_runs_is_what_kfp_and_argo_need(overlays):
     """argo-workflows v4.1 `workflow/executor/taskresult.go` (create, patch workflowtaskresults);
     pipelines 2.17 `backend/src/v2`: `config/env.go` (configmap kfp-launcher), `objectstore` (its
-    secret), `component/launcher_v2.go` (its pod), `driver` (its workflow)."""
+    secret), `component/launcher_v2.go` (its pod), `driver` (its workflow).
+    """
     for name, objects in overlays.items():
         rules = objects.named("Role", "penstock-runner")["rules"]
         allowed = {
@@ -267,7 +269,7 @@ def test_backup_job_restores_its_own_dump(overlays, tmp_path):
     client = tmp_path / "mariadb"
     client.write_text(f'#!/bin/sh\necho "$@"; cat > {tmp_path}/restored\n')
     (dump := tmp_path / "mariadb-dump").write_text("#!/bin/sh\necho 'CREATE TABLE one;'\n")
-    # A new pod waits for the policies that let it through.
+    # A new pod waits for the policies that allow its connections.
     (admin := tmp_path / "mariadb-admin").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/pings\n')
     for file in (client, dump, admin):
         file.chmod(0o755)
@@ -284,7 +286,7 @@ def test_backup_job_restores_its_own_dump(overlays, tmp_path):
     assert restored.stdout == f"--host=db --user=me penstock\n{file}: restored\n"
     assert (tmp_path / "restored").read_text() == "CREATE TABLE one;\n"
     assert run(RESTORE="gone.sql.gz").returncode == 1
-    # MariaDB would take the part that is there.
+    # MariaDB would load the part of a dump that is there.
     (tmp_path / "restored").unlink()
     (tmp_path / "dumps/cut.sql.gz").write_bytes(Path(file).read_bytes()[:-4])
     assert run(RESTORE="cut.sql.gz").returncode == 1
@@ -294,11 +296,11 @@ def test_backup_job_restores_its_own_dump(overlays, tmp_path):
 
 
 def test_workflow_defaults_set_what_kfp_has_no_field_for():
-    """kubernetes_executor_config.proto of pipelines 2.17 has neither of these; Argo has them all.
+    """Pipelines 2.17's kubernetes_executor_config.proto lacks these fields; Argo has all of them.
 
-    Names: argo-workflows v4.1 `workflow_types.go` WorkflowSpec, TTLStrategy, RetryStrategy. KFP's
-    own securityContext (runAsNonRoot, seccompProfile; argocompiler/argo.go) stays, by a strategic
-    merge (`workflow/util/merge.go` MergeTo).
+    Names: argo-workflows v4.1 `workflow_types.go` WorkflowSpec, TTLStrategy, RetryStrategy. A
+    strategic merge (`workflow/util/merge.go` MergeTo) keeps KFP's own securityContext
+    (runAsNonRoot, seccompProfile; argocompiler/argo.go).
     """
     patch = yaml.safe_load((K8S / "kfp/workflow-defaults.yaml").read_text())
     spec = yaml.safe_load(patch["data"]["workflowDefaults"])["spec"]
@@ -313,8 +315,8 @@ def test_workflow_defaults_set_what_kfp_has_no_field_for():
     named = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod}
     for one in (priority, named):
         kubernetes_validate.validate(one, "1.33", strict=True)
-    # `operator.go` processNodeRetries: OnError and OnFailure leave out one of the two. A DAG, which
-    # has no message, would try again all that is in it, at three levels of a compiled run.
+    # `operator.go` processNodeRetries: OnError and OnFailure each leave out one of the two. A DAG,
+    # which has no message, would retry everything in it, at three levels of a compiled run.
     retry = spec["templateDefaults"]["retryStrategy"]
     assert (retry["retryPolicy"], retry["expression"]) == ("Always", 'lastRetry.message != ""')
 
@@ -370,7 +372,7 @@ def test_no_accelerator_without_the_component(overlays):
     assert allowed == {"gpu": "1", "rwx": "0"}
 
 
-# One home for each fact is `placement.py`; the manifests must say the same.
+# `placement.py` has the facts, and the manifests must agree with it.
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -401,7 +403,7 @@ def _assert_mysql_fits(objects, placement):
     spec = objects.pods()[store.host]
     (server,) = spec["containers"]
     assert {"startupProbe", "readinessProbe", "livenessProbe"} <= server.keys()
-    # Else nodes that run side by side fail: "Record has changed since last read in table".
+    # Otherwise nodes that run side by side fail: "Record has changed since last read in table".
     assert "--loose-innodb-snapshot-isolation=OFF" in server["args"]
     given = {variable["name"]: variable for variable in server["env"]}
     assert given["MARIADB_DATABASE"]["value"] == store.database

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """The pipeline as the file that Kubeflow is given."""
+    """The pipeline in the file that Kubeflow receives."""
     folder = tmp_path_factory.mktemp("plain")
     for name in ("ingest", "verify", "pack"):
         write_component(name, folder / f"{name}.yaml", image=IMAGE)
@@ -45,7 +45,7 @@ def run_as_kfp(compiled, penstock):
 
 
 def fill_in(compiled, name, artifacts, out, parameters):
-    """The JSON that KFP's launcher puts in place of {{$}}."""
+    """The JSON that KFP's launcher writes in place of {{$}}."""
     inputs = compiled["root"]["dag"]["tasks"][name]["inputs"].get("parameters", {})
     constants = {key: one["runtimeValue"] for key, one in inputs.items() if "runtimeValue" in one}
     given = {key: one["constant"] for key, one in constants.items()}

@@ -1,4 +1,4 @@
-"""Runs made by hand: a real metadata store, and artifacts as the nodes write them."""
+"""Hand-made runs: a real metadata store, and artifacts in the form that the nodes write."""
 
 import ml_metadata
 import pytest
@@ -38,8 +38,8 @@ def write_statistics(folder, split, rows, numbers=(), texts=()):
         folder: The artifact.
         split: The split.
         rows: Number of rows.
-        numbers: (name, missing, minimum, maximum, counts of equal buckets) of each.
-        texts: (name, {value: count}) of each.
+        numbers: (name, missing, minimum, maximum, counts of equal buckets) of each number.
+        texts: (name, {value: count}) of each text.
     """
     found = statistics_pb2.DatasetFeatureStatisticsList()
     data = found.datasets.add(num_examples=rows)
@@ -145,7 +145,7 @@ def _put(properties, values):
 
 @pytest.fixture(scope="session")
 def runs_in():
-    """Makes `Runs` of a folder."""
+    """Makes `Runs` in a folder."""
     return Runs
 
 
@@ -156,7 +156,7 @@ def runs(tmp_path):
 
 @pytest.fixture
 def kubeconfig(tmp_path, monkeypatch):
-    """Makes this process's kubeconfig lead to the API at an address."""
+    """Makes this process's kubeconfig point to the API at an address."""
 
     def lead_to(host):
         file = tmp_path / "kubeconfig"

@@ -82,7 +82,7 @@ def test_other_layouts_and_damage_are_left_to_a_general_parser():
     chance = random.Random(1)
     for other in others:
         assert decode_columns([payload, other], KINDS, KINDS) is None
-    for _ in range(2000):  # one byte changed: equals protobuf's result, or is left to it
+    for _ in range(2000):  # one byte changed: the result equals protobuf's, or is left to protobuf
         changed = bytearray(payload)
         changed[chance.randrange(len(changed))] = chance.randrange(256)
         if (columns := decode_columns([bytes(changed)], KINDS, KINDS)) is not None:

@@ -49,10 +49,10 @@ def feature(value, kind):
 
 
 def protobuf_encoding(batch):
-    """Each row by protobuf, its map entries in the order of their keys.
+    """Each row by protobuf, with its map entries in the order of their keys.
 
-    In protobuf 6 deterministic serialization has 'aa' before 'a', in 3.20 after it; so each entry
-    is serialized by itself.
+    In protobuf 6, deterministic serialization has 'aa' before 'a'; in 3.20 it has 'aa' after 'a'.
+    So each entry is serialized separately.
     """
     rows = []
     for row in range(batch.num_rows):
@@ -62,7 +62,7 @@ def protobuf_encoding(batch):
             for field, column in fields
         ]
         example = tf.train.BytesList(value=[b"".join(e.SerializeToString() for e in entries)])
-        rows.append(example.SerializeToString())  # Example and BytesList: field 1, with its length
+        rows.append(example.SerializeToString())  # Example and BytesList: field 1, by length
     return rows
 
 

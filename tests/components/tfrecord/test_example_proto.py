@@ -41,10 +41,10 @@ def test_every_real_record_is_an_example(tfx_data, folder, check):
         assert all(check(record.payload) for record in read_records(file))
 
 
-# An Example whose Features come twice, and one with a field that is not known: both legal.
+# An Example with two Features messages, and one with an unknown field: both are legal.
 TWICE = b"\x0a\x07\x0a\x05\x0a\x01a\x12\x00" + b"\x0a\x07\x0a\x05\x0a\x01b\x12\x00"
 UNKNOWN_FIELD = b"\x0a\x07\x0a\x05\x0a\x01a\x12\x00" + b"\x18\x01"
-# A sound Example, and then the end of a group that never began.
+# A valid Example, followed by the end of a group that never began.
 END_OF_GROUP = b"\x0a\x07\x0a\x05\x0a\x01a\x12\x00" + b"\x6c\x00"
 ONLY_LISTS = b"\x12\x07\x0a\x05\x0a\x01a\x12\x00"
 

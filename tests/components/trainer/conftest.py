@@ -28,7 +28,7 @@ class Data:
 
     @staticmethod
     def write_shards(directory, shard_rows=shard_rows, compression=""):
-        """Write `Split-train/` into `directory`; gives the shards' paths."""
+        """Write `Split-train/` into `directory`; return the shards' paths."""
         (directory / "Split-train").mkdir(parents=True)
         suffix = ".gz" if compression else ""
         paths, row = [], 0
@@ -65,7 +65,7 @@ def data():
 
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory):
-    """The pattern of plain shards without a manifest, as TFX hands it over."""
+    """The pattern of plain shards without a manifest, in the form that TFX passes."""
     directory = tmp_path_factory.mktemp("plain")
     Data.write_shards(directory, tuple(rows for rows in Data.shard_rows if rows))
     return [str(directory / "Split-train" / "*")]
@@ -86,7 +86,7 @@ class Toy:
             keras.optimizers.Adam(learning_rate),
             loss="binary_crossentropy",
             metrics=[keras.metrics.BinaryAccuracy(name="accuracy")],
-            jit_compile=False,  # compiling takes longer than these trainings
+            jit_compile=False,  # compiling would take longer than these trainings
         )
         return model
 
@@ -98,7 +98,7 @@ class Toy:
 
     @staticmethod
     def slowed(dataset, work):
-        """The same batches, each after `work`, which is called in Python."""
+        """The same batches; before each of them, Python calls `work`."""
 
         def after(features, label):
             with tf.control_dependencies([tf.py_function(work, [], [])]):
@@ -113,7 +113,7 @@ def toy():
 
 
 class Inputs:
-    """Makes training inputs of a kind; all have rows 0..102, whose numbers are the labels."""
+    """Makes training inputs of each kind; all have rows 0..102, whose numbers are the labels."""
 
     def __init__(self, root):
         self.root = root
@@ -156,7 +156,7 @@ class Inputs:
 
 
 def rows_of(dataset, batches=None):
-    """The row numbers of each batch: those of its feature `row`, or of its label."""
+    """The row numbers in each batch: the values of its feature `row`, or of its label."""
     found = []
     for batch in itertools.islice(dataset, batches):
         features, label = batch if isinstance(batch, tuple) else (batch, None)
@@ -174,7 +174,7 @@ def make_input(tmp_path_factory):
 
 
 def transform_output(preprocessing_fn, spec, records, folder):
-    """The TransformGraph of serialised rows of a spec, below `folder`."""
+    """The TransformGraph of serialised rows with a spec, below `folder`."""
     import tensorflow_transform as tft
     from tensorflow_transform.tf_metadata import schema_utils
 
@@ -188,9 +188,9 @@ def transform_output(preprocessing_fn, spec, records, folder):
 
 
 def counting_model():
-    """A model of any one feature that counts in `seen` how often each row came in training.
+    """A model of a single feature that counts in `seen` how often each row occurs in training.
 
-    All workers count together.
+    The counts are over all workers.
     """
     import keras
 

@@ -36,7 +36,7 @@ def at(step):
 
 @pytest.fixture
 def saved(tmp_path):
-    """Checkpoints at steps 4 and 8; every weight and moment equals the step."""
+    """Checkpoints at steps 4 and 8; every weight and moment equals the step number."""
     model = make_model()
     checkpoints = opened(tmp_path / "resume", model)
     for step in (4, 8):
@@ -61,7 +61,7 @@ DAMAGES = {
         lambda content: content[:-10],
         lambda content: b"",
         lambda content: bytes([content[0] ^ 1]) + content[1:],
-        lambda content: None,  # the file is gone
+        lambda content: None,  # the file no longer exists
     ],
     "variables.index": [lambda content: b"not an index"],
     "state.json": [lambda content: b"["],

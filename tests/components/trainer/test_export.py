@@ -24,7 +24,7 @@ def raw_example(**values):
 
 @pytest.fixture(scope="module")
 def transform(tmp_path_factory):
-    """A TransformGraph with a vocabulary and a feature that the model does not take."""
+    """A TransformGraph with a vocabulary, and with a feature that the model does not take."""
     colors = (b"red", b"red", b"green")
     rows = [raw_example(size=1.0, color=color, sold=0.0) for color in colors]
 
@@ -51,7 +51,7 @@ def make_model():
 
 
 def served(folder, model, *records, signature="serving_default", **how):
-    """What a signature of the exported model answers."""
+    """The answer of a signature of the exported model."""
     export_model(model, str(folder / "model"), **how)
     serve = tf.saved_model.load(str(folder / "model")).signatures[signature]
     return {name: value.numpy().tolist() for name, value in serve(tf.constant(records)).items()}

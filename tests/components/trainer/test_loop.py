@@ -18,7 +18,7 @@ from penstock.components.trainer.steps import Steps
 
 
 class Run:
-    """Trains the toy model; each call is another execution with its own output folder."""
+    """Trains the toy model; each call is a new execution with its own output folder."""
 
     def __init__(self, folder, toy):
         self.root = folder / "model_run"
@@ -59,7 +59,7 @@ def run(tmp_path, toy):
 
 
 def after_epochs(function):
-    """Callbacks that pass the number of each epoch, from 1, when it has ended."""
+    """Callbacks that report the number of each epoch, from 1, at its end."""
     return [keras.callbacks.LambdaCallback(on_epoch_end=lambda n, logs: function(n + 1))]
 
 
@@ -228,7 +228,7 @@ def test_an_evaluation_loss_that_is_not_finite_stops_and_keeps_the_state_before_
 
 
 def test_training_data_that_ends_is_refused(run, toy):
-    # Steps are counted once per call into TensorFlow; on a slow machine a call has fewer steps.
+    # Steps are counted once per call into TensorFlow; on a slow machine, a call has fewer steps.
     with pytest.raises(UsageError, match=r"train_data ended after step \d+: it must be endless"):
         run(train_data=toy.dataset(), steps_per_epoch=100)
 
@@ -339,8 +339,8 @@ def test_mixed_precision_and_xla_of_the_model_train_as_well(run, toy, kind):
 
 @pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_in_float16_too(run, toy):
-    # Keras leaves out every step whose gradients are not finite: without a guard, it would train
-    # to the end and learn nothing.
+    # Keras skips every step whose gradients are not finite: without a guard, it would train to the
+    # end without learning.
     data = toy.dataset().map(lambda x, y: (x, tf.fill([8, 1], np.nan)))
     with pytest.raises(DataError, match="the loss became nan at step 1; nothing is exported"):
         run(mixed(toy, "float16", jit_compile=False), train_data=data.repeat())
@@ -363,7 +363,7 @@ def test_fit_runs_steps_at_once_unless_a_callback_looks_at_each(run, toy):
 
     batches.clear()
     assert run(build_model, epochs=1, callbacks=[Look()]).record.steps == 4
-    assert [batch for batch, _ in batches] == [2, 5]  # the second has one step: the epoch is over
+    assert [batch for batch, _ in batches] == [2, 5]  # the second has one: the epoch ends
 
 
 @pytest.mark.slow
@@ -392,7 +392,7 @@ def test_mlflows_callback_logs_each_epoch(run, tmp_path, monkeypatch):
     import mlflow
     from mlflow.keras import MlflowCallback
 
-    monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts
+    monkeypatch.chdir(tmp_path)  # MLflow keeps artifacts there
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     with mlflow.start_run() as logged:
         record = run(epochs=2, callbacks=[MlflowCallback()]).record
@@ -401,7 +401,7 @@ def test_mlflows_callback_logs_each_epoch(run, tmp_path, monkeypatch):
     assert [metric.value for metric in history] == pytest.approx(losses)
 
 
-# Two devices have to be set up before TensorFlow starts.
+# Two devices must be set up before TensorFlow starts.
 OTHER_PROCESS = """
     import json, sys
     import tensorflow as tf

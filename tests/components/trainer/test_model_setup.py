@@ -17,7 +17,7 @@ from penstock.components.trainer.model_setup import make_model, warm_started, we
     ("replicas", "synchronized", "is_told"), [(1, False, False), (2, True, False), (2, False, True)]
 )
 def test_statistics_of_a_replica_alone_are_told(our_messages, replicas, synchronized, is_told):
-    # Two devices would need a process of their own; the code uses only these parts of a strategy.
+    # Two devices would need a separate process; the code uses only these parts of a strategy.
     strategy = SimpleNamespace(scope=nullcontext, num_replicas_in_sync=replicas)
     norm = keras.layers.BatchNormalization
 
@@ -51,7 +51,7 @@ def test_memory_growth_is_set_before_tensorflow_opens_a_gpu(penstock, before):
     assert done.stdout.split() == [before or "true"]
 
 
-# Weights of an exported model, given to another one before it trains.
+# Weights of an exported model, given to another model before its training.
 
 SPEC = {"id": tf.io.FixedLenFeature([1], tf.int64)}
 
@@ -79,7 +79,7 @@ def exported(tmp_path_factory):
 
 
 def same(one, other):
-    """Which of the weights are alike, by their names."""
+    """The weights that are equal, by name."""
     pairs = zip(one.weights, other.weights, strict=True)
     return [a.name for a, b in pairs if a.shape == b.shape and np.array_equal(a, b)]
 

@@ -1,4 +1,4 @@
-"""Trainings that are killed or told to stop, compared with one that is not interrupted."""
+"""Trainings that are killed or told to stop, compared with an uninterrupted one."""
 
 import json
 import os
@@ -23,11 +23,11 @@ OPTIONS = TrainOptions(max_steps=103, steps_per_epoch=40, checkpoint_every_steps
 
 
 class Killed(Exception):  # noqa: N818
-    """Stands for SIGKILL where a process of its own would take too long."""
+    """Simulates SIGKILL, for tests in which a separate process would take too long."""
 
 
 def run(folder, data, *, before_save=None):
-    """The model and the record of a run; `before_save` is called with the step."""
+    """The model and the record of a run; `before_save` is called with the step number."""
     save = Checkpoints.save
 
     def saved(self, start, epochs, **best):
@@ -71,7 +71,8 @@ def test_no_interruption_changes_what_a_training_comes_to(make_input, tmp_path, 
     data = partial(make_input, kind, seed=3)
     whole, record = run(tmp_path / "whole", data)
     assert whole.seen.numpy().tolist() == [10] * 103
-    # SIGTERM stops at a checkpoint. SIGKILL comes before the next one: 7 steps are redone.
+    # SIGTERM stops at a checkpoint. SIGKILL comes before the next checkpoint, so 7 steps are
+    # repeated.
     for step, how, error in ((21, sigterm, TrainingInterruptedError), (77, killed, Killed)):
         with pytest.raises(error):
             run(tmp_path / "cut", data, before_save=stopper(step, how))
@@ -117,7 +118,7 @@ def test_an_evaluation_that_is_given_up_leaves_the_metrics_of_training(make_inpu
 
 
 def goes_on(folder, data, **options):
-    """The record of a run without evaluation that resumes, if it finds a checkpoint."""
+    """The record of a run without evaluation, which resumes if it finds a checkpoint."""
     return train(
         counting_model,
         data,

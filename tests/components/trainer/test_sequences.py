@@ -36,12 +36,12 @@ def label_of(words):
 
 
 def example(words, label=label_of):
-    """Ids from 1; the label says whether there is a 7 among them."""
+    """Ids from 1; the label says whether one of them is 7."""
     return row_files.example(words=words, label=label(words))
 
 
 def sequence(words, label=label_of):
-    """The words as a SequenceExample: a step for each word, and a place for each step."""
+    """The words as a SequenceExample, with a step for each word and a place for each step."""
     places = [[float(number), float(-number)] for number in range(len(words))]
     steps = [[word] for word in words]
     return row_files.sequence_example({"label": label(words)}, words=steps, at=places)

@@ -1,4 +1,4 @@
-"""`serve_columns` as TensorFlow Serving calls it, and as Python does."""
+"""`serve_columns`, called as by TensorFlow Serving and from Python."""
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ SPEC = {
 
 
 class Graph(tf.Module):
-    """In place of Transform's: age or 100, the fee, and whether the plan is `pro`."""
+    """Replaces Transform's function: age or 100, the fee, and whether the plan is `pro`."""
 
     def __call__(self, raw):
         age = tf.sparse.to_dense(raw["age"], 100)
@@ -41,7 +41,7 @@ def save(folder, model, served):
 
 
 def ask(served, age=(), monthly_fee=(), plan=()):
-    """Calls the signature as Python does; an empty column is missing in every row."""
+    """Calls the signature from Python; an empty column is missing in every row."""
     return served.signatures["serve_columns"](
         age=tf.constant(age, tf.int64),
         monthly_fee=tf.constant(monthly_fee, tf.float32),
@@ -72,9 +72,9 @@ def test_class_of_two_follows_a_threshold(tmp_path):
 
 
 def serve(folder, **columns):
-    """Answers a request as TensorFlow Serving does: feeds the given columns by the signature.
+    """Answers a request as TensorFlow Serving does: feeds the given columns to the signature.
 
-    The server fills missing columns from the signature's defaults; so does the graph.
+    The server fills missing columns with the signature's defaults, and so does the graph.
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))

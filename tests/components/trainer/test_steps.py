@@ -6,7 +6,7 @@ from penstock.components.trainer.options import TrainOptions
 
 
 class Least(keras.Model):
-    """Keeps the least value of each of its inputs."""
+    """Stores the least value of each of its inputs."""
 
     def __init__(self):
         super().__init__()
@@ -31,5 +31,5 @@ def test_step_of_a_model_takes_the_maximum_of_the_input_that_it_names(tmp_path):
     data = tf.data.Dataset.from_tensors((rows, tf.zeros([2, 1]))).repeat()
     options = TrainOptions(max_steps=2)
     trained = train(build_model, data, options=options, model_run_dir=str(tmp_path))
-    # Of two outputs of an iterator, TensorFlow's optimiser takes the first one for both.
+    # For two outputs of an iterator, TensorFlow's optimiser would use the first one for both.
     assert [float(variable) for variable in trained.model.least.values()] == [1.0, 5.0]

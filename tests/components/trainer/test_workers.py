@@ -1,4 +1,4 @@
-"""Two real processes on loopback that train one model, against one process on the same batches."""
+"""Two real processes on loopback train one model, compared with one process on the same batches."""
 
 import json
 import os
@@ -25,7 +25,7 @@ OPTIONS = TrainOptions(max_steps=103, steps_per_epoch=40, checkpoint_every_steps
 
 
 def evaluation(make_input):
-    """15 rows in batches of 7: the last batch has one row, which is less than one per worker."""
+    """15 rows in batches of 7: the last batch has one row, less than one per worker."""
     return make_input("rows", seed=1).unbatch().take(15).batch(7)
 
 
@@ -40,8 +40,8 @@ def run(folder, data, make_input):
     )
 
 
-# Forks two workers for each round. A round gives, for each worker, a signal to send to itself and
-# the checkpoint for it, or none. A worker stopped by SIGSTOP is killed when the other has ended.
+# Forks two workers for each round. A round defines, for each worker, a signal to send to itself and
+# the checkpoint for it, if any. A worker stopped by SIGSTOP is killed when the other one has ended.
 HOST = """
     import json, os, signal, sys, time
     from dataclasses import replace
@@ -132,7 +132,7 @@ def run_rounds(penstock, folder, make_input, *rounds):
 
 
 def united(make_input, start):
-    """The batches of both workers, as one."""
+    """The batches of both workers, joined."""
     shares = [
         make_input("rows", seed=3, start=start, input_context=tf.distribute.InputContext(2, i, 2))
         for i in (0, 1)
@@ -179,7 +179,7 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(
     rounds = [[56, "SIGTERM"], NOTHING], [NOTHING, NOTHING]
     codes, logs, result = run_rounds(penstock, tmp_path, make_input, *rounds)
     assert codes == [[143, 143], [0, 0]]
-    # All workers stop at the same step: the step of the signal, or the end of the call after it.
+    # All workers stop at the same step: the step of the signal, or the end of the next call.
     [step] = {
         log[log.index(" at step ") :].split()[2]
         for log, told in zip(logs[0], ("SIGTERM", "another worker was told to stop"), strict=True)
@@ -299,7 +299,7 @@ def test_sigterm_ends_a_worker_that_waits(monkeypatch):
     def stop(*_):
         raise InterruptedError
 
-    # The other worker never answers, and the signal comes in the midst of waiting for it.
+    # The other worker never answers, and the signal arrives during the wait for it.
     monkeypatch.setattr(workers, "_answers", lambda _: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.signal(signal.SIGTERM, stop)
     try:

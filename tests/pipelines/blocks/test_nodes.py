@@ -1,4 +1,4 @@
-"""Resolvers of artifacts of earlier runs: on their own, compiled, and in whole runs."""
+"""Resolvers of artifacts of earlier runs: alone, compiled, and in whole runs."""
 
 import csv
 import hashlib
@@ -34,7 +34,7 @@ def int_of(folder):
 @pytest.mark.parametrize(
     ("spans", "read"),
     [
-        # TFX's own strategy gives both Examples of span 3, whose rows would count twice.
+        # TFX's own strategy returns both Examples of span 3, whose rows would count twice.
         ([3, 1, 3, 4, 0], [3, 2]),
         ([0, 0], [1]),  # data without spans
     ],

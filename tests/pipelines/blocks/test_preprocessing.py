@@ -61,7 +61,7 @@ def preprocess(inputs):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Rows as `preprocess` makes them, by column."""
+    """Rows by column, as `preprocess` returns them."""
     folder = tmp_path_factory.mktemp("graph")
     records = [
         example(**{
@@ -97,7 +97,8 @@ def test_boolean_numbers_reads_usual_words(made):
 
 def test_date_parts_of_each_format(made):
     first, second, third, _ = made["dates"]
-    # Days, missing; then sine and cosine of month, weekday and time of day, two dates each.
+    # Days and missing flags; then sine and cosine of month, weekday and time of day, for two dates
+    # each.
     assert [row[2:4] for row in made["dates"]] == [[0, 0], [0, 0], [1, 1], [1, 0]]
     february, thursday = 2 * math.pi / 12, 2 * math.pi * 4 / 7
     assert first[4] == pytest.approx(math.sin(february), abs=1e-6)

@@ -14,7 +14,7 @@ from tests.components.trainer.conftest import transform_output
 
 
 class Transform:
-    """As much of a `TFTransformOutput` as the classes need."""
+    """The parts of a `TFTransformOutput` that the classes need."""
 
     def __init__(self, *entries):
         self.entries = entries

@@ -38,7 +38,7 @@ SEEN = []
 
 
 def my_callbacks():
-    """What a user's config names; see the test below."""
+    """A function that a user's config names, used in the test below."""
     return [keras.callbacks.LambdaCallback(on_epoch_end=lambda n, logs: SEEN.append(n))]
 
 
@@ -76,7 +76,7 @@ def test_loss_of_a_sure_model_is_that_of_its_logits_as_in_training():
     logit = keras.layers.Dense(1, activation="sigmoid", kernel_initializer="ones")
     model = keras.Model({"x": x}, logit(keras.layers.Rescaling(62.0, -31.0)(x)))
     model.compile(loss="binary_crossentropy")
-    rows = data(np.array([[0], [0], [1], [1]]))  # the third is sure and wrong: a logit of -31
+    rows = data(np.array([[0], [0], [1], [1]]))  # the third is sure but wrong: logit -31
     [compared] = compare_with_rivals(model, rows, [LEFT])
     assert compared.model == pytest.approx(31 / 4)
     assert compared.model == pytest.approx(model.evaluate(rows, verbose=0), rel=1e-6)
@@ -157,7 +157,7 @@ def rows_of(x, y):
 def test_comparison_fits_linear_model_and_trees_on_the_training_rows():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (900, 1)).astype(np.float32)
-    y = (np.abs(x) > 0.5).astype(np.int64)  # no line separates the classes, two cuts do
+    y = (np.abs(x) > 0.5).astype(np.int64)  # no line separates the classes, but two cuts do
     named = unsure_model()
     [compared] = compare_with_rivals(
         named, rows_of(x[600:], y[600:]), [LEFT], rows_of(x[:600], y[:600])

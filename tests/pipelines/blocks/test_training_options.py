@@ -1,4 +1,4 @@
-"""Options of a config come out of a Trainer's `custom_config` equal and with their types."""
+"""Options of a config, read from a Trainer's `custom_config`, are equal and have their types."""
 
 import json
 from dataclasses import dataclass, replace

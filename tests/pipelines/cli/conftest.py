@@ -1,7 +1,6 @@
-"""A Kubeflow Pipelines server on loopback, a fake: no cluster can run in the tests.
+"""A stand-in for a Kubeflow Pipelines server, on loopback: no cluster can run in the tests.
 
-It answers the requests of the v2beta1 API that `submit` makes, and keeps what
-arrives; it runs nothing.
+It answers the requests of the v2beta1 API that `submit` sends, and stores them; it runs nothing.
 """
 
 import pytest
@@ -46,14 +45,14 @@ def call(*arguments):
 
 
 class FakeServer(JsonServer):
-    """Answers what its attributes say."""
+    """Answers with the values of its attributes."""
 
     def __init__(self):
         super().__init__()
         self.experiments = []
         self.health = (200, {"multi_user": False})
         self.create_run = (200, {"run_id": "run-1"})
-        # Each poll takes one answer; the last one stays.
+        # Each poll takes one answer; the last answer is repeated.
         self.runs = [(200, {"run_id": "run-1", "state": "SUCCEEDED"})]
         self.finished = []
 
@@ -75,7 +74,7 @@ class FakeServer(JsonServer):
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))  # kfp keeps settings there
+    monkeypatch.setenv("HOME", str(tmp_path))  # kfp stores settings there
     for name in ("PENSTOCK_KFP_TOKEN", "PENSTOCK_KFP_TOKEN_FILE", "KF_PIPELINES_SA_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     server = FakeServer()

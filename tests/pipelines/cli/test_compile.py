@@ -1,4 +1,4 @@
-"""`penstock compile` on a machine that is not the one where the pipeline runs."""
+"""`penstock compile` on a machine other than the one on which the pipeline runs."""
 
 import sys
 import sysconfig
@@ -102,7 +102,7 @@ def test_root_outside_of_the_volume_is_refused(tmp_path):
 
 
 def test_data_of_this_machine_is_refused(tmp_path, taxi_csv):
-    for data in (tmp_path, taxi_csv.parent):  # pods have the package at another place
+    for data in (tmp_path, taxi_csv.parent):  # in pods, the package is at another path
         with pytest.raises(UsageError, match=r"^data: .* is a path of this machine"):
             plan_of(tmp_path / "taxi.yaml", {"data": str(data)})
     check_changes({"data": str(tmp_path)}, on(tmp_path))

@@ -22,7 +22,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w-])")
 OTHERS = {"--glob", "--long", "--user", "--from-literal", "--audience", "--logdir"}
 # Files with errors of functions and nodes that have no command.
 _IN_PYTHON = {"components/example_gen/spark_writer.py"}
-# Parts of `sources` with texts of kinds of data that `init` does not read.
+# Modules of `sources` with texts about kinds of data that `init` does not read.
 _NOT_OF_INIT = (
     "served/",
     "sql/",

@@ -1,4 +1,4 @@
-"""`penstock ingest` as its user runs it."""
+"""`penstock ingest`, used as by a user."""
 
 import os
 import signal
@@ -123,7 +123,8 @@ def test_a_tab_and_a_split_without_rows(tmp_path):
     assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
 
 
-# Python runs this code at the start of each process: the first one to open a shard waits there.
+# Python runs this code at the start of each process: the first process that opens a shard waits
+# there.
 WAIT = """
 import os, sys, time
 
@@ -179,7 +180,7 @@ def test_each_kind_brings_its_own_flags(tmp_path, penstock):
     helped = penstock("ingest", "--kind", "jsonl", "--help", cwd=tmp_path)
     assert "--nested" in helped.stdout
     assert "--delimiter" not in helped.stdout
-    # A file's name tells the kind, unless --kind does.
+    # A file's name determines the kind, unless --kind does.
     other = ("ingest", "a.jsonl", "other", "--delimiter", ";")
     assert "No such option: --delimiter" in penstock(*other, cwd=tmp_path).stderr
     assert "looks like JSON" in penstock(*other, "--kind", "csv", cwd=tmp_path).stderr

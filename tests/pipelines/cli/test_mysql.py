@@ -1,4 +1,4 @@
-"""Every command that knows a store in MySQL reaches it by the same address, with TLS."""
+"""Every command that takes a store in MySQL reaches it by the same address, with TLS."""
 
 import pytest
 

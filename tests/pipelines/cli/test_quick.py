@@ -10,8 +10,8 @@ from row_files import example, write_shards
 from penstock.pipelines.cli.main import app
 
 _HEAVY = ("tensorflow", "tfx", "tensorflow_model_analysis", "apache_beam", "keras", "kfp")
-# Each command runs in a fork of a process that has imported the command line, and the libraries
-# that a fork would else import anew, none of them heavy.
+# Each command runs in a fork of a process that has imported the command line, and light libraries
+# that a fork would otherwise import again.
 _SCRIPT = f"""
 import io, os, shlex, sys
 import numpy, pyarrow.parquet, pydantic.main, google_crc32c, yaml
@@ -37,7 +37,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def answers(tmp_path, runs):
-    """Runs commands in a folder with data, a folder and the metadata of a run."""
+    """Runs commands in a folder with data, a folder, and the metadata of a run."""
     (tmp_path / "table.csv").write_text("a,b\n1,2\n3,4\n")
     (tmp_path / "folder").mkdir()
     runs.node("run-1", "Trainer", outputs=[runs.artifact("Model", tmp_path / "folder")])
@@ -58,7 +58,7 @@ def answers(tmp_path, runs):
 
 
 def every_command(group, words=""):
-    """Full names of all commands, hidden ones included."""
+    """Full names of all commands, including hidden ones."""
     yield words
     for name, command in getattr(group, "commands", {}).items():
         yield from every_command(command, f"{words} {name}".strip())

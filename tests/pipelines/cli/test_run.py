@@ -1,4 +1,4 @@
-"""`penstock run` where it ends before a node begins; whole runs are those of taxi and digits."""
+"""`penstock run` that ends before a node begins; whole runs are those of taxi and digits."""
 
 import json
 import re
@@ -17,7 +17,7 @@ def test_root_that_cannot_be_made_is_one_line(tmp_path, penstock):
 
 @pytest.mark.slow
 def test_only_libraries_are_left_out_of_the_collection_at_exit(tmp_path, penstock):
-    """The user's modules that the first of several spans leaves behind are collected."""
+    """The user's modules that remain after the first of several spans are garbage collected."""
     (tmp_path / "own.py").write_text("import sys\ndef create():\n    sys.exit(3)")
     done = penstock.run_code(
         """
@@ -62,11 +62,11 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(tmp_path, penstock, taxi
     done = run("1..2")
     assert done.returncode == 0
     assert done.stderr.startswith("span 1: skipped, finished by run ")
-    assert done.stdout.count("ShardedExampleGen = StatisticsGen") == 3  # splits, in one run
+    assert done.stdout.count("ShardedExampleGen = StatisticsGen") == 3  # several splits in one run
     train = [len(rows[span::8]) for span in (1, 2)]
     transformed = re.findall(r"StatisticsGen, Transform ([\d,]+\d)", done.stdout)
     assert sum(int(n.replace(",", "")) for n in transformed) == sum(train)
-    # The window of an earlier span ends with it, although later ones have been read.
+    # The window of an earlier span ends with this span, although later spans have been read.
     again = run("1")
     assert again.returncode == 0
     assert "ShardedExampleGen = StatisticsGen = Transform" in again.stdout

@@ -1,5 +1,6 @@
-"""`penstock runs show` and `prune`, of runs made by hand and of a real pipeline; `list` is in
-test_report.py."""
+"""`penstock runs show` and `prune`, for hand-made runs and for a real pipeline; `list` is in
+test_report.py.
+"""
 
 import json
 import os
@@ -23,7 +24,7 @@ def call(*arguments):
 
 
 class Pipeline:
-    """Runs of data, training and evaluation, made by hand below `root`."""
+    """Hand-made runs of data, training and evaluation, below `root`."""
 
     def __init__(self, runs, root):
         self.runs, self.root, self.number = runs, root, 0
@@ -47,7 +48,7 @@ class Pipeline:
         return model
 
     def left(self):
-        """Folders that are there, by node and number."""
+        """Existing folders, by node and number."""
         return {f"{p.parts[-3]}/{p.parts[-1]}" for p in self.root.glob("[!.]*/[!.]*/*")}
 
 
@@ -78,14 +79,14 @@ def test_what_nothing_kept_rests_on_goes(made, tmp_path):
     assert advice == "give --yes to remove them"
     assert made.left() == everything
 
-    # The other run may take from the cache what would be deleted.
+    # The other run may take from the cache an artifact that would be deleted.
     at_work = f"another run is at work .process {os.getpid()}.; wait"
     with only_run(tmp_path), pytest.raises(DataError, match=at_work):
         call("runs", "prune", tmp_path, "--keep", 1, "--yes")
     assert made.left() == everything
 
     assert "removed: 4 folders of 2 runs" in call("runs", "prune", tmp_path, "--keep", 1, "--yes")
-    # The kept run and its data; the blessed model of run-2 with its data of run-1.
+    # The kept run and its data; the blessed model of run-2 with its data from run-1.
     assert made.left() == {
         *("Trainer/9", "Evaluator/10", "Gen/6"),
         *("Trainer/4", "Evaluator/5", "Gen/1"),
@@ -112,7 +113,7 @@ def test_statistics_that_drift_is_measured_from_stay(made, tmp_path):
         made.runs.node(run, "StatisticsGen", inputs=examples, outputs=[found])
         made.train(run, examples, blessed=blessed)
     call("runs", "prune", tmp_path, "--keep", 1, "--yes")
-    # Statistics are left of run-2, whose model was blessed last, and of run-4, which is kept.
+    # Statistics remain of run-2, whose model was blessed last, and of run-4, which is kept.
     left = {place for place in made.left() if place.startswith("StatisticsGen/")}
     assert left == {"StatisticsGen/6", "StatisticsGen/14"}
 
@@ -159,7 +160,7 @@ def test_show_lists_nodes_and_artifacts(made, tmp_path):
 
 @pytest.mark.slow
 def test_tfx_makes_again_what_was_pruned(tmp_path, penstock):
-    """A real pipeline, run three times: the cache does not give what is gone."""
+    """A real pipeline, run three times: the cache does not return removed artifacts."""
     (tmp_path / "schema").mkdir()
     code = (
         "import sys\n"

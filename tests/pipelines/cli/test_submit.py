@@ -1,4 +1,4 @@
-"""`submit` against a small server on loopback, a fake: no cluster can run in the tests."""
+"""`submit` with a small stand-in on loopback: no cluster can run in the tests."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ def _submit(file, host, start=submit, **more):
 
 
 def _started(server):
-    """What the requests that start a run hold."""
+    """The contents of the requests that start a run."""
     return [body for _, path, _, body, _ in server.requests if body and path.endswith("/runs")]
 
 
@@ -191,7 +191,7 @@ def test_spans_run_in_order_stop_at_a_failure_and_go_on(server, file, capsys):
 
 @pytest.fixture
 def cluster(server, kubeconfig, monkeypatch):
-    """A kubeconfig for Kubernetes' API, also by `server`; the nodes of Argo's workflow by name."""
+    """A kubeconfig for Kubernetes' API, which `server` serves too; Argo's nodes by name."""
     nodes, answer = {}, server.answer
 
     def with_workflows(method, path, body):
@@ -212,7 +212,7 @@ def _pod(name, phase, message):
 def test_wait_says_what_pods_wait_for(server, file, cluster, capsys):
     """Argo's `getPendingReason` copies the pods' reasons; a refused pod has the API's message."""
     image = "ErrImagePull: manifest unknown"
-    # As a cluster names the pods of a task that may be tried again.
+    # In the form in which a cluster names the pods of a task that may be retried.
     cluster["1"] = _pod("root(0).trainer(0).executor(0)", "Pending", image)
     cluster["2"] = _pod("make-numbers-driver", "Pending", "PodInitializing")
     cluster["3"] = {**_pod("trainer", "Pending", "a DAG has no pod"), "type": "DAG"}

@@ -38,7 +38,7 @@ def trainer_of(examples, **more):
 
 
 def executor_input(folder, *artifacts):
-    """What KFP's launcher puts into the arguments of a task with these outputs."""
+    """The JSON that KFP's launcher writes into the arguments of a task with these outputs."""
     outputs = {
         name: {"artifacts": [{"name": name, "uri": str(folder / name)}]} for name in artifacts
     }
@@ -47,7 +47,7 @@ def executor_input(folder, *artifacts):
 
 
 class Compiled:
-    """A compiled file: its spec and tasks, and by task its component, container and pod options."""
+    """A compiled file: spec and tasks and, by task, component, container and pod options."""
 
     def __init__(self, plan, folder, placement=Placement()):  # noqa: B008  # frozen
         self.file = folder / "pipeline.yaml"

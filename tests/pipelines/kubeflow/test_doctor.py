@@ -1,7 +1,7 @@
-"""`penstock doctor` against stand-ins, on loopback, of KFP's API and of the Kubernetes API.
+"""`penstock doctor` with stand-ins, on loopback, for KFP's API and for the Kubernetes API.
 
-The stand-in of the Kubernetes API authorises nothing: it answers GET requests with the
-objects of `objects`.
+The stand-in for the Kubernetes API authorises nothing: it answers GET requests with the objects in
+`objects`.
 """
 
 import base64

@@ -1,10 +1,11 @@
-"""Compiled files against the protos of several releases of Kubeflow Pipelines.
+"""Compiled files compared with the protos of several releases of Kubeflow Pipelines.
 
-`protos/kfp-VERSION.pb.xz` are the descriptors that protoc makes of kubeflow/pipelines at that tag:
-api/v2alpha1/pipeline_spec.proto and kubernetes_platform/proto/kubernetes_executor_config.proto.
+`protos/kfp-VERSION.pb.xz` are the descriptors that protoc makes from kubeflow/pipelines at that
+tag: api/v2alpha1/pipeline_spec.proto and
+kubernetes_platform/proto/kubernetes_executor_config.proto.
 
-KFP's API server refuses a pipeline spec with an unknown field (template/v2_template.go), its driver
-ignores an unknown field of the platform spec (common/util/json.go).
+KFP's API server refuses a pipeline spec with an unknown field (template/v2_template.go); its driver
+ignores an unknown field in the platform spec (common/util/json.go).
 """
 
 import lzma
@@ -60,7 +61,7 @@ def messages(version):
         pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
     packed = (Path(__file__).parent / f"protos/kfp-{version}.pb.xz").read_bytes()
     files = descriptor_pb2.FileDescriptorSet.FromString(lzma.decompress(packed)).file
-    # In an order in which each file comes after those that it imports.
+    # In an order in which each file comes after the files that it imports.
     for file in sorted(
         files, key=lambda one: (one.name.count("kubernetes"), -one.name.count("rpc"))
     ):

@@ -1,4 +1,4 @@
-"""`module_file=`, as nearly every public TFX pipeline has it: compiled, and run without pip."""
+"""`module_file=`, which nearly every public TFX pipeline uses: compiled, and run without pip."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ def run_fn(fn_args):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder of scripts, no package, as public pipelines are."""
+    """A folder of scripts that is not a package, as in public pipelines."""
     folder = tmp_path / "project"
     (folder / "modules").mkdir(parents=True)
     (folder / "loans_pipeline.py").write_text(PIPELINE.replace("ROOT", repr(f"{tmp_path}/v/runs")))

@@ -1,4 +1,4 @@
-"""Every node of a small pipeline through `penstock node`, each in a process of its own."""
+"""Every node of a small pipeline by `penstock node`, each in its own process."""
 
 import json
 import os
@@ -60,7 +60,7 @@ class Nodes:
         return [name(e.last_known_state) for e in sorted(found, key=lambda e: e.id)]
 
     def outcome(self, run):
-        """Outcome of a run as `penstock runs` shows it."""
+        """Outcome of a run as shown by `penstock runs`."""
         from penstock.pipelines.cli.runs import list_runs
 
         [line] = [line for line in list_runs(str(self.store)) if line.run_id == run]
@@ -149,7 +149,7 @@ def test_runs_a_pipeline_node_by_node(nodes):
 
 
 def _assert_cached_without_tensorflow(nodes, *more):
-    """Runs a cached node in an interpreter of its own; TensorFlow takes seconds to import."""
+    """Runs a cached node in a separate interpreter; TensorFlow takes seconds to import."""
     for node in NODES[:2]:
         assert nodes.run(node, "r4").returncode == 0
     code = "from penstock.pipelines.cli.main import main; main()"
@@ -167,7 +167,7 @@ def _assert_cached_without_tensorflow(nodes, *more):
     assert done.stdout.startswith("make.numbers: served from the cache")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "tfx.orchestration.portable.launcher" in imported
-    # Each library is recognised by a submodule, because the list has failed imports, too.
+    # Each library is recognised by a submodule, because the list also has failed imports.
     heavy = {"tensorflow.python", "apache_beam.io", "tfx.components.base", "small_pipeline"}
     assert imported.isdisjoint(heavy)
 
@@ -223,7 +223,7 @@ def test_retry_of_a_task_with_several_nodes_goes_on_at_the_one_that_failed(nodes
 
 
 def test_runs_a_compiled_file_as_kubeflow_would(nodes, monkeypatch):
-    """Runs the tasks in the file's order, with its arguments; fills in placeholders as KFP does."""
+    """Runs the tasks in the file's order, with its arguments; fills placeholders like KFP."""
     file = nodes.root / "small.yaml"
     monkeypatch.syspath_prepend(str(USER_CODE))
     monkeypatch.setenv("SMALL_PIPELINE_ROOT", str(nodes.root))
@@ -247,7 +247,7 @@ def test_runs_a_compiled_file_as_kubeflow_would(nodes, monkeypatch):
         waiting.pop(name)
 
     assert [one.returncode for one in done] == [0] * len(done)
-    # A node is done, or comes from the cache if another test ran it. Light nodes share a task.
+    # A node is done, or comes from the cache if another test has run it. Light nodes share a task.
     said = [line.split(":") for one in done for line in one.stdout.splitlines()]
     assert tuple(name for name, *_ in said if name in NODES) == NODES
     (pushed,) = (nodes.root / "runs/small-pipeline/make_numbers/pushed").glob("*/saved_model")
@@ -286,7 +286,7 @@ def test_retry_of_a_killed_node_sees_no_old_output(nodes, how):
     assert nodes.states("Trainer")[-2:] == ["FAILED", "COMPLETE"]
     after = nodes.outputs("Trainer", "model")
     assert ["part"] not in after.values()
-    assert len(after) == len(before)  # one was added, one was removed
+    assert len(after) == len(before)  # one was added and one was removed
 
 
 def test_missing_input_fails_the_node(nodes):

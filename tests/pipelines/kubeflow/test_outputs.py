@@ -23,7 +23,7 @@ from tests.pipelines.kubeflow.placements import executor_input
 
 @pytest.fixture
 def wanted(tmp_path):
-    """What KFP's launcher puts into the arguments."""
+    """The JSON that KFP's launcher writes into the arguments."""
     names = ("metrics", "html", "model", "examples", "blessing")
     return executor_input(tmp_path / "kfp", *names)
 
@@ -49,7 +49,7 @@ def _trained(path):
 def _metadata(folder, name="metrics"):
     answer = json.loads((folder / "kfp/executor_output.json").read_text())
     (shown,) = answer["artifacts"][name]["artifacts"]
-    assert shown["uri"] == str(folder / "kfp" / name)  # its own, which KFP's launcher can store
+    assert shown["uri"] == str(folder / "kfp" / name)  # an output that KFP can store
     return shown["metadata"]
 
 

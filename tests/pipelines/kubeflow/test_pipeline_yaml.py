@@ -126,7 +126,7 @@ def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(smal
 
 
 def test_a_parameter_without_default_is_required_and_one_of_several_lines_stays_whole(tmp_path):
-    """kfp's own compiler writes defaults into a comment: its file is then no YAML."""
+    """kfp's own compiler writes defaults into a comment, after which its file is not valid YAML."""
     query = "SELECT *\nFROM trips: x\n"
     told = tell(text=RuntimeParameter("run_id", str), about=RuntimeParameter("Run.Id", str, query))
     made = Compiled(plan_ir(ir_of(told)), tmp_path)
@@ -140,7 +140,7 @@ def test_a_parameter_without_default_is_required_and_one_of_several_lines_stays_
 
 
 def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small, placed):
-    """Argo's `maxDuration` counts from the first start. Without one, KFP writes 0: no retry.
+    """Argo's `maxDuration` counts from the first start; without it, KFP writes 0: no retry.
 
     pipelines 2.17 argocompiler/container.go:423 (default "0") and :644; argo 4.0
     workflow/controller/operator.go:1080 (deadline = first child's start + maxDuration).
@@ -257,7 +257,7 @@ def test_options_of_the_placement_are_in_every_pod(placed):
 
 
 def test_timeout_wraps_the_command_of_a_node(placed):
-    """The image ends it: only KFP 2.5 and 2.14 to 2.17 read a task's `active_deadline_seconds`."""
+    """The image ends it: only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds`."""
     commands = {name: " ".join(one["command"]) for name, one in placed.containers.items()}
     assert commands.pop("trainer") == "timeout --kill-after=60 3600 penstock node"
     assert set(commands.values()) == {"penstock node"}

@@ -1,4 +1,4 @@
-"""Nodes that cannot run in a container of their own are refused by name before compilation."""
+"""Nodes that cannot run in their own container are refused by name before compilation."""
 
 from random import Random
 
@@ -72,7 +72,7 @@ def test_node_that_cannot_be_a_container_is_refused(nodes, message):
 
 
 def light(name, *upstream):
-    """Returns a node whose component is called as a light one."""
+    """Returns a node whose component has the name of a light one."""
     node = Importer(f"/{name}", Examples).with_id(name)
     node.add_upstream_nodes(upstream)
     return node

@@ -36,7 +36,7 @@ def _refusal(ir):
     return str(error.value)
 
 
-# tests/components/files/test_secrets.py tests forms of secrets; this tests where one may stand.
+# tests/components/files/test_secrets.py tests the forms of secrets; this file tests their places.
 @pytest.mark.parametrize(
     ("given", "field", "kind"),
     [

@@ -1,4 +1,4 @@
-"""The spans that each run of a schedule reads: one compiled node runs again as new days come."""
+"""The spans that each run of a schedule reads: one compiled node runs again as new days arrive."""
 
 import pytest
 from tfx.orchestration.pipeline import Pipeline

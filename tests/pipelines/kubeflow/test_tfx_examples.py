@@ -1,4 +1,4 @@
-"""TFX's own example pipelines compile as they are: spans, resolvers, a condition, module files."""
+"""TFX's own example pipelines compile unchanged: spans, resolvers, a condition, module files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,19 +13,20 @@ from penstock.pipelines.kubeflow.recipe import Recipe
 from penstock.pipelines.kubeflow.resources import Gpu
 from tests.pipelines.kubeflow.placements import IMAGE, on
 
-pytestmark = pytest.mark.slow  # importing tfx.v1 takes most of it
+pytestmark = pytest.mark.slow  # importing tfx.v1 takes most of the time
 
 
 @pytest.fixture(scope="module")
 def volume(tmp_path_factory):
-    """A folder that stands for the volume, where the factories put their roots."""
+    """A folder that represents the volume, in which the factories put their roots."""
     folder = tmp_path_factory.mktemp("volume")
     (folder / "penguin_data/labelled").mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
         patch.setenv("TFX_EXAMPLES_ROOT", str(folder))
         yield folder
-    # An example's command line defines this flag, and TFX would take Beam's `--runner` for it.
+    # The command line of an example defines this flag, and TFX would read Beam's `--runner` as this
+    # flag.
     if "runner" in flags.FLAGS:
         delattr(flags.FLAGS, "runner")
 

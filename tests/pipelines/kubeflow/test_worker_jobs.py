@@ -1,6 +1,6 @@
-"""JobSets against a stand-in of the Kubernetes API, on loopback.
+"""JobSets with a stand-in for the Kubernetes API, on loopback.
 
-It answers the seven requests that we make, and holds the job against the fields of JobSet's CRD and
+It answers our seven requests, and compares the job with the fields of JobSet's CRD and with
 Kubernetes' own schema of Jobs.
 """
 
@@ -39,7 +39,7 @@ OWNER = {
     "spec": {"serviceAccountName": "penstock-runner", "containers": []},
 }
 NAME = "penstock-0123456789abcdef0123456789abcdef"
-UID = "7d4f8e8e-6d8c-4bb2-a2a8-6a8d6f1c9a10"  # of the job of this try
+UID = "7d4f8e8e-6d8c-4bb2-a2a8-6a8d6f1c9a10"  # in the job of this attempt
 
 
 def fields(required=(), **properties):
@@ -52,7 +52,7 @@ def fields(required=(), **properties):
 
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
-# kubernetes-sigs/jobset 08dfbdf, config/components/crd/bases; its Job is one of Kubernetes.
+# kubernetes-sigs/jobset 08dfbdf, config/components/crd/bases; its Job has Kubernetes' schema.
 JOBSET = fields(
     ["spec"],
     apiVersion={"const": "jobset.x-k8s.io/v1alpha2"},
@@ -78,7 +78,7 @@ JOBSET = fields(
 
 
 def check_job(job):
-    """Raises if JobSet's controller, or Kubernetes, would not take the job."""
+    """Raises an error if JobSet's controller or Kubernetes would refuse the job."""
     jsonschema.validate(job, JOBSET)
     made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "w"}}
     kubernetes_validate.validate({**made, "spec": job_of(job)}, "1.33", strict=True)
@@ -94,14 +94,14 @@ def pod(name, phase):
 
 
 class Cluster:
-    """Answers requests by `METHOD path`; jobs end as `states` says, one state a look."""
+    """Answers requests by `METHOD path`; jobs end according to `states`, one state per request."""
 
     def __init__(self, *states):
         self.states = list(states)
         self.asked, self.job, self.logs, self.refuse = [], None, {}, {}
         self.deleted, self.uid = [], UID
         self.events, self.phase = [], "Running"
-        self.old_job, self.old_pods = False, 0  # of an earlier try; looks that its pods stay for
+        self.old_job, self.old_pods = False, 0  # of an earlier attempt; requests until its pods end
         host = JsonServer(self.answer).host
         self.api = client.ApiClient(client.Configuration(host=host))
 
@@ -141,7 +141,7 @@ class Cluster:
         return [pod("old", "Running")] if self.old_pods >= 0 else []
 
     def begin(self, job):
-        """Does nothing here; `Operator` makes the pods."""
+        """Does nothing here, because `Operator` makes the pods."""
 
     def conditions(self):
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
@@ -187,7 +187,7 @@ def test_job_fits_the_schemas_of_jobset_and_kubernetes(placement, metadata):
 
 
 def test_jobset_is_created_watched_and_deleted(capsys):
-    """An evicted pod is started again without counting, an error of the training fails the job."""
+    """An evicted pod is restarted without counting; an error of the training fails the job."""
     cluster = Cluster("Suspended", "Suspended", "Running", "Completed")
     cluster.phase = "Succeeded"
     cluster.logs[f"{NAME}-worker-0-0-x7k"] = "epoch 1\ntwo"
@@ -214,7 +214,7 @@ def test_jobset_is_created_watched_and_deleted(capsys):
     assert pod_spec["serviceAccountName"] == "penstock-runner"
     assert pod_spec["containers"][0]["args"] == [
         *("/penstock/invocation.pb", "tfx.Executor"),
-        # The names that JobSet's headless service gives.
+        # The host names that JobSet's headless service assigns.
         f"{NAME}-worker-0-0.{NAME}.penstock.svc:2222",
         f"{NAME}-worker-0-1.{NAME}.penstock.svc:2222",
     ]
@@ -247,7 +247,7 @@ def test_job_name_is_the_same_in_each_attempt():
 
 @pytest.mark.parametrize(("old_pods", "deletions"), [(1, 2), (-9, 1)])
 def test_job_of_an_earlier_attempt_is_deleted_first(old_pods, deletions):
-    """No job is created while a pod of the earlier one lives."""
+    """No job is created while a pod of the earlier job exists."""
     cluster = Cluster("Completed")
     cluster.old_job, cluster.old_pods = True, old_pods
     run(cluster)
@@ -354,7 +354,7 @@ class Operator(Cluster):
         worker = job_of(job)
         [container] = worker["template"]["spec"]["containers"]
         program = Path(sys.executable).with_name(container["command"][0])
-        # Names of pods are the cluster's.
+        # The cluster chooses the names of pods.
         here = [f"127.0.0.1:{free_port()}" for _ in range(worker["completions"])]
         command = [str(program), *container["command"][1:], *container["args"][: -len(here)], *here]
         for index in range(len(here)):

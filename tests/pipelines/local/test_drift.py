@@ -1,4 +1,4 @@
-"""Data that drifts from that of the last blessed run stops a run, through TFX's own resolver."""
+"""Data that drifts from the last blessed run's data stops a run, with TFX's own resolver."""
 
 from pathlib import Path
 
@@ -69,11 +69,11 @@ def run(root, cash, blessed=1):
 
 
 def test_drift_is_measured_against_the_last_blessed_runs_data(tmp_path):
-    assert run(tmp_path, 50) == "done"  # nothing to compare with
+    assert run(tmp_path, 50) == "done"  # there is nothing to compare with
     assert run(tmp_path, 50) == "cached"
     assert run(tmp_path, 65, blessed=0) == "done"
     text = "'payment': its values differ by 0.30 from those in the baseline's data; expected"
     with pytest.raises(NodeFailedError, match=text):
-        run(tmp_path, 80)  # from 50, which was blessed; not from 65, which was not
+        run(tmp_path, 80)  # drift from 50, which was blessed; not from 65, which was not
     assert run(tmp_path, 64) == "done"
     assert run(tmp_path, 80) == "done"  # from 64

@@ -136,7 +136,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def other_process(tmp_path):
-    """Starts code in another process, which is in the middle of it when the test goes on."""
+    """Starts code in another process, which is in the middle of it when the test continues."""
     started = []
 
     def start(code):
@@ -161,7 +161,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path, other_process):
         run(tmp_path)
     other.kill()
     other.wait()
-    with only_run(tmp_path):  # a killed run's claim ends with it
+    with only_run(tmp_path):  # the claim of a killed run ends with its process
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
 
 
@@ -226,7 +226,7 @@ def test_the_metadata_must_lie_in_a_file():
 
 @pytest.fixture
 def web(tmp_path):
-    """Address of a server of the files in `tmp_path/web`."""
+    """Address of a server for the files in `tmp_path/web`."""
     (tmp_path / "web").mkdir()
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "web"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

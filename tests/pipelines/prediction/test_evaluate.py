@@ -40,7 +40,7 @@ def columns():
 
 @pytest.fixture(scope="module")
 def by_tfma(columns):
-    """Metrics by slice and name, of the candidate."""
+    """Metrics of the candidate, by slice and name."""
 
     @cache
     def analyse(task, label, prediction, weight):

@@ -1,4 +1,4 @@
-"""A small model, pushed by hand, and rows for it."""
+"""A small model that is pushed by hand, and rows for it."""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ SPEC = {
 
 
 class Graph(tf.Module):
-    """In place of Transform's: a tenth of the age, or 1.0."""
+    """Replaces Transform's function: a tenth of the age, or 1.0."""
 
     def __call__(self, raw):
         return {"x": tf.cast(tf.reshape(tf.sparse.to_dense(raw["age"], 100), [-1, 1]), tf.float32)}
@@ -70,7 +70,8 @@ def test_explanation_names_the_columns_that_moved_a_prediction(tmp_path, runs):
     out = tmp_path / "predictions.parquet"
     data = rows_of(tmp_path, "a1,20,1.5,pro", "b2,,,", "c3,70,2,basic", "d4,30,2,pro")
     predict(str(runs), data, out, explain=True)
-    # Against the median age of 30, which says no with 0.7; the model looks at nothing else.
+    # Compared with the median age of 30, for which the answer is no with 0.7; the model uses
+    # nothing else.
     assert pq.read_table(out)["because"].to_pylist() == [
         "age=20 (+0.1)", "age=nothing (+0.7)", "age=70 (+0.4)", "",
     ]  # fmt: skip

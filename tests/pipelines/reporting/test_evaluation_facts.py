@@ -124,7 +124,7 @@ def test_decisions_are_exact_sums_over_the_buckets(runs, tmp_path):
     [
         {"example_count": 100.0, "binary_accuracy": 0.9, "precision": 0.8},
         {"example_count": 100.0, "binary_accuracy": 0.9, "precision": 0.0, "recall": 0.0},
-        # No whole numbers of examples have these: they are weighted.
+        # No whole numbers of examples give these metrics, so the examples are weighted.
         {"example_count": 10.0, "binary_accuracy": 0.873, "precision": 0.71, "recall": 0.6},
     ],
 )

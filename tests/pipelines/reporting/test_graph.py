@@ -14,7 +14,7 @@ def rows(drawing):
 
 
 def ends(path):
-    """Where an arrow begins and ends."""
+    """The start and the end of an arrow."""
     numbers = [float(number) for number in re.findall(r"-?[\d.]+", path)]
     return (numbers[0], numbers[1]), (numbers[-2], numbers[-1])
 
@@ -33,7 +33,7 @@ def test_nodes_stand_in_layers_below_those_they_wait_for():
         ["train", "baseline"],
         ["eval"],
     ]
-    # Seven of ten edges; gen to gate, train and eval follow from others.
+    # Seven of ten edges; those from gen to gate, train and eval follow from others.
     assert len(drawing.arrows) == 6
 
 

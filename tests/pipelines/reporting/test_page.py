@@ -1,4 +1,4 @@
-"""The whole page of runs made by hand, its numbers read back from the HTML."""
+"""The whole page for hand-made runs, with its numbers read back from the HTML."""
 
 import subprocess
 from html.parser import HTMLParser
@@ -22,7 +22,7 @@ VOID = {"meta", "input", "br", "img", "link", "wbr", "path", "rect", "use", "ima
 
 
 class Page(HTMLParser):
-    """Tables by caption or nearest heading as lists of rows of texts; all tags; all ids."""
+    """Tables, as lists of rows of texts, by caption or nearest heading; all tags; all ids."""
 
     def __init__(self, text):
         super().__init__()
@@ -71,7 +71,7 @@ def epoch(number, **metrics):
 
 @pytest.fixture(scope="module")
 def whole(runs_in, tmp_path_factory):
-    """Facts and page of a run with something in every section, whose data is full of markup."""
+    """Facts and page of a run that has data in every section, full of markup."""
     tmp_path = tmp_path_factory.mktemp("whole")
     runs = runs_in(tmp_path)
     write = runs.write_records
@@ -186,7 +186,7 @@ def test_the_page_says_what_the_artifacts_say(whole):
     assert accuracy[1:] == [
         ["binary_accuracy", "overall", limit, "0.9000"] for limit in ("at least 0.85", change)
     ]
-    # accuracy 0.9, precision 0.8 and recall 0.8 of 100: 25 positive, 20 of them found.
+    # accuracy 0.9, precision 0.8 and recall 0.8 for 100 rows: 25 positive, 20 of them found.
     assert page.row("negative") == ["negative", "70", "5"]
     assert page.row("positive") == ["positive", "5", "20"]
     assert f"Worst by binary_accuracy: kind={EVIL} 0.8000" in text
@@ -252,7 +252,7 @@ def test_tables_sort_by_their_buttons(whole, tmp_path):
 
 
 def in_browser(file):
-    """The page as Chromium has it once its scripts have run."""
+    """The page in Chromium after its scripts have run."""
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     done = subprocess.run(
         [*command, file.as_uri()], capture_output=True, text=True, timeout=120, check=True
@@ -269,7 +269,7 @@ def test_the_page_is_whole_and_fetches_nothing(whole):
     assert all(a.startswith(("#", "data:")) for a in addresses if a is not None)
     html = render_report(report)
     assert "url(http" not in html
-    assert html == render_report(report)  # ids of plots included
+    assert html == render_report(report)  # including ids of plots
 
 
 def test_tables_and_figures_have_names_for_a_screen_reader(whole):
@@ -297,7 +297,7 @@ def test_tables_and_figures_have_names_for_a_screen_reader(whole):
             "Interrupted in node 'Trainer'; run again to continue from there.",
         ),
         (
-            "done",  # as one that was ended in KFP between two nodes
+            "done",  # as for a run that was terminated in KFP between two nodes
             "",
             "Not complete",
             "Pusher did not run: a condition skipped them, or the run was ended from outside.",
@@ -326,7 +326,7 @@ def test_drift_is_against_the_last_blessed_run(runs, tmp_path):
         runs.node(f"run-{i}", "Evaluator", "done", (), [blessing])
     report, page = rendered(runs)
     assert report.statistics.compared_with == "run-0"
-    # Below the middle lie all values of one run and half of those of the other.
+    # All values of one run and half of those of the other are below the middle.
     assert report.statistics.features[0].drift == 0.5
     assert "0.500" in next(row for row in page.rows if row and row[0] == "x")
 

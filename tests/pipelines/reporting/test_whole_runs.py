@@ -1,4 +1,4 @@
-"""Reports of whole runs against their artifacts: taxi, a blocked run, digits, TFX's own nodes."""
+"""Reports of whole runs compared with artifacts: taxi, a blocked run, digits, TFX's own nodes."""
 
 import csv
 import os
@@ -51,11 +51,11 @@ def test_taxi(taxi_run):
     assert manifest.source_fingerprint in page
     assert "always &#39;small tip&#39; with 0.774" in page
     [look] = report_of(taxi_run.first).evaluation.closer
-    assert next(iter(look.importance)) == "payment_type"  # tips in cash are not on record
+    assert next(iter(look.importance)) == "payment_type"  # tips in cash are not recorded
     assert {"tips", "trip_start_timestamp"} <= set(look.unused)
     (unused,) = re.findall(r"Without any effect: ([^.]*)", page)
     assert "trip_start_timestamp" in unused
-    assert "tips" not in unused  # the target itself
+    assert "tips" not in unused  # this is the target itself
     assert [bar.label for bar in look.balance] == ["small tip", "big tip"]
 
 

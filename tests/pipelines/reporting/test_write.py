@@ -1,4 +1,4 @@
-"""Files that are written about a run; none of them may change the outcome of the run."""
+"""Files about a run; none of them may change the outcome of the run."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace

@@ -60,7 +60,7 @@ def Read(  # noqa: N802
 
 @pytest.fixture
 def artifact(tmp_path):
-    """Examples with two shards of train; made by an ingest."""
+    """Examples with two shards of train, made by an ingest."""
     (tmp_path / "a.csv").write_text("id\n" + "".join(f"{i}\n" for i in range(20)))
     options = IngestOptions(shards=ShardOptions(shards=2))
     job = IngestInput(str(tmp_path / "a.csv"), splits=SplitOptions((Split("train"),)))
@@ -104,7 +104,7 @@ def test_a_node_by_itself_does_not_read_a_damaged_input(tmp_path, artifact):
     text = f"^node 'Read' failed: /.*/{SHARD}: shard is missing; the manifest lists it with 8 rows"
     with pytest.raises(PenstockError, match=text):
         launch_node(ir, "Read", run_id="1", store=store)
-    # The next run's Write does not come from the cache either.
+    # In the next run, Write does not come from the cache either.
     assert launch_node(ir, "Write", run_id="2", store=store).state is State.DONE
 
 
@@ -136,7 +136,7 @@ def Make(words: Parameter[str], model: OutputArtifact[Model]):  # noqa: N802
 
 
 def push(root, words):
-    """State of the Pusher, what a model server takes, and its folder."""
+    """State of the Pusher, the model that a server loads, and its folder."""
     make = Make(words=words)
     destination = pusher_pb2.PushDestination.Filesystem(base_directory=str(root / "serving"))
     node = Pusher(
@@ -161,7 +161,7 @@ def test_a_clock_that_goes_back_a_day_changes_nothing(tmp_path, monkeypatch):
         tomorrow.setattr(pusher, "time", SimpleNamespace(time=lambda: now + DAY_SECONDS))
         assert [push(tmp_path, words)[:2] for words in "AB"] == [("done", "A"), ("done", "B")]
     with sqlite3.connect(tmp_path / "metadata.sqlite") as store:
-        for table in ("Execution", "Context"):  # those of artifacts are in TFX's cache keys
+        for table in ("Execution", "Context"):  # file times of artifacts are in TFX's cache keys
             for moment in ("create_time_since_epoch", "last_update_time_since_epoch"):
                 store.execute(f"update {table} set {moment} = {moment} + {1000 * DAY_SECONDS}")
     store.close()
@@ -170,8 +170,8 @@ def test_a_clock_that_goes_back_a_day_changes_nothing(tmp_path, monkeypatch):
     assert [push(tmp_path, words)[:2] for words in "BABB"] == [
         ("cached", "B"), ("done", "A"), ("done", "B"), ("done", "B"),
     ]  # fmt: skip
-    # The last push ran, because TFX's cache found the push dated tomorrow, which is not the one
-    # served. It found B in place: four versions.
+    # The last Pusher ran, because TFX's cache found the push dated tomorrow, which is not the
+    # served one. It found B already pushed: there are four versions.
     versions = sorted(int(version.name) for version in (tmp_path / "serving").iterdir())
     assert versions == list(range(versions[0], versions[0] + 4))
     with open_store(SqliteStore(str(tmp_path / "metadata.sqlite"))) as handle:

@@ -1,4 +1,4 @@
-"""The ledger of a run as a person reads it."""
+"""The ledger of a run in the form that people read."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Events of a real pipeline of two nodes, as OpenLineage's own client writes and sends them."""
+"""Events of a real pipeline of two nodes, written and sent by OpenLineage's own client."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Rows that are lost inside a run of real TFX nodes stop it, whichever node lost them."""
+"""Rows that are lost inside a run of real TFX nodes stop it, whichever node loses them."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def KeepSome(  # noqa: N802
 
 
 class Nodes:
-    """A pipeline in a folder: the nodes that all tests run, and those that a test adds."""
+    """A pipeline in a folder: the nodes that all tests run, and nodes that a test adds."""
 
     def __init__(self, root):
         self.root = root
@@ -127,7 +127,7 @@ class Nodes:
         return str(error.value)
 
     def stated(self):
-        """The rows that each node of the newest run states, by node and output."""
+        """The numbers of rows that each node of the newest run states, by node and output."""
         with open_store(SqliteStore(str(self.root / "metadata.sqlite"))) as handle:
             run = next(all_runs(handle.store))
         return {
@@ -140,7 +140,7 @@ class Nodes:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A folder in which data is ingested and described, for the cache of all tests."""
+    """A folder with ingested data and its statistics, for the cache of all tests."""
     root = tmp_path_factory.mktemp("rows")
     (root / "ledger_functions.py").write_text(FUNCTIONS)
     (root / "data").mkdir()
@@ -287,7 +287,7 @@ def test_a_node_in_a_container_is_held_to_its_rows(nodes):
 
 
 def info_of(examples, kind, output, **options):
-    """A node with one output as TFX's launcher hands it over, and the rows that the node states."""
+    """A node with one output, as TFX's launcher passes it, and the rows that the node states."""
     given, made = standard_artifacts.Examples(), kind()
     given.uri, made.uri = str(examples), str(output)
     info = SimpleNamespace(
@@ -298,7 +298,7 @@ def info_of(examples, kind, output, **options):
 
 
 def examples_of(folder, **splits):
-    """A folder of Examples without a manifest, of so many rows by split."""
+    """A folder of Examples without a manifest, with the given number of rows by split."""
     record = tf.train.Example().SerializeToString()
     for split, rows in splits.items():
         (folder / f"Split-{split}").mkdir(parents=True)

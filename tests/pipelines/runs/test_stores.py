@@ -22,7 +22,7 @@ def test_a_folder_whose_name_begins_as_another_one_is_looked_into(tmp_path):
         (tmp_path / name / "metadata.sqlite").touch()
     (tmp_path / "a/metadata/taxi").mkdir(parents=True)
     (tmp_path / "a/metadata/taxi/metadata.db").touch()
-    (tmp_path / "a1/Gen/metadata").mkdir(parents=True)  # artifacts of a run are not looked into
+    (tmp_path / "a1/Gen/metadata").mkdir(parents=True)  # artifacts of a run are not searched
     (tmp_path / "a1/Gen/metadata/metadata.db").touch()
     assert [store.path for store in find_stores(str(tmp_path))] == [
         f"{tmp_path}/a/metadata/taxi/metadata.db",

@@ -1,7 +1,7 @@
-"""The three commands of a package's README that bring it onto a cluster.
+"""The three commands in a package's README that bring it onto a cluster.
 
-Docker is a script that keeps its arguments, KFP's API a server on loopback that runs nothing: an
-image is built and run by tests/containers.
+Docker is a script that records its arguments, and KFP's API is a server on loopback that runs
+nothing; tests/containers builds and runs an image.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""From data of one's own to a pushed and asked model, by the commands that a new user types."""
+"""From your own data to a pushed model and predictions, by the commands that a new user types."""
 
 import datetime
 import json
@@ -13,7 +13,7 @@ from PIL import Image
 
 
 class User:
-    """Types commands, in a folder of data."""
+    """Types commands in a folder of data."""
 
     def __init__(self, folder, penstock):
         self.folder, self._penstock = folder, penstock
@@ -24,7 +24,7 @@ class User:
         return json.loads(self._type(self.folder / name, "run", "--json"))
 
     def trials_of(self, name):
-        """The trials of a starter's run with the space that it has as a comment."""
+        """The trials of a starter's run with the search space that its package has as a comment."""
         model = self.folder / name / name / "model.py"
         text = model.read_text()
         begin, end = text.index("# def search_space"), text.index("def run_fn")
@@ -35,7 +35,7 @@ class User:
         return summary["trials"]["rows"]
 
     def predictions(self, name, data):
-        """What the model of that starter says of a file."""
+        """Predictions of that starter's model for a file."""
         out = self.folder / name / "predictions.parquet"
         self._type(out.parent, "predict", "runs", self.folder / data, "--out", out.name)
         return pq.read_table(out)

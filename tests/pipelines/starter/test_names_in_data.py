@@ -1,4 +1,4 @@
-"""Names in data are literals in what `penstock init` writes, whatever they hold."""
+"""Names in data are literals in the files of `penstock init`, whatever they contain."""
 
 import ast
 import json

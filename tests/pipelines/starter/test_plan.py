@@ -1,4 +1,4 @@
-"""Numbers of a first config, computed from what was found in data."""
+"""Numbers of a first config, computed from properties of data."""
 
 import pytest
 

@@ -16,7 +16,7 @@ ROWS = 100
 
 
 def table(tmp_path, **columns):
-    """A CSV of `ROWS` rows; each column by a function of the row's number."""
+    """A CSV of `ROWS` rows; a function of the row's number makes each column."""
     lines = [",".join(columns)]
     lines += [",".join(str(of(row)) for of in columns.values()) for row in range(ROWS)]
     file = tmp_path / "rows.csv"
@@ -33,7 +33,7 @@ def roles(tmp_path, target="y", **columns):
     ("of", "task", "classes"),
     [
         (lambda i: "yes" if i % 2 else "no", "binary", ("no", "yes")),
-        (lambda i: "stay" if i % 3 else "leave", "binary", ("stay", "leave")),  # the rarer is 1
+        (lambda i: "stay" if i % 3 else "leave", "binary", ("stay", "leave")),  # rarer: class 1
         (lambda i: i % 2 + 1, "binary", ("1", "2")),
         (lambda i: f"{i % 2}.0", "binary", ("0", "1")),
         (lambda i: "cba"[i % 3], "classes", ("a", "b", "c")),
@@ -159,7 +159,7 @@ def test_rows_without_a_target_are_counted_and_left_to_the_ingest(tmp_path):
     [
         ("patient_id", lambda i: 7000 + i % 60, "looks like an id: 60 different values in 100"),
         ("store_id", lambda i: i % 5, "category"),
-        ("pidnum", lambda i: 10_000 + 9_973 * i, "looks like an id"),  # sparse, but so called
+        ("pidnum", lambda i: 10_000 + 9_973 * i, "looks like an id"),  # sparse, but an id by name
         ("x1", lambda i: 62_000 + 2 * i + (i * 7) % 2, "looks like an id"),  # dense
         ("seqn", lambda i: 62_000 + 7 * i, "looks like an id"),
         ("people", lambda i: 900 * i + i * i * 7, "number"),  # spread

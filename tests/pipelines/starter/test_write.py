@@ -1,4 +1,4 @@
-"""`penstock init`: what it writes, and what it refuses; whole runs are in test_first_model.py."""
+"""`penstock init`: its files and its errors; whole runs are in test_first_model.py."""
 
 import json
 import subprocess

@@ -35,7 +35,7 @@ def test_run_trains_a_good_model_and_pushes_it(first, taxi_run):
     assert first["anomalies"] == []
     assert first["training"]["steps"] == 160
     overall = first["evaluation"]["metrics"]["overall"]
-    assert overall["binary_accuracy"] > 0.87  # TFX's own example comes to 0.83
+    assert overall["binary_accuracy"] > 0.87  # TFX's own example reaches 0.83
     assert overall["auc"] > 0.93
     assert first["blessed"] is True
     assert Path(first["pushed"]).parent == taxi_run.root / "serving_model"
@@ -99,7 +99,7 @@ def test_second_run_with_other_options_reports_the_difference(taxi_run):
 def test_packed_run_trains_an_equally_good_model(first, taxi_run):
     packed = taxi_run.run_well("pack=true")
     before = dict.fromkeys(BEFORE_TRANSFORM, "cached")
-    # Transform writes no Examples where rows are packed.
+    # Transform writes no Examples if rows are packed.
     assert states(packed) == before | dict.fromkeys(("Transform", "Pack", *FROM_TRAINER), "done")
     for metric in ("binary_accuracy", "auc"):
         from_rows, from_packed = (
@@ -111,7 +111,7 @@ def test_packed_run_trains_an_equally_good_model(first, taxi_run):
 
 @pytest.fixture
 def my_taxi(tmp_path):
-    """A user's own copy of the pipeline, to edit; the folder that it lies in."""
+    """A user's own copy of the pipeline, to edit; returns the folder that contains it."""
     package = tmp_path / "my_taxi"
     shutil.copytree(Path(penstock.pipelines.taxi.__file__).parent, package)
     for file in package.glob("*.py"):

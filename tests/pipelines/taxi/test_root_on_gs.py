@@ -1,4 +1,4 @@
-"""The whole taxi pipeline with its artifacts at gs://, by every client that its nodes have."""
+"""The whole taxi pipeline with its artifacts at gs://, with every client that its nodes use."""
 
 import json
 import os

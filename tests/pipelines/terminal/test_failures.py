@@ -14,7 +14,7 @@ def raised(error, cause=None):
 
 
 def quoted(error):
-    """An error of a worker as Beam hands it over."""
+    """An error of a worker in the form that Beam passes it on."""
     try:
         raise error
     except type(error):

@@ -1,4 +1,4 @@
-"""How a command ends upon Ctrl-C or SIGTERM, in a process of its own."""
+"""How a command ends after Ctrl-C or SIGTERM, in a separate process."""
 
 import signal
 import subprocess
@@ -28,7 +28,7 @@ except BaseException as error:
 
 
 def interrupt(work, number=signal.SIGINT):
-    """The exit code and the lines of a command that is interrupted once it prints `working`."""
+    """The exit code and lines of a command that is interrupted once it prints `working`."""
     script = f"{START}try:\n{textwrap.indent(work, ' ' * 4)}{END}"
     process = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -50,7 +50,7 @@ def test_one_line_and_130(number):
 
 
 def test_the_command_ends_where_it_was_dropped():
-    # Python only prints what a C++ callback or a finalizer raises, and goes on.
+    # Python only prints the errors of a C++ callback or a finalizer, and continues.
     work = "class Drop:\n    def __del__(self):\n        work()\nDrop()\nwork()"
     assert interrupt(work) == (130, ["working", "working", "penstock: interrupted"])
 

@@ -1,4 +1,4 @@
-"""Names in data cannot command a terminal, and a failed stdout does not undo work."""
+"""Names in data cannot control a terminal, and a failed stdout does not undo work."""
 
 import os
 import pty
@@ -31,7 +31,7 @@ def test_control_and_direction_characters_are_escaped():
 
 @pytest.fixture
 def on_terminal(penstock, tmp_path):
-    """Gives what a command writes to a terminal."""
+    """Returns the output of a command on a terminal."""
 
     def run(*arguments):
         ours, theirs = pty.openpty()
@@ -48,7 +48,7 @@ def on_terminal(penstock, tmp_path):
         try:
             while part := os.read(ours, 4096):
                 shown += part
-        except OSError:  # Linux' way to say that nobody writes any more
+        except OSError:  # Linux' error for a terminal that nobody writes to any more
             pass
         closing.join()
         os.close(ours)

@@ -1,4 +1,4 @@
-"""A pipeline of TFX's own nodes only, as its penguin example: no Penstock in it anywhere."""
+"""A pipeline of only TFX's own nodes, like its penguin example, without any part of Penstock."""
 
 import keras
 import tensorflow as tf
@@ -26,7 +26,7 @@ BEAM = [
 
 
 def run_fn(fn_args):
-    """What the Trainer runs."""
+    """The function that the Trainer runs."""
     spec = {name: tf.io.FixedLenFeature([1], tf.float32) for name in FEATURES}
     labelled = {**spec, LABEL: tf.io.FixedLenFeature([1], tf.int64)}
 
@@ -56,7 +56,7 @@ def run_fn(fn_args):
 
 
 def make_pipeline(root, data):
-    """From a folder of CSV files."""
+    """Reads a folder of CSV files."""
     examples = CsvExampleGen(input_base=data).with_beam_pipeline_args(BEAM)
     statistics = StatisticsGen(examples=examples.outputs["examples"]).with_beam_pipeline_args(BEAM)
     schema = SchemaGen(statistics=statistics.outputs["statistics"])

@@ -1,6 +1,6 @@
-"""A pipeline such as a user may have: importer, resolver, condition, runtime parameters, odd ids.
+"""A pipeline as a user may have: importer, resolver, condition, runtime parameters, odd ids.
 
-Its nodes look into the folder `SMALL_PIPELINE_FAULTS` for what should go wrong.
+Its nodes read from the folder `SMALL_PIPELINE_FAULTS` what should fail.
 """
 
 import os

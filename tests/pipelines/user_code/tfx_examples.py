@@ -1,6 +1,6 @@
-"""TFX's own example pipelines, as their authors wrote them, all that they can do turned on.
+"""TFX's own example pipelines, as their authors wrote them, with all options turned on.
 
-Data and root are below the folder `TFX_EXAMPLES_ROOT`, which stands for the volume.
+Data and root are below the folder `TFX_EXAMPLES_ROOT`, which represents the volume.
 """
 
 import os

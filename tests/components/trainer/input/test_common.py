@@ -116,7 +116,7 @@ def test_batches_of_shares_are_the_same_on_any_number_of_workers(make_input, kin
     options = {"shares": 4, "batch_size": 8, "seed": 1, "shuffle_window_rows": 16}
 
     def steps(workers, count, start=None):
-        """All rows of each step."""
+        """All rows in each step."""
         parts = []
         for worker in range(workers):
             context = tf.distribute.InputContext(workers, worker, workers)
@@ -128,7 +128,7 @@ def test_batches_of_shares_are_the_same_on_any_number_of_workers(make_input, kin
     expected, order = steps(1, 30)
     assert steps(2, 30)[0] == steps(4, 30)[0] == expected
     assert steps(2, 10, (20, 1, order))[0] == steps(4, 10, (20, 1, order))[0] == expected[20:]
-    # 103 rows are 12 whole batches and 7 rows: a pass is over within the 13th.
+    # 103 rows are 12 whole batches and 7 rows, so a pass ends within the 13th batch.
     rows = flat(expected)
     assert len(set(rows[:96])) == 96
     assert set(rows[:104]) == set(range(ROWS))
@@ -183,7 +183,7 @@ print(float(take()))
 
 @pytest.mark.slow
 def test_a_process_ends_while_its_input_works_ahead():
-    """With `tf.numpy_function` five of six of these processes hung at their end."""
+    """With `tf.numpy_function`, five of six of these processes hung at their end."""
     for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-c", ENDS_WHILE_IT_READS], capture_output=True, text=True, timeout=120

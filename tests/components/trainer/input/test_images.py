@@ -37,7 +37,7 @@ def plain(number, size=(4, 6), channels=1):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """Image `n` is all of gray 10 n, and its label is n."""
+    """Image `n` is gray with the value 10 n everywhere, and its label is n."""
     directory = tmp_path_factory.mktemp("images")
     return write(directory, [record(plain(number), number) for number in range(COUNT)])
 
@@ -136,7 +136,7 @@ def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path):
         )
         data = Input.images(source, options=chosen, image="picture", label="kind").train()
         found[scaled] = next(iter(data))[0]["image"].numpy()[0, ..., 0]
-    assert found[False].std() > 20  # about each fifth column, and not those between
+    assert found[False].std() > 20  # about each fifth column, and no column in between
     assert found[True].std() < 10
     assert abs(found[True].mean() - 127) < 5
 
@@ -163,7 +163,7 @@ def test_serving_decodes_what_evaluation_does(scaled):
 
 
 def foreign(number, encoded):
-    """As TFDS and many converters name them."""
+    """With the names of TFDS and many converters."""
     return example(image=[encoded], label=[number])
 
 

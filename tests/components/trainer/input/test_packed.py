@@ -33,7 +33,7 @@ def rows(tmp_path_factory, data):
 
 @pytest.fixture(scope="module")
 def packed(rows, tmp_path_factory):
-    """The same, packed: blocks of at most 8 rows, 4 shards."""
+    """The same rows, packed: blocks of at most 8 rows, 4 shards."""
     folder = tmp_path_factory.mktemp("packed") / "p"
     pack(str(rows), folder, PackOptions(block_rows=8, shards=ShardOptions(shards=4)))
     return str(folder)
@@ -41,7 +41,7 @@ def packed(rows, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    """103 images whose pixels are their row's number, packed."""
+    """103 packed images; the pixels of each are the number of its row."""
     root = tmp_path_factory.mktemp("images")
     (root / "rows/Split-train").mkdir(parents=True)
     with tf.io.TFRecordWriter(str(root / "rows/Split-train/data")) as out:
@@ -69,7 +69,7 @@ def copy(packed, tmp_path):
 
 
 def test_a_window_has_as_many_rows_as_the_options_say(images):
-    """Windows of 50 images hold what is read first of 3 files, a block of 8 rows in turn."""
+    """Windows of 50 images contain the first images of 3 files, by blocks of 8 rows in turn."""
 
     def first(window):
         options = InputOptions(batch_size=10, shuffle_window_rows=window, seed=1)
@@ -82,7 +82,7 @@ def test_a_window_has_as_many_rows_as_the_options_say(images):
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """96 rows whose texts identify the row: `a` is text, `b` two texts, `c` one of three words."""
+    """96 rows, identified by their texts: `a` is one, `b` has two, `c` is one of three words."""
     root = tmp_path_factory.mktemp("texts")
     (root / "rows/Split-train").mkdir(parents=True)
     with tf.io.TFRecordWriter(str(root / "rows/Split-train/data")) as out:
@@ -128,7 +128,7 @@ def test_rows_have_the_texts_of_tensors(texts):
 
 
 def test_batches_that_are_kept_stay_as_they_were(either):
-    """The memory of a batch is used again only when the batch is gone."""
+    """The memory of a batch is reused only when the batch no longer exists."""
     dataset = Input.packed(either, options=InputOptions(batch_size=10)).train()
     batches = iter(dataset)
     kept = list(itertools.islice(batches, 12))

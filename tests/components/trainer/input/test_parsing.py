@@ -18,7 +18,7 @@ def sequences(*rows):
 
 
 def parsed(records, spec, lists=None, batch=2):
-    """The batches that a dataset makes of the records, and their static shapes."""
+    """The batches that a dataset makes from the records, and their static shapes."""
     batches = tf.data.Dataset.from_tensor_slices(records).batch(batch, drop_remainder=True)
     batches = batches.map(parser(spec, lists))
     shapes = {name: value.shape.as_list() for name, value in batches.element_spec.items()}

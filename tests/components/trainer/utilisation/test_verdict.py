@@ -1,4 +1,4 @@
-"""The verdict of measured steps; all durations are given, so no test depends on the machine."""
+"""The verdict on measured steps; all durations are given, so no test depends on the machine."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from penstock.components.trainer.utilisation.verdict import Speed, input_gain, verdict
 
-# Ten parts of a run and five calls on a kept batch of 8 ms, each within 2 % of the others.
+# Ten parts of a run, and five calls on a kept batch of 8 ms, each within 2 % of the others.
 NOISE = (1.0, 1.01, 0.99, 1.02, 1.0, 0.98, 1.01, 1.0, 0.99, 1.0)
 KEPT = (0.00805, 0.008, 0.0081, 0.00802, 0.00798)
 QUIET = Speed(
@@ -21,10 +21,10 @@ def run_of(milliseconds, **more):
 @pytest.mark.parametrize(
     ("step_ms", "true_gain", "kind", "promise"),
     [
-        (8.1, 1.0, "compute-bound", "faster input would gain at most 5 %"),  # input 1 ms
-        (10.1, 1.25, "balanced", "would train 1.2 to 1.3 times as fast"),  # input 10 ms
-        (12.1, 1.5, "input-bound", "would train 1.5 to 1.6 times as fast"),  # input 12 ms
-        (24.1, 3.0, "input-bound", "would train 2.9 to 3.1 times as fast"),  # input 24 ms
+        (8.1, 1.0, "compute-bound", "faster input would gain at most 5 %"),  # input takes 1 ms
+        (10.1, 1.25, "balanced", "would train 1.2 to 1.3 times as fast"),  # input takes 10 ms
+        (12.1, 1.5, "input-bound", "would train 1.5 to 1.6 times as fast"),  # input takes 12 ms
+        (24.1, 3.0, "input-bound", "would train 2.9 to 3.1 times as fast"),  # input takes 24 ms
         (60.1, 7.5, "input-bound", "would train 7.3 to 7.7 times as fast"),  # 60 ms without CPU
     ],
 )
@@ -74,7 +74,7 @@ def test_idle_gpu_between_short_steps_is_told(idle, advice):
 
 def test_short_run_with_a_wide_range_says_that_it_is_too_short():
     assert verdict(None) == "unknown: too few steps to time"
-    # The steps of 3.8 s of taxi on a loaded machine.
+    # Step times from 3.8 s of taxi on a loaded machine.
     short = replace(QUIET, run_seconds=(0.004, 0.011, 0.007, 0.003), steps=600)
     assert verdict(short) == (
         "unknown: 600 steps in 3.8 s are too few to tell whether the input limits the training; "
