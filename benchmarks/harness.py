@@ -202,7 +202,7 @@ def run_script(
         DataError: The script failed.
     """
     environ = {**os.environ}
-    if python != sys.executable:  # that Python has no Penstock
+    if python != sys.executable:  # Penstock is missing there
         environ["PYTHONPATH"] = str(_FOLDER.parent)
     done = subprocess.run([python, script, *arguments], capture_output=True, text=True, env=environ)
     if done.returncode:
@@ -250,7 +250,7 @@ def contender(name: str, measured: Measured, text: str = "") -> dict[str, Any]:
 def bound(work: Callable[..., Measured], way: Callable[..., Any], **given: Any) -> Any:
     """Returns a contender that calls `work(way)`; its note is the docstring of `way`."""
     one = partial(work, way, **given)
-    one.__doc__ = getattr(way, "func", way).__doc__  # of a partial: the docstring of its function
+    one.__doc__ = getattr(way, "func", way).__doc__  # the docstring of a partial's function
     return one
 
 
@@ -347,7 +347,7 @@ def machine() -> dict[str, str]:
         lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         cpu = lines[0].partition(":")[2].strip() if lines else cpu
     commit = ""
-    with suppress(FileNotFoundError):  # in an image without git
+    with suppress(FileNotFoundError):  # an image has no git
         command = ["git", "-C", str(_FOLDER), "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
     return {

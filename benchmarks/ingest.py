@@ -86,7 +86,7 @@ def stock(csv: Path, out: Path, compression: str) -> Measured:
                 ),
             )
         )
-        return int(csv.stem.rpartition("-")[2])  # from the number of rows in its name
+        return int(csv.stem.rpartition("-")[2])  # the file's name contains the number of rows
 
     return measure(work)
 

@@ -70,7 +70,7 @@ def _run_container(
 ) -> int:
     """Run a task's container with its log on stdout; return its exit code.
 
-    This replaces KFP's own function, which lets Docker remove the container when it ends; if the
+    This replaces KFP's own function, which lets Docker remove the container when it ends. If the
     container is gone before KFP asks for the exit code, KFP takes the task as done, so that a
     failed task sometimes succeeds.
     """

@@ -31,7 +31,7 @@ class InBatches:
     """Mixin of TFX's executors: works in batches, or as TFX's executor, and logs why."""
 
     told_at: str  # key of the output artifact with `FALLBACK_PROPERTY`
-    work: str  # what is done and by which library, as in `evaluated in batches but by TFMA`
+    work: str  # the work, and the library that did it, as in `evaluated in batches but by TFMA`
 
     def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]

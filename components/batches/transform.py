@@ -79,11 +79,11 @@ class BatchTransform(component.Transform):
     sums of float32 differ by rounding. Transformed Examples have a manifest, and one shard per raw
     shard.
 
-    TFT's own pipeline does all the work for analyzers per key (and histograms), for vocabularies
-    that are weighted, shuffled, made by mutual information or per key, with reserved tokens or
-    without text files, for `ptransform_analyzer`, statistics, an analyzer cache and
-    `force_tf_compat_v1`, and for records that are not tf.train.Examples. The log and the graph's
-    property `not_in_batches` say why.
+    TFT's own pipeline does all the work in these cases: analyzers per key (and histograms);
+    vocabularies that are weighted, shuffled, made by mutual information or per key, with reserved
+    tokens or without text files; `ptransform_analyzer`, statistics, an analyzer cache and
+    `force_tf_compat_v1`; records that are not tf.train.Examples. The log and the graph's property
+    `not_in_batches` say why.
 
     Args:
         examples: Examples to analyze and transform.

@@ -81,7 +81,7 @@ def read_file(target: Target, look: Look, on_bytes: Callable[[int], None]) -> Fi
                 read = _read_records(RecordReader(stream, path), path, look)
             else:
                 raise DataError(f"{path}: is no Arrow file; pack again")
-            while read.is_whole and stream.read(CHUNK_BYTES):  # for the digest, also after a fault
+            while read.is_whole and stream.read(CHUNK_BYTES):  # read on for the digest
                 pass
     except DataError as error:
         return FileReport(path, 0, "", 0, None, (str(error),))

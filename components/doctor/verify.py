@@ -143,7 +143,7 @@ def _planned(path: str) -> tuple[Report, list[Target]]:
     scopes: list[Scope] = []
     try:
         scopes = find_scopes(path)
-    except DataError as error:  # in the manifest; the files are read all the same
+    except DataError as error:  # error in the manifest; the files are read all the same
         faults.append(str(error))
     for scope in scopes:
         layout = None

@@ -69,10 +69,10 @@ class BatchEvaluator(component.Evaluator):
     `example_splits`, the result has its metrics too, without thresholds, because nothing is chosen
     by it.
 
-    TFMA's own pipeline runs instead, and the log says why, for TFMA's BinaryCrossEntropy, metrics
-    of single classes or aggregated metrics, a model that takes no batches, rows without a label or
-    weight, a query_key, confidence intervals, SQL and cross slices, metrics inside the model, a
-    schema, or a module of your own.
+    TFMA's own pipeline runs instead in these cases, and the log names the case: TFMA's
+    BinaryCrossEntropy; metrics of single classes, aggregated metrics, and metrics inside the model;
+    a model that takes no batches; rows without a label or weight; a query_key, confidence
+    intervals, SQL and cross slices; a schema; a module of your own.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)

@@ -22,7 +22,7 @@ from penstock.components.plain import from_record
 
 EVALUATION_NAME = "evaluation.json"
 _CONFIG_OF_TFMA = "eval_config.json"
-MIN_SLICE_EXAMPLES = 30  # with fewer rows, a slice's metric is mostly chance
+MIN_SLICE_EXAMPLES = 30  # a slice with fewer rows has metrics that are mostly chance
 # A share of 1/2 observed in 100 rows has a 95 % interval of +-0.1.
 _FEW_ROWS = 100
 

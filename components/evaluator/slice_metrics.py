@@ -4,9 +4,9 @@ TFMA leaves a row out of the slices of a feature that the row lacks, and returns
 curve of 0 if all rows have the same class.
 
 Intervals follow from counts in the evaluation, without a pass over the rows. Shares have Wilson's
-score interval (Wilson 1927; Brown, Cai and DasGupta 2001 compare it with the Wald interval), areas
-under the ROC curve the interval of Hanley and McNeil (1982), mean absolute and squared errors the
-interval of their standard errors.
+score interval (Wilson 1927; Brown, Cai and DasGupta 2001 compare it with the Wald interval). Areas
+under the ROC curve have the interval of Hanley and McNeil (1982), mean absolute and squared errors
+that of their standard errors.
 """
 
 import math
@@ -94,7 +94,7 @@ def rows_in_no_slice(
         for metric in (name for name in overall if _metric(name) in _MEANS):
             if all(metric in values for values in slices):
                 elsewhere = sum(values[metric] * values[EXAMPLE_COUNT] for values in slices)
-                # Rounded to nine digits, the precision of float sums over so many rows.
+                # Rounded to nine digits, the precision of float sums over this number of rows.
                 found[name][metric] = round((overall[metric] * total - elsewhere) / rows, 9) + 0.0
     return found
 

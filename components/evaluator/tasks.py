@@ -82,7 +82,7 @@ class EvaluateShard:
         return Predictor(self.eval_config, models)
 
     def __call__(self, task: ShardTask) -> Sums | str:
-        """Returns sums, or as text (engines pass no more) why rows cannot be added in batches."""
+        """Returns sums, or (engines pass only texts) the reason why batches do not support them."""
         payloads = read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES)
         batches = (self.predictor.batch(np.array(records, object)) for records in payloads)
         seed = int(task.shard.sha256, 16)  # independent of the other shards in this process

@@ -17,7 +17,7 @@ def kind_by_magic(head: bytes) -> str | None:
 
 
 def not_text(head: bytes) -> str | None:
-    """Says what a file looks like, and what to do, if it cannot be a UTF-8 table; else None."""
+    """Returns a file's apparent format and a remedy, if it cannot be a UTF-8 table; else None."""
     if problem := _container(head):
         return problem
     start = head.lstrip()[:15].lower()
@@ -31,7 +31,7 @@ def not_text(head: bytes) -> str | None:
 
 
 def not_plain_text(head: bytes) -> str | None:
-    """Says what a file looks like, and what to do, if it cannot be plain text; otherwise None."""
+    """Returns a file's apparent format and a remedy, if it cannot be plain text; else None."""
     if problem := _container(head) or _wide(head):
         return problem
     if len(head) - len(head.translate(None, _CONTROLS)) > _CONTROL_SHARE * len(head):

@@ -3,7 +3,7 @@
 Input: a Model and Examples. Output: an InfraBlessing for the stock Pusher
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
 InfraValidator does the same but needs Docker or the right to create pods. The model runs in a
-session of its own, as in TensorFlow Serving; there, a model fails if it works only with its
+session of its own, as in TensorFlow Serving. There, a model fails if it works only with its
 training code, or if its answers differ from the predictions that it was trained for.
 """
 

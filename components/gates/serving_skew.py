@@ -1,9 +1,10 @@
 """Compares an exported model's answers to raw Examples with the expected ones, row by row.
 
-Input: raw rows, and the answers of a session, which equal those of TensorFlow Serving. The expected
-answers are those of the model on the rows as they are transformed for training, if it has the
-signature `predict_features`; otherwise, and to explain a difference, those of the model without
-TensorFlow's graph optimiser. Output: the first difference as one sentence, with its reason.
+Input: raw rows, and the answers of a session, which equal those of TensorFlow Serving. If the model
+has the signature `predict_features`, the expected answers are those of the model on the rows as
+they are transformed for training. Otherwise, and to explain a difference, they are those of the
+model without TensorFlow's graph optimiser. Output: the first difference as one sentence, with its
+reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

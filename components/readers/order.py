@@ -70,7 +70,7 @@ class Order:
         return number, rows - self.rows_before(number)
 
     def plan_from(self, number: int, row: int) -> PassPlan:
-        """Returns what is left of this share's pass after `row` rows."""
+        """Returns the rest of this share's pass, after `row` rows."""
         lanes = self._dealt(self._pieces(number))
         table = self.table(lanes)
         ends = np.cumsum(table["rows"])

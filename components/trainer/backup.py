@@ -60,10 +60,10 @@ class Backup(keras.callbacks.Callback):
         self._steps, self._options, self._checkpoints = steps, options, checkpoints
         self._start, self._flag, self._workers = start, flag, workers
         self._rule, self._batch_rows = rule, batch_rows
-        self._has_signal = False  # of any worker; all workers agree
+        self._has_signal = False  # any worker's signal; all workers agree
         self._test_steps = 1
         self._begin = self._end = self._passed = 0
-        self._timed_steps, self._timed_seconds = 0, 0.0  # in this epoch, without the first call
+        self._timed_steps, self._timed_seconds = 0, 0.0  # in this epoch, but the first
         self._saved_at: tuple[int, int] | None = None
         self._saved_seconds = time.monotonic()
         self._logs: Logs = {}

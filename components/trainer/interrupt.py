@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class TrainingInterruptedError(PenstockError):
     """A signal stopped the training, which saved its state; the next run resumes from it."""
 
-    exit_code = 143  # as for a process that SIGTERM ended
+    exit_code = 143  # the exit code of a process that SIGTERM ended
 
 
 class WorkerLostError(PenstockError):

@@ -39,7 +39,7 @@ class Steps:
 
         `data` is the result of `distributed`.
         """
-        is_plain = isinstance(data, tf.data.Dataset)  # with this, nothing is read from it
+        is_plain = isinstance(data, tf.data.Dataset)  # in that case, nothing is read from it
         batches = tf.data.IteratorSpec(data.element_spec) if is_plain else iter(data)
         with self._strategy.scope():
             if self.model.built:

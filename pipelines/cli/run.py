@@ -74,7 +74,7 @@ def command(
 
 
 def run(pipeline: str = HERE, options: Mapping[str, Any] | None = None) -> "RunSummary":
-    """Run a pipeline on this machine; the output of its nodes goes to a log next to its metadata.
+    """Run a pipeline on this machine; a log next to its metadata gets the output of its nodes.
 
     Args:
         pipeline: `taxi`, `digits`, or a dotted path such as `my_package.pipeline:create_pipeline`;

@@ -91,7 +91,7 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
 def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
     """Writes into a compiled pipeline the time after its first start until which a task is retried.
 
-    KFP's `backoffMaxDuration` becomes Argo's `maxDuration`, which is not the longest wait but the
+    KFP's `backoffMaxDuration` becomes Argo's `maxDuration`. This is not the longest wait but the
     time since the first attempt began, after which Argo kills even a running attempt. kfp writes at
     most 3600 s; without the field the value is 0, so that no attempt is retried. (pipelines 2.17
     `argocompiler/container.go` addParameterDefault; Argo 4.0 `operator.go` processNodeRetries.)

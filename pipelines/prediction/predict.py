@@ -57,7 +57,7 @@ def predict(
         output: File to write, `.parquet` or `.csv`; it appears complete, by a rename.
         source: Options for reading the table; by default NaN counts as missing.
         explain: Whether to add the column `because`: the three columns of a table with the most
-            effect on the prediction, each with the difference that its value makes compared with a
+            effect on the prediction. Each has the difference that its value makes compared with a
             typical one, the median or most frequent text of the first 4,096 rows. It costs one call
             of the model for each of its columns.
         overwrite: Whether to replace a file at `output`, even one that appears meanwhile.

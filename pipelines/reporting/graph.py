@@ -1,8 +1,8 @@
 """Layered layout of a DAG: boxes in rows from top to bottom, arrows between them.
 
 Input: the nodes that each node waits for. Output: positions in pixels. The method is that of
-Sugiyama, Tagawa and Toda (1981): layers by longest path, a place for a long arrow in each layer
-that it passes, and in each layer the order of the barycentres of upper neighbours.
+Sugiyama, Tagawa and Toda (1981): layers by longest path, and a place for a long arrow in each layer
+that it passes. Within a layer, the order is that of the barycentres of upper neighbours.
 """
 
 from collections.abc import Mapping, Sequence

@@ -43,7 +43,7 @@ class Progress:
         return
 
     def log(self, path: str) -> None:
-        """Sets the file to which the output of the nodes goes."""
+        """Sets the log file for the output of the nodes."""
         self._print(f"  log: {path}")
 
     def plan(self, nodes: Sequence[str]) -> None:

@@ -226,7 +226,7 @@ def test_prune_job_runs_an_existing_command():
     command, *arguments = container["command"]
     assert command == "penstock"
     done = CliRunner().invoke(app, arguments, env=dict.fromkeys(names, ""))
-    # It goes as far as the login, which the environment lacks.
+    # It runs up to the login, which the environment lacks.
     assert str(done.exception).startswith(f"set {MYSQL_USER} in the environment to log in to mysql")
 
 

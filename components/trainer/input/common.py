@@ -214,7 +214,7 @@ def tuned(
 ) -> tf.data.Dataset:
     """Prefetches batches, within the threads and the memory that the options allow.
 
-    With `has_texts`, stages run in one thread per core (at most 16) if memory has no limit: to tune
+    With `has_texts`, stages run in one thread per core (at most 16) if memory has no limit. To tune
     the number of threads, tf.data would add up the lengths of all texts at each stage, which takes
     15 ns of CPU per text. If an element consists of several batches (`together`), the consumer cuts
     it, because handing one element from thread to thread takes 30 us of CPU.

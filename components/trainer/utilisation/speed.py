@@ -140,7 +140,7 @@ class _Gpus:
         """Returns the share of the last 1/6 to 1 s in which a kernel ran, a mean over GPUs."""
         try:
             loads = [self._nvml.nvmlDeviceGetUtilizationRates(h).gpu for h in self._handles]
-        except self._nvml.NVMLError:  # for example a slice of a GPU (MIG), which has no such figure
+        except self._nvml.NVMLError:  # a slice of a GPU (MIG), for example, has no such figure
             return None
         return sum(loads) / len(loads) / 100 if loads else None
 

@@ -23,7 +23,7 @@ def quick(monkeypatch, tmp_path):
 
 
 class ProxyHandler(FaultyHandler):
-    """Forwards to another server; only PUTs and GETs of parts meet faults."""
+    """Forwards to another server; faults occur only in PUTs and in GETs of parts."""
 
     def may_fail(self):
         return bool(self.headers.get("Range"))
@@ -87,7 +87,7 @@ def moto():
 
 @pytest.fixture
 def proxy(moto):
-    """The proxy in front of the S3 server; its requests meet `faults`."""
+    """The proxy in front of the S3 server; `faults` occur in its requests."""
     server = QuietServer(ProxyHandler)
     server.behind = moto
     yield server
