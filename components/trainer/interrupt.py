@@ -37,7 +37,7 @@ def end_scripts_with_exit_codes() -> None:
 def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if isinstance(error, TrainingInterruptedError | WorkerLostError):
         print(f"penstock: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_code)  # sets the exit code in an excepthook
+        raise SystemExit(error.exit_code)  # in an excepthook, this sets the exit code
     _hook_before(kind, error, trace)
 
 

@@ -72,8 +72,8 @@ def train(
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope.
             The settings of `compile` apply: schedule, moving averages and accumulation of the
             optimizer, precision, `jit_compile`, `steps_per_execution`.
-        train_data: Function from `start`, an `InputStart`, to endless batches of `(features,
-            label)`, each batch for all replicas together, such as `Input.rows(...).train`. With
+        train_data: Function such as `Input.rows(...).train`: takes `start`, an `InputStart`, and
+            returns endless batches of `(features, label)`, each for all replicas together. With
             such a function, a training can resume after the rows that were read. With several
             workers, the function also takes `input_context`. `train_data` may also be a dataset,
             which always starts from its beginning.
@@ -107,7 +107,7 @@ def train(
     workers = join_workers()
     with _place_of(workers) as scratch, interrupts() as flag:
         checkpoints = Checkpoints(resume_dir, scratch=scratch) if resume_dir else None
-        # After the part that all workers do together, the chief writes alone.
+        # All workers do the work in this block together; after it, the chief writes alone.
         with workers.watched(options.collective_timeout_seconds) if workers else nullcontext():
             saved, start = _start(checkpoints, workers)
             data = _begun(train_data, start, workers)
@@ -137,7 +137,7 @@ def train(
                     backup.fit(fitted, evaluated, boards)
             speed = backup.speed()
             exported_epoch = backup.restore_best()
-            # `fit` did this to the final state: it makes the moving averages the weights.
+            # Replaces the weights by their moving averages, as `fit` did for the final state.
             model.optimizer.finalize_variable_values(model.trainable_weights)
             backup.stop_if_interrupted()
             if workers:

@@ -58,7 +58,8 @@ def make_model(
     for one in (train_data, eval_data):
         if one is not None:
             _check_features(model, one)
-    # XLA compiles again for each length of a batch, and supports neither texts nor other devices.
+    # XLA compiles again for each length of a batch, and supports neither texts nor several
+    # replicas.
     specs = tf.nest.flatten(train_data.element_spec)
     is_dense = all(isinstance(s, tf.TensorSpec) and s.shape.is_fully_defined() for s in specs)
     if not is_dense or not is_numbers(train_data) or strategy.num_replicas_in_sync > 1:

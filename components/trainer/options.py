@@ -47,8 +47,9 @@ class TrainOptions:
         checkpoint_every_steps: Steps between checkpoints, which are saved in addition to those by
             time and at the end of each epoch; 0 saves none by steps.
         checkpoint_every_seconds: Maximum seconds between checkpoints while steps run.
-        collective_timeout_seconds: If no call ends within this time, one of several workers exits
-            with code 138, because another worker hangs. The first call includes compilation.
+        collective_timeout_seconds: Maximum seconds for a call if there are several workers. A
+            worker that waits longer exits with code 138, because another worker hangs. The first
+            call includes compilation.
 
     Raises:
         UsageError: A value is outside its range, or two do not go together.

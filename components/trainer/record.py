@@ -21,7 +21,7 @@ RECORD_VERSION = 3
 class EpochRecord:
     epoch: int
     step: int  # total steps at the end of the epoch
-    steps: int  # including those before a resumption; `metrics` covers all
+    steps: int  # steps of this epoch, also those before a resumption; `metrics` covers all of them
     metrics: Mapping[str, float]  # names of evaluation metrics begin with `val_`
     learning_rate: float  # at the end of the epoch
     # Wall time of steady steps with their input, in the run that ended the epoch. It excludes the
@@ -49,7 +49,7 @@ class TrainingRecord:
     best_metric: str  # metric of the early stop; without one, `val_loss` or `loss`
     exported_epoch: int  # the best epoch with an early stop, otherwise the last
     resumed_from: int | None  # step of the checkpoint from which this run resumed
-    replicas: int  # number of devices that divide a batch
+    replicas: int  # number of devices that share a batch
     seconds: float  # duration of this run, including compilation, evaluation and checkpoints
     first_step_seconds: float | None  # None if no step was left to run
     input_rows: int | None = None  # number of rows in the training files; None if unknown

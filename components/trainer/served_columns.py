@@ -24,8 +24,9 @@ def class_names_node(output: str) -> str:
 def column_name(feature: str) -> str:
     """Returns a raw feature's name in the signature: a letter, then letters, digits and `_`.
 
-    Each other character is replaced by its code, such as `u00fc`, so that names in any script stay
-    distinct. Names that TensorFlow does not accept as arguments get the prefix `column_`.
+    Other ASCII characters become `_`. Each non-ASCII character becomes its code, such as `u00fc`,
+    so that names in any script stay distinct. Names that TensorFlow does not accept as arguments
+    get the prefix `column_`.
     """
     name = "".join(
         f"u{ord(one):04x}" if not one.isascii() else one if one.isalnum() else "_"

@@ -159,7 +159,7 @@ def _named(probabilities: tf.Tensor, served: Served) -> dict[str, tf.Tensor]:
 def decode_features(stored: StoredImages, options: ImageInputOptions) -> Prepare:
     """Returns a function from parsed features to the model's inputs, for `export_model(prepare=)`.
 
-    The function's input is the image as it is stored: raw pixels of varying size with their height
+    The function takes images as they are stored; raw pixels of varying size come with their height
     and width. Its output equals that of the training input: `{"image": [batch, height, width,
     channels]}`.
     """

@@ -27,8 +27,8 @@ class Steps:
         train_step = model.train_step
         if model.jit_compile:
             train_step = tf.function(train_step, jit_compile=True, autograph=False)
-        # An iterator's batch has several outputs, so the model is isolated from it
-        # (`isolation.py`).
+        # The operation that takes a batch from an iterator has several outputs, so the model is
+        # isolated from it (`isolation.py`).
         one = _one_step(isolated(train_step), strategy)
         self._train = _loop(model, one, next)
         self._repeat = _loop(model, one, lambda batch: batch)
@@ -114,7 +114,8 @@ def _loop(
 
     @tf.function(autograph=False, reduce_retracing=True)
     def train(batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        # After the first such loss, the running mean stays NaN or inf.
+        # The loop ends at the first loss that is not finite, because after it the running mean of
+        # the loss stays NaN or inf.
         done, _ = tf.while_loop(
             lambda step, loss: (step < steps) & tf.math.is_finite(loss),
             lambda step, _: (step + 1, train_one(take(batches))),

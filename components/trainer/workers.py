@@ -98,7 +98,7 @@ class Workers:
 
         def watch() -> None:
             while self._moved.wait(timeout_seconds):
-                self._moved.clear()  # before the check; `is_over` is set before it
+                self._moved.clear()  # cleared before `is_over` is read, so no end is missed
                 if is_over:
                     return
             print(
@@ -222,5 +222,6 @@ def _strategy(addresses: Sequence[str]) -> tf.distribute.Strategy:
         ) from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            # TensorFlow installs a SIGTERM handler that does nothing.
+            # TensorFlow installs a SIGTERM handler that does nothing; this restores the earlier
+            # one.
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))

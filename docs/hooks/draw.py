@@ -1,9 +1,9 @@
 """Draws the pictures of README and docs/architecture.md: `python docs/hooks/draw.py`.
 
 `pipeline.svg` shows the path of the data in one row. `dag.svg` is the DAG of `penstock run taxi`,
-and `rooms.svg` shows the imports between rooms; both are read from the code, and arrows that follow
-from other arrows are left out. SVG files are displayed offline, on a code host and on a package
-index in the same way.
+and `rooms.svg` shows the imports between rooms. Both are read from the code, without the arrows
+between boxes that other arrows connect through further boxes. SVG files are displayed offline, on a
+code host and on a package index in the same way.
 """
 
 import ast
@@ -95,7 +95,7 @@ def _name(node_id: str) -> str:
 
 
 def rooms() -> dict[str, list[str]]:
-    """Returns the rooms that each room imports; omits rooms without any imports between rooms."""
+    """Returns the rooms that each room imports; leaves out rooms that no import connects."""
     names = re.findall(r"^\| `([a-z/_]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     names.remove("benchmarks")
     imports = {room: _imported_rooms(room, names) for room in names}

@@ -22,12 +22,14 @@ from penstock.components.trainer.utilisation.speed import memory_limit_mib
 
 T = TypeVar("T")
 
-# The feature that is the label, or several (the label is then a mapping by name), or None.
+# Name of the feature that is the label; several names (the label is then a mapping by name); None
+# for no label.
 Label: TypeAlias = str | Sequence[str] | None
 
 # Share of the free memory that a cache may take; the rest is left for the model and its batches.
 _MEMORY_SHARE = 0.7
-# Seconds at the end of the process: threads that made no call for this long will make none.
+# At the end of the process, threads are assumed to make no further call once none was made for this
+# many seconds.
 _QUIET_SECONDS = 0.25
 _PATIENCE_SECONDS = 10.0
 
@@ -120,8 +122,8 @@ def rows_of_replica(options: InputOptions, context: tf.distribute.InputContext |
     return options.batch_size // replicas
 
 
-# Number of records of a file that are searched for SequenceExamples if an ingest has seen all
-# records.
+# Number of records per file that are searched for SequenceExamples if ingest has already checked
+# all records.
 _CHECKED_RECORDS = 100
 
 # Text that TensorFlow adds: {{function_node ...}} Name: <unknown>, ... [Op:ParseExampleV2]
@@ -129,7 +131,7 @@ _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
 
 
 def _require_examples(files: InputFiles) -> None:
-    """Raises a DataError for a SequenceExample; at addresses, checks only the first records."""
+    """Raises a DataError for a SequenceExample; in remote files, checks only the first records."""
     for file, compression in files.pairs:
         if "://" not in file:
             require_examples(file, None if files.may_mix else _CHECKED_RECORDS)
@@ -214,10 +216,11 @@ def tuned(
 ) -> tf.data.Dataset:
     """Prefetches batches, within the threads and the memory that the options allow.
 
-    With `has_texts`, stages run in one thread per core (at most 16) if memory has no limit. To tune
-    the number of threads, tf.data would add up the lengths of all texts at each stage, which takes
-    15 ns of CPU per text. If an element consists of several batches (`together`), the consumer cuts
-    it, because handing one element from thread to thread takes 30 us of CPU.
+    With `has_texts`, stages run in one thread per core (at most 16) unless `ram_budget_mib` is set.
+    To tune the number of threads, tf.data would add up the lengths of all texts at each stage,
+    which takes 15 ns of CPU per text. If an element consists of several batches (`together`), it is
+    cut into them only where it is consumed, because handing one element from thread to thread takes
+    30 us of CPU.
     """
     tuning = tf.data.Options()
     tuning.deterministic = True

@@ -24,7 +24,8 @@ from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir, split_of
 from penstock.components.tfrecord.unlisted import NO_SHARDS, check_unlisted
 
-# Schemes of stores from which rows are copied first; TensorFlow reads gs:// directly.
+# Schemes of stores whose shards are copied to the local disk before they are read; TensorFlow reads
+# gs:// directly.
 _COPIED = ("s3",)
 
 # A folder with a manifest, or file paths and patterns.
@@ -65,9 +66,9 @@ class InputFiles:
     def contents(self) -> list[list[str]]:
         """Returns `[name, digest]` of each file: a training can resume only with the same files.
 
-        The digest is from the manifest. For an unlisted local file it is the digest of its bytes,
-        which takes 0.8 ms per MiB; for an unlisted remote file, that of its size and time of
-        change.
+        The digest is from the manifest. For an unlisted local file it is computed from its bytes,
+        which takes 0.8 ms per MiB. For an unlisted remote file, the size and the time of change
+        stand in for it.
         """
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             digests = self.sha256 or pool.map(_digest, self.files)
@@ -101,7 +102,7 @@ def find_input(source: InputSource, *, split: str) -> InputFiles:
 def find_packed(source: InputSource, *, split: str) -> tuple[InputFiles, PackedLayout]:
     """Finds packed shards of a split, from a folder with a manifest or `[FOLDER/Split-NAME/*]`.
 
-    Shards at an address are copied, since Arrow needs a path.
+    Remote shards are copied to the local disk, because Arrow needs a local path.
     """
     if isinstance(source, list | tuple):
         found = _folder_and_split(source[0]) if len(source) == 1 else None
@@ -142,7 +143,7 @@ def _listed(folder: str, manifest: Manifest, split: str) -> InputFiles:
 def _from_pattern(pattern: str) -> InputFiles:
     if place := _folder_and_split(pattern):
         recover(place[0])
-        is_copied = scheme_of(place[0]) in _COPIED  # only ingest writes there
+        is_copied = scheme_of(place[0]) in _COPIED  # only ingest writes there, with a manifest
         if is_copied or tf.io.gfile.exists(posixpath.join(place[0], MANIFEST_NAME)):
             return _from_manifest(*place)
     found = tf.io.gfile.glob(pattern)

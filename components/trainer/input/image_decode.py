@@ -112,8 +112,8 @@ def _decoded(encoded: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
             lambda: tf.image.extract_jpeg_shape(encoded)[:2],
             lambda: tf.zeros([2], tf.int32),
         )
-        # This is the largest reduction that keeps at least the wanted height and width: the shorter
-        # side decides, which is right for a crop and for a stretch.
+        # `times` is the largest reduction that keeps at least the wanted height and width. The side
+        # with the smaller ratio decides, which is right for both `crop` and `stretch`.
         times = tf.reduce_min(sides // [options.height, options.width])
         halvings = tf.reduce_sum(tf.cast(times >= _RATIOS[1:], tf.int32))
         image = tf.switch_case(halvings, [partial(decode, ratio) for ratio in _RATIOS])

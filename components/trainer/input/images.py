@@ -9,10 +9,10 @@ The stages for training, with the purpose of each:
     (cache)    decoded images, if they fit
     batches    uint8: a quarter of the bytes of float32 on the way to the device; the model scales
 
-Unlike rows (see `rows.py`), images go from stage to stage one by one: that takes 30 us each, little
-beside 1,000 us of decoding, while blocks would copy their bytes at each stage.
-Every pass yields every image exactly once and ends before the next begins; every training batch
-is full; and a seed decides the order, so a training can resume at any step.
+Unlike rows (see `rows.py`), images go from stage to stage one by one. This takes 30 us per image,
+little compared with 1,000 us for decoding, whereas blocks would copy the images' bytes at each
+stage. Every pass yields every image exactly once and ends before the next begins; every training
+batch is full; and a seed decides the order, so a training can resume at any step.
 """
 
 from collections.abc import Callable, Sequence

@@ -43,7 +43,8 @@ class Input(ABC):
         self.options = options
         self._has_user_code = function is not None
 
-    # The kinds are imported when called, because they subclass this class and need further modules.
+    # The kinds of input are imported inside their methods, because they subclass this class and
+    # need further modules.
 
     @staticmethod
     def rows(
@@ -173,12 +174,12 @@ class Input(ABC):
         return find_input(self.source, split=split)
 
     def misfit(self, split: str) -> str | None:
-        """Returns a message about the first record that cannot be parsed, if the kind has it."""
+        """Returns a message about the first record that cannot be parsed; by default None."""
         del split
         return None
 
     def _built(self, split: str, build: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
-        """Calls `build`, without AutoGraph if possible, and attaches its origin for `damage_in`.
+        """Builds a dataset, if possible without AutoGraph; attaches its origin for `damage_in`.
 
         Our own functions have no Python branches on tensors, so AutoGraph would only cost half a
         second of CPU in each training. A user's function may have such a branch.

@@ -96,9 +96,9 @@ class ImageInputOptions(InputOptions):
     # CPU time falls to 0.7 times for images of 4,000 x 3,000 and to 0.9 times for 1,600 x 1,200, at
     # a wanted size of 299 pixels. If no image is large enough, the check costs 5 to 10 %.
     scaled_decode: bool = False
-    # Ingest shuffles images, so a window only needs to make the order of two passes differ. The
-    # bytes of 1,024 images of 85 KB exceed the CPU's caches, which costs 3 % of the rate; decoded
-    # images would cost 15 %.
+    # Ingest shuffles images, so a window only needs to make the order of two passes differ. With
+    # windows of 1,024 images of 85 KB, the bytes exceed the CPU's caches, which costs 3 % of the
+    # rate; shuffling decoded images would cost 15 %.
     shuffle_window_rows: int = 256
     # A batch of 32 images of 299 x 299 is 8.6 MB.
     prefetch_batches: int = 4

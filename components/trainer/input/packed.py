@@ -117,10 +117,10 @@ class PackedInput(Input):
         rows: int | None,
         batch_size: int,
     ) -> tf.data.Dataset:
-        """Returns batches of the rows that are numbered from each of `begins`.
+        """Returns batches: for each of `begins`, the rows whose numbers `numbers` returns.
 
-        `rows` is the number of rows from each begin, a multiple of `batch_size`; None if it varies,
-        and then each begin has one batch.
+        `rows` is the number of rows for each begin, a multiple of `batch_size`. It is None if that
+        number varies; each begin then yields one batch.
         """
         kinds = [kind for column in shards.columns for kind in _kinds(column)]
 
@@ -198,7 +198,7 @@ def _proto(texts: pa.Array) -> Array:
 
 
 def _tensor(column: PackedColumn, parts: Iterator[tf.Tensor], rows: int | None) -> Any:
-    """Returns the next column of `parts`, a list as a `tf.RaggedTensor`; `rows` may be None."""
+    """Returns the next column from `parts`; a column of lists becomes a `tf.RaggedTensor`."""
     lengths = tf.ensure_shape(next(parts), [rows]) if column.storage == "list" else None
     values = next(parts)
     if _dtype(column) == tf.string:

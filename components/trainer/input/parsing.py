@@ -67,7 +67,7 @@ def padded(
 
 
 def _lengthened(value: tf.Tensor, default: Any = None) -> tf.Tensor:
-    """Pads a batch of empty lists to one value: recurrent layers and maxima fail on length 0."""
+    """Pads a batch of empty lists to length 1: recurrent layers and maxima fail on length 0."""
     if default is None:
         default = "" if value.dtype == tf.string else 0
     more = [

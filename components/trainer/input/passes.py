@@ -127,7 +127,7 @@ class Passes:
         return tf.where(number == first, tf.constant(row, tf.int64), 0)
 
     def _plan(self, number: np.int64) -> list[np.ndarray]:
-        """Returns pieces, pieces per lane, window sizes, window and drop."""
+        """Returns pieces, their number per lane, window sizes, first window and rows to drop."""
         first, row = self.begin
         if number == first and row:
             plan = self.order.plan_from(first, row)
@@ -143,7 +143,7 @@ class Passes:
         ]
 
     def _sizes(self, plan: PassPlan) -> np.ndarray:
-        """Returns the number of rows of each window; leaves out a first window of `ahead` rows."""
+        """Returns window sizes; `ahead` rows make a first window, which the reader skips."""
         if not plan.ahead:
             return np.array([self.order.window], np.int64)
         windows = 2 + sum(self.order.file_rows or ()) // self.order.window

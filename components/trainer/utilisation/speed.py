@@ -23,9 +23,10 @@ _KEPT_CALLS = 5
 # Target duration of a call into TensorFlow, in seconds. A call itself costs a millisecond; signals
 # are noticed only when it ends.
 CALL_SECONDS = 0.2
-# Number of last calls that count, 100 s at that duration; earlier calls may have read a cold cache.
+# Number of calls at the end of the training that are evaluated: 100 s at `CALL_SECONDS` each.
+# Earlier calls may have read from a cold cache.
 _LAST_CALLS = 512
-# A call on the kept batch has at most the run's steps divided by this number.
+# A call that repeats the kept batch runs at most the training's steps divided by this number.
 _PART_OF_STEPS = 50
 
 
@@ -45,8 +46,8 @@ class Meter:
     def add(self, steps: int, seconds: float) -> None:
         """Records a call into TensorFlow and the load of the GPUs."""
         self._steps, self._noted = self._steps + steps, self._noted + 1
-        # Short calls, such as calls of one step next to a callback, are counted together, because
-        # the last one alone would say little.
+        # Short calls, such as the calls of one step that a callback needs, are counted together,
+        # because a single short call says little.
         if self._calls and self._calls[-1][1] < CALL_SECONDS:
             before = self._calls.pop()
             steps, seconds = before[0] + steps, before[1] + seconds
@@ -61,7 +62,8 @@ class Meter:
 
         Returns None if there were too few steps to time. The model is unchanged afterwards.
         """
-        # Based on numbers that all workers share: by a clock, one of them might repeat steps alone.
+        # This condition uses only numbers that are equal in all workers. With a clock, one worker
+        # might repeat steps while the others do not.
         if self._began is None or self._noted < 2:
             return None
         used, cores = _CpuSeconds(), available_cores()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from penstock.components.errors import counted
 
-# Below 1.05 times, a faster input hardly matters; above 1.33 times, it saves a quarter of the time
-# or more.
+# With a gain below 1.05 times, a faster input hardly matters; with a gain above 1.33 times, it
+# saves a quarter of the time or more.
 _COMPUTE_BOUND_BELOW = 1.05
 _INPUT_BOUND_ABOVE = 4 / 3
 # Difference between two equal trainings on a quiet machine.
@@ -25,7 +25,8 @@ _T = {2: 12.7, 3: 4.3, 4: 3.2, 5: 2.8, 6: 2.6, 7: 2.4, 8: 2.4, 9: 2.3, 10: 2.3}
 # together more than the second share.
 _MOST_OTHERS, _CROWDED = 0.25, 0.8
 _MOST_GPU_IDLE = 0.2
-# A range within +-30 % separates the kinds; a run of half a minute usually gives one.
+# A range of the gain within +-30 % is narrow enough to tell the verdicts apart; a run of half a
+# minute usually reaches it.
 _WIDE, _SHORT_SECONDS = 0.3, 30.0
 
 
@@ -52,7 +53,7 @@ class Gain:
 
 
 def input_gain(speed: Speed) -> Gain:
-    """Returns the gain; its noise is from the spread of both kinds of steps, at least 3 %."""
+    """Returns the gain; its interval comes from the spread of both times, at least +-3 %."""
     times = statistics.fmean(speed.run_seconds) / statistics.median(speed.kept_seconds)
     spread = math.hypot(_error(speed.run_seconds), _error(speed.kept_seconds), _LEAST_NOISE)
     return Gain(times, times / (1 + spread), times * (1 + spread))
