@@ -2,8 +2,8 @@
 
 TensorFlow 2.16 and 2.21 optimise some graphs wrongly: `reduce_max` or `reduce_min` of a monotonic
 function of a tensor reads the first output of the operation that made the tensor, even if the
-tensor is another output. `parse_example`, `split`, a function call and an iterator's batch have
-several outputs. docs/upstream.md reproduces it.
+tensor is another output. `parse_example`, `split`, a function call and an iterator's batch are
+operations with several outputs. docs/upstream.md has code that shows the fault.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,10 @@ from typing import Any
 def isolated(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns `function` with each tensor passed through an operation that has one output.
 
-    This `ensure_shape` asserts nothing. It is the operation that TensorFlow's optimiser neither
-    removes nor looks
-    through: in eager calls, in tf.data, in a session, as TensorFlow Serving has it, and in a frozen
-    graph whose functions were inlined, as TensorRT has it. It takes microseconds per batch.
+    The `ensure_shape` in `apart` asserts nothing. TensorFlow's optimiser neither removes this
+    operation nor looks through it. This holds in eager calls, in tf.data, in a session (as in
+    TensorFlow Serving), and in a frozen graph whose functions were inlined (as in TensorRT).
+    The operation takes microseconds per batch.
 
     Args:
         function: Function of tensors (dense, sparse or ragged), which may be in dictionaries.

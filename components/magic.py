@@ -1,4 +1,4 @@
-"""First bytes of file formats: one table, for error messages and for kinds of tables."""
+"""First bytes of file formats, for error messages and to recognise the kinds of tables."""
 
 from typing import NamedTuple
 

@@ -1,11 +1,11 @@
-"""Runs a compiled pipeline in Docker containers on this machine, by KFP's own local engine.
+"""Runs a compiled pipeline in Docker containers on this machine, with KFP's own local engine.
 
     pip install "kfp>=2.14" docker
     python k8s/run_local.py taxi.yaml --volume /srv/penstock
 
 Each task is a container as on a cluster: uid 65532, a read-only root file system with a /tmp of its
-own, and the volume at /penstock in place of a persistent volume claim. It has no network unless one
-is named, because the metadata store may be a MySQL server.
+own, and the volume at /penstock in place of a persistent volume claim. A task has no network by
+default; `--network` names one, for example to reach a metadata store on a MySQL server.
 """
 
 import argparse
@@ -71,8 +71,8 @@ def _run_container(
     """Run a task's container with its log on stdout; return its exit code.
 
     This replaces KFP's own function, which lets Docker remove the container when it ends. If the
-    container is gone before KFP asks for the exit code, KFP takes the task as done, so that a
-    failed task sometimes succeeds.
+    container is gone before KFP asks for the exit code, KFP counts the task as done, even if it
+    failed.
     """
     container = client.containers.run(image, command, detach=True, volumes=volumes, **options)
     try:

@@ -1,9 +1,8 @@
 """TFX components that turn outside data into sharded TFRecords and pushed models.
 
 The top level has the commands as functions, `Rows` and the errors. All other public names are in
-the public
-submodules: `sources`, `nodes`, `training`, `recipes` and `kubeflow`. All other names are private.
-Names load on first use: `import penstock` alone imports no TensorFlow.
+the submodules `sources`, `nodes`, `training`, `recipes` and `kubeflow`.
+All other names are private. Names load on first use: `import penstock` alone imports no TensorFlow.
 """
 
 import lazy_loader

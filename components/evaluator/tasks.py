@@ -57,7 +57,7 @@ class EvaluateShard:
     shards: int  # number of all tasks
 
     def __reduce__(self) -> tuple[type["EvaluateShard"], tuple[object, ...]]:
-        return EvaluateShard, (self.config, self.models, self.shards)  # no process-wide objects
+        return EvaluateShard, (self.config, self.models, self.shards)  # omits the cached objects
 
     @cached_property
     def eval_config(self) -> config_pb2.EvalConfig:
@@ -82,7 +82,7 @@ class EvaluateShard:
         return Predictor(self.eval_config, models)
 
     def __call__(self, task: ShardTask) -> Sums | str:
-        """Returns sums, or (engines pass only texts) the reason why batches do not support them."""
+        """Returns the sums; or, as text (engines pass no exceptions), why only TFMA can do this."""
         payloads = read_payloads(task.file, task.shard, rows=_MOST_ROWS, size=_BATCH_BYTES)
         batches = (self.predictor.batch(np.array(records, object)) for records in payloads)
         seed = int(task.shard.sha256, 16)  # independent of the other shards in this process

@@ -43,7 +43,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
                 on_planned=planned.append,
             )
         finally:
-            remove_copies()  # this process may go on to a training of days
+            remove_copies()  # this process may then train a model for days
         logging.info("Shards: %s", manifest.plan)
         examples.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         examples.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
@@ -105,9 +105,9 @@ class ShardedExampleGen(FileBasedExampleGen):
 
 
 def _addresses(base: str, patterns: Sequence[str], source: KindOptions) -> Iterator[str]:
-    """Yields the node's parameters that may be addresses: its input, and options such as a file."""
+    """Yields parameters that may be addresses: the input, and options such as a file's path."""
     yield base
-    if scheme_of(base) in FILE_SCHEMES:  # otherwise patterns are queries
+    if scheme_of(base) in FILE_SCHEMES:  # a database's patterns are queries
         yield from (f"{base}/{pattern}" for pattern in patterns)
     for value in asdict(source).values():
         if isinstance(value, str) and scheme_of(value) in FILE_SCHEMES:

@@ -36,7 +36,8 @@ from penstock.components.sources.options import TABLE_KINDS, KindOptions, Table
 _FIELD = "penstock"
 # TFX's pattern for an input without patterns.
 _EVERYTHING = "*"
-# Kinds whose rows depend only on the files that `find` returns; None: the kind is recognised.
+# Kinds whose rows depend only on the files that `find` returns. None stands for a kind that is
+# recognised from the files.
 _HASHED_KINDS = (None, *TABLE_KINDS, "tfrecord", "images", "text", "binary")
 
 
@@ -89,7 +90,7 @@ def node_inputs(properties: Mapping[str, Any]) -> list[IngestInput]:
 
 
 def _input(base: str, pattern: str, source: KindOptions) -> tuple[str, KindOptions]:
-    """Returns the place to open, and options: files below `base`, or a database's query."""
+    """Returns the address to open and the options, which for a database contain the query."""
     if source.kind is None or find_kind(source.kind).of_files:
         return f"{base.rstrip('/')}/{pattern}", source
     if pattern == _EVERYTHING:
@@ -141,10 +142,10 @@ def resolved_fingerprint(node: BaseNode) -> str:
 def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
     """Returns the sha256 (hex) of the names and contents of all files that determine the output.
 
-    Data files, and files of options such as labels, are hashed, not parsed. Tables with a log and
-    prepared data sets compute their own fingerprint when they open. The rows of a database are read
-    only once, by the executor. If there is no fingerprint of their state, the result differs at
-    each call.
+    Data files, and files that options name (such as labels), are hashed, not parsed. Tables with a
+    log, and prepared data sets, compute their own fingerprint when they are opened. The rows of a
+    database are read only once, by the executor. If a database has no fingerprint of its state, the
+    result differs at each call.
     """
     digest = hashlib.sha256()
     for path in _option_files(inputs[0].source):
@@ -173,7 +174,7 @@ def _state(data: str, source: KindOptions) -> str:
 
 
 def _option_files(source: KindOptions | None) -> list[str]:
-    """Returns the files in options on which rows depend, which excludes credentials."""
+    """Returns the files that options name, except `credentials_file`: rows do not depend on it."""
     values = asdict(source) if source else {}
     names = [name for name in values if name.endswith("_file") and name != "credentials_file"]
     return [values[name] for name in names if values[name]]

@@ -11,7 +11,7 @@ from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 from penstock.components.tfrecord.sharding import COMPRESSIONS, ShardOptions, split_dir
 
-_MOST_BYTES = 255 - len(split_dir(""))  # of a split's name, which ends a folder's name
+_MOST_BYTES = 255 - len(split_dir(""))  # for a split's name after the folder's prefix
 OnBadRow = Literal["strict", "quarantine"]
 
 

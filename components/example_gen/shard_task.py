@@ -48,7 +48,7 @@ class TaskResult:
 
 
 def strict_error(row: RejectedRow) -> DataError:
-    # No advice is added if the reason already ends with some, such as "; copy it again".
+    # No advice is added if the reason already ends with advice, such as "; copy it again".
     advice = "," if _ADVICE.search(row.reason) else "; fix it,"
     return DataError(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
 
@@ -141,7 +141,7 @@ class QuarantineWriter:
         self._path = path
         self._out: TextIO | None = None
         self.rows = 0
-        self.first: str | None = None  # place and reason for the first row
+        self.first: str | None = None  # place and reason of the first rejected row
 
     def write(self, rejected: Sequence[RejectedRow]) -> None:
         if not rejected:

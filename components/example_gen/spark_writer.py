@@ -46,7 +46,7 @@ _MOVED_AT_ONCE = 16
 
 
 class Written(NamedTuple):
-    """Files that an attempt wrote, and the prefix of their names relative to the output."""
+    """An attempt's result, and the folder of the files that it wrote, relative to the output."""
 
     folder: str
     result: TaskResult
@@ -54,10 +54,10 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparkRows(Source):
-    names: tuple[str, ...]  # Spark gets numbers, as it reads dots in names as paths
+    names: tuple[str, ...]  # Spark gets numbers instead, as it reads a dot in a name as a path
     non_finite: str
     place: str = ""
-    batches: Iterable[pa.RecordBatch] = ()  # can be read once
+    batches: Iterable[pa.RecordBatch] = ()  # can be read only once
 
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
         """Returns no pieces, because Spark has already cut the rows."""
@@ -104,8 +104,8 @@ def write_tfrecords(
         The manifest, which is also written to `path`.
 
     Raises:
-        DataError: A value fits no feature; names partition, row and column. Nothing is written to
-            `path`.
+        DataError: A value fits no feature; the message names partition, row and column. Nothing is
+            written to `path`.
         UsageError: A column's type, an option or `path` cannot be used.
     """
     options = IngestOptions(
@@ -196,9 +196,10 @@ def _named(written: Sequence[Written], options: IngestOptions, output: Output) -
 def partition_writer(
     rows: SparkRows, splits: SplitOptions, options: IngestOptions, output: Output
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Function for `mapInArrow`: writes a partition; returns one row, its number and its result.
+    """Returns a function for `mapInArrow`: it writes a partition and yields one row, its result.
 
-    The result is pickled: `Written`, or the DataError that stopped it.
+    The row has the partition's number and the result, pickled: `Written`, or the DataError that
+    stopped the attempt.
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -224,7 +225,8 @@ def partition_writer(
                 "path that the driver and all executors share, or an s3a:// or gs:// address"
             )
         except PenstockError as error:
-            # An error is a result, not a failure: Spark would repeat the same attempt four times.
+            # An error is returned as a result, not raised, because Spark would repeat the same
+            # failing attempt four times.
             result = DataError(str(error))
         yield pa.RecordBatch.from_pydict({"result": [pickle.dumps((partition, result))]})
 

@@ -1,10 +1,11 @@
 """Divides rows into splits by the same rule as TFX's ExampleGens.
 
-A row's split depends only on its content, not on its position: it is the sha256 of the serialized
-Example (or of one feature) modulo the number of hash buckets. Equal rows stay together. Data that
-CsvExampleGen divided before keep their splits if there is a partition feature; without one, rows
-without nulls do. CsvExampleGen writes a null as an empty list, which TFDV does not count as
-missing; Penstock writes a feature without a value, which TFDV does count.
+A row's split depends only on its content, not on its position. The row's bucket is the sha256 of
+the serialized Example (or of one feature) modulo the number of hash buckets. Equal rows stay
+together. Data that CsvExampleGen divided before keep their splits if there is a partition feature;
+without one, only rows without nulls keep theirs. CsvExampleGen writes a null as an empty list,
+which TFDV does not count as missing; Penstock writes a feature without a value, which TFDV does
+count.
 
 If rows are whole files (images), the content of the file decides instead, not its name or label, so
 that copies of a file are never in both train and eval.
@@ -91,7 +92,7 @@ def _check_threshold(options: SplitOptions, columns: Sequence[Column]) -> None:
 
 
 def _is_late(table: pa.RecordBatch, name: str, threshold: str) -> npt.NDArray[np.bool_]:
-    """Returns whether each row's value reaches the threshold; texts compare by bytes."""
+    """Returns whether each row's value reaches the threshold; texts are compared as bytes."""
     column = _complete_column(table, name)
     if pa.types.is_integer(column.type):
         # float64 would merge neighbouring whole numbers beyond 2^53.

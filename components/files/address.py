@@ -24,7 +24,7 @@ def scheme_of(text: str) -> str | None:
 
 
 def masked(text: str) -> str:
-    """Removes the login and the parameters of an address from a message, if it is one."""
+    """Returns an address for a message: with `***` as its login, and without parameters."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "", text

@@ -67,7 +67,7 @@ def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> I
 
 
 def check_file(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Raises a UsageError if an output file cannot be written, before any work is done."""
+    """Raises a UsageError, before any work is done, if an output file cannot be written."""
     _refuse_address(target)
     if os.path.isdir(target):
         raise UsageError(f"{target}: is a folder; name a file")

@@ -18,12 +18,12 @@ from penstock.components.tfrecord.sharding import MIB
 
 _HASH_BLOCK_BYTES = 8 * MIB
 
-# Advice for a file without rows, which holds for all kinds.
+# Advice for a file without rows, the same for all kinds.
 EMPTY_ADVICE = "remove it, or set `allow_empty` to skip such files"
 
 
 def fingerprint(kind: str, files: Iterable[tuple[str, bytes]]) -> str:
-    """Returns the digest (hex) of the paths and the sha256 of files, in order.
+    """Returns one digest (hex) of the paths of files and their sha256, in order.
 
     Paths are relative to the files' common folder, so a moved folder has the same digest.
     """
@@ -45,7 +45,7 @@ class Content(NamedTuple):
 
 
 def hash_file(path: str) -> Content:
-    """Reads a file to its end; raises DataError if it cannot be opened."""
+    """Reads and hashes a file to its end; raises DataError if it cannot be opened."""
     with open_data(path) as file:
         return HashingStream(file).read_out()
 
@@ -85,7 +85,7 @@ def look(path: str) -> tuple[int, int]:
 
 
 def scanned_content(path: str, before: tuple[int, int], digest: bytes) -> Content:
-    """Returns a file's content; raises DataError if it has changed since `before` (see `look`)."""
+    """Returns a file's `Content`; DataError if the file changed since `before` (see `look`)."""
     if look(path) != before:
         raise DataError(f"{path}: was changed while it was read; start again when it is complete")
     return Content(digest, *before)
@@ -128,7 +128,7 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
     """Opens a scanned file; raises DataError if it changed since the scan or during the block.
 
     Digests are compared only if the file's state differs, for example after a change of
-    permissions; of a remote file, only one version is ever read.
+    permissions. They are never compared for a remote file, of which only one version is ever read.
     """
     with open_data(path) as stream:
         size = file_size(stream)
@@ -149,6 +149,6 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
 
 @functools.lru_cache(maxsize=1024)
 def _digest_of(path: str, state: int) -> bytes:
-    """Returns a file's digest, computed once per process: on some mounts its state varies."""
+    """Returns a file's digest, computed once per process and state, which varies on some mounts."""
     del state
     return hash_file(path).digest

@@ -1,7 +1,7 @@
 """Finds the files of an input: a file, a folder or a glob, on a path or at an address.
 
-Input: inputs and the kind of their data. Output: the files in reading order, with their names below
-the input; also the files that are certainly not data, and those that are refused.
+Input: files, folders or globs, and the kind of their data. Output: the files in reading order, with
+their names below the input; also the files that are certainly not data, and those that are refused.
 """
 
 import fnmatch
@@ -36,18 +36,21 @@ EXTENSIONS = {
 }
 # Suffixes of compressed files, which follow the suffix of the kind.
 COMPRESSED = re.compile(r"\.(gz|bz2|xz|zst|zip)$")
-# Any files below any folder, for checks of a manifest or a set; not a kind of an ingest.
+# Kind for checks of a manifest or a set of shards: any files in folders of any depth. An ingest has
+# no such kind.
 SHARDS = "shards"
 # Kinds whose files may be in folders `column=value`, which add columns; None: kind not known yet.
 _PARTITIONED = ("csv", "parquet", "arrow", "orc", "jsonl", "avro", None)
-# Folders, below the table's own, of a Delta table's log and an Iceberg table's metadata.
+# Log folder of a Delta table, and metadata files of an Iceberg table, as patterns below the table's
+# own folder.
 _TABLE_FILES = ("_delta_log", "metadata/*.metadata.json")
-# Maximum number of files to name, and to search for advice: there may be millions.
+# Maximum number of files to name in a message, and maximum number to search for advice: there may
+# be millions.
 _MAX_NAMED = 20
 _MAX_SEARCHED = 1000
 
 # Names that are not data for any kind: hidden files, markers, checksums, leftovers of editors and
-# systems. A leading `_` does not mean that: cameras write _DSC0001.JPG.
+# systems. A leading `_` does not mark such a name: cameras write _DSC0001.JPG.
 _STRAY = (
     r"^\.|^_SUCCESS$|^__MACOSX/?$|^(readme|licen[cs]e)(\.(md|txt|rst|html?))?$|^thumbs\.db$"
     r"|^desktop\.ini$|~$"
@@ -97,7 +100,7 @@ _RULES = {
 @dataclass(frozen=True)
 class FoundFile:
     path: str  # Local path, or a `RemoteFile`.
-    name: str  # Its path below the input folder, with `/`.
+    name: str  # Path below the input folder, with `/` as the separator.
 
     @property
     def folder(self) -> str | None:
@@ -150,7 +153,7 @@ def find(inputs: str | Sequence[str], kind: str | None) -> Found:
 
 
 def identity(path: str) -> str:
-    """Returns the absolute path or the address of a file, equal for all names of the file."""
+    """Returns a file's absolute path or its address, which is the same however it was named."""
     return str(path) if isinstance(path, RemoteFile) else os.path.abspath(path)
 
 
@@ -253,7 +256,7 @@ def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iter
 
 
 def _walked(folder: str, kind: str | None, rules: _Rules, found: Found) -> Iterator[str]:
-    """Yields the files of a tree, or of a folder of a table and its folders `column=value`."""
+    """Yields the files of a folder and of those below: all for deep kinds, else `column=value`."""
 
     def failed(error: OSError) -> NoReturn:
         raise error
@@ -275,7 +278,7 @@ def _is_searched(folder: str, rules: _Rules) -> bool:
 
 
 def _is_of_table(folders: str) -> bool:
-    """Returns whether all folders of a path are named `column=value`; true without folders."""
+    """Returns whether all folders of a path are named `column=value`, or there are none."""
     return all("=" in one[1:] and one[0] not in "._" for one in folders.split("/") if one)
 
 

@@ -6,7 +6,7 @@
             output.take(folder)                         # moves complete files to final names
         output.commit(manifest)                         # readers see the whole output or nothing
 
-Driver and workers share only this. An output is picklable.
+Driver and workers share only the output. An output is picklable.
 """
 
 import os
@@ -120,7 +120,8 @@ def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
 def require_elsewhere(inputs: Iterable[str], output: str | os.PathLike[str]) -> None:
     """Raises a UsageError if the output is the folder of an input, or contains it."""
     target = store_address(output) or os.path.realpath(output)
-    # Once per folder: a million images are in few folders, and resolving a path takes 50 us.
+    # Each folder is checked once: a million images are in few folders, and resolving a path takes
+    # 50 us.
     checked: set[str] = set()
     for one in inputs:
         place = os.path.dirname(one) if os.path.isfile(one) and not os.path.islink(one) else one

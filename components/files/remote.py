@@ -1,8 +1,8 @@
 """Listing of files at addresses: `s3://`, `gs://`, `http(s)://`.
 
-Input: an address, a folder of addresses or a glob. Output: `RemoteFile`s, which can be used like
-paths. `open_data` reads files of object stores in parts (`remote_range.py`); files of other
-servers, and files for readers that need a path, are copied to the local disk (`spool.py`).
+Input: the address of a file or a folder, or a glob of addresses. Output: `RemoteFile`s, which can
+be used like paths. `open_data` reads files of object stores in parts (`remote_range.py`); files of
+other servers, and files for readers that need a path, are copied to the local disk (`spool.py`).
 
 Every function that sends requests raises a DataError if the server does not answer or has nothing
 at the address, and a UsageError if the client for the scheme is not installed.
@@ -20,7 +20,7 @@ from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_r
 # Keys under which clients report a value that changes with the content, most reliable first.
 _VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
 # In these stores the value changes whenever an object is written. The ETag of a web server is often
-# only size and time in seconds.
+# made only of the file's size and its time in seconds.
 _SURE_SCHEMES = ("s3", "gs")
 _WEB_SCHEMES = ("http", "https")
 
@@ -96,7 +96,7 @@ def _matches(pattern: str, *, deep: bool) -> list[RemoteFile]:
     files, walked = set(_files(pattern, given)), tuple[str, ...]()
     folders = (_address(pattern, i).rstrip("/") for i in given if deep and i["type"] != "file")
     for folder in sorted(folders):
-        if not folder.startswith(walked):  # `**` also matches folders in a matched one
+        if not folder.startswith(walked):  # `**` also matches folders in a matched folder
             walked = (*walked, f"{folder}/")
             files.update(find_below(folder))
     return sorted(files)

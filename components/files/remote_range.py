@@ -21,7 +21,7 @@ _CHANGED = (PRECONDITION_FAILED, 416)
 
 
 class _OtherVersionError(OSError):
-    """A store served another version than the requested one; some stores ignore the condition."""
+    """A store served another version than requested; some stores ignore a request's condition."""
 
 
 def open_parts(file: RemoteFile) -> io.BufferedReader:
@@ -87,7 +87,7 @@ def _get(file: RemoteFile, start: int, end: int) -> bytes:
 
 async def _get_s3(system: Any, file: RemoteFile, part: str) -> bytes:
     bucket, key, _ = system.split_path(str(file))
-    # The method of s3fs for a part does not accept the condition.
+    # The method of s3fs that reads a part does not accept the condition `IfMatch`.
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=part, IfMatch=file.version, **system.req_kw
     )

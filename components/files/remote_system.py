@@ -10,8 +10,8 @@ from typing import Any
 from penstock.components.errors import UsageError
 from penstock.components.files.address import scheme_of
 
-# Time after which a request, or a block of its answer, is repeated. For 8 MiB, this means slower
-# than 140 kB/s.
+# Time after which a request, or the reading of one block of its answer, is repeated. A block of 8
+# MiB is thus repeated if it arrives at less than 140 kB/s.
 DEADLINE_SECONDS = 60.0
 _CONNECT_SECONDS = 10.0
 _EXTRAS = {"s3": "s3", "gs": "gcs", "http": "https", "https": "https"}

@@ -75,7 +75,7 @@ class RetryingFile(io.FileIO):
         return self._retried(super().readall)
 
     def _open(self) -> None:
-        super().__init__(self._path, "rb")  # this closes a stale file
+        super().__init__(self._path, "rb")  # this also closes the stale file
 
     def _retried(self, read: Callable[[], T]) -> T:
         at, has_failed = self.tell(), False

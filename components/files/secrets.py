@@ -17,7 +17,7 @@ _NAME = (
     r"|(?:[\w.-]*[_-])?pwd|jwt"
     r"|(?:[\w.-]*(?:auth|access|api|refresh|id|bearer|session|security|sas)[-_]?)?token)"
 )
-# A value before a colon does not match, because there the name is a common word of plain texts.
+# Before a colon, this name matches only in quotes, because it is also a common word of plain texts.
 _PASS = r"(?:[\w.-]*[_-])?pass"
 _SECRET_NAME = re.compile(rf"-*(?:{_NAME}|{_PASS})", re.IGNORECASE)
 # Only in parameters of an address: elsewhere, these words often name things that are not secret.

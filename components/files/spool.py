@@ -39,8 +39,8 @@ from penstock.components.tfrecord.sharding import MIB
 
 _LOG = logging.getLogger(__name__)
 
-# Folder of the copies. The first process that needs it creates it; this process' workers on the
-# same machine inherit it.
+# Environment variable with the folder of the copies. The first process that needs the folder
+# creates it; that process' workers on the same machine inherit it.
 _VARIABLE = "PENSTOCK_SPOOL"
 _ONE_AT_A_TIME = threading.Lock()
 _STREAM_BYTES = MIB
@@ -106,7 +106,8 @@ def _copy(file: RemoteFile, copy: Path) -> None:
             f"{file}: {size} bytes do not fit into the {free} that are free in {folder}; "
             "point TMPDIR at a larger disk, or mount the bucket"
         )
-    # Several workers may copy the same file, each under its own name; the last one replaces it.
+    # Several workers may copy the same file, each under a name of its own. The copy that is
+    # finished last replaces the others.
     new = copy.with_name(uuid.uuid4().hex)
     try:
         out = new.open("wb", buffering=0)

@@ -5,8 +5,8 @@
     out/manifest.json                              the commit, put on the same condition
 
 Only the conditional put excludes other writers (S3's `If-None-Match: *`, Google's
-`ifGenerationMatch=0`). A killed process leaves its claim, which only `overwrite` takes over; if the
-process is still running, it fails to commit.
+`ifGenerationMatch=0`). A killed process leaves its claim, which only `overwrite` takes over. If
+that process is in fact still running, its commit fails.
 """
 
 import re
@@ -141,11 +141,11 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
     output.claim(take_over=overwrite and _CLAIM in names)
     try:
         check_prefix(address, overwrite=overwrite)  # another ingest may have finished meanwhile
-        _clear(output, MANIFEST_NAME)  # before the files in its list are removed
-        _clear(output, but=_WORKSPACE)  # this ingest may have rows there
+        _clear(output, MANIFEST_NAME)  # removed before the files that it lists
+        _clear(output, but=_WORKSPACE)  # this ingest may have rows in a workspace
         yield output
     finally:
-        with suppress(PenstockError):  # the next ingest removes the rest
+        with suppress(PenstockError):  # on an error, the next ingest removes the rest
             if output.has_claim():
                 _clear(output, *([WORK_DIR] if MANIFEST_NAME in _names(address) else []))
                 ask(f"{address}/{_CLAIM}", "rm_file")
@@ -153,7 +153,7 @@ def open_store(address: str, *, overwrite: bool) -> Iterator[_StoreOutput]:
 
 @contextmanager
 def open_store_workspace(address: str) -> Iterator[_StoreOutput]:
-    """Yields a new prefix below an address without a claim; all of it is removed at the end."""
+    """Yields a new prefix, without a claim, below an address; removes all its files at the end."""
     work = _StoreOutput(f"{address}/{_WORKSPACE}{uuid.uuid4().hex}", b"")
     try:
         yield work
@@ -168,8 +168,8 @@ def create(address: str, file: Path) -> None:
         put = file_system(address).put_file
         retry_remote(address, lambda: put(str(file), address, mode="create"), "written")
     except FileExistsError as error:
-        # An earlier request put the file but its answer was lost, or another attempt at this task
-        # did.
+        # Either an earlier request put the file but its answer was lost, or another attempt at this
+        # task put it.
         if not _is_equal(address, file):
             raise DataError(f"{address}: another ingest wrote this meanwhile") from error
 

@@ -1,1 +1,1 @@
-"""Checks that stop a run whose data are unfit for training, with schema and baseline."""
+"""Gates that stop a run on unfit data; also code for schema, baseline, retraining and push."""

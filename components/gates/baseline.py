@@ -1,6 +1,7 @@
 """Resolvers of the model that an earlier run blessed last, and of that run's data.
 
-Each takes all artifacts of its output and `model_blessing`; `blocks/resolvers.py` makes the nodes.
+Each resolver takes all artifacts of the kind that it returns, and all of `model_blessing`;
+`blocks/resolvers.py` makes the nodes.
 
 TFX's LatestBlessedModelStrategy returns the candidate itself after its blessing: the second run of
 an unchanged pipeline would then have another baseline than the first, and would evaluate again.
@@ -27,7 +28,7 @@ Artifacts = dict[str, list[types.Artifact]]
 class LatestOtherBlessedModelStrategy(ResolverStrategy):
     """Resolves the `model` that was blessed last, other than the `candidate`.
 
-    The blessings are in order of time, not the models: a cached model that is blessed again is the
+    The blessings are sorted by time, not the models, so a cached model that is blessed again is the
     latest. Queries of the store are not used, since their language differs between TFX 1.16 and
     1.21.
     """
@@ -50,7 +51,7 @@ class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
 
 
 class LatestBlessedStatisticsStrategy(ResolverStrategy):
-    """Resolves the `statistics` of the run that last blessed a model, without the `candidate`."""
+    """Resolves the `statistics` of the run that last blessed a model, except the `candidate`."""
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
         own = _ids(input_dict[CANDIDATE])

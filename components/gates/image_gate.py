@@ -33,7 +33,8 @@ _NO_LABEL = -1
 # 64 bits: among a hundred million different images, two have equal digests with probability 3e-4.
 _DIGEST_BYTES = 8
 _SIZES = ("height", "width", "channels")
-# `key` is the digest; `text` is a number until all images have been read.
+# `key` is the digest. `text` is the index of the class's text, which replaces the index when all
+# images have been read.
 _IMAGE = np.dtype(
     [("key", np.uint64), ("label", np.int64), ("text", np.int32), *((n, np.int32) for n in _SIZES)]
 )
@@ -63,8 +64,9 @@ def read_images(uri: str, splits: Sequence[str]) -> pd.DataFrame:
     """Reads all images of the splits of an Examples artifact; DataError for other records.
 
     Returns:
-        A row for each image: `split`, a categorical of `splits`; `key`, equal for equal bytes;
-        `label`, -1 without a class, whose `text` is empty; `height`, `width` and `channels`.
+        A row for each image, with the columns `split` (a categorical of `splits`), `key` (equal for
+        equal bytes), `label` (-1 without a class), `text` (empty without a class), `height`,
+        `width` and `channels`.
     """
     texts: dict[str, int] = {}
     found = [np.fromiter(_read(uri, split, texts), _IMAGE) for split in splits]

@@ -1,8 +1,8 @@
 """Finds signs of leakage in a table: a feature that gives a label away, rows or ids in two splits.
 
-Input: a sample of each split's rows. Output: one sign per finding, with its figures. Each feature
-is cut into bins. On one half of the first split, the mean or most frequent class of each bin is
-computed; it then predicts the other half.
+Input: a sample of each split's rows. Output: the signs that were found, each with its figures. Each
+feature is cut into bins. On one half of the first split, the mean or most frequent class of each
+bin is computed; it then predicts the other half.
 """
 
 import re
@@ -26,10 +26,11 @@ _ROWS_PER_BIN, _MOST_BINS = 5, 200
 _MIN_SHARE = 0.95
 # Whole numbers with at most this many distinct values are classes, otherwise quantities.
 MAX_NUMBERED_CLASSES = 20
-# A column with fewer values, or with more rows per value, contains codes (of shops, say), which
-# splits share.
+# A column with fewer distinct values than the first number, or more rows per value than the second,
+# contains codes (of shops, say), which splits share.
 _MIN_IDS, _MOST_ROWS_PER_ID = 20, 100
-# The last group matches a thing that has several rows; a plural counts things and is a quantity.
+# The second pattern matches the name of a thing that has several rows. It matches no plural,
+# because a plural is a count, and so a quantity.
 _ID_NAMES = (
     re.compile(
         r"(?i:(^|[_\W])(id|uuid|guid|key|index|nr|no|number|row)$)|^(?i:id)[_\W]|[a-z]I[dD]$"
@@ -72,8 +73,8 @@ def find_leaks(
         left_out: Columns that the model does not get.
         group: Column by which the split is grouped: equal values are all in one split.
     """
-    # The sample of a split lacks features with several values per row; a feature without any value
-    # may have another type in it.
+    # The sample of a split lacks features with several values per row. A feature that has no value
+    # in a sample may have another type there.
     first, *others = splits.values()
     names = [
         field.name
@@ -166,7 +167,7 @@ def _shared_rows(splits: Mapping[str, pa.Table], names: Sequence[str]) -> Iterat
     bounds = np.cumsum([0, *(table.num_rows for table in splits.values())]).tolist()
     digests, chance = np.zeros(len(whole), np.uint64), 1.0
     for codes in (_codes(whole[name]) for name in names):
-        if codes.max(initial=0) + 1 < len(codes):  # otherwise the column numbers the rows
+        if codes.max(initial=0) + 1 < len(codes):  # otherwise no value repeats, as in an id
             chance *= float(((np.bincount(codes) / len(codes)) ** 2).sum())
             # Products modulo 2^64, whose overflow is intended.
             digests = digests * np.uint64(0x9E3779B97F4A7C15) + codes.astype(np.uint64)
@@ -205,7 +206,7 @@ def _binned(values: np.ndarray) -> np.ndarray:
 
 
 def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
-    """Returns the share of a constant's error that bins fitted on the other half avoid."""
+    """Returns by what share bins fitted on half the rows reduce a constant's error on the rest."""
     shuffled = np.random.default_rng(0).permutation(len(y))
     fit, test = shuffled[::2], shuffled[1::2]
     known = pd.DataFrame({"bin": bins[fit], "y": y[fit]})

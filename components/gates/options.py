@@ -1,4 +1,4 @@
-"""Options of the gates, of the serving check and of the push to KServe, and their form in nodes.
+"""Options of gates, serving check and pushes; a decorator for nodes that take such options.
 
 This module has no heavy imports.
 """
@@ -91,16 +91,17 @@ class RetrainOptions:
     """Limits of the `RetrainGate`: a run retrains if one of them is reached, or if none is set.
 
     Attributes:
-        drift: Distance, 0..1, between a feature in a split and in the data of the last blessed
-            model, above which a run retrains, as in `GateOptions.max_drift`; 1 ignores drift.
-        new_rows: Number of new rows with all labels, by which the data has grown, from which a run
-            retrains; 0 ignores new rows.
-        age_days: Days since the data of the last blessed model was read, from which a run retrains;
-            0 ignores age.
+        drift: A run retrains above this distance, 0..1, between a feature in a split and in the
+            data of the last blessed model (as in `GateOptions.max_drift`); 1 ignores drift.
+        new_rows: A run retrains if the data has grown by at least this number of rows with all
+            labels; 0 ignores new rows.
+        age_days: A run retrains if at least this number of days has passed since the data of the
+            last blessed model was read; 0 ignores age.
         labels: Raw features that each row with a label must have.
         ignored: Raw features whose drift does not count, such as times and ids.
         by_span: Whether each run reads a span of its own, so that all its rows are new.
-        today: Number of the day, so that an answer is not older than a day; 0 without `age_days`.
+        today: Number of the current day, which is part of the cache key so that no cached answer is
+            older than a day; 0 without `age_days`.
 
     Raises:
         UsageError: A number is outside its range.

@@ -4,7 +4,8 @@ Input: a Model and Examples. Output: an InfraBlessing for the stock Pusher
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
 InfraValidator does the same but needs Docker or the right to create pods. The model runs in a
 session of its own, as in TensorFlow Serving. There, a model fails if it works only with its
-training code, or if its answers differ from the predictions that it was trained for.
+training code, or if its answers differ from its predictions for the same rows in the form that they
+have in training.
 """
 
 import json
@@ -55,7 +56,8 @@ def check_serving(
 ) -> ServingReport:
     """Loads a SavedModel from its folder and sends it serialized Examples, one per request.
 
-    Its answers must equal the model's on rows that the TransformGraph in `graph` transformed.
+    The answers must equal the model's answers to the same rows as transformed by the TransformGraph
+    in `graph`.
     """
     problems: list[str] = []
     began, seconds, times = time.perf_counter(), None, list[float]()
@@ -157,8 +159,9 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
 ) -> None:
     """Loads a model as TensorFlow Serving does, and blesses it if it answers rows of a split.
 
-    The answers must equal the model's predictions for the rows as they are transformed for
-    training: a test of training-serving skew.
+    The answers must equal the model's predictions for the same rows, transformed as for training.
+    This is a test of training-serving skew.
+
 
     Args:
         model: Output of a Trainer.

@@ -50,7 +50,7 @@ def find_skew(
         served: The model that answered.
         signature: Name of the signature that answered; it takes serialized Examples.
         rows: Serialized Examples.
-        answers: Outputs of the signature, with one row per row.
+        answers: Outputs of the signature for each row, as a batch of one row.
         graph: Folder of the TransformGraph by which the training rows were transformed.
         tolerance: Greatest difference, relative for values above 1.
     """
@@ -80,7 +80,7 @@ def find_skew(
 def _optimiser_difference(
     model: str, signature: str, rows: Sequence[bytes], answers: Sequence[Values], tolerance: float
 ) -> str | None:
-    """Compares with the model without TensorFlow's graph optimiser, in 1 s of CPU time."""
+    """Compares the answers with those without TensorFlow's graph optimiser; takes 1 s of CPU."""
     answer_to = tf.saved_model.load(model).signatures[signature]
 
     def answers_in_python() -> list[Values]:
@@ -107,7 +107,7 @@ def _first_difference(
 
 
 def _training_features(graph: str, rows: Sequence[bytes]) -> Iterator[dict[str, np.ndarray]]:
-    """Yields each row's transformed features, in the form of Pack and the training input."""
+    """Yields each row's transformed features, in the form that Pack and the training input use."""
     transform = transform_of(graph, load_transform(f"{graph}/transform_fn"))
     for row in rows:
         yield {name: _dense(value) for name, value in transform([row]).items()}
@@ -122,7 +122,7 @@ def _dense(value: Any) -> np.ndarray:
 
 @contextmanager
 def _no_optimiser() -> Iterator[None]:
-    """Runs functions without optimisation; a session would keep its own options."""
+    """Turns TensorFlow's optimiser off for functions; a session would keep its own options."""
     name = "disable_meta_optimizer"
     before = tf.config.optimizer.get_experimental_options().get(name, False)
     tf.config.optimizer.set_experimental_options({name: True})

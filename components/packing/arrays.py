@@ -50,7 +50,7 @@ def _decoded(
 
 
 def _image(column: ImageColumn, shape: tuple[int, ...], data: bytes) -> npt.NDArray[np.uint8]:
-    # Raw pixels may begin with the bytes of a BMP.
+    # Raw pixels may by chance begin with the first bytes of a BMP.
     if len(data) == math.prod(shape) and image_header(data) is None:
         return np.frombuffer(data, np.uint8)
     if not data.startswith(_MAGICS):
@@ -88,7 +88,7 @@ def _pixels(column: ImageColumn, data: bytes) -> npt.NDArray[np.uint8]:
 class BlockMaker:
     """Makes record batches of one layout.
 
-    `values` has the dictionary or the vocabulary of each column with one, in the order of ids.
+    `values` has the dictionary or the vocabulary of each column that has one, in the order of ids.
     """
 
     layout: PackedLayout

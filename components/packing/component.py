@@ -83,7 +83,7 @@ class Pack(base_beam_component.BaseBeamComponent):
         options: Columns to keep, and how to store them.
 
     Raises:
-        UsageError: Both a schema and a transform graph are given, or no graph to apply.
+        UsageError: Both a schema and a transform graph are given, or `apply_graph` without a graph.
     """
 
     SPEC_CLASS = PackSpec

@@ -20,8 +20,8 @@ _STORAGES = {"INT": "int64", "FLOAT": "float32", "BYTES": "text"}
 _BYTES_OF_NUMBER = {"INT": 8, "FLOAT": 4}
 _VOCABULARY_DIR = "vocabulary"
 # Limits of a dictionary: number of values, and number of bytes in all, since each shard contains
-# the whole dictionary. The last is a share of the number of rows, above which plain texts are as
-# fast.
+# the whole dictionary. The last limit is for the number of values divided by the number of rows:
+# above it, plain texts are as fast.
 _MAX_WORDS, _MAX_WORD_BYTES, _MAX_WORDS_SHARE = 16_384, 2**20, 0.5
 
 
@@ -36,7 +36,7 @@ class StatedColumn:
 @dataclass
 class ColumnFacts:
     is_ids: bool = False
-    kinds: dict[str, str] = field(default_factory=dict)  # folder of the first such row by kind
+    kinds: dict[str, str] = field(default_factory=dict)  # by kind, the folder of its first row
     # number of rows by number of values; rows without a value are not counted
     lengths: Counter[int] = field(default_factory=Counter)
     first: bytes | None = None  # first BYTES value
@@ -81,7 +81,7 @@ class ColumnFacts:
     def words(self, rows: int) -> list[bytes]:
         """Returns the sorted values of a dictionary, or an empty list if the texts do not repeat.
 
-        `rows` is the number of all rows; rows without a value have the empty string.
+        `rows` is the number of all rows; rows without a value count as the empty string.
         """
         values = {*(self.values or ())} | ({b""} if self.values and self.rows < rows else set())
         is_single = {*self.lengths} == {1}

@@ -43,7 +43,7 @@ _LISTED = {"INT": pa.int64(), "FLOAT": pa.float32()}
 class PackedColumn:
     name: str
     kind: str
-    storage: str  # one of the table in the module's docstring
+    storage: str  # as in the table in the module's docstring
     shape: tuple[int, ...] = ()  # shape of the values in a row; `()` for a list
     vocabulary: str | None = None  # path relative to the manifest
     filled: int = 0  # number of rows without a value, which are stored as 0, 0.0 or ""

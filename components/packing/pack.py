@@ -109,7 +109,7 @@ def _write_packed(
     splits: Sequence[RowSplit], plan: PackPlan, output: Output, engine: Engine
 ) -> Manifest:
     facts, parts, tasks = Facts(), [], read_tasks(splits)
-    # Each row is read once and written once.
+    # Each row counts twice, because it is read once and written once.
     with kept_processes(), activity.counting(2 * sum(plan.rows.values())):
         for found, places in run_tasks(tasks, ReadRows(plan, output), output, engine):
             facts.merge(found)

@@ -1,13 +1,13 @@
 """Rows on their way into packed shards: joined, divided by shard, and encoded with their places.
 
-Places are a seeded permutation. Each is computed from the row index alone, so tasks that read only
-some rows know their places without a table in memory. It is a Feistel network over a grid with
-about as many cells as rows: alternately, it shifts a cell's row by a hash of its column, and its
-column by a hash of its row. A result outside the range is permuted again until it lies inside.
-It costs about 0.1 us per row.
+The places of the rows are a seeded permutation. Each is computed from the row index alone, so tasks
+that read only some rows know their places without a table in memory. The permutation is a Feistel
+network over a grid with about as many cells as rows: alternately, it shifts a cell's row by a hash
+of its column, and its column by a hash of its row. A result outside the range is permuted again
+until it lies inside. It costs about 0.1 us per row.
 
-A column is a `large_list`, or plain values if each row of the batch has one value, which takes a
-third to half of the bytes. A column without values in a batch is missing or null.
+A column is a `large_list`, or plain values if each row of the batch has one value. Plain values
+take a third to half of the bytes. A column without values in a batch is missing or null.
 """
 
 import hashlib
@@ -103,7 +103,7 @@ def without_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Concatenates one or more batches, whose columns may have any of their forms."""
+    """Concatenates one or more batches; a column may be lists, plain values, null or missing."""
     names = sorted({name for batch in batches for name in batch.schema.names})
     columns = []
     for name in names:

@@ -51,9 +51,10 @@ from penstock.components.sources.tfrecords.examples import Kinds, ReadShard, Row
 from penstock.components.tfrecord.manifest import Shard
 from penstock.components.tfrecord.sharding import MIB, ShardPlan, plan_shards, split_dir
 
-# pyarrow writes each buffer of a batch separately; this number of bytes is written at once.
+# pyarrow writes each buffer of a batch separately; the file object collects this number of bytes
+# before it writes them.
 _WRITTEN_BYTES = MIB
-# Number of rows of a shard that are divided among the packed shards at once.
+# Number of bytes of a shard's rows that are divided among the packed shards at once.
 _DIVIDED_BYTES = 64 * MIB
 # Number of shards of a split whose first rows are sampled to estimate the size of a packed row.
 _SAMPLED_SHARDS = 4

@@ -63,7 +63,8 @@ def _loaded(graph: str, loader: Any) -> Any:
 
     def apply(records: list[bytes]) -> pa.RecordBatch:
         batch = converter.convert(transform(records))
-        # Columns are in the order of decoded Examples, so that packed records are the same.
+        # Columns are in the order of decoded Examples, so that packed records equal those of
+        # transformed Examples.
         names = sorted(batch.schema.names)
         columns = [batch.column(batch.schema.get_field_index(name)) for name in names]
         return pa.RecordBatch.from_arrays(columns, names)

@@ -1,4 +1,4 @@
-"""Writes shards in the formats of other readers, by these readers' libraries; counts every row.
+"""Writes shards in other readers' formats, with those readers' libraries; counts every row.
 
 output/
   train-00000.parquet     one file per shard of `Split-train`, in the order of its rows
@@ -109,7 +109,7 @@ def _write_parquet(path: Path, batches: Iterable[pa.RecordBatch], texts: frozens
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Returns a column with other integers as int64, and fixed-size lists as plain lists."""
+    """Returns a column with all integers as int64, and fixed-size lists as plain lists."""
     kind = column.type
     if pa.types.is_fixed_size_list(kind):
         ends = range(0, kind.list_size * len(column) + 1, kind.list_size)

@@ -34,7 +34,8 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 # Function of (seed, pass, window, rows) that returns a permutation of the window's rows.
 Permute = Callable[[int, int, int, int], npt.NDArray[Any]]
 
-# Number of bits for the row or window in the number that identifies an item of a pass.
+# The number of an item of a pass has the index of the row or window in this many low bits, and the
+# number of the pass above them.
 ROW_BITS = 40
 
 
@@ -53,7 +54,7 @@ class Order:
     lanes: int  # number of files that are read side by side; at least 1
     block_rows: int
     window: int
-    file_rows: Sequence[int] | None = None  # may be None only at the beginning of a single share
+    file_rows: Sequence[int] | None = None  # may be None if a single share starts at its beginning
     shares: int = 1  # number of shares into which the rows are cut
     share: int = 0  # index of this share, from 0
 
@@ -220,7 +221,7 @@ def tensorflow_permutation(seed: int, number: int, window: int, rows: int) -> np
 
 
 def _stateless_bits(seed: int, item: int, count: int) -> npt.NDArray[np.uint32]:
-    """It equals `tf.random.stateless_uniform` with the seed `[seed, item]` as full-range int32."""
+    """Returns the bits of `tf.random.stateless_uniform` (full-range int32, seed `[seed, item]`)."""
     low = 0xFFFFFFFF
     counter = np.array([[seed & low, seed >> 32, item & low, item >> 32]], np.uint64)
     # TensorFlow first scrambles the seed with a fixed key.

@@ -1,7 +1,7 @@
 """One packed shard, open for reading: blocks of small values, and large values one by one.
 
-The file is read, not mapped: if a mapped file is cut, the process dies by a signal. A map is used
-only to read the metadata of its batches, which locates the large values.
+The file is read, not mapped: if a mapped file is cut, the process dies by a signal. The file is
+mapped only to read the metadata of its batches, which locates the large values.
 """
 
 import io
@@ -53,7 +53,7 @@ class PackedFile:
         return batch
 
     def read_into(self, begin: int, target: npt.NDArray[np.uint8]) -> None:
-        """Fills `target` with a large value, from the byte `begin` on."""
+        """Fills `target` with a large value, which begins at byte `begin` of the file."""
         if os.preadv(self._raw.fileno(), [target.data], begin) != len(target):
             self._refuse("was cut while it was read; start again")
 
@@ -68,7 +68,7 @@ class PackedFile:
         self.require_unchanged()
         begins, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         with pa.memory_map(self._path) as source:
-            file = self._opened(source, [])  # pyarrow copies if it picks columns
+            file = self._opened(source, [])  # all columns, because pyarrow copies if it picks some
             at = self._layout.schema.get_field_index(name)
             source.seek(0)
             base = source.read_buffer(1).address

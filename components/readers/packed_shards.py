@@ -101,7 +101,7 @@ class PackedShards:
         found = pa.array(numbers // self.layout.block_rows).dictionary_encode()
         which, rows = found.indices.to_numpy(), numbers % self.layout.block_rows
         for at in {self._file_of(block) for block in found.dictionary.to_pylist()}:
-            require_stamp(self._files[at], self._stamps[at])  # blocks may be in memory
+            require_stamp(self._files[at], self._stamps[at])  # even if the blocks are in memory
         blocks = [self.block(block) for block in found.dictionary.to_pylist()]
         if len(blocks) == 1 and (np.diff(rows) == 1).all():
             return blocks[0].slice(int(rows[0]), len(rows))
@@ -119,7 +119,7 @@ class PackedShards:
         return joined.take(pa.array(index))
 
     def _large(self, column: PackedColumn, numbers: Numbers) -> pa.Array:
-        """Returns large values; one call reads each of them to its place."""
+        """Returns large values; each is read by one call, directly to its place in the result."""
         which = np.searchsorted(self.first_numbers, numbers, "right") - 1
         rows = numbers - self.first_numbers[which]
         begins, sizes = np.empty_like(numbers), np.empty_like(numbers)
@@ -168,7 +168,7 @@ def _aligned(size: int) -> Array:
 
 
 def moved(array: pa.Array, column: PackedColumn) -> pa.Array:
-    """Returns a block's column in a type whose rows are cheap to pick, without a copy.
+    """Converts a block's column, without a copy, to a type in which picking rows is cheap.
 
     Dictionary values become their ids, texts become binary, and several numbers per row become
     bytes.
@@ -189,7 +189,7 @@ def plain(values: pa.Array, column: PackedColumn, words: pa.Array | None) -> pa.
     """Returns picked rows of a column as int64, float32, int32 or binary, or as lists of these.
 
     Args:
-        values: Array of a type of `moved`.
+        values: Array of a type that `moved` returns.
         column: Description of the column.
         words: Values of the column's dictionary, if it has one.
     """

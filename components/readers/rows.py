@@ -162,16 +162,16 @@ class Rows:
     ) -> Iterator[pa.RecordBatch]:
         """Returns the rows as Arrow record batches.
 
-        In the order of the shards there is one pass, and the last batch may be short. With
-        `shuffle` it is an endless stream of full batches, equal to that of
+        Without `shuffle`, the rows come once, in the order of the shards, and the last batch may be
+        short. With `shuffle` it is an endless stream of full batches, equal to that of
         `penstock.training.Input` with the same seed, batch size and window; over all workers, each
         pass has each row once.
 
         Args:
             worker: Index of this worker, from 0.
             workers: Number of workers, which divide the rows equally.
-            batch_size: Number of rows per batch of this worker; None keeps stored batches of a few
-                thousand rows.
+            batch_size: Number of rows per batch of this worker; None yields the blocks of packed
+                shards, or up to 4,096 row Examples at a time.
             shuffle: Whether to shuffle the rows; requires a `batch_size`.
             seed: Seed of the shuffled order.
             start: Number of batches to skip, without reading them, to resume where a reader

@@ -34,8 +34,8 @@ class TorchRows(IterableDataset):
         worker: Index of this process of a distributed training, from 0.
         workers: Number of these processes, which divide the rows equally.
         shuffle_window_rows: Number of rows that are permuted together.
-        epochs: Number of passes, of which the last batch may be short; None never ends. The length
-            is the number of remaining batches, or of batches in one pass if there is no end.
+        epochs: Number of passes, of which the last batch may be short; None never ends. `len()` is
+            the number of remaining batches, or of batches in one pass if `epochs` is None.
 
     Raises:
         UsageError: PyTorch is not installed.
@@ -113,6 +113,7 @@ def _values(column: pa.Array) -> npt.NDArray[Any]:
     if pa.types.is_fixed_size_list(kind) and not pa.types.is_binary(kind.value_type):
         return _values(column.flatten()).reshape(len(column), kind.list_size)
     found = column.to_numpy(zero_copy_only=False)
-    # PyTorch uses writable numbers without a copy, and leaves arrays of objects unchanged. If texts
-    # were in a list, it would look at each of them: 8 us per row of eight texts.
+    # PyTorch uses writable arrays of numbers without a copy, and leaves arrays of objects
+    # unchanged. If texts were in a list, PyTorch would look at each of them: 8 us per row of eight
+    # texts.
     return found if found.dtype == object else np.array(found)

@@ -1,6 +1,6 @@
 """Avro container files as a `Source`: each is read once, from its first block to its last.
 
-A file's rows are staged as Parquet, which workers read in any parts.
+A file's rows are staged as Parquet, of which workers can read any part.
 """
 
 import re
@@ -29,7 +29,7 @@ from penstock.components.sources.spread import Spread
 from penstock.components.sources.staging import StagedSource, stage
 
 _SYNC_BYTES = 16
-_END_BYTES = 4 + _SYNC_BYTES  # a block's end: checksum of the codec snappy, and mark
+_END_BYTES = 4 + _SYNC_BYTES  # a block's end: checksum of the codec snappy, and sync marker
 _ARROW_TYPES = {
     "null": pa.null(),
     "boolean": pa.bool_(),
@@ -73,7 +73,7 @@ def _read_header(path: str, nested: str) -> ColumnarFile:
             schema = fastavro.reader(stream).writer_schema
         except PenstockError:
             raise
-        except Exception as error:  # fastavro raises a dozen types for a damaged file
+        except Exception as error:  # fastavro has a dozen error types for a damaged file
             raise _damaged(path, 0, error) from error
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise DataError(f"{path}: its rows are {schema!r}; expected records with named fields")
@@ -99,7 +99,7 @@ def _stage(
 
 
 class _Stream(HashingStream):
-    """Hashes what fastavro reads, and keeps its end: fastavro skips a block's checksum."""
+    """Hashes what fastavro reads, and keeps its last bytes: fastavro skips a block's checksum."""
 
     end = b""
 
@@ -122,7 +122,7 @@ def _rows(stream: _Stream, path: str) -> Iterator[Row]:
                 rows += 1
     except PenstockError:
         raise
-    except Exception as error:  # fastavro and its codecs raise a dozen types
+    except Exception as error:  # fastavro and its codecs have a dozen error types
         raise _damaged(path, rows, error) from error
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-# Approximate maximum size of a batch: it bounds memory, and Arrow's binary arrays end at 2 GiB.
-# Batches of large rows (images) therefore have fewer rows.
+# Approximate maximum size of a batch. It bounds memory, and stays far below 2 GiB, the limit of
+# Arrow's binary arrays. Batches of large rows (images) therefore have fewer rows.
 MAX_BATCH_BYTES = 64 * MIB
 NUMBERS = (FeatureKind.INT, FeatureKind.FLOAT)
 
@@ -45,7 +45,7 @@ class Piece:
     file: str
     start: int  # First byte (text) or index of the first row (all other kinds)
     end: int  # One past the last byte or row
-    first_row: int  # Number of the first data row in the file, from 1, without the header.
+    first_row: int  # Number of this piece's first data row in the file, from 1, without the header.
     first_line: int = 0  # Physical line of `first_row`, from 1; 0 if the file has no lines.
 
 
@@ -75,7 +75,7 @@ class Batch:
     rejected: Sequence[RejectedRow] = field(default_factory=tuple)
     blank: int = 0  # Number of blank lines skipped.
     records: pa.BinaryArray | None = None  # Serialized rows of `table`, if the source has them.
-    digests: pa.BinaryArray | None = None  # sha256 of each row's file; if given, it fixes splits.
+    digests: pa.BinaryArray | None = None  # sha256 of each row's file; if given, it decides splits.
 
     @property
     def rows_read(self) -> int:
@@ -106,7 +106,7 @@ class Source(ABC):
     # Rows that the scan rejected, at least the first one; `read` rejects them again.
     rejected_by_scan: tuple[RejectedRow, ...] = ()
     notes: tuple[str, ...] = ()  # Choices that the user should know, one per line.
-    snapshot: str | None = None  # Version of a table, under the name in its log.
+    snapshot: str | None = None  # Number or id of a table's version, as in the table's log.
     has_sequences: bool = False  # Whether the records are SequenceExamples.
 
     @property

@@ -1,7 +1,7 @@
 """Files with groups of rows stored by column, as a `Source`: Parquet, Arrow IPC and ORC.
 
-A piece is a range of rows; only the row groups that overlap it are read. The files themselves give
-the types of columns. Nested columns are rejected by name, except lists of plain values.
+A piece is a range of rows; only the row groups that overlap it are read. The types of the columns
+come from the files themselves. Nested columns are rejected by name, except lists of plain values.
 """
 
 import logging
@@ -61,7 +61,7 @@ from penstock.components.tfrecord.feature_kind import FeatureKind
 
 _LOG = logging.getLogger(__name__)
 _SNIFFED_BYTES = 512
-# Messages of Arrow's readers for valid files with a feature that the readers do not support.
+# Messages of Arrow's readers for valid files that use something the readers do not support.
 _READER_LACKS = re.compile(
     r"not (yet )?implemented|only supports|unsupported|unrecognized type|unknown encoding"
     r"|expected all lists to be of size|extension",

@@ -103,9 +103,10 @@ def _check_dropout(dropout: float) -> None:
 
 @dataclass(frozen=True)
 class DecideOptions:
-    """Rule for the probability at which a model answers the second of two classes; by default 0.5.
+    """Rule that chooses the probability from which a model predicts the second of two classes.
 
-    The probability is chosen on the evaluation rows, and stored with the model.
+    The default is 0.5. A chosen probability comes from the evaluation rows, and is stored with the
+    model.
 
     Attributes:
         recall: Share of the second class's rows that must be found, with the fewest false alarms.
@@ -137,7 +138,7 @@ class EvaluationOptions:
         max_worsening: Largest worsening of each metric compared with the last blessed model.
         slice_thresholds: Threshold of each metric in every slice.
         slices: Raw features whose values define slices.
-        decide: Recall or cost by which a model of two classes decides.
+        decide: Recall or cost that determines the threshold of a model of two classes.
     """
 
     thresholds: dict[str, float] = field(default_factory=dict)
@@ -153,7 +154,8 @@ class TuneOptions:
 
     Attributes:
         trials: Number of trainings with drawn options; 0 trains only with the given options.
-        objective: Metric by which the best trial is chosen, at the epoch that would be exported.
+        objective: Metric that chooses the best trial; its value is that of the epoch that would be
+            exported.
         mode: `min` if lower is better, `max` if higher is.
     """
 
@@ -206,10 +208,11 @@ class PipelineConfig:
         pipeline_root: Folder or gs:// address of the artifacts; None uses a folder below `root`.
         schema: Path of a curated schema.pbtxt; None infers one from the data.
         ingest: Shards, compression and rejected rows.
-        gate: Limits for the data. The targets are added to its labels, and its limit of quarantined
-            rows is at least that of `ingest`.
+        gate: Limits for the data. The pipeline adds its targets to the gate's `labels`, and raises
+            the limit of quarantined rows to at least that of `ingest`.
         retrain: Limits of drift, new rows and age; a run trains only if one of them is reached. By
-            default every run trains. The targets are added to its labels.
+            default every run trains. The pipeline adds its targets to the `labels` of these
+            options.
         engine: Beam runner of all nodes.
         train: Length of the training.
         tune: Trials before the training, which then uses the best options; by default there are
@@ -274,7 +277,7 @@ class TableConfig(PipelineConfig):
         data: Files of the table, a glob or a folder. If the name has `{SPAN}`, or `{YYYY}`, `{MM}`
             and `{DD}`, each run reads the newest span and its newest `{VERSION}`.
         span: Number of the span to read; for dates, days since 1970-01-01; -1 reads the newest.
-        source: Options of the file format; its schema is `schema`.
+        source: Options of the file format; `schema` replaces the schema file in them.
         group: Column of texts or whole numbers; rows with equal values are in the same split. None
             splits each row separately.
         time: Column of times that splits the rows: rows from `ingest.split_at` on are evaluated.

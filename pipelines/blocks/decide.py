@@ -1,4 +1,4 @@
-"""Chooses the least probability at which a model answers the second class, on evaluation rows."""
+"""Chooses, on evaluation rows, the probability from which a model predicts the second class."""
 
 from collections.abc import Sequence
 
@@ -24,8 +24,8 @@ def decision_threshold(
 ) -> float | None:
     """Returns the probability from which the second class is the answer; None without options.
 
-    Of all thresholds that distinguish the rows, it is the highest one that finds enough rows, or
-    the one with the least cost. It takes one sort of the rows.
+    Of all thresholds that separate rows, it is the highest one that reaches the recall, or the one
+    with the least cost. The search sorts the rows once.
 
     Args:
         labels: Classes 0 and 1, [rows].
@@ -46,5 +46,6 @@ def decision_threshold(
         alarms = places + 1 - hits[places]
         missed = positives - hits[places]
         place = places[np.argmin(alarms + float(options.miss_cost or 0) * missed)]
-    # Half-way to the next row, because a probability may differ in its last digit when served.
+    # The threshold is half-way to the next row, because a probability may differ in its last digit
+    # when served.
     return float(falling[place : place + 2].sum()) / 2

@@ -47,14 +47,14 @@ class LabelFacts:
 
 
 def label_facts(labels: Iterable[Any], target: Target) -> LabelFacts:
-    """Returns the facts from batches, of any shape, of one target's labels.
+    """Returns the facts of one target's labels, from batches of any shape.
 
     Raises:
         DataError: A label is not finite, or is not the number of a class.
     """
     counts = np.zeros(len(target.classes), np.int64)
-    # Sums are of distances from the first label: sums of large labels themselves would lose their
-    # deviation in rounding.
+    # The sums add distances from the first label: in sums of large labels themselves, rounding
+    # would hide the deviation.
     rows, first, total, squares = 0, 0.0, 0.0, 0.0
     for batch in labels:
         values = np.asarray(batch).reshape(-1)

@@ -33,7 +33,8 @@ def table_model(
     each only if it has columns.
 
     Args:
-        facts: Targets and width of `numbers_xf`; labels, for regressions or class weights.
+        facts: Targets and width of `numbers_xf`; facts of the labels, which regressions and class
+            weights need.
         options: Sizes and learning rate.
         categories: Number of ids of each column of `categories_xf`, from `category_sizes`.
     """
@@ -43,7 +44,7 @@ def table_model(
         deep.append(inputs[NUMBERS_XF])
     if categories:
         inputs[CATEGORIES_XF] = keras.Input((len(categories),), name=CATEGORIES_XF, dtype="int64")
-        # One embedding table for all columns; each column has its own range of its rows.
+        # All columns share one embedding table, in which each column has its own range of rows.
         first_row = [0, *itertools.accumulate(categories[:-1])]
         rows = inputs[CATEGORIES_XF] + keras.ops.convert_to_tensor(first_row, dtype="int64")
         ids = sum(categories)
@@ -65,7 +66,8 @@ def image_model(facts: ModelFacts, options: ImageModelOptions) -> keras.Model:
     Input: `image` [batch, height, width, channels], uint8 or floats in the range 0..255.
 
     Args:
-        facts: Targets and shape of `image`; labels, for class weights and regressions.
+        facts: Targets and shape of `image`; facts of the labels, which class weights and
+            regressions need.
         options: Options of the network, and random changes of the images in training.
     """
     height, width, channels = shape = facts.inputs[IMAGE]

@@ -1,4 +1,4 @@
-"""The DAG of all pipelines, from raw data to a pushed model; arguments make the difference."""
+"""The DAG that all pipelines share, from raw data to a pushed model; arguments adapt it."""
 
 import os
 import time
@@ -99,8 +99,8 @@ def training_pipeline(
     for other in gates:
         other.add_upstream_node(gate)
 
-    # retrain: String, yes or no; verdict: String. If it is no, all nodes from Transform on are
-    # skipped
+    # retrain: String, yes or no; verdict: String. If `retrain` is no, all nodes from Transform on
+    # are skipped
     retrain = []
     condition: AbstractContextManager[object] = nullcontext()
     if config.retrain.is_set:

@@ -1,9 +1,9 @@
 """Parts of a `preprocessing_fn`: they turn raw columns into tensors for a model.
 
-Each takes the raw features of `preprocessing_fn` and names of columns, and returns one tensor of
-all these columns, because an analyzer of twenty stacked columns costs as much as an analyzer of one
-column. Missing values are not errors: a missing number becomes the mean, and another column marks
-it.
+Each function takes the raw features of `preprocessing_fn` and names of columns. It returns one
+tensor of all these columns, because an analyzer of twenty stacked columns costs as much as an
+analyzer of one column. Missing values are not errors: a missing number becomes the mean, and
+another column marks it.
 """
 
 import math
@@ -284,7 +284,7 @@ def _days(column: Column, format_: str) -> tf.Tensor:
     year, month, day, hours, minutes = (numbers[:, at : at + 1] for at in range(5))
     clock = tf.cast(hours * 60 + minutes, tf.float64)
     date = _days_from_civil(year, month, day)
-    # Otherwise 31 February would become 2 March.
+    # Without this check, 31 February would become a day in March.
     in_month = tf.equal(tf.cast(_month(date), tf.int64), month)
     real = readable & in_month & (day >= 1) & (day <= 31)
     days = tf.cast(date, tf.float64) + clock / 1440.0

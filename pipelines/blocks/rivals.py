@@ -1,7 +1,8 @@
 """Linear models and boosted trees on a table's transformed rows, as rivals of a network.
 
 Input: the features and labels of both splits as arrays. Output: predictions for the evaluation
-rows. They get the same inputs as the network: floats are numbers, whole numbers are categories.
+rows. The rivals get the same inputs as the network: floats are numbers, whole numbers are
+categories.
 """
 
 from collections.abc import Mapping

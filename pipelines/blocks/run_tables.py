@@ -19,8 +19,8 @@ from penstock.pipelines.blocks.target import Target
 from penstock.pipelines.blocks.training import train_and_compare
 from penstock.pipelines.blocks.training_options import TrainingOptions, read_options
 
-# Number of rows in a batch for evaluation: in batches of 40 a row costs 14 us of CPU, in batches of
-# 1,024 two us.
+# Number of rows in a batch for evaluation: a row costs 14 us of CPU in batches of 40, and 2 us in
+# batches of 1,024.
 _EVAL_ROWS = 1024
 
 
@@ -56,7 +56,7 @@ class TableData:
         shapes = {name: tuple(getattr(self.spec[name], "shape", ())) for name in self.features}
 
         def read_labels() -> dict[str, LabelFacts]:
-            # All rows count, because in the order of the files, the first row of a class may be
+            # All rows are read, because in the order of the files, the first row of a class may be
             # near the end.
             return {t.label: label_facts(self._label(train_files, t), t) for t in self.targets}
 

@@ -50,7 +50,7 @@ class Target:
 
     @property
     def outputs(self) -> int:
-        """Number of model outputs for this target: one per class, but a single one for two."""
+        """Number of model outputs for this target: one per class of `classes`, otherwise one."""
         return len(self.classes) if self.task == "classes" else 1
 
     @property

@@ -1,4 +1,4 @@
-"""Training of any pipeline: takes two inputs and a model, which must beat a constant.
+"""Training of any pipeline: a train input, an eval input, a model that must beat a constant.
 
 The best constant is the share of each class, or the mean of the labels, in the evaluation rows; no
 other constant has a smaller loss on them.
@@ -184,8 +184,8 @@ class _Rows(NamedTuple):
     features: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
     losses: dict[str, np.ndarray]
-    predicted: dict[str, np.ndarray]  # class numbers; of two classes, the probability of the second
-    # Number of rows, if the split has more; otherwise None.
+    predicted: dict[str, np.ndarray]  # class numbers; if binary, probabilities of the second class
+    # Number of rows that were read, if the split has more; None if it was read to its end.
     part: int | None
 
 

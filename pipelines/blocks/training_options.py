@@ -61,8 +61,8 @@ def training_options(
         "callbacks": config.callbacks,
         "must_beat": config.must_beat,
         "start_from": base,
-        # Because of the digest, new weights at the same path mean a different training, without
-        # resuming and without the cache.
+        # The digest changes with the weights. So new weights at the same path start a new training,
+        # which neither resumes nor comes from the cache.
         "start_from_weights": weights_digest(base) if base else "",
         "pack": packed,
         **({_DECIDE: asdict(decide)} if decide.is_set else {}),

@@ -1,6 +1,6 @@
 """The `tuner_fn` of TFX's Tuner: trains with options that `search_space` draws, and keeps the best.
 
-A trial is the package's own `run_fn`, up to the end of its training. The drawn values depend only
+A trial runs the package's own `run_fn`, up to the end of its training. The drawn values depend only
 on the seed, and a trial's folder depends only on its data and options. So a search that was killed
 draws the same values again, reads the records of finished trials, and resumes the unfinished one.
 """
@@ -67,7 +67,7 @@ class _Search(BaseTuner):
             self._failure = str(error)
             activity.tell(f"{title}: {error}", is_milestone=True)
             raise FailedTrialError(self._failure) from error
-        except Exception as error:  # for others, KerasTuner continues with the next trial
+        except Exception as error:  # KerasTuner would go on after any other error
             raise FatalError(str(error)) from error
         activity.tell(f"{title}: {self._objective} {score:.4f}", is_milestone=True)
         return {self._objective: score}

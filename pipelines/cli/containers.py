@@ -28,7 +28,7 @@ def component(
         words = [name, *command.words(task), "--json"]
         app(words, prog_name="penstock", standalone_mode=False)
     report = json.loads(printed.getvalue())
-    report.pop("manifests", None)  # figures by their path
+    report.pop("manifests", None)  # keyed by path: no metrics
     shown = report.get("account") or report.get("metrics") or report
     task.write_metadata({"metrics": dict(figures_of(shown))})
 
@@ -63,7 +63,8 @@ def worker(
 ) -> None:
     """Train as one of several workers, in a pod of the job that a node starts.
 
-    Exit code 128 or more: start all workers again; they continue from the last checkpoint.
+    If the exit code is 128 or more, start all workers again; they continue from the last
+    checkpoint.
     """
     from penstock.pipelines.kubeflow.worker_jobs import work
 

@@ -22,9 +22,9 @@ def command(
 ) -> None:
     """Check a Kubeflow Pipelines server and a namespace; print one line per check, with the remedy.
 
-    Checks version and login of the server, then, with your kubeconfig, the account, the claim and
-    the secrets of runs; facts that it may not read are "unseen". Changes nothing. Exit 1: a fault
-    would stop a run.
+    Checks version and login of the server, then, with your kubeconfig, the account, the volume
+    claim and the secrets of runs. Facts that you may not read are "unseen". Changes nothing. Exit
+    1: a fault would stop a run.
 
     Example: penstock doctor --kubeflow http://localhost:8080 --namespace team-a
     """

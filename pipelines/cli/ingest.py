@@ -169,8 +169,8 @@ command = with_flags(_on_engine, options_type(None), panel="Source: a table in f
 def _flags_of(kind: str | None, text: str) -> dict[str, str]:
     if kind is not None and kind not in KINDS:
         return {}
-    # Without --kind, the file name at the start of the error tells which kind it is; flags of that
-    # kind work only with --kind, so the error shows both.
+    # Without --kind, the file name at the start of the error tells the kind of the file. Flags of
+    # that kind work only with --kind, so the error shows both.
     path = text.split(": ", 1)[0].lower()
     found = next((k for k, ends in EXTENSIONS.items() if k in KINDS and path.endswith(ends)), None)
     flags: dict[str, str] = {}

@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def spare_imports(command: str = "") -> None:
-    """Stubs slow imports that a command never uses; only in Penstock's own process.
+    """Blocks slow imports that the command never uses; only for Penstock's own process.
 
     TFX's InfraValidator imports Kubernetes' client, which imports a validator of manifests if one
     is installed: 2.3 s. TensorFlow imports Keras and Google's client, which takes 1.4 s; it can
@@ -126,8 +126,9 @@ def spare_imports(command: str = "") -> None:
 def _line_of_system(error: BaseException) -> str:
     """Returns the operating system's reason for an error of a file or memory; "" for other errors.
 
-    Not in `main`: a variable there would form a cycle with the error's own frames, and so would
-    open files of a user's module, which nothing would then complete.
+    This is not part of `main`: there, a variable with the error would form a reference cycle with
+    the error's own frames. Open files of a user's module would be part of the cycle, and nothing
+    would then complete them.
     """
     # Typer turns the EOFError of truncated data into an Abort.
     seen = error.__cause__ if isinstance(error.__cause__, EOFError) else error

@@ -1,4 +1,4 @@
-"""Flags of a command made from an options dataclass: one field, one flag.
+"""Makes a command's flags from an options dataclass: one field, one flag.
 
 Help texts come from the dataclass's docstring. A field `null_tokens: tuple[str, ...]` becomes the
 repeatable flag `--null-token`; `allow_empty: bool = False` becomes `--allow-empty`; `schema_file`

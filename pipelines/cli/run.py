@@ -200,17 +200,17 @@ def _run(name: str, changes: Mapping[str, Any], noise: Noise, progress: Progress
 
 
 def _find(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
-    """Finds a pipeline; imports its module after the libraries that exit does not clean up."""
+    """Finds a pipeline, after importing libraries whose objects are not cleaned up at exit."""
     _import_libraries()
     return find_pipeline(name, changes)
 
 
 @functools.cache
 def _import_libraries() -> None:
-    """Imports a run's libraries, once, because later there are objects of the user's modules.
+    """Imports a run's libraries once, before objects of the user's modules exist.
 
-    In a thread, whose first frame is here: libraries keep errors of failed imports, and with these
-    all frames below, whose objects would live as long.
+    The imports run in a thread, whose first frame is here. Libraries keep the errors of failed
+    imports, which keep all frames of their thread and the objects in these frames.
     """
 
     def load() -> None:

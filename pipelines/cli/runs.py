@@ -123,8 +123,7 @@ def prune_command(
     for store in find_stores(where):
         lock: AbstractContextManager = nullcontext()
         if isinstance(store, SqliteStore) and yes:
-            # A run that starts now could take an artifact from the cache that is about to be
-            # removed.
+            # A run that starts now could reuse a cached artifact that is about to be removed.
             lock = only_run(Path(store.path).parent)
         with lock, open_reading(store, writable=yes) as opened:
             plan = plan_prune(opened, keep=keep, interrupted=interrupted)
@@ -163,7 +162,7 @@ def list_runs(where: str) -> list[RunLine]:
     ordered = list(newest_first(find_stores(where)))
     for at, (store, run) in enumerate(ordered):
         note = read_note(run)
-        # Without a note, earlier runs show which nodes this run did not reach.
+        # If the run has no note, earlier runs show which nodes it did not reach.
         older = [] if note.upstream else [r for s, r in ordered[at + 1 :] if str(s) == str(store)]
         earlier = [one for one in older if one.pipeline == run.pipeline]
         pipeline = gather_pipeline(run, note, earlier)

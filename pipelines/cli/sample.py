@@ -11,7 +11,7 @@ def command(
 ) -> None:
     """Write small files of every common kind, which README and tutorials use.
 
-    customers.csv (1,500 made rows), trips.csv (15,002 taxi trips, also in trips/), 200 trips as
+    customers.csv (1,500 invented rows), trips.csv (15,002 taxi trips, also in trips/), 200 trips as
     Parquet, JSON Lines, Avro and SQLite, a folder of photos for each of two classes, notes.txt.
 
     Example: penstock sample try

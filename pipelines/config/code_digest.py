@@ -1,8 +1,8 @@
 """A digest of user code for cache keys.
 
 If a node takes a function by dotted path, TFX's cache key contains the path but not the code;
-without this digest, the cache would serve an edited `preprocessing_fn`. The digest covers the whole
-package of the function, and Penstock.
+without this digest, the cache would serve outdated outputs after an edit of `preprocessing_fn`. The
+digest covers the whole package of the function, and Penstock.
 """
 
 import functools

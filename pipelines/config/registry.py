@@ -22,8 +22,8 @@ PIPELINES = {
     "taxi": "penstock.pipelines.taxi.pipeline:create_pipeline",
     "digits": "penstock.pipelines.digits.pipeline:create_pipeline",
 }
-# Module and class of a package's config, under the names in packages of `penstock init` and in the
-# pipelines above.
+# Names of the module and class of a config, in packages of `penstock init` and in the pipelines
+# above.
 _CONFIG_MODULE, _CONFIG = "config", "Config"
 # Part of the error that `tfx.orchestration.pipeline.Pipeline` raises for a long name; its other
 # errors are bugs.
@@ -72,8 +72,8 @@ def pipeline_path(name: str) -> str:
 def peek_config(name: str, changes: Mapping[str, Any]) -> Any | None:
     """Returns the config of a pipeline without importing the pipeline, which would import TFX.
 
-    Returns None if the module `config` in the pipeline's folder has no dataclass `Config` whose
-    fields all have defaults, or does not exist.
+    Returns None if the module `config` in the pipeline's folder does not exist, or has no dataclass
+    `Config` whose fields all have defaults.
     """
     pipeline = pipeline_path(name).partition(":")[0]
     _require_module(pipeline)

@@ -1,9 +1,9 @@
-"""Options of the image pipeline, with a record of their results.
+"""Options of the image pipeline, with the results of a run.
 
     penstock run digits
 
-On two cores of a virtual machine, with TFX 1.16 on Python 3.10: 38 s; accuracy 0.988 on the
-evaluation split, 608 of the 1,797 digits.
+On two cores of a virtual machine, with TFX 1.16 on Python 3.10, a run took 38 s. Its accuracy was
+0.988 on the evaluation split, which had 608 of the 1,797 digits before the split `test` was added.
 
     penstock run digits --config cars.yaml --root runs/cars
 

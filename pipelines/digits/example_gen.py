@@ -46,7 +46,7 @@ class DigitsExampleGen(ShardedExampleGen):
 
 
 def write_digits(folder: Path) -> None:
-    """Writes the data, always with the same bytes, the labels last; writes nothing if it exists.
+    """Writes the data with the same bytes each time, labels last; nothing if labels exist.
 
     Raises:
         DataError: The folder cannot be written.

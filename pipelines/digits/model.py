@@ -1,6 +1,6 @@
 """The classifier: `image_model` with the options of the config.
 
-The Trainer runs `run_fn`, from shards of images to a SavedModel for encoded images.
+The Trainer runs `run_fn`, which turns shards of images into a SavedModel for encoded images.
 """
 
 import keras

@@ -13,7 +13,7 @@ from penstock.training import check_application
 
 
 def create_pipeline(config: Config) -> Pipeline:
-    """Returns `training_pipeline` with a gate of images."""
+    """Returns `training_pipeline` with an ImageGate."""
     if config.model.application:
         check_application(config.model.application)
     if config.data:

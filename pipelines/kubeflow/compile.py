@@ -81,6 +81,6 @@ def compile(
 
 
 def _shown(value: Any, placement: Placement) -> Any:
-    """Returns an option's value for the form of a run: "" for a path that is elsewhere in pods."""
+    """Returns an option's value for KFP's run form; "" for a local path that pods do not see."""
     is_path = isinstance(value, str) and os.path.isabs(value) and os.path.exists(value)
     return "" if is_path and not placement.sees(value) else value

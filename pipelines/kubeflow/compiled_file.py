@@ -61,7 +61,7 @@ def check_image(image: str, allow_mutable_tag: bool) -> None:
 
 
 def check_output(image: str, out: Path, *, allow_mutable_tag: bool, overwrite: bool) -> None:
-    """Raises UsageError for a wrong image, an existing file, or one that Kubeflow cannot read."""
+    """Raises UsageError for a wrong image, an existing file, or a name without .yaml or .yml."""
     check_image(image, allow_mutable_tag)
     if out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{out}: Kubeflow reads files that end in .yaml")
@@ -70,7 +70,7 @@ def check_output(image: str, out: Path, *, allow_mutable_tag: bool, overwrite: b
 
 @dataclass(frozen=True)
 class CompiledFile:
-    """Contents of a compiled pipeline file; `tasks` has display names by KFP's names."""
+    """Contents of a compiled pipeline file; `tasks` maps KFP's task names to display names."""
 
     path: Path
     name: str

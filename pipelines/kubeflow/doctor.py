@@ -15,7 +15,7 @@ from penstock.components.errors import PenstockError, one_line
 from penstock.pipelines.kubeflow.placement import Placement
 from penstock.pipelines.kubeflow.server import connect, health, load_cluster_config, server_errors
 
-# KFP releases whose protos the tests use to parse compiled files.
+# Oldest and newest KFP release whose protos the tests use to parse compiled files.
 _OLDEST, _NEWEST = (2, 5), (2, 17)
 _TIMEOUT_SECONDS = 10
 

@@ -55,7 +55,7 @@ class ExecutorInput:
         return path
 
     def write_metadata(self, metadata: Mapping[str, Mapping[str, Any]]) -> None:
-        """Writes the metadata of output artifacts; their `uri` becomes their file's content."""
+        """Writes metadata of output artifacts; a `uri` there becomes the content of its file."""
         answer = {}
         for name, values in metadata.items():
             output = self._output(name)

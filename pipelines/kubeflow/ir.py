@@ -58,7 +58,7 @@ def deployment_config(ir: pipeline_pb2.Pipeline) -> pipeline_pb2.IntermediateDep
 
 
 def write_ir(ir: pipeline_pb2.Pipeline, address: str) -> None:
-    """Writes an IR, without the metadata store, to a path or address by one rename.
+    """Writes an IR, without the metadata connection, to a path or address by one rename.
 
     Equal IRs give equal files; `read_ir` reads the file.
     """
