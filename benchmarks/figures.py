@@ -24,7 +24,7 @@ from penstock.benchmarks.scale import CONTENDERS, REPORT, Run
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/results.md", "docs/real_tables.md")
 SUM, SAME = "sum", "sum of what stock has too"
-# Penstock's names of the stages, and TFX's.
+# Names of nodes, and the names of their stages in the tables.
 _STAGE = {
     "ShardedExampleGen": "ExampleGen",
     "CsvExampleGen": "ExampleGen",
@@ -87,7 +87,7 @@ def keep(outcome: Path) -> None:
 
 
 def keep_runs(runs: Mapping[str, Mapping[str, Run]]) -> None:
-    """Keeps runs of the whole pipeline in place of those of the same contender and size."""
+    """Keeps runs of the whole pipeline; they replace runs of the same contender and size."""
     path = ROOT / "docs/figures/scale.json"
     found = json.loads(path.read_text()) if path.exists() else {}
     for name, sizes in runs.items():
@@ -112,7 +112,7 @@ def kept(question: str) -> dict[str, Any]:
 
 
 def _peers(lines: Sequence[Line]) -> list[str]:
-    """Returns the table of the cost of the same work for peers and Penstock."""
+    """Returns the table that compares peers and Penstock at the same work."""
     headers = ("", "naive", "tuned or stock peer", "Penstock, rows", "Penstock, packed")
     return table(headers, [*map(_row, lines), _whole_pipeline()])
 
@@ -160,7 +160,7 @@ def _sum(run: Run, *, shared: bool = False) -> float:
 
 
 def stages(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
-    """Returns the table of CPU seconds per stage of the taxi pipeline, and per further row."""
+    """Returns the table of CPU seconds by stage of the taxi pipeline, and us per added row."""
     seconds: dict[str, dict[tuple[str, int], float]] = {}
     for name, sizes in runs.items():
         for size, run in sizes.items():
@@ -186,7 +186,7 @@ def stages(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
 
 
 def _slope(seconds: Mapping[tuple[str, int], float], name: str) -> str:
-    """Returns the CPU time per further row, from the smallest size to the largest, in us."""
+    """Returns the CPU time per added row, in us, from the smallest size and the largest."""
     sizes = sorted(size for one, size in seconds if one == name)
     if len(sizes) < 2:
         return ""

@@ -1,8 +1,9 @@
 """Compares protobuf with JSON, and Penstock's files with those of peers.
 
-Writes and reads a million users with four posts each in each format. The same rows, and the same
-decoded pixels, are read from files of webdataset, grain, TensorFlow and Parquet, and by PyTorch's
-readers, which need a Python of their own.
+Writes and reads a million users with four posts each in each format. The same rows are then read
+from files of webdataset, grain, TensorFlow and Parquet, and by PyTorch's readers, which need a
+Python environment of their own. The same decoded pixels are read from files of webdataset and
+grain.
 """
 
 from collections.abc import Mapping

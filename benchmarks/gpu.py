@@ -1,8 +1,8 @@
 """The share of time that the device waits for each input, compared with a batch on the device.
 
 Takes some ten minutes; on a new GPU it is the first command to run. Without a GPU, the networks are
-small and share the cores with their input. Idle time is the time that the steps take beyond the
-same steps on one batch that is already there.
+small and share the cores with their input. Idle time is the time by which the steps take longer
+than the same steps on one stored batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ class Options:
     Attributes:
         rows: Rows of the generated table of 40 columns.
         images: Generated JPEG photos of 375 x 500.
-        seconds: Duration of each training, counted in steady steps.
+        seconds: Duration of the measured steady steps of each training.
         rounds: Number of runs of each training.
         only: Part of the titles of the comparisons to run; empty runs all.
     """
@@ -139,7 +139,7 @@ def train(
 
 
 def _device(batches: Any, rows_per_second: float) -> dict[str, float]:
-    """Returns the bytes copied per second and the GPU's peak memory in bytes."""
+    """Returns the GB copied per second and, with a GPU, its peak memory in MiB."""
     import tensorflow as tf
 
     batch = tf.nest.flatten(next(iter(batches)))

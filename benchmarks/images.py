@@ -45,7 +45,7 @@ class Options:
 
 
 def one_batch(root: Path, size: int) -> Any:
-    """Repeats the first packed batch: an input that costs nothing, as the limit."""
+    """Repeats the first packed batch, which costs nothing: no other input can be faster."""
     return training.first_batch(photos.packed(root, size))
 
 

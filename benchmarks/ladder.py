@@ -68,7 +68,7 @@ def prefetch(given: Input) -> Any:
 
 
 def interleave(given: Input) -> Any:
-    """Reads files in parallel, ahead of the step."""
+    """Reads files in parallel, with batches prefetched."""
     return _interleaved(given).map(given.parse_one).batch(given.batch).repeat().prefetch(8)
 
 

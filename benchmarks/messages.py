@@ -17,7 +17,7 @@ from penstock.benchmarks.harness import Measured, data_folder, make_once, measur
 from penstock.components.errors import DataError
 
 POSTS, POST_CHARACTERS = 4, 70
-# They are made once and written repeatedly, so that their making is not measured.
+# Users are made once and written repeatedly, so that making them is not measured.
 DISTINCT = 20_000
 BYTES = "bytes a user"
 JSON, PROTOBUF = "JSON lines", "protobuf"
@@ -48,7 +48,7 @@ message_type { name: "User"
 
 
 def made_users(count: int = DISTINCT, *, seed: int = 7) -> list[User]:
-    """Returns users with five fields each and their posts, in plain ASCII, JSON's best case."""
+    """Returns users with five fields and posts each, in plain ASCII, which suits JSON best."""
     chance = random.Random(seed)
     text = " ".join(chance.choices(_WORDS, k=50_000))
     users = []

@@ -1,12 +1,13 @@
 """The same rows and pixels in the files of peers, with one row per record or blocks of rows.
 
-One row per record, as the peers' documents show: tar files for webdataset, and ArrayRecord files
-for grain; numbers are raw bytes, which Python unpacks fastest, and texts are a tuple. They shuffle
-as their documents recommend: webdataset shuffles shards and a buffer of rows, grain all rows.
+The files with one row per record are those that the peers' documents show: tar files for
+webdataset, and ArrayRecord files for grain. Numbers are raw bytes, which Python unpacks fastest,
+and texts are a tuple. The peers shuffle as their documents recommend: webdataset shuffles shards
+and a buffer of rows, grain all rows.
 
-Tables also in blocks of 4,096 rows, as in Penstock's packed records: ArrayRecord by grain,
-TensorFlow's saved dataset, and row groups of Parquet. Four blocks picked at random form a window
-whose rows are permuted, as for packed records.
+Tables are also written in blocks of 4,096 rows, as in Penstock's packed records: ArrayRecord by
+grain, TensorFlow's saved dataset, and row groups of Parquet. Four blocks picked at random form a
+window whose rows are permuted, as for packed records.
 """
 
 import pickle
@@ -91,7 +92,7 @@ def _write(folder: Path, payloads: Iterator[bytes]) -> None:
 
     folder.mkdir(parents=True)
     tars = [webdataset.TarWriter(str(folder / f"{i:05d}.tar")) for i in range(SHARDS)]
-    # Groups of one record, as its documents recommend for random access.
+    # Groups of one record, as ArrayRecord's documents recommend for random access.
     arrays = [
         array_record.ArrayRecordWriter(str(folder / f"{i:05d}.array_record"), "group_size:1")
         for i in range(SHARDS)
@@ -149,7 +150,7 @@ def _write_blocks(folder: Path, rows: int) -> None:
 
 
 def _windows(blocks: Iterator[Row], shuffle: Any) -> Iterator[Row]:
-    """Yields batches from windows of as many blocks as packed records have, with rows permuted."""
+    """Yields batches of permuted rows from windows of as many blocks as for packed records."""
     import numpy as np
 
     while True:
@@ -243,7 +244,7 @@ def grain_batches(
     files = sorted(str(file) for file in (root / FOLDER).glob("*.array_record"))
     rows = grain.MapDataset.source(ArrayRecordDataSource(files)).shuffle(seed=1)
     batches = rows.repeat().map(row).batch(batch, drop_remainder=True)
-    # It prefetches batches here: its default of 500 would take gigabytes of memory for images.
+    # Grain prefetches batches here: its default of 500 would take gigabytes of memory for images.
     options = grain.ReadOptions(num_threads=16, prefetch_buffer_size=16)
     found: Iterator[Row] = iter(batches.to_iter_dataset(options))
     return found

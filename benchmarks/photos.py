@@ -205,7 +205,7 @@ def packed(root: Path, size: int = SIZE) -> Any:
 
 
 def check(batches: Iterator[Any], images: int, root: Path, *, pixels: bool) -> None:
-    """Raises DataError unless the first pass has every image with its `pixels` once."""
+    """Raises DataError unless a first pass has each image once; `pixels`: checks pixels too."""
     import numpy as np
 
     sums = json.loads((root / "sums.json").read_text())

@@ -130,7 +130,7 @@ def _passes(
 
 
 def _open_s3(file: str) -> None:
-    """Enables s3:// in TensorFlow, and lets one thread create its client before several need it."""
+    """Enables s3:// in TensorFlow; one thread makes its S3 client before several need it."""
     import tensorflow as tf
     import tensorflow_io  # noqa: F401
 

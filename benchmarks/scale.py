@@ -1,8 +1,8 @@
 """Measures CPU and memory by stage of the taxi pipeline, TFX's and Penstock's, as the data grows.
 
-TFX's own example is `taxi_pipeline_native_keras.py` of its wheel, with one Beam worker in the
-process, its fastest way for this data. Both it and Penstock's pipeline read copies of the 15,002
-trips in the wheel, and both train 1,000 steps of 40 rows without early stopping.
+TFX's own example is `taxi_pipeline_native_keras.py` of TFX's wheel. It runs with one Beam worker in
+the same process, which is fastest for this data. Both it and Penstock's pipeline read copies of the
+15,002 trips in the wheel, and both train 1,000 steps of 40 rows without early stopping.
 
     python benchmarks/scale.py --keep                                  some 20 minutes
     python benchmarks/scale.py --times 667 --only penstock --keep      10M trips by Penstock alone
@@ -76,7 +76,7 @@ def _reset_peak() -> bool:
 def contend(name: str, data: Path, root: Path) -> Run:
     """Returns the stages of a run, measured from the start of this process.
 
-    Penstock's run is that of `penstock run`, whose imports it chooses itself.
+    Penstock's run spares the same imports as the command `penstock run`.
     """
     stages = _Stages()
     run = stages.add(IMPORTS, _stock if name == "stock" else _penstock)
@@ -134,7 +134,7 @@ def _stock() -> Callable[[Path, Path], None]:
 
 
 def main() -> None:
-    """Runs all contenders at all sizes or, in a child process, one."""
+    """Runs all contenders at all sizes; in a child process, runs one contender at one size."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -147,7 +147,7 @@ def packed(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
 def check(batches: Iterator[Any], rows: int, root: Path) -> None:
     """Raises DataError unless the first pass has every row once.
 
-    Batches map names to tensors or arrays of numbers, or of texts as bytes.
+    A batch maps names to tensors or arrays; their values are numbers, or texts as bytes.
     """
     import numpy as np
 

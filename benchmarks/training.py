@@ -115,7 +115,7 @@ def table_batches(read: Callable[..., Any], *given: Any) -> Any:
 
 
 def first_batch(batches: Any) -> Any:
-    """Repeats the first batch: an input that costs nothing, as the limit."""
+    """Repeats the first batch, which costs nothing: no other input can be faster."""
     return batches.take(1).cache().repeat().prefetch(2)
 
 

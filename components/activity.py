@@ -36,8 +36,8 @@ OnRows: TypeAlias = Callable[[int], None]
 def paced(tell: Callable[[str], None]) -> Listener:
     """Returns a listener that reports each milestone, and other states at most every 30 s.
 
-    The first 30 s begin with the first report, not with the listener, because an import reports
-    nothing.
+    The first 30 s begin with the first report, not with the listener, because nothing is reported
+    while libraries are imported.
     """
     told: float | None = None
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-# Lines of TensorFlow's messages that name no cause: empty lines, a node's name, the end of several
-# errors.
+# Lines of TensorFlow's messages that name no cause: empty lines, a node's name, the line that ends
+# a list of several errors.
 _NO_CAUSE = re.compile(r"$|\[\[|\d+ (?:successful operations|derived errors ignored)\.$")
 
 

@@ -1,9 +1,9 @@
 """Runs TFT's analysis of a preprocessing_fn on shards, without Beam; writes a TransformGraph.
 
-TFT traces a preprocessing_fn into a graph of operations, which one of its visitors turns into Beam.
-The visitor here turns it into plain calls: operations that read rows are accumulated shard by
-shard, one phase after the other; all other operations are functions of small lists. Tracing,
-combiners and the writer of the SavedModel are TFT's own.
+TFT traces a preprocessing_fn into a graph of operations, which a visitor of TFT's turns into a Beam
+pipeline. The visitor in this module turns the graph into plain calls: operations that read rows are
+accumulated shard by shard, one phase after the other; all other operations are functions of small
+lists. Tracing, combiners and the writer of the SavedModel are TFT's own.
 """
 
 import json
@@ -45,7 +45,8 @@ RunShards = Callable[[Callable[[ShardTask], Any]], Iterable[Any]]
 Replacement = tuple[str, Any, int]
 
 _BATCH_ROWS = 8192
-# Maximum number of rows of a batch in TFX, for float32 sums by element (docs/decisions/0016).
+# TFX's maximum number of rows per batch, used if there are float32 sums by element
+# (docs/decisions/0016).
 _TFT_BATCH_ROWS = 1000
 _TEMPORARY = ".temp_path"
 

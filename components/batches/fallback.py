@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-# By key; worker processes need not import TFX for the type.
+# Lists of artifacts by key; typed as Any, so that worker processes need not import TFX.
 Artifacts = dict[str, list[Any]]
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class InBatches:
     """Mixin of TFX's executors: works in batches, or as TFX's executor, and logs why."""
 
     told_at: str  # key of the output artifact with `FALLBACK_PROPERTY`
-    work: str  # the work, and the library that did it, as in `evaluated in batches but by TFMA`
+    work: str  # part of the log's text `not ...'s own pipeline`: `in batches but by TFDV`
 
     def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]

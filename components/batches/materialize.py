@@ -43,12 +43,13 @@ class _Write:
     def _encoded(self, batch: pa.RecordBatch) -> pa.Array:
         kinds = [column.type.value_type for column in batch.columns]
         if any(map(pa.types.is_large_list, kinds)):
-            # Lists that are ragged in more than one dimension: tfx_bsl divides these by the schema.
+            # Lists that are ragged in more than one dimension: tfx_bsl's encoder divides these as
+            # the schema says.
             from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
             encoder = RecordBatchToExamplesEncoder(transformed_schema(self.rows.graph))
             return pa.array(encoder.encode(batch), pa.binary())
-        # Types of lists and texts in our encoder; a batch must be below 2 GiB.
+        # Our encoder takes list and text types with 32-bit offsets, so a batch must be below 2 GiB.
         pairs = zip(batch.columns, kinds, strict=True)
         columns = [column.cast(pa.list_(_ENCODED[kind])) for column, kind in pairs]
         return encode_examples(pa.RecordBatch.from_arrays(columns, batch.schema.names))

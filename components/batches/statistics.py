@@ -107,6 +107,6 @@ def _distinct_values(options: StatsOptions) -> CombinerStatsGenerator:
         frequency_threshold=options.frequency_threshold,
         weighted_frequency_threshold=options.weighted_frequency_threshold,
         num_misragries_buckets=MAX_EXACT_VALUES,
-        num_kmv_buckets=2 * MAX_EXACT_VALUES,  # so that a count above the maximum is certain
+        num_kmv_buckets=2 * MAX_EXACT_VALUES,  # so a count just above the maximum is exact too
         length_counter_sampling_rate=0.0,
     )

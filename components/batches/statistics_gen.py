@@ -56,7 +56,7 @@ class Executor(InBatches, executor.Executor):
         is_sequence = examples_utils.get_payload_format(examples) == _SEQUENCES
         work = SummarizeShard(options.to_json(), is_sequence)
         tasks = {split: shard_tasks(examples.uri, split) for split in splits}
-        # All splits at once, since starting processes takes as long as a million rows.
+        # All splits at once, since starting processes takes as long as processing a million rows.
         parts = run_shards(
             work,
             [task for of_split in tasks.values() for task in of_split],
@@ -91,9 +91,10 @@ class BatchStatisticsGen(component.StatisticsGen):
 
     The statistics are TFDV's own: its generators process large Arrow batches, one task per shard,
     instead of one Beam element per row. Sums differ from TFX's by rounding, quantiles within TFDV's
-    own error. Top values and numbers of distinct values are TFDV's sketches: exact up to 100,000
-    values of a feature, else estimated, and listed in the artifact's property `estimated_features`.
-    Among top values, texts above 1 KiB count as one, and so do texts that are not UTF-8.
+    own error. Top values and numbers of distinct values are from TFDV's sketches, which are exact
+    for features with up to 100,000 distinct values. For other features they are estimates, and the
+    artifact's property `estimated_features` lists these features. Among top values, all texts above
+    1 KiB count as one value, and all texts that are not UTF-8 as another.
 
     TFDV's own pipeline computes all statistics if there is a `label_feature`, a slice, a sample
     rate, a result in partitions, or weights for some features only. The log and the artifact's
@@ -115,7 +116,7 @@ def _stats_options(input_dict: Artifacts, exec_properties: dict[str, Any]) -> St
 
 
 def _require_plain(examples: types.Artifact, exec_properties: dict[str, Any]) -> None:
-    """Raises NotInBatchesError for what only TFX's executor supports, except options."""
+    """Raises NotInBatchesError for Examples or properties that only TFX's executor supports."""
     payload = examples_utils.get_payload_format(examples)
     own_patterns = examples_utils.CUSTOM_SPLIT_PATTERN_PROPERTY_NAME
     reasons = {

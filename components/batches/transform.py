@@ -79,11 +79,11 @@ class BatchTransform(component.Transform):
     sums of float32 differ by rounding. Transformed Examples have a manifest, and one shard per raw
     shard.
 
-    TFT's own pipeline does all the work in these cases: analyzers per key (and histograms);
-    vocabularies that are weighted, shuffled, made by mutual information or per key, with reserved
-    tokens or without text files; `ptransform_analyzer`, statistics, an analyzer cache and
-    `force_tf_compat_v1`; records that are not tf.train.Examples. The log and the graph's property
-    `not_in_batches` say why.
+    TFT's own pipeline does all the work if there are analyzers per key (or histograms), a
+    `ptransform_analyzer`, statistics, an analyzer cache, `force_tf_compat_v1`, or records that are
+    not tf.train.Examples. It also does all the work for vocabularies that are weighted, shuffled,
+    made by mutual information or per key, with reserved tokens or without text files. The log and
+    the graph's property `not_in_batches` say why.
 
     Args:
         examples: Examples to analyze and transform.
@@ -128,7 +128,7 @@ def _require_plain(
             "save_options": exec_properties.get(keys.SAVE_OPTIONS_KEY) is not None,
         }
     )
-    # TensorFlow's parser must give a preprocessing_fn the same tensors as TFX.
+    # A preprocessing_fn must get the same tensors from TensorFlow's parser as it gets from TFX.
     schema = _schema(input_dict)
     spec = schema_utils.schema_as_feature_spec(schema).feature_spec
     ours = impl_helper.get_type_specs_from_feature_specs(spec)

@@ -17,7 +17,7 @@ from penstock.components.tfrecord.example_proto import parse_example
 from penstock.components.tfrecord.image_header import image_header
 from penstock.components.tfrecord.records import Record
 
-# Parsing and summarizing take 50-100 us per record: a tenth of a second in all.
+# Parsing and summarizing take 50-100 us per record: at most a tenth of a second for 1,000 records.
 DEFAULT_RECORDS = 1000
 # Maximum number of bytes to parse over all files, for records of hundreds of kilobytes.
 _SUMMARY_BYTES = 64 * 2**20
@@ -114,7 +114,7 @@ class _FeatureTally:
             self._add(feature)
 
     def summary(self, records: int, place: str | None = None) -> FeatureSummary:
-        """Returns the summary over that many records; `place` replaces the feature's place."""
+        """Returns the summary of so many records; if given, `place` replaces the feature's."""
         is_counted = self._kinds & {"bytes", "int64"}
         return replace(
             self._summary,
@@ -205,7 +205,7 @@ class _Survey:
 
 @dataclass
 class _Look(Look):
-    """Parses records of a file up to the first two limits, then only counts up to the third."""
+    """Parses records up to `records` and `summary_bytes`, then only counts to `count_bytes`."""
 
     survey: _Survey
     records: float

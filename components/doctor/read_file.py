@@ -1,4 +1,4 @@
-"""Reads one file of a set once: its size, digest and checksums, and each record for a `Look`."""
+"""Reads one file of a set once, for size, digest and checksums; a `Look` gets each record."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ class Look:
 
 @dataclass(frozen=True)
 class FileReport:
-    """Size on disk, records, faults and notes of one file, in file order.
+    """Size on disk and number of records of one file, with its faults and notes in file order.
 
     After a fault that hides the rest of the file, `records` stops counting and `rows` is None.
     If not `is_exact`, the file was read in part and `records` is an estimate. `packed` files hold

@@ -117,9 +117,9 @@ def verify(path: str, *, on_progress: OnProgress | None = None) -> Report:
 def walk(
     path: str, new_look: Callable[[int], Look], on_progress: OnProgress | None = None
 ) -> Report:
-    """Reads all files at a path once, as `verify` describes; `inspect` uses the same walk.
+    """Reads all files at a path once, as `verify` describes; `inspect` calls it as well.
 
-    `new_look` gets the number of files and returns the look at the records of one.
+    `new_look` gets the number of files and returns the `Look` for the records of one file.
     """
     report, targets = _planned(path)
     total = sum(one.shard.bytes if one.shard else one.path.stat().st_size for one in targets)
@@ -167,7 +167,7 @@ def _planned(path: str) -> tuple[Report, list[Target]]:
 
 
 def _faults_of(scope: Scope, layout: PackedLayout | None) -> Iterator[str]:
-    """Yields the faults of a set outside its shards: in its account and its list of files."""
+    """Yields the faults of a set outside its shards: in its row counts and its list of files."""
     root, manifest = scope.root, scope.manifest
     for split in sorted(manifest.splits.keys() | manifest.account.written.keys()):
         listed = sum(shard.rows for shard in manifest.splits.get(split, ()))
@@ -234,7 +234,7 @@ class _Examples(Look):
         return None
 
     def findings(self, name: str) -> tuple[list[str], list[str]]:
-        """Returns faults and notes; Examples may be among SequenceExamples without lists."""
+        """Returns faults and notes; a SequenceExample without lists looks like an Example."""
         faults, notes = [], []
         if self._note:
             notes.append(f"{name}: {self._note} ({self._of_all(self._foreign)})")

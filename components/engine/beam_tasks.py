@@ -27,12 +27,12 @@ from penstock.components.engine.tasks import MakePipeline, Result, Task
 from penstock.components.errors import DataError, PenstockError, TriesFailedError, one_line
 from penstock.components.files.output import WORK_DIR, Output
 
-# These runners do not retry; they would print a task's error with its traceback.
+# These runners do not retry tasks, and would print the traceback of an error that a task raises.
 LOCAL_RUNNERS = (FnApiRunner, DirectRunner)
 _UNSEEN = "the output is not seen by the worker on"
 _UNSEEN_END = "or an s3:// or gs:// address"
-# Above this number of tasks, an element has several: Beam's local runner takes 6 kB per element,
-# and a cluster has fewer slots anyway.
+# If there are more tasks than this, an element has several of them: Beam's local runner takes 6 kB
+# per element, and a cluster has fewer slots anyway.
 _MAX_ELEMENTS = 4_000
 
 
@@ -123,8 +123,8 @@ class _RunTasks(beam.DoFn):
                 return []
             while plan.tell() < end - start:
                 results.append(self._work(pickle.load(plan)))
-            # The driver holds all results, and Beam several copies: compression shrinks names to a
-            # third.
+            # The driver holds all results, and Beam several copies of them: compression shrinks
+            # names in results to a third.
             packed = zlib.compress(pickle.dumps(results, pickle.HIGHEST_PROTOCOL), 1)
             return [_Done(number, packed)]
         except (OSError, TriesFailedError, MemoryError) as error:

@@ -34,7 +34,7 @@ from penstock.components.engine.tasks import Engine, MakePipeline
 from penstock.components.errors import PenstockError, UsageError, short_error
 
 _ANSWER_SECONDS = 10.0
-# Number of characters kept from the end of Beam's message, which has the engine's own reason.
+# Number of characters kept of Beam's message, which contains the engine's own reason.
 _SAID_CHARACTERS = 600
 WORKER_LOST = "Beam worker lost:"
 _ADVICE = "it may have run out of memory; use fewer workers, or add memory"
@@ -45,7 +45,7 @@ _LOOK_SECONDS = 0.02
 
 @contextmanager
 def engine_pipeline(engine: EngineOptions) -> Iterator[beam.Pipeline]:
-    """Yields a pipeline that runs on an engine at the block's end; errors have its reason."""
+    """Yields a pipeline, run by an engine at the block's end; errors give the engine's reason."""
     _require_engine(engine)
     try:
         with beam.Pipeline(options=PipelineOptions(flags=engine.beam_args())) as pipeline:
@@ -82,7 +82,7 @@ def node_engine(make_pipeline: MakePipeline) -> Engine:
     if not isinstance(pipeline.runner, LOCAL_RUNNERS):
         return make_pipeline
     options = pipeline.options.view_as(DirectOptions)
-    if options.direct_running_mode == "in_memory":  # as in Beam, for every number of workers
+    if options.direct_running_mode == "in_memory":  # as Beam does, for any number of workers
         return 1
     return options.direct_num_workers or cpu_count()  # 0 means all cores, as in Beam
 

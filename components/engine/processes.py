@@ -215,7 +215,7 @@ def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
             return pickle.dumps(work(task))
         except (PenstockError, OSError) as error:
             pickled = pickle.dumps(error)
-            with suppress(Exception):  # its class may not accept the text alone
+            with suppress(Exception):  # fails if its class needs more arguments
                 pickle.loads(pickled)
                 return pickled
             return pickle.dumps(DataError(str(error)))

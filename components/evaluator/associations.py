@@ -56,7 +56,7 @@ def _names(values: Sequence[Value]) -> list[Any]:
 
 
 def _position(name: Any) -> tuple[int, Any]:
-    """Sorts ranges and numbers by size, then texts, then the remaining rows."""
+    """Returns a sort key: ranges and numbers by size, then texts, then `other`, `missing`."""
     if isinstance(name, str):
         return (1 + (name == OTHER) + 2 * (name == MISSING), name)
     return (0, name if isinstance(name, tuple) else (name,))

@@ -1,4 +1,4 @@
-"""Tallies for several classes, Keras' metrics, means and correlation; the tally of a combiner."""
+"""Tallies for several classes, Keras' metrics, means and correlation; `tally_of` chooses one."""
 
 import math
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class _Classes(Tally):
     def accumulated(self, buckets: np.ndarray, sums: np.ndarray) -> Any:
         found = self.combiner.create_accumulator()
         entry = multi_class_confusion_matrix_metrics.MatrixEntryKey
-        # (classes + 2) * (classes + 1) is between the squares of both.
+        # (classes + 2) * (classes + 1) is between the squares of its two factors.
         classes = math.isqrt(self.sums.width // len(self.combiner._thresholds)) - 1
         for bucket, weight in zip(buckets.tolist(), sums.reshape(-1).tolist(), strict=True):
             pair, predicted = divmod(bucket, classes + 1)
@@ -200,7 +200,7 @@ _TALLIES: dict[type, Callable[[Any], Tally]] = {
 
 
 def tally_of(computation: metric_types.MetricComputation) -> Tally:
-    """Returns the tally that adds whole batches instead of a computation's combiner."""
+    """Returns the tally that, in place of a computation's combiner, adds whole batches."""
     kinds = {type(one) for one in computation.preprocessors or ()}
     tally = _TALLIES.get(type(computation.combiner))
     if tally is not None and not kinds - {metric_types.StandardMetricInputsPreprocessor}:

@@ -63,11 +63,11 @@ class Executor(InBatches, _Stock):
 class BatchEvaluator(component.Evaluator):
     """TFX's Evaluator with the same inputs, outputs and options, in a fraction of the time.
 
-    The result equals TFMA's except for rounding, in TFMA's file formats, and `evaluation.json` has
-    it as plain facts (`Evaluation`): metrics and intervals by slice, thresholds with their
+    The result equals TFMA's except for rounding, and is in TFMA's file formats. `evaluation.json`
+    has it as plain facts (`Evaluation`), too: metrics and intervals by slice, thresholds with their
     verdicts, confusion matrices and curves. If there is a split `test` that is not among
-    `example_splits`, the result has its metrics too, without thresholds, because nothing is chosen
-    by it.
+    `example_splits`, the result also has the metrics of this split. No thresholds apply to them,
+    because the split is kept out of every choice.
 
     TFMA's own pipeline runs instead in these cases, and the log names the case: TFMA's
     BinaryCrossEntropy; metrics of single classes, aggregated metrics, and metrics inside the model;

@@ -33,14 +33,15 @@ logger = logging.getLogger(__name__)
 
 _MOST_WRONG = 20
 # With 1,024 rows, the standard error of a mean is 1/32 of the rows' standard deviation. For each
-# feature, the rows of the sample are predicted once more. Above 1,000, NumPy shortens the arrays of
-# records that TensorFlow prints for each call, which halves the time.
+# feature, the rows of the sample are predicted once more. Above 1,000 rows, NumPy shortens the
+# arrays of records that TensorFlow prints for each call, which halves the time.
 _SAMPLE_ROWS = 1_024
 _SAMPLE_BYTES = 32 << 20
 _IMPORTANCE_SECONDS = 10.0
 # Number of the most important features that are shown against the target.
 _SHOWN_AGAINST = 6
-# Stands for all labels except 0 and 1 of a single prediction: a regression may have any number.
+# Stands for all labels except 0 and 1 if a row has a single prediction, because a regression may
+# have any number of distinct labels.
 _OTHER = math.inf
 
 # (labels [n], predictions [n, b])
@@ -55,7 +56,8 @@ class ErrorAnalysis:
 
     A row's error is the distance between its prediction and its label; with several classes, the
     difference between the highest prediction and the prediction of the label's class. An instance
-    is picklable. An analysis that is one of `parts` keeps its share of the sample's bytes.
+    is picklable. If there are several `parts`, each analysis keeps only its share of the sample's
+    bytes.
     """
 
     def __init__(self, eval_config: config_pb2.EvalConfig, seed: int = 0, parts: int = 1) -> None:
@@ -100,7 +102,7 @@ class ErrorAnalysis:
         self._sample.add(self._random.random(len(records)), *columns)
 
     def merge(self, other: "ErrorAnalysis", numbers: np.ndarray) -> None:
-        """Adds another analysis' rows; `slices` maps its slice numbers to ours, int64 [slices]."""
+        """Adds another analysis' rows; `numbers` maps its slice numbers to ours, int64 [slices]."""
         if not other._outputs:
             self._outputs = {}
         if other._sample is None or not self._outputs:
@@ -175,7 +177,7 @@ class ErrorAnalysis:
         """
         names = sorted({name for row in rows for name in row.features.feature} - self._labels)
         if len(names) < 2 or image_features.ENCODED in names:
-            return {}  # there is no sample to compare with
+            return {}  # a single feature, or an image: no other feature to compare
         deadline = time.monotonic() + _IMPORTANCE_SECONDS
         before = {target: _distances(*columns) for target, columns in known.items()}
         order = self._random.permutation(len(rows))
@@ -187,9 +189,10 @@ class ErrorAnalysis:
             extracts = predict(np.array(_shuffled(rows, name, order), object))
             found[name] = {}
             for target, inputs in self._outputs.items():
-                # The row keeps its label, even if the model computes it from the shuffled feature.
+                # The label is the one from before the shuffling, even if the model computes labels
+                # from the shuffled feature.
                 after = _distances(known[target][0], _read(inputs, extracts)[1])
-                # Their last bits differ if the order of float32 sums changes.
+                # The last bits of errors differ if the order of float32 sums changes.
                 same = np.isclose(after, before[target], rtol=1e-5, atol=1e-6)
                 change = np.where(same, 0.0, after - before[target])
                 error = float(change.std() / np.sqrt(len(change)))
@@ -227,7 +230,7 @@ def _against_target(
 
 
 def _value(row: Mapping[str, tf.train.Feature], name: str) -> Value:
-    """Returns the first value of a row's feature; None if no value is finite."""
+    """Returns the first value of a row's feature; None if there is none or it is not finite."""
     for value in values_of(row, name)[:1]:
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")

@@ -32,7 +32,7 @@ Result = tuple[SliceKey, dict[Any, Any]]
 def require_in_batches(
     eval_config: config_pb2.EvalConfig, models: Sequence[EvalSharedModel]
 ) -> None:
-    """Raises NotInBatchesError for what only TFMA's pipeline supports."""
+    """Raises NotInBatchesError for options and models that only TFMA's pipeline supports."""
     options = eval_config.options
     in_model = not options.HasField("include_default_metrics") or (
         options.include_default_metrics.value

@@ -67,7 +67,7 @@ class Confusion:
     classes: tuple[str, ...]
     counts: tuple[tuple[float, ...], ...]
     threshold: float  # predictions above it count as positive
-    # Whether TFMA's plot has the counts; otherwise they follow from metrics.
+    # Whether the counts are from TFMA's plot; otherwise they were computed from metrics.
     plotted: bool = True
 
 
@@ -85,7 +85,7 @@ class Decision:
     """Results of a binary model at one decision threshold.
 
     Attributes:
-        threshold: Predictions of at least this count as positive.
+        threshold: Predictions that reach it count as positive.
         hits: True positives; all counts here are weighted.
         alarms: False positives.
     """
@@ -157,18 +157,19 @@ class Evaluation:
     """An evaluation of a model.
 
     Attributes:
-        metrics: Metrics by slice and name; without metrics that are not finite, and without areas
-            under curves of slices with one class.
+        metrics: Metrics by slice and name. Metrics that are not finite are left out, and so are
+            areas under curves of slices whose rows all have one class.
         failures: Reasons not to bless the model, one per line.
         deciding_metric: First metric with a threshold, or the first of all if none has one.
         rows: Number of rows, unweighted; None if TFMA did not count them.
         weighted: Whether rows have weights, in which case there are no intervals.
         blessed: Whether all thresholds were reached; None without thresholds.
         baseline: Metrics of the baseline model, in the form of `metrics`.
-        intervals: 95 % intervals of `metrics`, where they follow from the counts.
+        intervals: 95 % intervals of those `metrics` for which they can be computed.
         confusions: Confusion matrices by output; the name is empty if there is only one output.
         curves: Curves by output.
-        held_out: Metrics over the split by which nothing was chosen; None without that split.
+        held_out: Metrics over the split `test`, which no choice depends on; None without that
+            split.
     """
 
     metrics: Mapping[str, ByMetric]

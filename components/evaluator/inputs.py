@@ -1,8 +1,8 @@
 """Rows with predictions as TFMA's extracts, and the arrays in them that TFMA's combiners add.
 
 `Predictor` decodes records and runs the models on them; `Inputs` selects labels, predictions and
-weights. It does for all rows at once what `metric_util.to_label_prediction_example_weight` does for
-one row. Cases that it does not support are left to TFMA.
+weights. `Inputs` does for all rows at once what `metric_util.to_label_prediction_example_weight`
+does for one row. Cases that `Inputs` does not support are left to TFMA.
 """
 
 import gc

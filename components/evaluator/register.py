@@ -27,7 +27,7 @@ _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOU
 
 
 class RegisterOutputs(TypedDict):
-    """The version as `models:/churn/3`; empty if no model was pushed."""
+    """The version in the form `models:/churn/3`; empty if no model was pushed."""
 
     registered: str
 
@@ -88,7 +88,7 @@ def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: An
 
 
 def _ensure(create: Callable[[str], object], name: str) -> None:
-    """Creates a model or an experiment, which another run may create before or meanwhile."""
+    """Creates a model or an experiment; another run may have created it before or meanwhile."""
     from mlflow.exceptions import MlflowException
 
     try:

@@ -1,12 +1,12 @@
-"""Values that follow from TFMA's metrics by slice: further slices, intervals, meaningless metrics.
+"""Derives further slices and intervals from metrics by slice; drops meaningless metrics.
 
 TFMA leaves a row out of the slices of a feature that the row lacks, and returns an area under a
 curve of 0 if all rows have the same class.
 
-Intervals follow from counts in the evaluation, without a pass over the rows. Shares have Wilson's
-score interval (Wilson 1927; Brown, Cai and DasGupta 2001 compare it with the Wald interval). Areas
-under the ROC curve have the interval of Hanley and McNeil (1982), mean absolute and squared errors
-that of their standard errors.
+Intervals are computed from counts in the evaluation, without a pass over the rows. Shares have
+Wilson's score interval (Wilson 1927; Brown, Cai and DasGupta 2001 compare it with the Wald
+interval). Areas under the ROC curve have the interval of Hanley and McNeil (1982). Mean absolute
+and squared errors have an interval computed from their standard errors.
 """
 
 import math
@@ -18,8 +18,8 @@ MISSING = " missing"  # suffix for the slice of rows without a feature
 
 _AREAS = ("auc", "AUC")
 _SHARES = ("accuracy", "binary_accuracy", "categorical_accuracy", "sparse_categorical_accuracy")
-# Metrics that are means over rows: their value for rows in no slice follows from all rows and the
-# slices.
+# Metrics that are means over rows. Their value over the rows in no slice is computed from the
+# overall value and the values of the slices.
 _MEANS = {
     *_SHARES,
     "binary_crossentropy",
@@ -45,8 +45,8 @@ def meaningful(
 ) -> dict[str, dict[str, float]]:
     """Returns the finite metrics, without the AUC of slices whose rows all have one class.
 
-    `positives` returns the number of positive rows and of all rows of a slice that has a plot; it
-    is called only if an area is 0, which may also be a true value.
+    For a slice that has a plot, `positives` returns the numbers of positive rows and of all rows.
+    It is called only if an area is 0, which may also be the correct value.
     """
     kept: dict[str, dict[str, float]] = {}
     for where, values in metrics.items():
@@ -54,7 +54,7 @@ def meaningful(
         for name in [name for name in values if _metric(name) in _AREAS and values[name] == 0]:
             target = name[: -len(_metric(name))]
             recall = values.get(f"{target}recall", 0.0)
-            # With several targets, the counts of the plots do not name the target.
+            # With several targets, the plots do not say to which target their counts belong.
             counted = None if target else positives(where)
             has_one_class = (
                 math.isnan(recall) or values.get(EXAMPLE_COUNT) == 1
@@ -94,13 +94,13 @@ def rows_in_no_slice(
         for metric in (name for name in overall if _metric(name) in _MEANS):
             if all(metric in values for values in slices):
                 elsewhere = sum(values[metric] * values[EXAMPLE_COUNT] for values in slices)
-                # Rounded to nine digits, the precision of float sums over this number of rows.
+                # Rounded to nine digits, the precision of sums of floats over so many rows.
                 found[name][metric] = round((overall[metric] * total - elsewhere) / rows, 9) + 0.0
     return found
 
 
 def intervals(metrics: Mapping[str, float], squares_error: float = 0.0) -> dict[str, Interval]:
-    """Returns the 95 % intervals of a slice's metrics that follow from its counts, unweighted.
+    """Returns the 95 % intervals of a slice's metrics, computed from unweighted counts.
 
     `squares_error` is the standard error of the mean squared error, 0 if unknown.
     """
@@ -149,7 +149,7 @@ def hanley_mcneil(area: float, positives: float, negatives: float) -> Interval:
 
 
 def binary_counts(metrics: Mapping[str, float]) -> tuple[Interval, Interval] | None:
-    """Returns the binary confusion matrix that follows from accuracy, precision and recall.
+    """Returns the binary confusion matrix, computed from accuracy, precision and recall.
 
     With N examples, P of them positive: TP = recall P, FP = TP (1 / precision - 1),
     accuracy N = TP + N - P - FP, hence P = N (1 - accuracy) / (1 + recall / precision - 2 recall).

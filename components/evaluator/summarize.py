@@ -53,7 +53,7 @@ def write_evaluation(
 ) -> Evaluation:
     """Reads TFMA's files in a folder, and writes and returns their facts.
 
-    `rows` is the number of evaluated rows; without it, TFMA's unweighted count.
+    `rows` is the number of evaluated rows; without it, TFMA's unweighted count is used.
     """
     found = summarized(folder, rows)
     if held_out is not None:
@@ -310,7 +310,7 @@ def _confusions(
             found[output] = _of_classes(plot)
         elif plot.confusion_matrix_at_thresholds.matrices:
             found.setdefault(output, _of_two_classes(plot))
-    # With a single output, the counts of a binary model also follow from its metrics.
+    # With a single output, the counts of a binary model can also be computed from its metrics.
     if not found and (counts := binary_counts(overall)):
         found[""] = Confusion(("0", "1"), counts, _DECIDES_AT, plotted=False)
     return found
@@ -358,7 +358,7 @@ def _curves(plots: Sequence[tuple[str, Any]]) -> dict[str, Curves]:
 def _calibration(
     predicted: np.ndarray, labels: np.ndarray, examples: np.ndarray
 ) -> tuple[CalibrationPoint, ...]:
-    """Merges TFMA's buckets, 10,000 by default, into groups of enough examples."""
+    """Merges TFMA's buckets, 10,000 by default, into at most 20 groups by mean prediction."""
     places = (predicted / examples * _CALIBRATION_GROUPS).astype(np.int64)
     groups = np.clip(places, 0, _CALIBRATION_GROUPS - 1)
     sums = (np.bincount(groups, of).tolist() for of in (predicted, labels, examples))
@@ -390,7 +390,8 @@ def _decisions(lower: np.ndarray, labels: np.ndarray, examples: np.ndarray) -> t
 def _kept(decisions: Sequence[Decision]) -> list[int]:
     """Returns the indices of points spaced evenly along the ROC curve; a short curve keeps all.
 
-    It keeps the first points, where precision changes most, and the point that decides at 1/2.
+    It keeps the first points, where precision changes most, and the point of the decision threshold
+    1/2.
     """
     if len(decisions) <= _MOST_POINTS:
         return list(range(len(decisions)))

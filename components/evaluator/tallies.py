@@ -1,7 +1,7 @@
 """TFMA's combiners for whole batches: sums by slice and bucket, returned as TFMA's accumulators.
 
 Only the addition of rows is replaced. TFMA's code still decides which computations a metric needs,
-and how metrics follow from sums and from other metrics.
+and how metrics are computed from sums and from other metrics.
 """
 
 from abc import ABC, abstractmethod
@@ -61,7 +61,7 @@ class KeyedSums:
         return keys[found], columns[:, found]
 
     def merge(self, other: "KeyedSums", numbers: np.ndarray) -> None:
-        """Adds the sums of another; `slices` maps its slice numbers to ours, int64 [slices]."""
+        """Adds the sums in `other`; `numbers` maps its slice numbers to ours, int64 [slices]."""
         if not other._keys:
             return
         if not self._keys:
@@ -101,7 +101,7 @@ class Tally(ABC):
         return taken
 
     def output(self, number: int) -> dict[Any, Any]:
-        """Returns TFMA's metrics of a slice by TFMA's keys; `slice` is its number."""
+        """Returns TFMA's metrics, by TFMA's keys, of the slice with this number."""
         first = number * self.sums.width
         keys, sums = self.sums.between(first, first + self.sums.width)
         return self.combiner.extract_output(self.accumulated(keys - first, sums))

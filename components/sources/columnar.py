@@ -125,7 +125,7 @@ ReadGroups = Callable[[str, Sequence[int], Sequence[str], BatchSize], Iterator[p
 class ColumnarSource(FileSource[ColumnarFile]):
     options: ColumnOptions
     read_groups: ReadGroups
-    also_read: ClassVar[tuple[str, ...]] = ()  # Stored columns that the source does not have.
+    also_read: ClassVar[tuple[str, ...]] = ()  # Stored columns to read besides `columns`.
 
     def row_start(
         self, file: ColumnarFile, at: int, before: RowStart | None, parts: int
@@ -141,10 +141,11 @@ class ColumnarSource(FileSource[ColumnarFile]):
         groups = list(range(bisect_right(ends, piece.start), bisect_left(ends, piece.end) + 1))
         row = ends[groups[0] - 1] if groups[0] else 0
         most = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // file.row_bytes))
-        # The footer's sizes do not bound a batch: repeated text is far larger when decoded.
+        # The first batch is small because the footer's sizes are encoded sizes: repeated text is
+        # far larger when decoded.
         size = BatchSize(min(FIRST_BATCH_ROWS, most))
         stored = [name for name in file.names if name not in file.constants]
-        # With no stored column, a batch would not know its number of rows.
+        # At least one stored column is read, because a batch without columns has no number of rows.
         names = [c.name for c in self.columns if c.name in stored] or stored[:1]
         names += self.also_read
         in_file = [file.stored.get(name, name) for name in names]
@@ -246,7 +247,7 @@ def read_content(path: str, magics: tuple[bytes, ...], what: str) -> tuple[Conte
 def described(
     path: str, content: Content, schema: pa.Schema, group_rows: Iterable[int], row_bytes: int = 1
 ) -> ColumnarFile:
-    """Returns a file with groups of the given sizes; DataError if two columns share a name."""
+    """Describes a file with these row counts per group; DataError if column names repeat."""
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise DataError(f"{path}: duplicate column {shown(twice)}; names must differ, rename one")

@@ -102,8 +102,9 @@ class FileSource(Source, Generic[FileT]):
     def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
         """Returns a row start near unit `at` of a file that is cut into a number of parts.
 
-        The result is the first row for 0, the end of the file for `file.units`, and ascends in
-        between. `before` is the previous result in the same file, from which a search may continue.
+        For `at` = 0, the result is the first row; for `at` = `file.units`, the end of the file. In
+        between, it ascends with `at`. `before` is the previous result in the same file, from which
+        a search may continue.
         """
         del file, before, parts
         return RowStart(at, at + 1)
@@ -148,7 +149,7 @@ class FileSource(Source, Generic[FileT]):
                 yield self._with_partitions(batch, piece.file)
 
     def _with_partitions(self, batch: Batch, path: str) -> Batch:
-        """Adds the columns of the file's folders; its own values must equal the folders'."""
+        """Adds the columns of the file's folders; values in the file must equal the folders'."""
         values, arrays = self.partitions.get(path), batch.table.columns
         if not values:
             return batch

@@ -24,8 +24,9 @@ from penstock.components.sources.text.source import TextSource, line_header, sam
 from penstock.components.sources.tokens import beyond_float32
 from penstock.components.tfrecord.sharding import MIB
 
-# A number beyond float64, which the parser reads as infinity, has an exponent of three digits or at
-# least 200 digits. Only a line with such digits needs the slower hook.
+# A number beyond float64, which the parser reads as infinity, has an exponent of at least three
+# digits, or at least 200 digits in a row. Only a line that matches needs the slower hook
+# `parse_float=_finite`.
 _LARGE = re.compile(rb"[eE]\+?\d{3}|\d{200}")
 _SHOWN_CHARACTERS = 80
 
@@ -81,7 +82,7 @@ def open_json_lines(inputs: Sequence[str], options: JsonLines, spread: Spread) -
 
 
 def _readable(data: bytes) -> Iterator[Row]:
-    """Yields the rows of the readable lines; the other lines are rejected later, by number."""
+    """Yields the rows of the readable lines; `batches` later rejects the others by number."""
     for line in data.split(b"\n"):
         if line.strip():
             with suppress(ValueError):
@@ -104,11 +105,11 @@ def parse_line(line: bytes) -> dict[str, object]:
         raise ValueError(
             f"expected an object ({{...}}), got {line[:40].decode(errors='replace')!r}"
         )
-    # Only a hook detects a duplicate key, and it costs as much as the parsing. Each key has a
-    # colon, so a line with no more colons than keys has no duplicate.
+    # Only a hook detects a duplicate key, and it costs as much as the parsing. A colon follows each
+    # key, so a line with no more colons than `row` has keys has no duplicate.
     if line.count(b":") > len(row):
         json.loads(line, object_pairs_hook=no_duplicates)
-    if b"\\u" in line or b"\xed" in line:  # Without this escape, no text has a surrogate.
+    if b"\\u" in line or b"\xed" in line:  # Only these bytes can encode a surrogate.
         for key in row:
             try:
                 key.encode()

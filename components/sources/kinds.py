@@ -16,9 +16,10 @@ if TYPE_CHECKING:  # `base` imports Arrow, which `--help` does not need.
 class Kind:
     """Location of a kind's code, as `module:name` below this package; imported at its first use.
 
-    The opener takes (inputs, options, spread). With a `state`, inputs are addresses, not files;
-    `state` takes an address and returns the digest of its data, or None if only reading shows it.
-    `options.with_query` then sets the query of an input split.
+    The opener takes (inputs, options, spread). If a kind has a `state`, its inputs are addresses,
+    not files. `state` takes an address and returns a digest of the data there, or None if the data
+    must be read to know. The options of such a kind have a method `with_query`, which sets the
+    query of an input split.
     """
 
     options: str
@@ -71,7 +72,7 @@ def options_type(kind: str | None) -> type:
 
 
 def options_from_json(raw: Mapping[str, Any]) -> KindOptions:
-    """Returns the options from a JSON object with their fields.
+    """Returns options, given a JSON object of their fields.
 
     A `Table` with a kind becomes that kind's options; options that this kind lacks are dropped.
     """

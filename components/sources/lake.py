@@ -1,4 +1,4 @@
-"""One version of a table whose log lists Parquet files, as a `Source`; Delta Lake by deltalake.
+"""A table version whose log lists Parquet files, as a `Source`; deltalake reads Delta's logs.
 
 `iceberg.py` reads the metadata of Iceberg tables.
 """
@@ -106,7 +106,7 @@ def errors_named(place: str, advice: str) -> Iterator[None]:
 def open_snapshot(
     kind: str, table: str, snapshot: Snapshot, options: LakeOptions
 ) -> ColumnarSource:
-    """Returns the source of a version, which serves as fingerprint: no data file is hashed."""
+    """Returns a version's source, with a fingerprint of the version: no data file is hashed."""
     paths = map_files(located, [one.path for one in snapshot.files])
     found = map_files(inspect_parquet, paths)
     files = [_as_listed(*pair, snapshot) for pair in zip(found, snapshot.files, strict=True)]
@@ -129,7 +129,7 @@ def open_snapshot(
 
 
 def located(path: str) -> str:
-    """Returns the path of a location in a log, or the object there in its current version."""
+    """Converts a location in a log to a local path, or to the remote object as it is now."""
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     if is_remote(path):
@@ -178,7 +178,7 @@ def _arrow_type(name: str) -> pa.DataType:
 
 
 def open_delta(inputs: Sequence[str], options: Delta, spread: Spread) -> ColumnarSource:
-    del spread  # reads only footers
+    del spread  # unused, because only footers are read
     place = table_place(inputs, "delta")
     place = normal_address(place) if is_remote(place) else os.path.realpath(place)
     with errors_named(place, _DELTA_ADVICE):
@@ -214,7 +214,7 @@ def _delta_snapshot(table: Any, place: str) -> Snapshot:
         LakeColumn(
             one["name"],
             str(one["type"]),
-            # Files of a table with column mapping have other column names.
+            # With column mapping, columns have other names in the files than in the table.
             one["metadata"].get("delta.columnMapping.physicalName", one["name"]),
         )
         for one in json.loads(table.schema().to_json())["fields"]

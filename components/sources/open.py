@@ -52,8 +52,8 @@ def _open(pattern: str | Sequence[str], options: KindOptions | None, spread: Spr
     inputs = [pattern] if isinstance(pattern, str) else list(pattern)
     name = options.kind or _kind_of(find(inputs, None).files)
     kind = find_kind(name)
-    # A `Table` is a `Csv` whose kind stays None: CSV that was only recognised must have a
-    # delimiter.
+    # For CSV, a `Table` is not converted, because it is a `Csv`. Its kind stays None, so that CSV
+    # that was only recognised, not declared, must have a delimiter.
     if not isinstance(options, kind.options_type):
         options = options_from_json({**asdict(options), "kind": name})
     return kind.load_opener()(inputs, options, spread)

@@ -23,7 +23,7 @@ _CHOICES = {
     "non_finite": NON_FINITE,
 }
 _MOST = {"max_row_bytes": 2**30}  # Arrow's offsets in a block of text are int32.
-_TAB = {"tab": "\t", "\\t": "\t"}  # A shell cannot easily pass these characters.
+_TAB = {"tab": "\t", "\\t": "\t"}  # A tab is hard to type in a shell.
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Csv(ColumnOptions):
         comment: Lines above the header that begin with this text, such as `#`, are skipped.
         null_tokens: Texts that mean "no value" in CSV columns of numbers, compared without the
             spaces around them.
-        text_null_tokens: Texts that mean "no value" in CSV columns of text, compared exactly
-            ("NA" is Namibia there).
+        text_null_tokens: Texts that mean "no value" in CSV columns of text, compared exactly ("NA"
+            is not one by default, because it may mean Namibia).
         sample_rows: Number of CSV rows at the start of the files from which types are inferred.
         max_row_bytes: Maximum length of a CSV row, which bounds the memory of a row. A quote that
             is not closed within this length counts as unbalanced.
@@ -177,7 +177,7 @@ def check_fields(options: Any, **choices: Collection[str]) -> None:
 
 
 def check_strings(options: Any, name: str) -> None:
-    """Converts a field's list of strings, which JSON contains, to a tuple; keeps None."""
+    """Converts a field's list of strings, as read from JSON, to a tuple; keeps None."""
     value = getattr(options, name)
     if value is None:
         return

@@ -1,4 +1,4 @@
-"""Makes columns of folders `column=value`, which Hive, Spark and DuckDB write."""
+"""Makes columns from folders `column=value`, which Hive, Spark and DuckDB write."""
 
 import glob
 import hashlib
@@ -146,7 +146,7 @@ def _typed(text: str | None, column: Column, path: str, source: FileSource[Any])
         return text
     non_finite = source.options.non_finite
     if (stored := _stored_type(source, path, column.name)) is not None:
-        with suppress(pa.ArrowException):  # a date, time or boolean, as in the file
+        with suppress(pa.ArrowException):  # text that is no such value may be a number
             array = pa.array([text])
             if types.is_date(stored):  # pyarrow 10 cannot cast text to dates
                 array = array.cast(pa.timestamp("us"))

@@ -46,8 +46,9 @@ class Text(WholeFileOptions):
 
     Attributes:
         unit: Content of a row: a `line`, or a `document`, which is a whole file.
-        encoding: Python's name of the files' encoding, such as `cp1252`; it must keep ASCII bytes.
-            A line or document that is not valid in this encoding is rejected. Rows contain UTF-8.
+        encoding: Python's name of the files' encoding, such as `cp1252`; it must leave ASCII bytes
+            as they are. A line or document that is not valid in this encoding is rejected. Rows
+            contain UTF-8.
         skip_blank: Whether to skip (and count) lines of white space.
         max_row_bytes: Maximum length of a line or document; a longer one is rejected.
         allow_empty: Whether a file without text is skipped instead of stopping the ingest; a

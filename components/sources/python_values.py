@@ -78,7 +78,7 @@ def _json_text(value: object) -> str:
 def to_column(values: Sequence[object], column: Column, non_finite: str) -> tuple[pa.Array, Faults]:
     try:
         if column.kind is FeatureKind.BYTES and not column.is_list:
-            return pa.array(values, pa.binary()), {}  # This costs a tenth of inferring the type.
+            return pa.array(values, pa.binary()), {}  # Inferring the type costs ten times as much.
         array = pa.array(values)
     except _MISFITS:
         return _one_by_one(values, column, non_finite)
@@ -144,7 +144,7 @@ def _class(value: object) -> str:
 
 
 def row_columns(rows: Iterable[tuple[Row, str]], options: RowFileOptions) -> tuple[Column, ...]:
-    """Returns the columns of the schema or, without one, of sampled rows, each with its file."""
+    """Returns the schema's columns or, without a schema, those of sampled `rows` (row, file)."""
     if options.schema_file:
         return schema_columns(options.schema_file)
     sample = ValueSample()
@@ -189,7 +189,7 @@ class ValueSample:
         return Column(name, kind or FeatureKind.BYTES, is_list)
 
     def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
-        """Returns (kind, is_list); the kind is None without values, BYTES for nested values."""
+        """Returns (kind, is_list); kind None if there is no value, BYTES if most are nested."""
         shape, values = self._shape(name), self._values[name]
         if shape == "nested":
             return FeatureKind.BYTES, False

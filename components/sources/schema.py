@@ -89,7 +89,8 @@ def check_layouts(
 ) -> None:
     """Raises DataError if the columns of files differ from the schema or between files.
 
-    The order of columns does not matter. `folders` has the columns of a file's folders, by path.
+    The order of columns does not matter. `folders` maps a file's path to the columns of its
+    folders.
     """
     for file in files:
         if schema:

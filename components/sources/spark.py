@@ -9,8 +9,9 @@ from penstock.components.files.find import identity
 from penstock.components.files.remote import ask, is_remote, normal_address
 
 SUCCESS = "_SUCCESS"
-# Spark's own writers put a UUID into file names; Hadoop's, which spark-tensorflow-connector uses,
-# do not. Other programs also write a `part-00000`.
+# Spark's own writers put a UUID into file names; Hadoop's writers, which spark-tensorflow-connector
+# uses, write `part-r-00000`. A plain `part-00000` does not match, because other programs also write
+# such files.
 _PART = re.compile(r"part-(r-\d{5}|\d{5}-[0-9a-f]{8}-[0-9a-f]{4}-).*")
 # Names that Hadoop gives a file while it copies it.
 _UNFINISHED = re.compile(r"(part-.*)\._COPYING_")
@@ -19,8 +20,8 @@ _UNFINISHED = re.compile(r"(part-.*)\._COPYING_")
 def require_finished(inputs: Sequence[str], files: Sequence[str]) -> None:
     """Raises DataError for an input folder with Spark's part files but without `_SUCCESS`.
 
-    `files` are the data files that were found in it. A glob takes part files from any folder, and a
-    folder `column=value` is a part of one.
+    `files` are the data files that were found in it. A glob is not checked, because it takes part
+    files from any folder; nor is a folder `column=value`, because it is only a part of an output.
     """
     for one in inputs:
         folder = (normal_address(one) if is_remote(one) else os.path.abspath(one)).rstrip("/")

@@ -14,14 +14,15 @@ from penstock.components.tfrecord.sharding import MIB
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# Below this size, several processes save little: one takes 0.5 s to start, enough to scan 150 MiB.
+# Below this size, several processes save little: one takes 0.5 s to start, and 150 MiB could be
+# scanned in that time.
 _WORTH_PROCESSES_BYTES = 256 * MIB
 # An engine takes 5 s or more to start; meanwhile, one process scans 1 GiB.
 _WORTH_ENGINE_BYTES = 2048 * MIB
 
 
 class Spread(ExitStack):
-    """Runs tasks in this process, in several, or on an engine, if there is enough to read.
+    """Runs tasks in this process or, if there is enough to read, in several or on an engine.
 
     It is a context manager; its workspace, which all workers can reach, is removed at the end.
     """
@@ -35,7 +36,7 @@ class Spread(ExitStack):
     def __call__(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
     ) -> list[Result]:
-        """Returns the result of `work` for each task, in order; all must be picklable."""
+        """Returns the result of `work` for each task, in order; all three must be picklable."""
         engine = self._engine
         worth = _WORTH_PROCESSES_BYTES if isinstance(engine, int) else _WORTH_ENGINE_BYTES
         if engine == 1 or len(tasks) < 2 or input_bytes < worth:

@@ -28,7 +28,7 @@ from penstock.components.sources.parquet import inspect_parquet, read_parquet
 from penstock.components.sources.python_values import Row, convert_rows, row_json
 from penstock.components.tfrecord.sharding import MIB
 
-# A name that no column can have: neither kind allows a blank name.
+# A name that no column can have, because sources that are staged allow no blank name.
 _FAULT = " "
 # Bounds the memory of a reader, which decodes a group of rows at once.
 _GROUP_BYTES = 16 * MIB
@@ -73,7 +73,7 @@ def stage(
 ) -> ColumnarFile:
     """Converts rows of `place` and writes them to a new file, with a column of faults.
 
-    The content of the result is that of the new file.
+    The result's `path` is `place`, but its `content` is that of the new file.
     """
 
     def staged(some: Sequence[Row]) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Forms of numbers in text: types are inferred from them in a sample, and values are read."""
+"""Forms of numbers in text, for inferring types from a sample and for reading values."""
 
 import re
 from collections import Counter
@@ -39,11 +39,12 @@ _CLASSES = {
     "padded": ANY_FLOAT,
     "non_finite": NON_FINITE,
 }
-# Patterns of all texts in these classes whose values are beyond int64 and float32.
+# Patterns that match every text in these classes whose value is beyond int64 (integers) or float32
+# (floats), and some others.
 _MAY_BE_LONG = {"integers": "[0-9]{19}", "floats": "[eE]|[0-9]{38}"}
 # If a larger share of the numbers is padded, the column contains codes; otherwise quantities, some
-# of them badly written. A numeric column reads "007" as 7, as Arrow does: finding such values would
-# add half the cost of parsing.
+# of them badly written. A numeric column reads "007" as 7, as Arrow does, because finding such
+# values would increase the cost of parsing by half.
 _MAX_PADDED_SHARE = 0.01
 
 # Number of characters of a wrong value that a message shows.
@@ -107,7 +108,7 @@ def finite_or(number: float, non_finite: str) -> float | None:
 
 
 class TypeSample:
-    """Counts of the classes of texts by column; `null_tokens` mean no value, without spaces."""
+    """Counts of the classes of texts by column; `null_tokens`, spaces ignored, mean no value."""
 
     def __init__(self, null_tokens: Sequence[str]) -> None:
         forms = {"nulls": "|".join(map(re.escape, null_tokens)), **_CLASSES}
@@ -131,7 +132,7 @@ class TypeSample:
         tally["texts"] += int(counts.sum())
 
     def kind(self, name: str) -> FeatureKind:
-        """Returns the kind of a column that keeps most rows and loses nothing.
+        """Returns the kind that keeps most rows of a column and loses nothing.
 
         Counts: `integers` are within int64, `floats` other numbers within float32, `long` numbers
         beyond these types, `padded` numbers with leading zeros or a plus sign (codes and telephone

@@ -116,7 +116,7 @@ def stamp_of(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def require_stamp(path: str | os.PathLike[str], stamp: tuple[int, int]) -> None:
-    """Raises a DataError if a file's stamp differs from that at its reader's start."""
+    """Raises DataError if a file was replaced since its reader took `stamp`."""
     try:
         now = stamp_of(path)
     except OSError as error:
@@ -281,7 +281,7 @@ def _root_of(folder: Path, *, is_split: bool) -> Path | None:
 
 
 def _scope_of(root: Path, folders: Sequence[Path], pattern: str) -> Scope:
-    """Returns the shards in some folders below the manifest's whose names match a pattern."""
+    """Returns the shards in `folders` whose names match a pattern, and unlisted files there."""
     manifest = read_manifest(root)
     listed = {root / shard.file: shard for shard in manifest.shards}
 

@@ -29,8 +29,8 @@ class Readable(Protocol):
 
 def compression_of(head: bytes) -> str:
     """Returns `""`, `"GZIP"` or `"ZLIB"`, TensorFlow's names, for the first 12 bytes of a file."""
-    # An uncompressed file may begin with GZIP's magic, as the length 559,903. The checksum of the
-    # length then shows which it is.
+    # An uncompressed file may begin with GZIP's magic, if its first record is 559,903 bytes long.
+    # The checksum of the length then shows that the file is uncompressed.
     stored = int.from_bytes(head[8:HEADER_BYTES], "little")
     if len(head) >= HEADER_BYTES and masked_crc(head[:8]) == stored:
         return ""

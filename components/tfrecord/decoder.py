@@ -80,7 +80,7 @@ def _read_floats(data: Bytes, begin: Numbers, end: Numbers) -> pa.Array:
 
 
 def _read_texts(data: Bytes, begin: Numbers, end: Numbers) -> pa.Array:
-    # Values alternate with the bytes between them.
+    # The offsets delimit, in turn, the bytes before a value and the value; `take` keeps the values.
     offsets = np.zeros(2 * len(begin) + 1, np.int32)
     offsets[1::2], offsets[2::2] = begin, end
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]

@@ -84,7 +84,7 @@ def _feature(column: pa.Array) -> tuple[pa.BinaryArray, Callable[[int], bytes]]:
 
     def head(size: int) -> bytes:
         if is_list and (kind == pa.binary() or size == 0):
-            values_head = b""  # each byte string has its own tag; no values, no packed run
+            values_head = b""  # each byte string has its own tag; an empty list has no packed run
         else:
             values_head = TAG_1 + varint(size)
         return LIST_TAGS[kind] + varint(len(values_head) + size) + values_head

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 class FeatureKind(enum.Enum):
-    """A kind; its name is that in a TFMD schema."""
+    """A kind of values; its name is the one that a TFMD schema uses."""
 
     INT = "INT"
     FLOAT = "FLOAT"

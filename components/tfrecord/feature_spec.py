@@ -38,7 +38,8 @@ def feature_spec(
     | `ragged_tensor`, written for a `preprocessing_fn` that returns a RaggedTensor | Ragged |
 
     If the presence of a FixedLen feature is not 1.0, rows without it get 0, 0.0 or "". A feature
-    with an empty list does not count as absent: name it in `var_len`.
+    with an empty list does not count as absent and gets no default: name such a feature in
+    `var_len`.
 
     Args:
         schema: The schema, or the path of its `schema.pbtxt`.
@@ -128,7 +129,7 @@ def _ragged_spec(
 def _ragged(
     schema: schema_pb2.Schema,
 ) -> dict[str, tuple[str, schema_pb2.TensorRepresentation.RaggedTensor]]:
-    """Returns name and representation of each ragged feature, by the feature with its values."""
+    """Returns (name, representation) of ragged features, by the feature that has the values."""
     found = {}
     for group in schema.tensor_representation_group.values():
         for name, representation in group.tensor_representation.items():

@@ -40,7 +40,7 @@ def image_header(data: bytes) -> ImageHeader | None:
 def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Yields marker, offset and size of each segment; ends where no marker follows.
 
-    The segment of a scan (DA) is followed by pixels, which have no markers to follow.
+    The segment of a scan (DA) is usually the last, because pixels follow it instead of a marker.
     """
     at = 2
     while data[at : at + 1] == b"\xff" and at + 4 <= len(data):

@@ -1,7 +1,7 @@
 """Reads TFRecord files and checks all checksums, without TensorFlow; yields payloads.
 
-Files are read as a stream, compressed or not; only one record needs memory. Records are numbered
-from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.
+Files are read as a stream, compressed or not; only one record at a time needs memory. Records are
+numbered from 0, as in `Dataset.skip`; offsets are bytes in the uncompressed stream.
 """
 
 import os
@@ -80,7 +80,7 @@ class RecordReader:
                 on_bad_payload(error)
 
     def count(self) -> int:
-        """Counts the records by their headers, without checking payloads, and ends the pass.
+        """Counts the records by their headers and reads to the end, without checking payloads.
 
         This takes a quarter of the time of `records`.
         """
@@ -205,7 +205,7 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def _looks_like(head: bytes) -> str:
-    # By chance, the damaged header of a record of usual length may begin with a short magic.
+    # A header with a usual length is a damaged one, even if by chance it begins with a short magic.
     is_length = int.from_bytes(head[:8], "little") < _USUAL_RECORD_BYTES
     if not is_length and (found := format_of(head)):
         return f", it looks like {found.name}"

@@ -17,7 +17,8 @@ from typing import TextIO
 ATTEMPT_MARK = ".penstock-attempt-"
 LOCK = ".lock"
 _REPLACED = "-replaced"
-# With the mark, an id and the longest suffix, a name is still below its limit of 255 bytes.
+# With the mark, an id and the longest suffix, a stem of this length still makes a name of less than
+# 255 bytes.
 _MAX_STEM_BYTES = 200
 
 
@@ -45,9 +46,10 @@ def remove_attempt(lock: Path) -> None:
         with lock.open("r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder = lock.with_name(lock.name.removesuffix(LOCK))
-            # The lock contains the output's name, unless its process was killed at once.
+            # The lock contains the output's name, unless its process was killed right after
+            # creating it.
             clear(folder, lock.with_name(os.fsdecode(held.read()) or folder.name))
-    except (OSError, ValueError):  # in use, already removed, another user's, or not a name
+    except (OSError, ValueError):  # lock in use, removed or another user's; or an invalid name
         return
 
 

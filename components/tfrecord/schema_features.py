@@ -5,7 +5,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from penstock.components.errors import DataError
 
-# Stages whose features TFDV and TFX's own readers also skip.
+# Lifecycle stages whose features TFDV and TFX's own readers skip, too.
 _UNUSED_STAGES = frozenset(
     {
         schema_pb2.PLANNED,

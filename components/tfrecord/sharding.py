@@ -13,20 +13,23 @@ COMPRESSIONS = ("", "GZIP")  # TensorFlow's names
 # For TFRecord on remote storage, TensorFlow advises 100-200 MB per shard
 # (tensorflow.org/tutorials/load_data/tfrecord); 150 is the middle.
 TARGET_SHARD_BYTES = 150 * MIB
-# The same page recommends at least 10 MB per shard when the rule of hosts applies.
+# The same page recommends at least 10 MB per shard if the number of hosts decides the number of
+# shards.
 MIN_SHARD_BYTES = 10 * MIB
 # The same page recommends ten times as many files as hosts that read them.
 SHARDS_PER_HOST = 10
 # Default number of files that a reader interleaves (also in trainer/input/options.py), and minimum
 # planned number of shards for data of at least MIN_SHARD_BYTES.
 READER_PARALLELISM = 8
-# More than the 10,000 records of TFX's stock reader, but still only 10 MB for rows of 600 bytes.
+# The shuffle window has more rows than the 10,000 records of TFX's stock reader, but still takes
+# only 10 MB for rows of 600 bytes.
 SHUFFLE_WINDOW_ROWS = 16_384
-# Number of records that one thread passes to another together. This takes about 30 us: little for
-# 1,024 records, but for one record five times the time of parsing a narrow row.
+# Number of records that one thread passes to another together. Passing a block takes about 30 us:
+# little for 1,024 records, but for a single record five times the time of parsing a narrow row.
 _MAX_BLOCK_ROWS = 1024
-# For data below MIN_SHARD_BYTES, a pass takes a fraction of a second from one file or from eight (5
-# MiB on 2 cores: the same), so more files have no use. Two files let two hosts read at once.
+# For data below MIN_SHARD_BYTES, a pass takes a fraction of a second, whether it reads one file or
+# eight (5 MiB on 2 cores: the same time), so more files have no use. Two files let two hosts read
+# at once.
 _FEW_SHARDS = 2
 
 _SPLIT_PREFIX = "Split-"

@@ -22,7 +22,7 @@ from penstock.components.tfrecord.manifest import Shard
 # Level 1 takes 6 us of CPU per row of 40 columns, the default level 26 us for files that are a few
 # percent smaller (benchmarks/ingest.py).
 GZIP_LEVEL = 1
-_GZIP_WBITS = 16 + zlib.MAX_WBITS  # no time stamp: equal rows, equal bytes
+_GZIP_WBITS = 16 + zlib.MAX_WBITS  # writes no time stamp, so equal rows give equal bytes
 
 
 def frame_records(records: pa.BinaryArray) -> pa.BinaryArray:

@@ -7,5 +7,6 @@ without TFX.
 import os
 
 # GPU memory is taken as needed, which leaves the rest to other processes on the GPU. TensorFlow
-# reads this when its first operation opens the GPU, so it is set before any part is imported.
+# reads this variable when its first operation opens the GPU, so it is set before any part of this
+# package is imported.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")

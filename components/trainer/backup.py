@@ -2,8 +2,8 @@
 
 It also gives `fit` its train and test functions. Both split the steps that `fit` runs at once
 (`steps_per_execution`) into calls of about 0.2 s; after each call, a training can stop. If a
-training resumes in the middle of an epoch, `fit` counts the steps from the epoch's begin, and the
-train function skips those that were already done.
+training resumes in the middle of an epoch, `fit` counts the steps from the start of the epoch, and
+the train function skips those that were already done.
 """
 
 import logging
@@ -60,10 +60,10 @@ class Backup(keras.callbacks.Callback):
         self._steps, self._options, self._checkpoints = steps, options, checkpoints
         self._start, self._flag, self._workers = start, flag, workers
         self._rule, self._batch_rows = rule, batch_rows
-        self._has_signal = False  # any worker's signal; all workers agree
+        self._has_signal = False  # whether any worker had a signal; all agree
         self._test_steps = 1
         self._begin = self._end = self._passed = 0
-        self._timed_steps, self._timed_seconds = 0, 0.0  # in this epoch, but the first
+        self._timed_steps, self._timed_seconds = 0, 0.0  # this epoch, without the run's first call
         self._saved_at: tuple[int, int] | None = None
         self._saved_seconds = time.monotonic()
         self._logs: Logs = {}
@@ -109,8 +109,8 @@ class Backup(keras.callbacks.Callback):
         model, done = self.model, self.epochs[-1].epoch if self.epochs else 0
         left = self._options.total_steps - self._end_of_epoch()
         model.train_function, model.test_function = self._run_train, self._run_test
-        # The model must be built. Keras would read a batch to build it, and fails with several
-        # workers.
+        # The model must have been built, because this disables Keras' own building. Keras would
+        # read a batch to build the model, which fails with several workers.
         model._maybe_symbolic_build = lambda **_: None
         try:
             with warnings.catch_warnings():
@@ -142,7 +142,7 @@ class Backup(keras.callbacks.Callback):
         return self._meter.speed(self.model, partial(self._steps.repeat, batch), self._call_steps)
 
     def _run_train(self, batches: Any) -> Logs:
-        """Runs the steps of one execution of `fit`; returns the metrics since their reset."""
+        """Runs the steps that `fit` runs at once; returns the metrics since their last reset."""
         self._batches = batches
         self._passed += self.model.steps_per_execution
         end = min(self._begin + self._passed, self._end)
@@ -249,11 +249,12 @@ class Backup(keras.callbacks.Callback):
 
     @property
     def _epochs_end(self) -> int:
-        """Returns the last step of the last recorded epoch, which may have had other options."""
+        """Returns the last recorded epoch's last step; an earlier run may have set its length."""
         return self.epochs[-1].step if self.epochs else 0
 
     def _end_of_epoch(self) -> int:
-        # A resumed run may have shorter epochs than the epoch in which it resumes.
+        # If epochs are shorter than before a resumption, `step` may already be past the end of this
+        # one.
         options = self._options
         return max(self.step, min(self._epochs_end + options.epoch_steps, options.total_steps))
 
@@ -276,7 +277,7 @@ class Backup(keras.callbacks.Callback):
             self._fail(f"the loss became {loss} at step {self.step}")
         mean, is_due = self._agree(seconds)
         if self.first_step_seconds is None:
-            self.first_step_seconds = seconds  # includes compiling; not timed
+            self.first_step_seconds = seconds  # includes compiling, so it is left out of the timing
             self._meter.start()
         else:
             self._timed_steps += done

@@ -151,7 +151,7 @@ class Checkpoints:
             ) from error
 
     def clear(self) -> None:
-        """Removes the checkpoints, and old ones of trainings with other options."""
+        """Removes the checkpoints, and those of other trainings that are older than a week."""
         if self._scratch is not None:
             return
         _remove(self.directory)
@@ -177,8 +177,8 @@ def _read_whole(path: str) -> Saved:
     reader = tf.train.load_checkpoint(posixpath.join(path, _VARIABLES))
     for name in reader.get_variable_to_shape_map():
         value = np.asarray(reader.get_tensor(name))
-        # Returns weights from which no training could continue; an optimizer or a metric may hold
-        # inf.
+        # No training could continue from weights that are not finite; an optimizer or a metric may
+        # hold inf.
         if name.startswith("model/") and value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} holds NaN or inf")
     with tf.io.gfile.GFile(posixpath.join(path, _STATE)) as file:

@@ -52,8 +52,8 @@ def export_model(
 
     A model with one output returns it as `outputs`; a dict of outputs keeps its names.
     Outputs of 16 bits (mixed precision) are served as float32.
-    To evaluate it, give TFMA `signature_name='serving_default'`, as `label_key` the transformed
-    label, and `preprocessing_function_names=['transform_features']`.
+    To evaluate the model, give TFMA `signature_name='serving_default'`, the transformed label as
+    `label_key`, and `preprocessing_function_names=['transform_features']`.
 
     Args:
         model: Model trained on the transformed features, or on those of `spec`.
@@ -69,8 +69,8 @@ def export_model(
 
     Raises:
         DataError: A weight is not finite, or `serving_dir` is not empty.
-        UsageError: Both or neither of `transform` and `spec` are given, or `feature_lists` with
-            `transform`.
+        UsageError: Both or neither of `transform` and `spec` are given, or `feature_lists` is given
+            with `transform`.
     """
     if (transform is None) == (spec is None):
         raise UsageError("export needs either transform or spec")
@@ -170,7 +170,7 @@ def _tracked(model: keras.Model) -> tf.Module:
 def _serve(
     model: keras.Model, features_of: Parser, prepare: Prepare | None
 ) -> dict[str, Signature]:
-    """Returns the signature of serialized Examples, and one of dense features."""
+    """Returns a signature for serialized Examples and, if possible, one for dense features."""
     names = input_names(model)
     specs: dict[str, tf.TypeSpec] = {}
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 Key = TypeVar("Key", str, tuple[str, str])
 
-# KFP and Argo add a prefix and a suffix; the full name must stay below Kubernetes' limit of 63
-# characters.
+# KFP and Argo add a prefix and a suffix to a task's name; the full name must stay below Kubernetes'
+# limit of 63 characters.
 _MAX_TASK_CHARS = 40
 _MAX_PIPELINE_CHARS = 63
 # KFP's name of the outermost graph.
@@ -31,9 +31,9 @@ def field_names(wanted: Mapping[Key, str], taken: Iterable[str] = ()) -> dict[Ke
 
 
 def artifact_names(outputs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Returns a name for each (node id, output key) of a task, which is the output key.
+    """Returns a name for each output of a task, where (node id, output key) identifies an output.
 
-    If the task runs several nodes, the name begins with the node id.
+    The name is the output key. If the task runs several nodes, the node id comes before the key.
     """
     pairs = list(outputs)
     one_node = len({node_id for node_id, _ in pairs}) < 2

@@ -68,10 +68,10 @@ def launch_node(
 
 
 def _import_beside(node: pipeline_pb2.PipelineNode) -> None:
-    """Lets a `module_file` import the modules in its folder, as in the wheel that TFX makes.
+    """Lets a `module_file` import the modules in its folder, as it could in the wheel of TFX.
 
-    TFX's compiler leaves the path of the file in the IR, and its executors load the file by the
-    path, without pip; its content is part of TFX's cache key.
+    TFX's compiler leaves the path of the file in the IR, and TFX's executors load the file from
+    that path, without pip. The content of the file is part of TFX's cache key.
     """
     parameters = node.parameters.parameters
     file = parameters["module_file"].field_value.string_value if "module_file" in parameters else ""

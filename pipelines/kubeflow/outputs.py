@@ -107,7 +107,7 @@ def _metrics_of(artifact: Any) -> Mapping[str, float]:
         try:
             record = read_training_record(artifact.uri)
         except DataError:
-            return {}  # another loop than Penstock's trained it: no record
+            return {}  # not trained by Penstock's loop: no record
         speed = record.examples_per_second
         return {
             **dict(record.epochs[-1].metrics if record.epochs else {}),

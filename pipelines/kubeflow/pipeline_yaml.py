@@ -121,8 +121,8 @@ def _store(placement: Placement) -> str:
 
 
 def _command(task: Task, placement: Placement) -> list[str]:
-    # `timeout` works in all versions; only KFP 2.5 and 2.14 to 2.17 are known to read their own
-    # `active_deadline_seconds`.
+    # The command `timeout` works in all versions of KFP; only KFP 2.5 and 2.14 to 2.17 are known to
+    # read KFP's own `active_deadline_seconds`.
     seconds = placement.resources_of(task.node_id).timeout_seconds
     timeout = ["timeout", "--kill-after=60", str(seconds)] if seconds else []
     return [*timeout, "penstock", "node"]

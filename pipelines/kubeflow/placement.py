@@ -159,7 +159,7 @@ class Placement:
 
 
 def check_cache(config: Any, placement: Placement) -> None:
-    """Raises UsageError if a cache that works for one worker is set for several."""
+    """Raises UsageError if the cache works only for one worker, but the placement has several."""
     cache = getattr(getattr(config, "input", None), "cache", "none")
     if placement.workers > 1 and cache != "none":
         raise UsageError(

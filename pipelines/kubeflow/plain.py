@@ -1,8 +1,8 @@
 """Plain Kubeflow components: each runs one command of `penstock`, with `--json`, in a container.
 
 Artifacts become the command's paths, `arguments` its flags, and the printed figures become KFP's
-metrics. A pipeline that loads the file by `kfp.components.load_component_from_file` needs neither
-this package nor TFX.
+metrics. A pipeline that loads a component's file by `kfp.components.load_component_from_file` needs
+neither this package nor TFX.
 """
 
 import math
@@ -48,7 +48,7 @@ class Command:
 
 
 _PATH = ("{}",)
-_REPLACED = ("--overwrite", "{}")  # left by an earlier attempt
+_REPLACED = ("--overwrite", "{}")  # an earlier attempt's files
 _SCHEMA = {"schema": ("--schema", "{}")}
 COMMANDS = {
     "ingest": Command(

@@ -191,9 +191,9 @@ def _task(
 def _group_nodes(nodes: Sequence[Node], alone: Collection[str]) -> list[list[Node]]:
     """Groups nodes, which are in topological order, into tasks in topological order.
 
-    Each node has a stage, above that of its upstream nodes unless both are light. A heavy node gets
-    the earliest possible stage, a light node the latest possible one, so that light nodes gather in
-    one stage; connected light nodes of a stage form a group.
+    Each node gets a stage. Its stage is above that of each upstream node, unless both nodes are
+    light. A heavy node gets the earliest possible stage, and a light node the latest possible one,
+    so that light nodes gather in one stage. Connected light nodes of a stage form a group.
     """
     light = {node.node_info.id: _is_light(node, alone) for node in nodes}
     stages: dict[str, int] = {}

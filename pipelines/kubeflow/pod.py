@@ -27,7 +27,8 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 # Network policies of a shared namespace select pods of runs by this label.
 RUN_LABELS = {"penstock/run": "true"}
 WORKER_LABELS = {
-    # The network policy between workers selects pods by the second label, all others by the first.
+    # The network policy between workers selects pods by the second label; all other policies select
+    # pods by the first label.
     "pipelines.kubeflow.org/v2_component": "true",
     "penstock/role": "worker",
     # Istio's sidecar would outlive the worker, and intercept connections between workers.
@@ -44,7 +45,7 @@ class _Pod(NamedTuple):
 
 
 def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
-    """Gives a task of KFP its resources, retries, volume, secrets and pod options."""
+    """Sets the resources, retries, volume, secrets and pod options of a KFP task."""
     resources, gpu, retry = placement.resources_of(task.node_id), placement.gpu, placement.retry
     if placement.has_workers(task.node_id, task.component):
         # The workers get the node's resources; the node's own pod only starts and watches them.
@@ -89,12 +90,13 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
 
 
 def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
-    """Writes into a compiled pipeline the time after its first start until which a task is retried.
+    """Writes into a compiled pipeline how long after its first start a task may be retried.
 
-    KFP's `backoffMaxDuration` becomes Argo's `maxDuration`. This is not the longest wait but the
-    time since the first attempt began, after which Argo kills even a running attempt. kfp writes at
-    most 3600 s; without the field the value is 0, so that no attempt is retried. (pipelines 2.17
-    `argocompiler/container.go` addParameterDefault; Argo 4.0 `operator.go` processNodeRetries.)
+    KFP's `backoffMaxDuration` becomes Argo's `maxDuration`. `maxDuration` is not the longest wait
+    but the time since the first attempt began, after which Argo kills even a running attempt. kfp
+    writes at most 3600 s. Without the field, the value is 0, so that no attempt is retried.
+    (pipelines 2.17 `argocompiler/container.go` addParameterDefault; Argo 4.0 `operator.go`
+    processNodeRetries.)
     """
     for task in tasks_of(spec).values():
         if "retryPolicy" in task:
@@ -167,8 +169,8 @@ def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str
 
 def _render(placement: Placement, gpu: Gpu | None) -> _Pod:
     ids = {"runAsUser": placement.run_as_user, "runAsGroup": placement.run_as_user}
-    # KFP 2.16 and newer set the other fields of Pod Security `restricted`. In the JSON of a proto,
-    # an int64 is a text.
+    # KFP 2.16 and newer set the other fields that Pod Security `restricted` requires. In the JSON
+    # of a proto, an int64 is a text.
     as_texts = {name: str(value) for name, value in ids.items()}
     kfp: dict[str, Any] = {"securityContext": {**as_texts, "runAsNonRoot": True}}
     seccomp = {"seccompProfile": {"type": "RuntimeDefault"}}

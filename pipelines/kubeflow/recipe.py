@@ -1,8 +1,8 @@
 """Recipe of a pipeline: the dotted path and the options from which its IR is built.
 
 A compiled file contains the recipe. The first pod of a run builds the IR from the code in the
-image, with the run's parameters, and writes it for the other pods; its graph must equal the
-compiled one.
+image, with the run's parameters, and writes it for the other pods. The graph of this IR must equal
+the compiled graph.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ class Recipe:
     def build(self, texts: Sequence[str]) -> tuple[pipeline_pb2.Pipeline, dict[str, Any]]:
         """Builds the IR; returns it with the options that `NAME=VALUE` texts changed.
 
-        An empty text leaves an option unchanged.
+        `NAME=` without a value leaves the option unchanged.
         """
         factory = find_pipeline(self.pipeline, self.changes)
         options = run_options(factory.config)
@@ -73,11 +73,11 @@ class Recipe:
 def build_ir(
     factory: PipelineFactory, changes: Mapping[str, Any], root: str | None = None
 ) -> pipeline_pb2.Pipeline:
-    """Builds an IR whose texts have `root` as the root of the config.
+    """Builds an IR in which `root` replaces the root of the config.
 
     While TFX builds a pipeline, it creates the folder of the metadata store; but the root in the
-    containers may not exist on this machine. So a temporary folder takes its place, and stays in
-    the IR if there is no `root`.
+    containers may not exist on this machine. So a temporary folder takes the place of the root
+    during the build. Its path stays in the IR if `root` is None.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-compile-") as stand_in:
         if factory.config is not None:

@@ -123,7 +123,7 @@ def _find_package(dotted: str) -> Path:
 
 
 def needed_packages(ir: pipeline_pb2.Pipeline, pipeline: str) -> list[str]:
-    """Returns the packages of the pipeline and its nodes, sorted, without those of the image."""
+    """Returns the packages of the pipeline and its nodes, sorted, without Penstock and TFX."""
     texts = node_texts(ir)
     named = [text for _, field, text in texts if _CODE.search(field) and _DOTTED.fullmatch(text)]
     return sorted({re.split(r"[.:]", one)[0] for one in (*named, pipeline) if one} - _OF_IMAGE)

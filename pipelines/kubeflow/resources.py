@@ -172,7 +172,7 @@ class Gpu:
         check_texts("gpu.node_selector", self.node_selector)
 
     def is_for(self, node_id: str, component: str) -> bool:
-        """Returns whether a node trains, by its id or its component's class."""
+        """Returns whether a node is one that trains, judged by its id or its component's class."""
         trains = component.split(".")[-1] in ("Trainer", "Tuner")
         return node_id in self.nodes if self.nodes else trains
 
@@ -185,7 +185,7 @@ class Notify:
         webhook_secret: Kubernetes secret with the webhook's address, to which the message is sent
             as JSON.
         webhook_key: Key of the address in that secret.
-        link: Address of a run's page, with RUN_ID for the run's id.
+        link: Address of a run's page, with RUN_ID in place of the run's id.
     """
 
     webhook_secret: str

@@ -71,8 +71,9 @@ def submit_spans(
 ) -> str:
     """Starts one run per span, in order, each after the one before has succeeded; see `submit`.
 
-    In a range of spans, the first ones with a finished run are skipped. A run's name contains a
-    digest of the file and the parameters, because the server cannot be asked for runs with these.
+    In a range of spans, the spans at the beginning that have a finished run are skipped. A run's
+    name contains a digest of the file and the parameters, because the server cannot search for runs
+    by their file and parameters.
 
     Returns:
         Ids of the runs, one per line.
@@ -167,7 +168,7 @@ def _details(run: Any, file: CompiledFile) -> dict[str, Any]:
 def _messages(
     namespace: str, run_id: str, tasks: Mapping[str, str], *phases: str
 ) -> Iterator[tuple[str, str]]:
-    """Yields node and message of Argo's pods in these phases; Argo copies the pods' own reasons.
+    """Yields (node, message) of Argo's pods in `phases`; the message is the pod's own reason.
 
     Yields nothing if the caller's kubeconfig may not list workflows in the namespace.
     """
@@ -187,7 +188,7 @@ def _messages(
 
 
 def _task_of(pod: Mapping[str, Any], tasks: Mapping[str, str]) -> str:
-    """Returns KFP's task of a pod from Argo's name, a path: `RUN.root.trainer.executor(0)`.
+    """Returns the KFP task of a pod, from its name in Argo: `RUN.root.trainer.executor(0)`.
 
     If a task may be retried, each part ends with the number of its attempt:
     `RUN(0).root(0).trainer(1)...`.

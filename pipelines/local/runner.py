@@ -140,7 +140,7 @@ def metadata_file(connection: Any) -> Path:
 
 
 def _check_store(file: Path, pipeline: Pipeline) -> None:
-    """Checks that the metadata exists, is complete and can be written.
+    """Checks that the metadata store is whole and writable, or that there are no outputs yet.
 
     TFX itself would retry for five minutes, or create a new store, whose outputs would be mixed
     with those of the old store.

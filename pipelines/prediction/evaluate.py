@@ -47,7 +47,7 @@ def evaluate(
 
     Labels 0 and 1 with predictions within 0..1 are two classes. A list or a struct of probabilities
     in each row means several classes; if there are two, the second is the positive one. All other
-    data is a regression. Labels of classes are their numbers, or their names in the struct.
+    data is a regression. A label is the number of a class, or the name of a class in the struct.
 
     Args:
         predictions: A Parquet file, or another table that `ingest` reads.
@@ -85,10 +85,10 @@ def evaluate(
 
 
 def _read(data: str, names: Sequence[str]) -> pa.Table:
-    if os.path.isfile(one := os.path.join(data, "predictions.parquet")):  # in the KFP component
+    if os.path.isfile(one := os.path.join(data, "predictions.parquet")):  # KFP passes a folder
         data = one
     try:
-        if data.endswith(".parquet"):  # with structs of probabilities, and numbers of 64 bits
+        if data.endswith(".parquet"):  # keeps structs of probabilities and 64-bit numbers
             path = local_path(data)
             _require(names, pq.read_schema(path).names, data)
             table = pq.read_table(path, columns=list(names))
@@ -113,7 +113,8 @@ def _judged(
 ) -> tuple[str, tuple[str, ...], dict[str, np.ndarray]]:
     """Returns the task, its classes, and TFMA's extracts.
 
-    These are labels [n, 1], predictions [n, classes or 1] and, if there are any, weights [n, 1].
+    The extracts are labels [n, 1], predictions [n, classes or 1] and, if there are any, weights [n,
+    1].
     """
     predictions, classes = _predictions(table[prediction], prediction)
     labels = _labels(table[label], label, classes)

@@ -23,7 +23,7 @@ from penstock.components.trainer.served_columns import (
 _LOCAL = SimpleNamespace(exists=os.path.exists, isdir=os.path.isdir, listdir=os.listdir)
 _SAVED_MODEL = "saved_model.pb"
 _KINDS = {"int64": FeatureKind.INT, "float32": FeatureKind.FLOAT, "string": FeatureKind.BYTES}
-# Each field of a struct is a column of the Parquet file.
+# With more classes, probabilities are lists, because in Parquet each field of a struct is a column.
 _MOST_NAMED_CLASSES = 100
 _MOST_COLUMNS = 3  # columns named in an explanation
 _LEAST_SHARE = 0.001  # share of the predictions' spread; smaller effects are left out
@@ -64,9 +64,10 @@ class PushedModel:
     def predict(self, columns: Mapping[str, Any]) -> dict[str, pa.Array]:
         """Returns the predictions for a batch of tensors [rows], or [rows, longest] for lists.
 
-        For classes, the result has `prediction`, the name of the answered class; its `probability`;
-        and `probabilities`, a struct by class name. The answer is the most probable class or, if a
-        threshold was chosen for two classes, the class by this threshold. For a
+        For classes, the result has `prediction`, the name of the predicted class; `probability`,
+        the probability of this class; and `probabilities`, a struct by class name. The predicted
+        class is the most probable one or, if a threshold was chosen for two classes, the one that
+        this threshold selects. For a
         regression: `prediction`. With several targets, names begin with the target:
         `price/prediction`.
         """
@@ -84,14 +85,14 @@ class PushedModel:
 
 
 def number_of(parts: Mapping[str, np.ndarray], label: np.ndarray | None) -> np.ndarray:
-    """Returns the predicted number of each row, or the probability of its class in `label`."""
+    """Returns each row's predicted number or, if `label` is given, the probability of its label."""
     if label is None:
         return parts["value"]
     return np.take_along_axis(parts["probabilities"], label.reshape(-1, 1), 1)[:, 0]
 
 
 def _by_class(probabilities: np.ndarray, names: Sequence[str]) -> pa.Array:
-    """Returns [rows, classes] as structs by class name; as lists without names or for many."""
+    """Returns a struct by class name per row; a list if the classes are many or have no names."""
     classes = probabilities.shape[1]
     if len(names) == classes <= _MOST_NAMED_CLASSES:
         columns = [pa.array(np.ascontiguousarray(column)) for column in probabilities.T]
@@ -152,13 +153,13 @@ def _find(place: str, files: Any) -> str:
 
 
 class Explainer:
-    """Names the columns that change a prediction most if each one gets a typical value.
+    """Names the columns whose value, if replaced by a typical one, changes a prediction most.
 
     A row's text looks like `income=900 (-0.31), age=71 (+0.08)`. The number is the difference that
-    this value makes to the probability of the predicted class, or to the predicted number. It costs
-    one call of the model for each of its columns. The typical row is made from the first batch: the
-    median of numbers and the most frequent text; lists are left out. `names` has the data's own
-    name for each column of the model.
+    this value makes to the probability of the predicted class, or to the predicted number. To
+    explain a batch, the model is called once for each of its columns. The typical row is made from
+    the first batch: the median of numbers and the most frequent text; lists are left out. `names`
+    has the data's own name for each column of the model.
     """
 
     def __init__(

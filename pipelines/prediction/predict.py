@@ -56,10 +56,10 @@ def predict(
         data: A table, as a file, a glob or a folder; or a folder of images.
         output: File to write, `.parquet` or `.csv`; it appears complete, by a rename.
         source: Options for reading the table; by default NaN counts as missing.
-        explain: Whether to add the column `because`: the three columns of a table with the most
-            effect on the prediction. Each has the difference that its value makes compared with a
-            typical one, the median or most frequent text of the first 4,096 rows. It costs one call
-            of the model for each of its columns.
+        explain: Whether to add the column `because`, which names the three columns of a table with
+            the most effect on the prediction. For each of the three, it shows the difference that
+            the value makes compared with a typical one: the median or the most frequent text of the
+            first 4,096 rows. To explain a batch, the model is called once for each of its columns.
         overwrite: Whether to replace a file at `output`, even one that appears meanwhile.
         on_rows: Called with the number of predicted rows and the total, which is None if unknown.
 
@@ -189,7 +189,7 @@ def _slices(source: Source, size: int) -> Iterator[pa.Table]:
 
 
 def _tensor(column: pa.ChunkedArray, kind: FeatureKind, *, is_list: bool = False) -> Any:
-    """Returns a tensor [rows], or [rows, longest] for lists, with nulls as the missing value."""
+    """Returns a tensor [rows], or [rows, longest] for lists; nulls become the missing value."""
     import tensorflow as tf
 
     if pa.types.is_list(column.type):

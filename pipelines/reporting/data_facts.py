@@ -22,10 +22,10 @@ from penstock.pipelines.reporting.artifact_files import (
 )
 from penstock.pipelines.reporting.numbers import compact, percent
 
-# Maximum number of rejected rows that are read to count their reasons; takes 0.1 s.
+# Maximum number of rejected rows that are read to count their reasons; reading them takes 0.1 s.
 MOST_READ = 20_000
 _SAMPLES = 10
-_PREVIEW_ROWS = 6  # fills the width of the page
+_PREVIEW_ROWS = 6  # one column each: the page's width
 # Maximum number of columns shown of a wide table.
 _MOST_COLUMNS = 60
 # Maximum number of values shown of a domain of texts.

@@ -1,7 +1,7 @@
 """Facts of a ModelEvaluation artifact for the report: `evaluation.json`, with names of classes.
 
-A file in the same folder has, for each target, the most wrong rows, residuals and feature
-importance.
+Another file in the same folder has, for each target, the rows with the largest errors, the
+residuals and the feature importance.
 """
 
 import base64
@@ -42,12 +42,14 @@ class CloserFacts:
 
     Attributes:
         balance: Number of rows by label; empty for a regression.
-        importance: Increase of the mean error if a feature is shuffled, with its 95 % half-width,
-            for features with an effect, the most important first.
+        importance: For each feature with an effect, the most important first: increase of the mean
+            error if the feature is shuffled, and half-width of the 95 % interval.
         unused: Features without an effect.
         actual: Labels of sampled rows; empty if there are classes.
-        against: Groups of sampled rows by the values of each of the most important features.
-        correlations: Pearson's correlations of the target and these features with each other.
+        against: For each of the most important features, groups of sampled rows by the feature's
+            values.
+        correlations: Pearson's correlations between any two of the target and the features in
+            `against`.
     """
 
     target: str
@@ -187,7 +189,7 @@ def _said(
 
 
 def class_name(number: int, words: Sequence[str]) -> str:
-    """Returns the name of a class, or its number if it has none; TFMA's -1 means no class."""
+    """Returns the name of a class, or its number if it has no name; TFMA's -1 means no class."""
     if number == -1:
         return "none"
     return words[number] if 0 <= number < len(words) else str(number)

@@ -167,8 +167,8 @@ def _histogram(feature: Any) -> Histogram:
     equal, deciles = by_kind.get(kinds.STANDARD), by_kind.get(kinds.QUANTILES)
     buckets = _buckets(equal)
     if feature.type == _Feature.INT and buckets and buckets[-1].high - buckets[0].low < BINS:
-        # Buckets of one width, at most 1, that start at an integer: each contains at most one
-        # integer.
+        # The buckets have equal widths of at most 1 and start at an integer, so each contains at
+        # most one integer.
         return Histogram([Bucket(at, at, b.count) for b in buckets if b.count for at in [_of(b)]])
     return Histogram(buckets, _buckets(deciles))
 

@@ -66,8 +66,9 @@ class Report:
 def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
     """Gathers the facts of a run.
 
-    Drift is measured from the newest blessed run in `earlier` (the newest first) or, if no run was
-    blessed, from the newest; runs that share this run's statistics do not count.
+    Drift is measured from the newest blessed run in `earlier`, which lists the newest run first. If
+    no run was blessed, drift is measured from the newest run. Runs that share this run's statistics
+    do not count.
     """
     reader = _Reader(run)
     note = read_note(run)
@@ -118,9 +119,10 @@ class _Reader:
         self.missing: list[str] = []
 
     def read(self, type_name: str, what: str, gather: Callable[[str], Facts]) -> Facts | None:
-        """Returns an artifact's facts; None without one or, noted in `missing`, if it fails.
+        """Returns an artifact's facts; None if it does not exist or cannot be read.
 
-        It catches any error, so that one bad artifact does not cost the rest of the page.
+        Any error is noted in `missing`, so that one bad artifact does not cost the rest of the
+        page.
         """
         if (uri := self._run.uri(type_name)) is None:
             return None

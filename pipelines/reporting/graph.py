@@ -27,7 +27,7 @@ class Drawing:
 
 
 def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing:
-    """Lays out nodes in the order of their start; omits arrows that follow from other arrows."""
+    """Lays out nodes, given in order of start; omits an arrow if a longer path joins its nodes."""
     edges = _reduced(upstream)
     layer_of = _layers(edges)
     chains: list[list[_Place]] = [
@@ -55,7 +55,7 @@ def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing:
 
 
 def _reduced(upstream: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Returns the edges from earlier nodes, without edges that follow from a longer path."""
+    """Returns the edges from earlier nodes, except where a longer path joins the two nodes."""
     above: dict[str, set[str]] = {}
     edges: dict[str, list[str]] = {}
     for node, ups in upstream.items():
@@ -66,7 +66,7 @@ def _reduced(upstream: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _layers(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Returns each node's layer: below its upstream nodes; first nodes as low as possible."""
+    """Returns each node's layer: below its upstream nodes, or as low as possible without any."""
     layer_of: dict[str, int] = {}
     for node, ups in edges.items():
         layer_of[node] = 1 + max((layer_of[up] for up in ups), default=-1)

@@ -70,8 +70,8 @@ def rebin(buckets: Sequence[Bucket], edges: Sequence[float]) -> list[float]:
 def common_bins(histograms: Sequence[Histogram]) -> list[list[Bar]]:
     """Converts histograms to the same bins, so that they can be shown side by side.
 
-    If a histogram has a long tail, the bins divide the middle of its values, and the first and last
-    bins take all values outside.
+    If a histogram has a long tail, the bins divide the range of its middle values. The first and
+    last bins also count the values outside this range.
     """
     known = [[b for b in h.equal if math.isfinite(b.low + b.high)] for h in histograms]
     ends = [end for buckets in known for b in buckets for end in (b.low, b.high)]
@@ -112,7 +112,7 @@ def _edges(between: tuple[float, float]) -> list[float]:
 
 
 def common_labels(histograms: Sequence[Mapping[str, float]], most: int = BINS) -> list[list[Bar]]:
-    """Returns bars of the most frequent categories of all histograms, in the same order."""
+    """Returns the bars of each histogram for the categories most frequent in all of them."""
     totals: dict[str, float] = {}
     for counts in histograms:
         for label, count in counts.items():

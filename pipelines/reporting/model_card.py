@@ -24,7 +24,7 @@ class ModelCard:
         ethics: People whom errors of the model may harm.
         licence: Licence of the model.
         of_data: Value of the config's `data` to which the card applies; a run on other data gets an
-            empty card. None applies to all data.
+            empty card. None means that the card applies to all data.
     """
 
     summary: str = ""

@@ -33,7 +33,7 @@ class ModelFacts:
 
 def gather_model(uri: str) -> ModelFacts:
     folder = find_saved_model(uri)
-    # Importing TensorFlow takes seconds, so its version is used only if it is already imported.
+    # Imported here, because importing TensorFlow takes seconds.
     from tensorflow.core.protobuf import saved_model_pb2
 
     graph = saved_model_pb2.SavedModel.FromString(read_bytes(posixpath.join(folder, _FILE)))

@@ -1,4 +1,4 @@
-"""Renders facts as HTML from the templates; escapes all data; the page fetches nothing."""
+"""Renders facts as HTML from the templates. Data is escaped, and a page fetches nothing."""
 
 import functools
 import re
@@ -30,7 +30,7 @@ def render_report(report: Report) -> str:
 
 
 def render_evaluation(evaluation: EvaluationFacts, name: str) -> str:
-    """Returns the report's section of an evaluation as a page of its own."""
+    """Returns a page that contains only the report's section on the evaluation."""
     others = {"rivals": (), "images": None, "labels": ()}
     facts = {"evaluation": evaluation, "name": name, **others}
     return _render("evaluation_page.html", r=facts)
@@ -66,7 +66,7 @@ def _environment() -> jinja2.Environment:
     environment.filters.update(
         loss=loss_text,
         plain="{:g}".format,
-        n=lambda names: [(name, "n") for name in names],  # column titles over numbers
+        n=lambda names: [(name, "n") for name in names],  # titles of number columns
         breaks=_breaks,
         bytes=human_bytes,
         clock=lambda seconds: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)),
@@ -116,7 +116,7 @@ def _line(label: str, epochs: Sequence[EpochRecord], metric: str) -> list[plots.
 
 
 def _curves_of_two(comparison: Comparison) -> list[tuple[str, Markup]]:
-    """Returns the curves of the training of two runs."""
+    """Returns plots of the training curves of two runs, by metric; none for more runs."""
     trainings = [run.training.epochs for run in comparison.runs if run.training]
     if len(comparison.runs) > 2 or len(trainings) < 2:
         return []
@@ -160,7 +160,7 @@ def _decision_plots(curves: Curves) -> list[Markup]:
     curve = plots.decision_plot(
         "pr",
         "Precision and recall",
-        [(one.recall, one.precision or 0.0) for one in found if one.hits],  # from the first hit
+        [(one.recall, one.precision or 0.0) for one in found if one.hits],  # thresholds with hits
         (at.recall, at.precision or 0.0),
         x_label="recall",
         y_label="precision",

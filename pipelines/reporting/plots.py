@@ -31,14 +31,14 @@ _COLOURS = (_ONE, _TWO)
 # Points are raster images, because vectors of many points would add megabytes to the page. Their
 # colours cannot be replaced, so this colour is readable on light and dark.
 _RASTER = "#4a86e0"
-# The line for a perfect model.
+# Style of the line on which the points of a perfect model lie.
 _AIM = {"color": _MUTED, "linewidth": 1, "linestyle": (0, (4, 3))}
 _INCHES = (4.4, 2.3)
 _SQUARE = (4.4, 3.6)
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "penstock",
-    # Names from data may contain dollar signs.
+    # Matplotlib would read dollar signs in names from the data as formulas.
     "text.parse_math": False,
     "font.size": 10,
     "axes.edgecolor": _GRID,

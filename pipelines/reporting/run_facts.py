@@ -56,7 +56,7 @@ class PipelineFacts:
 
 
 def gather_pipeline(run: RunRecord, note: RunNote, earlier: Sequence[RunRecord]) -> PipelineFacts:
-    """Gathers the nodes of a run, with those not reached from its note or from earlier runs."""
+    """Gathers the nodes of a run; its note or earlier runs tell which ones were not reached."""
     last = {node.node: node for node in run.nodes}
     tries = [node.node for node in run.nodes]
     upstream = note.upstream or _upstream_by_artifacts([run, *earlier])
@@ -141,7 +141,7 @@ def _first(known: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
 
 
 def _versions_of_artifacts(run: RunRecord) -> dict[str, str]:
-    """Returns the version of TFX, which is all that TFX records with an artifact."""
+    """Returns the version of TFX, the only version that TFX records with an artifact."""
     made = [plain_properties(artifact) for node in run.nodes for artifact in node.outputs]
     version = _first(made, ("tfx_version",))
     return {"tfx": version} if version else {}

@@ -87,7 +87,7 @@ def note_failure(handle: metadata.Metadata, node: pipeline_pb2.PipelineNode, rea
 
 
 def set_apart(node: pipeline_pb2.PipelineNode, run_id: str, attempt: int) -> None:
-    """Gives the node's next execution, attempt number `attempt` from 1, its own context."""
+    """Adds a context for only the node's next execution, attempt number `attempt` from 1."""
     context = node.contexts.contexts.add()
     context.type.name = _ATTEMPT_CONTEXT_TYPE
     context.name.field_value.string_value = f"{run_id}.{node.node_info.id}.attempt-{attempt}"

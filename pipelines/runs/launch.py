@@ -1,9 +1,9 @@
-"""Launches one node by TFX's launcher, with Penstock's checks as its driver and its executor.
+"""Launches one node by TFX's launcher, with Penstock's checks around its driver and executor.
 
 TFX checks only that an artifact's path exists. Here, Examples must also match their manifest, and a
-pushed model must be the served one. A changed input fails its node, even if the cache could serve
-the node. A node with a changed output does not use the cache: it runs again. The rows of its
-outputs are compared with those of its inputs.
+pushed model must be the one that is served. A changed input fails its node, even if the cache could
+serve the node. A node whose output in the cache has changed does not use the cache: it runs again.
+The rows of a node's outputs are compared with those of its inputs.
 """
 
 import logging
@@ -99,7 +99,7 @@ def launch(
 
 
 def _result(handle: metadata.Metadata, node_id: str, execution_id: int) -> NodeResult:
-    """Reads the result of an execution; TFX's launcher raises no error for a missing input."""
+    """Reads an execution's result, because TFX's launcher raises no error for a missing input."""
     [execution] = handle.store.get_executions_by_id([execution_id])
     if not execution_lib.is_execution_successful(execution):
         result = execution_lib.get_execution_result(execution, ignore_parse_errors=True)

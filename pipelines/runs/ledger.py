@@ -30,7 +30,7 @@ class NodeRows:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """Rows of one split in a node's output, and why they differ from the rows that it read."""
+    """Rows of one split in a node's output, and why they differ from those that the node read."""
 
     split: str
     node: str

@@ -1,9 +1,9 @@
 """Sends OpenLineage events of a node: START before it runs, COMPLETE or FAIL after it.
 
 Input: a compiled node, and the result of TFX's launcher. Output: events by OpenLineage's own
-client, which its environment variables configure. They need no metadata store. If the server does
-not answer, or the client is not installed, no run fails: one warning is logged, and the process
-sends no more events.
+client, which its environment variables configure. Sending events needs no metadata store. If the
+server does not answer, or the client is not installed, no run fails: one warning is logged, and the
+process sends no more events.
 """
 
 import logging
@@ -52,7 +52,7 @@ def with_events(
 
 
 class _Events:
-    """Events of one attempt of a node; runs of a pipeline's nodes have the same parent."""
+    """Events of one attempt of a node; all nodes of a pipeline run have the same parent run."""
 
     _is_silent = False  # for all nodes of this process
 
@@ -104,7 +104,7 @@ class _Events:
 def _inputs(info: ExecutionInfo) -> Iterator[Any]:
     from openlineage.client.event_v2 import InputDataset
 
-    properties = info.exec_properties or {}  # TFX returns no artifacts for a node from the cache
+    properties = info.exec_properties or {}  # TFX may return None
     for address in (properties.get(name) for name in _SOURCES):
         if address:
             yield InputDataset(*_named(str(address)))
@@ -135,7 +135,7 @@ def _uris(artifacts: Mapping[str, Sequence[Any]] | None) -> Iterable[str]:
 
 
 def _facets(manifest: Manifest | None) -> dict[str, Any]:
-    """Returns the columns, and the digest of all shards as the version."""
+    """Returns facets: the columns, and the digest of all shards as the dataset's version."""
     from openlineage.client.facet_v2 import dataset_version_dataset, schema_dataset
 
     if manifest is None:

@@ -112,7 +112,7 @@ class MySqlStore:
 
 
 def _tls(folder: str) -> dict[str, str]:
-    # verify_server_cert stays off, because MLMD 1.16 then refuses even a valid certificate.
+    # verify_server_cert stays off: if it is on, MLMD 1.16 refuses even a valid certificate.
     ca, cert, key = (os.path.join(folder, name) for name in ("ca.crt", "tls.crt", "tls.key"))
     if not os.path.exists(ca):
         raise UsageError(f"{ca}: no such file; an encrypted connection to MySQL needs it")
@@ -143,7 +143,7 @@ def is_address(text: str) -> bool:
 
 
 def is_metadata(file: str) -> bool:
-    """Returns whether a file is a metadata store, by its first bytes and tables, or locked."""
+    """Returns whether a file has the first bytes and tables of a metadata store, or is locked."""
     try:
         with open(file, "rb") as opened:
             if opened.read(len(_MAGIC)) != _MAGIC:
@@ -225,4 +225,4 @@ def only_run(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a node's fork would hold it
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a fork would keep the lock

@@ -21,7 +21,7 @@ _PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
 
 @dataclass(frozen=True)
 class PrunePlan:
-    """Artifacts and folders of failed attempts that can be removed, and their size in bytes.
+    """Removable artifacts, removable folders of failed attempts, and their size in bytes.
 
     `runs` are the ids of runs that lose artifacts, the newest first; `kept` are those of runs that
     lose none.
@@ -37,9 +37,10 @@ class PrunePlan:
 def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan:
     """Finds artifacts that the kept runs of each pipeline do not need.
 
-    Kept runs are its newest `keep` runs, active runs (unless they are known to be `interrupted`)
-    and the newest run that blessed a model; all artifacts from which theirs were made are kept too.
-    Never removes files that a user imported, or models in a serving folder.
+    For each pipeline, the kept runs are the newest `keep` runs, active runs (unless they are known
+    to be `interrupted`) and the newest run that blessed a model. The artifacts from which those of
+    kept runs were made are kept too. Never removes files that a user imported, or models in a
+    serving folder.
     """
     runs = list(all_runs(store))
     kept = _kept(runs, keep, interrupted)
@@ -96,7 +97,8 @@ def _kept(runs: Sequence[RunRecord], keep: int, interrupted: bool) -> list[RunRe
     for run in runs:
         newer = sum(other.pipeline == run.pipeline for other in kept)
         is_active = not interrupted and any(node.state == "running" for node in run.nodes)
-        # The gate of the next run measures drift from the statistics of this run.
+        # The next run's gate measures drift from the statistics of the newest run that blessed a
+        # model.
         blesses = is_set(run.artifact("ModelBlessing"), "blessed")
         if newer < keep or is_active or (blesses and run.pipeline not in with_blessing):
             kept.append(run)

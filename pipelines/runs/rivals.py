@@ -18,13 +18,13 @@ _MIN_CLASS_ROWS, _MIN_FOUND_SHARE = 20, 0.05
 
 @dataclass(frozen=True)
 class Rival:
-    """Losses of a linear model or boosted trees, fitted on training rows."""
+    """Loss of a linear model or of boosted trees, fitted on training rows."""
 
     name: str
     loss: float
     # Standard error, over the rows, of the difference between this loss and the model's
     error: float
-    # Number of training rows that it was fitted on, if the model was trained on more
+    # Number of training rows that the rival was fitted on, if the model was trained on more
     fitted_rows: int | None = None
 
     def __str__(self) -> str:
@@ -54,17 +54,17 @@ class Beaten:
     # Number of rows by class, and number of those for which the model predicts this class
     class_rows: tuple[int, ...] = ()
     found_rows: tuple[int, ...] = ()
-    # Least probability at which the model answers the second of two classes, if it was chosen on
-    # these rows
+    # Least probability of the second of two classes at which the model answers with this class, if
+    # it was chosen on these rows
     threshold: float | None = None
 
     def beats(self, name: str) -> bool:
-        """Returns whether the model's loss is below a rival's; True if there is none."""
+        """Returns whether the model's loss is below a rival's; True if there is no such rival."""
         losses = {CONSTANT: self.constant_loss, **{rival.name: rival.loss for rival in self.rivals}}
         return name not in losses or self.model < losses[name]
 
     def against(self, name: str) -> str:
-        """Returns `ahead of`, `behind`, or `beside` if losses differ by up to two errors."""
+        """Returns `ahead of`, `behind`, or `beside` if losses differ by up to 2 standard errors."""
         [rival] = [rival for rival in self.rivals if rival.name == name]
         distance = rival.loss - self.model
         if abs(distance) <= _NOISE_ERRORS * rival.error:
@@ -80,7 +80,7 @@ class Beaten:
 
     @property
     def missed(self) -> str:
-        """A sentence about the class that the model finds least; empty if it finds all."""
+        """A sentence about the class that the model finds least; empty if no class is missed."""
         counts = zip(self.classes, self.found_rows, self.class_rows, strict=False)
         counted = [(n / rows, name, n, rows) for name, n, rows in counts if rows >= _MIN_CLASS_ROWS]
         if not counted or min(counted)[0] >= _MIN_FOUND_SHARE:
@@ -93,7 +93,7 @@ class Beaten:
 
     @property
     def decision(self) -> str:
-        """A sentence about the chosen threshold and its result; empty without one."""
+        """A sentence about the chosen threshold and its result; empty without a threshold."""
         if self.threshold is None:
             return ""
         hits, alarms = self.found_rows[1], self.class_rows[0] - self.found_rows[0]

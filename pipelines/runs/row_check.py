@@ -1,11 +1,11 @@
 """Checks that no node of a run loses rows, before its outputs are published.
 
 Input: the input and output artifacts of a node after its executor has ended. Output: the row counts
-by split as a custom property of each output that has rows, and a manifest for Examples without one;
-or a DataError if rows are missing without a stated reason. Rows are counted in the artifacts:
-Examples by their manifest or record by record, statistics by `num_examples`, a training pass by the
-rows that the training read, an evaluation by its example count. So the check also covers stock TFX
-nodes.
+by split, as a custom property of each output that has rows, and a manifest for Examples that have
+none. If rows are missing without a stated reason, it raises a DataError. Rows are counted in the
+artifacts: Examples by their manifest or record by record, statistics by `num_examples`, a training
+pass by the rows that the training read, an evaluation by its example count. So the check also
+covers stock TFX nodes.
 """
 
 import json
@@ -37,7 +37,7 @@ from penstock.components.trainer.record import RECORD_NAME, read_training_record
 from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
 
 # Name of a custom property of an output, or of a key in `custom_config`; its value says why the
-# node wrote other rows than it read.
+# node wrote more or fewer rows than it read.
 REASON_NAME = "rows_differ"
 
 _UNNAMED = ""  # split of a count that names no split, such as an evaluation's
@@ -120,7 +120,7 @@ def _compared(
 
 
 def _reason(split: str, options: Mapping[str, Any], artifacts: Sequence[Any]) -> str:
-    """Returns why a node wrote other rows than it read; empty if there is no reason."""
+    """Returns why a node wrote more or fewer rows than it read; empty if there is no reason."""
     properties = [artifact.custom_properties for artifact in artifacts]
     stated = [one[REASON_NAME].string_value for one in properties if REASON_NAME in one]
     stated.append(_option(options, "custom_config", REASON_NAME))
@@ -166,7 +166,7 @@ class _Count(NamedTuple):
     split: str = ""
 
     def expected(self, read: ByName, options: Mapping[str, Any]) -> dict[str, int]:
-        """Returns the rows that the output should have."""
+        """Returns the number of rows, by split, that the output should have."""
         if not self.option:
             return dict(read)
         named = _json(options, self.option) or [self.split]

@@ -78,7 +78,7 @@ def write_note(store: Any, run_id: str, note: RunNote) -> None:
 
 
 def read_note(run: RunRecord) -> RunNote:
-    """Reads the note of a run; without one, as on Kubeflow, uses what its nodes recorded."""
+    """Reads the note of a run; without a note, as on Kubeflow, returns only a node's error."""
     text = run.properties.get(PROPERTY)
     if text:
         return RunNote(**json.loads(text))

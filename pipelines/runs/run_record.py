@@ -1,4 +1,4 @@
-"""The executions and artifacts of runs, from a TFX metadata store of either version set.
+"""The executions and artifacts of runs, from the metadata store of TFX 1.16 or 1.21.
 
 Filters in Python, because the store's query language differs between TFX 1.16 and 1.21.
 """
@@ -71,7 +71,7 @@ class RunRecord:
 
 
 def is_set(artifact: mlmd.Artifact | None, name: str) -> bool:
-    """Returns whether a property of an artifact is 1, such as `blessed`."""
+    """Returns whether a property of an artifact, such as `blessed`, is 1."""
     return artifact is not None and plain_properties(artifact).get(name) == 1
 
 
@@ -108,12 +108,12 @@ def retraining(run: RunRecord) -> Retraining | None:
 
 
 def registered(run: RunRecord) -> str:
-    """Returns the version in a registry that the run made, `models:/churn/3`, or ""."""
+    """Returns the version that the run registered, such as `models:/churn/3`, or "" if none."""
     return next(_texts_of(run, "Register"), "")
 
 
 def _verdict(run: RunRecord, gate: str) -> dict[str, Any]:
-    """Returns a gate's verdict; empty if the gate did not run or it cannot be read."""
+    """Returns a gate's verdict; empty if the gate did not run or its verdict cannot be read."""
     for text in _texts_of(run, gate):
         with suppress(ValueError):
             found = json.loads(text)

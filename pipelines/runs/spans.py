@@ -14,7 +14,7 @@ _FINGERPRINT = "input_fingerprint"
 
 
 def parse_spans(text: str) -> range:
-    """Returns the spans of `5`, `3..7` or `2026-01-03..2026-01-09`, dates as days since 1970.
+    """Returns the spans of `5`, `3..7` or `2026-01-03..2026-01-09`; dates become days since 1970.
 
     Raises:
         UsageError: The text has another form, or the last span is before the first.
@@ -109,7 +109,7 @@ def finished_run(store: Any, pipeline: str, config: Any, fingerprint: str) -> Ru
 
 
 def _fingerprints(run: RunRecord) -> set[Any]:
-    """Returns the fingerprints of all inputs; for a node from the cache, only its output has it."""
+    """Returns all input fingerprints; nodes from the cache have them only on their outputs."""
     known = [node.options for node in run.nodes]
     known += [plain_properties(one) for node in run.nodes for one in node.outputs]
     return {options.get(_FINGERPRINT) for options in known}

@@ -60,7 +60,7 @@ def report_name(metadata: str, pipeline: str) -> str:
 
 
 def find_stores(where: str) -> Sequence[MetadataStore]:
-    """Returns all metadata files below a folder; or the store of a file or a MySQL address."""
+    """Returns all metadata files below a folder; for a file or MySQL address, the store there."""
     path = Path(where)
     if path.is_file() or is_address(where):
         return [store_of(where)]
@@ -78,7 +78,7 @@ def find_stores(where: str) -> Sequence[MetadataStore]:
             if os.path.basename(file) in _FILES or is_metadata(file)
         ]
         if any(name in files for name in _FILES):
-            below.clear()  # it contains artifacts of runs
+            below.clear()  # they contain runs' artifacts
         if len(Path(folder).relative_to(path).parts) >= _DEEPEST:
             below.clear()
     if not found:
@@ -96,7 +96,7 @@ def is_run(path: str) -> bool:
 
 
 def newest_first(stores: Sequence[MetadataStore]) -> list[tuple[MetadataStore, RunRecord]]:
-    """Returns all runs, newest first; runs of one store keep its order, as clocks differ."""
+    """Returns all runs, newest first; each store keeps its order, because clocks may differ."""
     by_store = []
     for store in stores:
         with open_reading(store) as opened:

@@ -77,7 +77,7 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
     """Looks at a table, or at images if `data` is a folder that contains an image.
 
     Images have at most one target: a column of the label file. The default label file is the only
-    one in the folder of the images.
+    label file in the folder of the images.
     """
     targets, labels_file = options.targets, options.labels_file
     if not (is_remote(data) or os.path.exists(data) or any(c in data for c in "*?[")):

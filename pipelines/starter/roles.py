@@ -25,18 +25,20 @@ _MIN_CATEGORY_ROWS = 5
 _MIN_ID_ROWS = 50
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _LOOKED_AT_TEXTS = 1000
-# Share of texts without digits among numbers; if there are more, they are categories and do not
-# mean missing values.
+# Maximum number of distinct texts without digits in a column of numbers. If there are more, they
+# are categories and do not mean missing values.
 _MOST_TOKENS = 3
-# Least average number of words in free text; words and pairs of words are hashed.
+# Least average number of words in free text, and number of buckets to which words and pairs of
+# words are hashed.
 _MIN_WORDS, _TEXT_BUCKETS = 3, 128
 _SORTED_DATE = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
 _EARLY_SHARE = 2 / 3
 _POSITIVE = ("yes", "true", "1", "y", "t", "positive", "on")
-# Ends of names of columns that number the rows, if they are whole numbers without duplicates.
+# Endings of the names of columns that number the rows, if the values are whole numbers without
+# duplicates.
 _NUMBERING = re.compile(r"(?i)(id|num|nr|no|number|seqn?|key|code|index|row)$")
-# Number of pairs of equal values expected for a quantity with the same range, as `_numbers_rows`
-# computes it.
+# Whole numbers without duplicates number the rows if random values in the same range would include
+# at least this many pairs of equal values (`_numbers_rows`).
 _MIN_EXPECTED_PAIRS = 2
 
 
@@ -241,15 +243,16 @@ def _is_id(look: ColumnLook) -> bool:
 
 
 def names_things(look: ColumnLook) -> bool:
-    """Returns whether values that repeat name things, such as patients, and are not quantities."""
+    """Returns whether a column's repeated values are ids of things, such as patients."""
     repeats = not look.is_list and 2 < look.distinct < look.present
     return repeats and (look.is_text or look.is_whole) and is_id_name(look.name)
 
 
 def _numbers_rows(look: ColumnLook) -> bool:
-    """Returns whether whole numbers without duplicates number the rows.
+    """Returns whether a column of whole numbers without duplicates only numbers the rows.
 
-    They do if their name says so, or if a quantity with the same range would have equal
+    It does if its name says so, or if random whole numbers between its minimum and maximum would
+    probably include equal
     values: of n values among w whole numbers, about n (n - 1) / 2w pairs are equal.
     """
     if not look.is_whole or not look.distinct == look.present >= _MIN_ID_ROWS:

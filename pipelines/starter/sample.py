@@ -35,7 +35,7 @@ def write_sample(folder: Path) -> list[Path]:
 
 
 def _taxi_trips() -> Path:
-    """The 15,002 taxi trips of Chicago's open data in TFX's wheel; does not import TFX."""
+    """Path of the 15,002 Chicago taxi trips in TFX's wheel; does not import TFX."""
     [tfx] = importlib.util.find_spec("tfx").submodule_search_locations  # type: ignore[union-attr, misc]
     return Path(tfx) / "examples/chicago_taxi_pipeline/data/simple/data.csv"
 

@@ -3,8 +3,8 @@
 The signal raises KeyboardInterrupt in the main thread, so that unfinished outputs are removed. With
 Beam and TensorFlow this is not enough: a callback of C++ drops the exception, libraries turn it
 into another one, and threads that wait for work keep the process alive. So any error of an
-interrupted command counts as the interrupt, and the process ends soon in any case. This is safe at
-any place, because outputs appear by one rename.
+interrupted command counts as the interrupt, and the process ends soon in any case. It is safe to
+end at any place in the code, because outputs appear by one rename.
 """
 
 import _thread
@@ -51,7 +51,7 @@ def catch_interrupts() -> None:
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Returns whether Ctrl-C or SIGTERM caused an error, even one that a library made of it."""
+    """Returns whether Ctrl-C or SIGTERM caused an error, even if a library replaced it."""
     return _came or isinstance(error, KeyboardInterrupt)
 
 

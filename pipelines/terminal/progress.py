@@ -70,7 +70,7 @@ class Progress:
 
 
 def make_progress(screen: TextIO, title: str, *, quiet: bool = False) -> Progress:
-    """Returns the requested kind of progress; by default a live table if on a terminal."""
+    """Returns a live table on a terminal, or else lines; if `quiet`, it shows nothing."""
     if quiet:
         return Progress()
     on_screen = console(file=screen, soft_wrap=False)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# C0 and C1 control characters, such as ESC, which begins terminal commands, and DEL; and marks that
+# C0 and C1 control characters (such as ESC, which begins terminal commands), DEL, and marks that
 # change the direction of text. Line feeds and tabs are kept.
 _CONTROL = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
@@ -73,7 +73,7 @@ def human_bytes(count: int) -> str:
 
 
 def short_path(file: str, path: str) -> str:
-    """Returns the path of a file relative to the folder `path`; unchanged if it is not below."""
+    """Returns the path of a file relative to the folder `path`; unchanged if it is outside."""
     return os.path.relpath(file, path) if os.path.isdir(path) else file
 
 

@@ -43,7 +43,7 @@ def test_kept_runs_of_one_contender_leave_those_of_the_other(tmp_path, monkeypat
     kept = figures.kept("scale")
     assert kept["stock"]["10"]["Trainer"] == [3.0, 300.0]
     head, _, _, trainer, check, total, shared = figures.stages(kept)
-    # Stock has only one size, so there is no column for the cost of a further row.
+    # Stock was run with only one size, so it has no column for the cost of one more row.
     assert head == "| | stock, 10 | penstock, 10 | penstock, 900 | a row more, us, penstock |"
     assert trainer == "| Trainer | 3.0 | 5.0 | 5.0 | 0.0 |"
     assert check == "| ServingCheck | 1.0 | 1.0 | 1.0 | 0.0 |"
@@ -60,7 +60,7 @@ def test_peaks_of_memory_have_no_sum():
 
 
 def test_peak_memory_of_a_stage_is_its_own():
-    """Runs in a separate process: one with free memory would reuse it for the values."""
+    """Runs in a separate process, because one with free memory would reuse it for the values."""
     code = """
 from penstock.benchmarks import scale
 stages = scale._Stages()

@@ -11,7 +11,7 @@ ROWS = table.SHUFFLED_ROWS
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """The table and its peers' copies."""
+    """The benchmark's table, with copies of it in the peers' formats."""
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tempfile.tempdir", str(folder))

@@ -21,7 +21,7 @@ def machine(tmp_path):
         if inside:
             programs["env/bin/python"] = f"echo {inside}"
         if pyenv:
-            programs["bin/python" + pyenv] = "exit 127"  # another version is chosen
+            programs["bin/python" + pyenv] = "exit 127"  # shim of a version not chosen
             programs[f".pyenv/versions/{pyenv}.7/bin/python"] = f"echo {pyenv}"
         for name, line in programs.items():
             file = tmp_path / name

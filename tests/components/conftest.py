@@ -36,7 +36,7 @@ def frame():
 
 @pytest.fixture
 def tfrecord(tmp_path):
-    """Writes a TFRecord file of payloads, with GZIP if its name ends so."""
+    """Writes a TFRecord file of payloads, compressed with GZIP if its name ends in `.gz`."""
 
     def write(name, payloads):
         data = b"".join(map(frame_of, payloads))
@@ -118,7 +118,7 @@ class ReadOut:
 
     @property
     def errors(self):
-        """The rejected rows in the form of strict mode, without the folder."""
+        """The rejected rows, worded as errors of strict mode, without the folder."""
         return [str(row).rsplit("/", 1)[-1] for row in self.rejected]
 
 

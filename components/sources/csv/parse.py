@@ -1,7 +1,7 @@
 """Converts rows of delimited text to typed Arrow columns with Arrow's own CSV reader.
 
 Arrow divides rows into fields and converts whole columns. Values are examined one by one only in
-columns of numbers with a value that Arrow refuses, or reads in a sense that was not meant.
+columns of numbers, and only if Arrow refuses a value or could misread it (`0x10` as 16).
 """
 
 from codecs import BOM_UTF8
@@ -44,7 +44,7 @@ class RowParser:
     def parse(self, block: RowBlock, place: RowPlace) -> Batch:
         """Returns the rows of an unbroken block, each as good, rejected or blank.
 
-        A row is reported with its first faulty column.
+        A rejected row is reported with the first column in which it has a fault.
         """
         first = np.frombuffer(block.data, np.uint8)[block.starts]
         is_blank = (block.ends - block.starts <= 2) & np.isin(first, (LF, CR))
@@ -63,10 +63,10 @@ class RowParser:
         quoted: bool,
         on_invalid: Callable[[Any], None] = lambda row: None,
     ) -> tuple[dict[str, pa.Array], bool]:
-        """Returns the wanted columns that rows have, not yet converted (binary [rows]), by name.
+        """Returns those of `columns` that rows have, by name, as unconverted binary arrays.
 
-        Also returns whether all of `data` is UTF-8. Rows of another width are left out;
-        `on_invalid` receives Arrow's description of each.
+        Also returns whether all of `data` is UTF-8. Rows with another number of fields than `names`
+        are left out; `on_invalid` receives Arrow's description of each.
         """
 
         def skip(row: Any) -> str:
@@ -76,7 +76,7 @@ class RowParser:
         names = [column.name for column in columns if column.name in self.names]
         types = dict.fromkeys(names or self.names[:1], pa.binary())
         is_utf8 = first_bad_byte(data) is None
-        # Arrow decodes a row of another width to describe it.
+        # To describe a row with a wrong number of fields, Arrow decodes it as UTF-8.
         utf8 = data if is_utf8 else data.decode("latin-1").encode()
         if utf8.startswith(BOM_UTF8):
             utf8 = BOM_UTF8 + utf8  # Arrow strips a byte order mark wherever it begins to read.
@@ -105,7 +105,7 @@ class RowParser:
     def _convert(
         self, block: RowBlock, rows: npt.NDArray[np.int64]
     ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-        """Returns the good rows among some rows of a block, and the faults of the others by row."""
+        """Returns the good rows among `rows` of a block, and the faults of the others by row."""
         is_whole = len(rows) == block.rows
         data = block.data if is_whole else b"".join(_raw(block, row) for row in rows)
         if not data:
@@ -194,7 +194,7 @@ def _one_by_one(values: pa.Array, column: Column, options: Csv) -> tuple[pa.Arra
 
 
 def _number_text(text: str, column: Column, options: Csv) -> str | None:
-    """Returns `text` as Arrow reads it, None without a value; ValueError for a fault."""
+    """Returns `text` in a form that Arrow can cast; None for a null; ValueError for a fault."""
     stripped = text.strip(SPACES)
     if text in options.null_tokens or stripped in options.null_tokens:
         return None

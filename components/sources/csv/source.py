@@ -32,16 +32,17 @@ from penstock.components.sources.tokens import TypeSample, is_plain_number
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-# Large enough that the few hundred microseconds per block do not matter, small enough that a worker
-# takes only a few tens of MiB.
+# Large enough that the fixed cost of a few hundred microseconds per block does not matter; small
+# enough that a worker uses only a few tens of MiB of memory.
 BLOCK_BYTES = 4 * MIB
 # Maximum size of a header; a quote that is never closed is noticed after this many bytes.
 _HEAD_BYTES = 2**20
 _TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
 _DELIMITERS = ",;\t|"
-# Number of bytes at the start of a file from which a delimiter is guessed.
+# Number of bytes, and of rows, at the start of a file from which its delimiter is guessed.
 _GUESS_BYTES, _GUESS_ROWS = 64 * 1024, 100
-# A field that another delimiter would divide, or a word that a comma cut off.
+# A field that suggests a wrong delimiter: it begins with a space, or another delimiter would divide
+# it.
 _ODD_FIELD = re.compile(r"^ |[;\t|]|,(?! )")
 _DECIMAL = re.compile(r"[+-]?\d+,\d+").fullmatch
 
@@ -107,7 +108,7 @@ def _sampled_columns(
 def read_header(
     path: str, splitter: Splitter, options: Csv, known_names: Collection[str]
 ) -> Header:
-    """Reads and checks a header; a number must be in `known_names` to be a column's name."""
+    """Reads and checks a header; one that looks like data must have one of `known_names`."""
     delimiter = options.delimiter or ","
     header, head = line_header(path, not_text, _HEAD_BYTES)
     is_whole, start = len(head) < _HEAD_BYTES, header.data_start
@@ -169,15 +170,15 @@ def find_delimiter(path: str, comment: str | None) -> str:
     """Returns the likely delimiter of a file: a comma if its first rows show none.
 
     The delimiter must give most of the first rows the width of the header. Several delimiters may
-    do so: `price (EUR, net);qty` over `1,50;3` has two columns by comma, too. Then the delimiter
-    with the fewest odd fields wins (a space in front, or another delimiter inside), and among
-    equals the one with most columns.
+    do so: the header `price (EUR, net);qty` above the row `1,50;3` also has two columns if a comma
+    divides it. An odd field begins with a space or contains another delimiter. The delimiter with
+    the fewest odd fields wins; among equals, the one with the most columns.
     """
     head, _ = read_head(path, _GUESS_BYTES)
     head = head.removeprefix(BOM_UTF8)
     if comment:
         head = head[_after_comments(head, 0, comment.encode()) :]
-    text = head.decode("latin-1").replace("\0", " ")  # all bytes except NUL, which csv refuses
+    text = head.decode("latin-1").replace("\0", " ")  # decodes any byte; csv refuses NUL
     if len(head) >= _GUESS_BYTES - len(BOM_UTF8):
         text = text[: text.rfind("\n") + 1] or text
 

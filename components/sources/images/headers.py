@@ -1,7 +1,7 @@
 """Format, size, orientation and soundness of an image, from its headers; no pixel is decoded.
 
 Damage that only a decoder finds (a JPEG altered between header and end mark) is not found here;
-`verify='decode'` finds it. Pillow compares the checksums of a PNG.
+`verify='decode'` finds it. For a PNG, Pillow verifies the checksums of the chunks.
 """
 
 import io
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 UPRIGHT = 1
 _ORIENTATION = 0x0112
-# JPEG markers. Frames that every decoder reads: baseline, extended and progressive with Huffman
-# codes and 8 bits per sample.
+# JPEG markers. `_COMMON_FRAMES` are frames that every decoder reads: baseline, extended and
+# progressive with Huffman codes and 8 bits per sample.
 _JPEG_END = b"\xff\xd9"
 _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"  # The last chunk, which is empty, with its checksum
 _SCAN = 0xDA
 _EXIF = 0xE1
 _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
-# Order of a PNG's chunks in which libpng reads them; names of chunks that it may skip begin with a
-# small letter.
+# Order of chunks in which libpng reads a PNG. The name of a chunk that libpng may skip begins with
+# a lower-case letter.
 _OPTIONAL = rb"( [a-z][A-Za-z]{3})*"
 _ORDER = re.compile(
     rb"(?!.*PLTE.*PLTE)IHDR%b( PLTE%b)?( IDAT)+%b( PLTE%b)? IEND" % ((_OPTIONAL,) * 4)
@@ -61,7 +61,7 @@ _MAGIC = (
     (b"8BPS", "PSD"),
     (b"\0\0\1\0", "ICO"),
 )
-# Brands in ISO media files that are images.
+# `ftyp` brands of ISO media files that are images.
 _BRANDS = {
     **dict.fromkeys((b"avif", b"avis"), "AVIF"),
     **dict.fromkeys((b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"), "HEIC"),
@@ -123,7 +123,7 @@ def orientation(exif: bytes) -> int:
         try:
             found.load(exif)
             turned = found.get(_ORIENTATION, UPRIGHT)
-        except Exception:  # Pillow raises several types for damaged EXIF.
+        except Exception:  # Pillow raises several types of errors for damaged EXIF.
             return UPRIGHT
     return turned if turned in range(1, 9) else UPRIGHT
 
@@ -135,8 +135,8 @@ def opened(data: bytes, kind: str) -> Iterator["Image"]:
 
     try:
         with warnings.catch_warnings():
-            # Large images were rejected before this. Other warnings, such as for damaged EXIF, do
-            # not affect the pixels.
+            # Pillow's warning about large images is not needed, because they were rejected before
+            # this. Other warnings, such as for damaged EXIF, do not affect the pixels.
             warnings.simplefilter("ignore")
             yield Image.open(io.BytesIO(data), formats=[kind])
     except (UnfitFileError, MemoryError):
@@ -164,7 +164,7 @@ def _probe_jpeg(data: bytes) -> tuple[int, bool]:
     else:
         raise UnfitFileError("truncated JPEG: it ends before its pixels begin; copy it again")
     # Only the end mark has these bytes: compressed data cannot contain them, and thumbnails precede
-    # the scan. Searched from the end, where the mark is unless a camera appended bytes.
+    # the scan. The search starts at the end, where the mark is unless a camera appended bytes.
     if data.rfind(_JPEG_END, at) < 0:
         raise UnfitFileError("truncated JPEG: the mark of its end is missing; copy it again")
     marker, bits, components = frame
@@ -183,10 +183,12 @@ def _probe_png(data: bytes) -> tuple[int, bool]:
     with opened(data, "PNG") as image:
         image.verify()
         is_gray, is_plain = image.mode in GRAY_MODES, not has_alpha(image)
-        # In another order, Pillow may read a file that TensorFlow does not, so it is encoded again.
+        # If the chunks have another order, Pillow may read a file that TensorFlow does not, so the
+        # file is encoded again.
         is_plain &= bool(_ORDER.fullmatch(_png_chunks(data)))
         is_plain &= image.mode != "P" or image.palette is not None
-    # Pillow reads an EXIF block that follows the pixels only after it has decoded them.
+    # The EXIF block is searched for in the bytes, because Pillow reads one that follows the pixels
+    # only after decoding them.
     exif = data.find(b"eXIf")
     if exif >= 0 and orientation(data[exif + 4 :]) != UPRIGHT:
         is_plain = False

@@ -1,8 +1,8 @@
 """Labels of images: by folder, or by the rows of a label file (CSV, JSON, MATLAB).
 
 A label file names an image by its path below the input, by its file name, or by its file name
-without extension. One rule applies to all rows: the rule that finds most images. docs/images.md has
-the forms and the column names that are recognised.
+without extension. One of these three rules applies to all rows: the one that finds the most images.
+docs/images.md describes the forms of label files and the column names that are recognised.
 """
 
 import json
@@ -117,7 +117,8 @@ def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
 
 
-# Rules as (description, key of an image from its path, key of a row from the name in it).
+# Rules as (description, function from an image's path to its key, function from the name in a row
+# to the row's key).
 _RULES: tuple[tuple[str, Callable[[str], str], Callable[[str], str]], ...] = (
     ("their path", str, str),
     ("their name", os.path.basename, os.path.basename),
@@ -187,7 +188,7 @@ def _classes(
     if texts is not None:
         _check_one_text(numbers, texts, table)
         if class_names:
-            _numbered(texts, class_names, table.place)  # Every text must be a name.
+            _numbered(texts, class_names, table.place)  # Raises if a text is not a class name.
         return numbers, texts
     if class_names is None:
         return numbers, None
@@ -205,7 +206,7 @@ def _classes(
 def _numbered(
     texts: Sequence[bytes | None], class_names: Names | None, place: Callable[[int], str]
 ) -> list[int | None]:
-    """Returns the number of each class: in the order of `class_names`, or without them sorted."""
+    """Returns each text's class number: its index in `class_names`, or else in sorted order."""
     given = {os.fsdecode(text) for text in texts if text}
     numbers = {name: number for number, name in enumerate(class_names or sorted(given))}
     names = [text and os.fsdecode(text) for text in texts]

@@ -1,8 +1,8 @@
 """Decodes images to one fixed form, resizes them, and stores them in one of three layouts.
 
-For all formats, EXIF orientation is applied; 16-bit values keep the upper 8 bits, as in TensorFlow;
-CMYK becomes RGB without colour management; alpha is put over white or black, or dropped; an
-animation counts as its first frame.
+For all formats, EXIF orientation is applied. 16-bit values keep the upper 8 bits, as in TensorFlow.
+CMYK becomes RGB without colour management. Transparent pixels are laid over white or black, or
+alpha is dropped. Only the first frame of an animation is used.
 
 The layout `bytes` keeps a file unchanged if TensorFlow decodes it to exactly this form. Otherwise a
 JPEG is encoded again as JPEG, and any other format as PNG, which is lossless. So each stored image
@@ -40,7 +40,7 @@ _DRAFT_SCALE = 2
 
 
 class StoredImage(NamedTuple):
-    """An image in the form of a record: JPEG, PNG or, as `RAW`, uint8 [height, width, channels]."""
+    """An image as a record stores it: JPEG, PNG or, as `RAW`, uint8 [height, width, channels]."""
 
     encoded: bytes
     format: str
@@ -55,7 +55,7 @@ def store(data: bytes, path: str, options: Images) -> StoredImage:
         return _as_bytes(data, seen, options)
     image = decode(data, seen, options)
     if options.size is not None:
-        if options.fit == "shortest":  # The long side of a narrow strip has no limit.
+        if options.fit == "shortest":  # The long side of a narrow strip could become huge.
             scale = options.size / min(image.size)
             wide, high = round(image.width * scale), round(image.height * scale)
             check_pixels(wide, high, options.max_pixels)
@@ -107,7 +107,7 @@ def require_pillow() -> None:
 def decode(data: bytes, probe: Probe, options: Images) -> "Image":
     """Decodes to mode `L` or `RGB`; a JPEG that will be much smaller is decoded at reduced size."""
     with opened(data, probe.format) as image:
-        check_pixels(*image.size, options.max_pixels)  # May differ from the result of `probe`.
+        check_pixels(*image.size, options.max_pixels)  # Pillow's size may differ from `probe`'s.
         if probe.format == "JPEG" and options.size is not None:
             wanted = _DRAFT_SCALE * options.size
             image.draft(None, (wanted, wanted))

@@ -1,8 +1,8 @@
 """Images as a `Source`: takes slices of a shuffled list of files and returns record batches.
 
 Opening it lists and hashes every file and reads the labels, but decodes nothing; the worker that
-reads an image finds its faults. The list is sorted by a digest of image name and seed: every shard
-mixes the classes, and a new image does not move the others.
+reads an image finds its faults. The list is sorted by a digest of image name and seed, so that
+every shard mixes the classes, and a new image does not change the order of the others.
 """
 
 import os
@@ -133,7 +133,7 @@ def _missing(labels: Labels, file: str) -> list[RejectedRow]:
 
 
 def _notes(listing: Listing, labels: pa.RecordBatch) -> tuple[str, ...]:
-    """Counts images by class, including bad ones."""
+    """Returns notes on the numbers of classes and of their images, bad images included."""
     lines = []
     numbers: list[int | None] = [None] * len(listing.files)
     if labels.num_columns:

@@ -1,12 +1,14 @@
 """Requests and responses of one log file, in any of the forms in which logs are kept.
 
-TFRecords of TensorFlow Serving's PredictionLog have both in one record. KServe's logger writes one
-event for the request and one for the response, with the same id. Events are CloudEvents, which a
-collector keeps as JSON lines, or KServe's own records in JSON or (as of 0.17) Parquet.
+In TFRecords with TensorFlow Serving's PredictionLogs, one record contains both the request and the
+response. KServe's logger writes one event for the request and one for the response, with the same
+id. The events are CloudEvents, which a collector stores as JSON lines, or KServe's own records in
+JSON or (as of 0.17) Parquet.
 
 A body is JSON of TensorFlow Serving's REST API (KServe's protocol V1) or of the open inference
-protocol (V2). It may also have tensors by name, as NumPy arrays, in place of V1's columns. Rows
-have None for a missing value; requests mark it as `serve_columns` expects.
+protocol (V2). Instead of V1's columns, a body may also have NumPy arrays by tensor name, which come
+from PredictionLogs. In the rows, a missing value is None; in requests, it is one of the markers
+that `serve_columns` expects, such as NaN.
 """
 
 import base64
@@ -28,7 +30,8 @@ from penstock.components.tfrecord.prediction_log import parse_prediction
 from penstock.components.tfrecord.records import RecordReader
 
 _REQUEST, _RESPONSE = ".request", ".response"
-# Same value as in `components.trainer.served_columns`; JSON and integer tensors have no null.
+# Marks a missing integer, because integer tensors have no null; the same value as in
+# `components.trainer.served_columns`.
 _MISSING_INT = -(2**63)
 PREDICTION, PROBABILITY = "prediction", "probability"
 Row = dict[str, Any]
@@ -43,8 +46,9 @@ class Event:
         call: Id that request and response share; None for a whole call.
         time_us: Time in microseconds since 1970, UTC; None if unknown.
         version: Version of the model; None if only the response may name it.
-        request: Body of the request, or its JSON; may be anything if the server refused it.
-        response: Body of the response, in the same forms.
+        request: Body of the request, as an object or as JSON text; may be anything if the server
+            refused it.
+        response: Body of the response, as an object or as JSON text.
     """
 
     place: str
@@ -178,7 +182,7 @@ def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
                    for one in tensors}  # fmt: skip
     if not isinstance(tensors, dict):
         raise ValueError(f"the body has no {by_row!r} and no {by_column!r}")
-    # TensorFlow Serving accepts a value without its list for a single row.
+    # For a single row, TensorFlow Serving accepts a bare value instead of a list.
     lists = {n: one if isinstance(one, list | np.ndarray) else [one] for n, one in tensors.items()}
     columns = {name: values for name, values in lists.items() if len(values)}
     if len({len(values) for values in columns.values()}) > 1:
@@ -188,7 +192,7 @@ def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
 
 
 def _row(one: Any) -> Row:
-    """Returns a row's columns: from an object, or from a serialized Example, alone or in a list."""
+    """Returns the columns of an object, or of an Example, bare or as an object's only value."""
     is_object = isinstance(one, dict) and set(one) != {"b64"}
     values = list(one.values()) if is_object else [one]
     if len(values) == 1 and (example := _example(_decoded(values[0]))):
@@ -199,7 +203,7 @@ def _row(one: Any) -> Row:
 
 
 def _example(value: Any) -> Row:
-    """Returns the columns of a serialized Example; None for other values and without features."""
+    """Returns the columns of a serialized Example; empty for other values or no features."""
     message: Any = parse_example(value) if isinstance(value, bytes) else None
     if message is None:
         return {}
@@ -226,7 +230,7 @@ def _prediction(outputs: Mapping[str, Any]) -> Row:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a Python value, for an array of one value that value; None if it is missing."""
+    """Returns a Python value; an array of one value becomes that value, a missing one None."""
     if isinstance(value, np.ndarray):
         value = value.item() if value.size == 1 else value.tolist()
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """Logs of a served model as a `Source`: joins requests, responses and later labels into rows.
 
-The joined rows are staged as Parquet in the workspace, which workers then read in any parts.
-Memory grows with the number of requests that wait for their response, and of labels.
+The joined rows are staged as Parquet in the workspace, from which each worker then reads a part.
+Memory grows with the number of labels and with that of requests that wait for their response.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ _SAMPLED_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Requests(RowFileOptions):
-    """Logs of a served model's requests: TensorFlow Serving's PredictionLogs, KServe's logger.
+    """Logs of a served model, from TensorFlow Serving (PredictionLogs) or KServe's logger.
 
     Attributes:
         labels_file: Table of labels that arrived later, in any file that is recognised as a table;
@@ -94,7 +94,7 @@ def _labelled(rows: Iterator[Row], options: Requests, labelled: Counter[bool]) -
 
 
 def _rows(files: Sequence[str], left_out: Counter[tuple[str, str]]) -> Iterator[Row]:
-    """Yields the rows of all calls; counts requests without a response, and the reverse.
+    """Yields the rows of all calls; counts unmatched requests and responses in `left_out`.
 
     If there are no responses at all, only requests were logged, and all of them become rows.
     """

@@ -33,8 +33,8 @@ PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
 HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
 # Driver that the extra `sql` installs
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-# Semicolons and comments at the end of a query. If a quote follows, they may be part of a text; the
-# database then decides.
+# Semicolons and comments at the end of a query. If a quote follows, they may be part of a text
+# literal; they then stay, and the database decides.
 _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 Feature = tuple[FeatureKind | None, bool]
@@ -223,7 +223,8 @@ def bound_query(query: str, params: Mapping[str, str]) -> TextClause:
         )
     if unknown := sorted(set(params) - wanted):
         raise UsageError(f"params names {unknown[0]!r}; the query has no :{unknown[0]}")
-    # Without a type, the database converts the text to the type that it is compared with.
+    # Parameters have no type, so that the database converts each text to the type with which it is
+    # compared.
     binds = [sa.bindparam(name, value, type_=NullType()) for name, value in params.items()]
     return clause.bindparams(*binds)
 
@@ -236,7 +237,7 @@ def whole_table(name: str, connection: Connection) -> Executable:
     )
     try:
         found = sa.inspect(connection).get_pk_constraint(bare, schema=schema or None)
-    except NoSuchTableError:  # The query's own error has the database's message.
+    except NoSuchTableError:  # The query will raise an error with the database's message.
         return rows
     return rows.order_by(*map(sa.column, found.get("constrained_columns") or ()))
 

@@ -15,8 +15,8 @@ class Sql(ColumnOptions):
 
     Attributes:
         query: A SELECT; `:name` is a parameter; write `\:` for a colon before a word. Its ORDER BY
-            determines the order of the rows, except on BigQuery; without one, shards may differ
-            between runs.
+            determines the order of the rows, except on BigQuery; without ORDER BY, shards may
+            differ between runs.
         table: A table or view, optionally `schema.name`, in the order of its primary key; give it
             instead of a query.
         params: Values of the query's parameters, each `name=value`. They are bound as text, never

@@ -1,4 +1,4 @@
-"""PostgreSQL by psycopg: a server-side cursor in a read-only transaction; types are stated."""
+"""PostgreSQL by psycopg: a server-side cursor in a read-only transaction; it states types."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,7 @@
 """Rows of a database as a `Source`: one query in one transaction, staged as Parquet.
 
-The query is read once, from its first row to its last. If the reading ends before that, nothing is
-left.
+The query is read once, from its first row to its last. If reading stops before the last row, no
+staged rows remain.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ from penstock.components.sources.sql.options import Sql
 from penstock.components.sources.staging import ROWS_AT_ONCE, StagedSource, stage
 from penstock.components.tfrecord.feature_kind import ARROW_TYPES, FeatureKind
 
-# Workers divide the rows at this many places at most, so that shards do not depend on the number of
-# parts.
+# Maximum number of places at which rows can be divided among workers; they are the same for any
+# number of parts, so that shards do not depend on it.
 _MOST_PLACES = 4096
 
 

@@ -87,7 +87,7 @@ class _Rest:
         return self.at == self._end
 
     def read(self, size: int) -> bytes:
-        """Returns the next `size` bytes (all if negative), fewer at the end."""
+        """Returns the next `size` bytes (none if it is negative), fewer at the end."""
         size = max(0, size if self._end is None else min(size, self._end - self.at))
         data = self._stream.read(size)
         self.at += len(data)
@@ -141,7 +141,7 @@ class Splitter:
         """Yields the rows of a file from byte `start`, the position of `stream`, up to `end`.
 
         Both are starts of rows, or `end` is the end of the file (None if unknown). A line that is
-        too long is a block, cut short.
+        too long becomes a block with only the line's first bytes.
         """
         rest = _Rest(stream, start, end, path)
         usual = min(self.block_bytes, self._most)

@@ -130,7 +130,7 @@ class TextSource(FileSource[TextFile]):
         *,
         skip_blank: bool = True,
     ) -> tuple[list[tuple[int, bytes, Any]], list[RejectedRow]]:
-        """Returns number, text and value of each line that fits, and the lines that do not fit.
+        """Returns number, text and value of each good line, and the rejected lines.
 
         `parse` gets a line without its end (LF or CRLF) and its offset in the file. If it raises a
         ValueError, the arguments are the reason and, if a column is at fault, the column.
@@ -154,7 +154,8 @@ class TextSource(FileSource[TextFile]):
         """Returns the start of the first row at or after byte `at` of the data, or the end.
 
         If a checkpoint is close enough, it is returned without reading. Otherwise the search begins
-        at the checkpoint before `at`, or at `before`. A compressed file is not cut.
+        at the last checkpoint before `at`, or at `before` if that is later. A compressed file is
+        not cut.
         """
         if file.header.is_compressed:
             return RowStart(*map(int, file.checkpoints[-1 if at else 0]))

@@ -1,4 +1,4 @@
-"""Decodes serialized Examples to Arrow columns; for other writers' Examples by tfx_bsl in C++."""
+"""Decodes serialized Examples to Arrow columns: Penstock's by NumPy, others by tfx_bsl in C++."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -175,7 +175,7 @@ def _plain_kinds(batch: pa.RecordBatch) -> dict[str, FeatureKind]:
 
 
 def _listed(column: pa.Array) -> pa.Array:
-    """Returns values as lists of one; a missing value is null, and the type if all are."""
+    """Returns values as one-item lists, or null if missing; null type if all are missing."""
     if pa.types.is_large_list(column.type):
         return column
     if column.null_count == len(column):
@@ -189,9 +189,9 @@ def _listed(column: pa.Array) -> pa.Array:
 
 
 def _as_column(decoded: pa.RecordBatch, column: Column) -> tuple[pa.Array, dict[int, int]]:
-    """Returns a column in its type and, for rows with too many values, their number by row.
+    """Returns a column in its type, and the number of values of each row with too many.
 
-    An empty list counts as no value, since CsvExampleGen writes no value in this way.
+    An empty list counts as no value, because CsvExampleGen writes a missing value in this way.
     """
     array = decoded.column(decoded.schema.get_field_index(column.name))
     if array.type == column.arrow_type:

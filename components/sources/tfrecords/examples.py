@@ -92,7 +92,8 @@ def _from_manifest(
 ) -> list[RowSplit]:
     if manifest.packed is not None:
         raise UsageError(f"{root}: is packed already; name the row Examples that it was made from")
-    # Ingest copies TFRecords unchanged, and they may have features that were not in its sample.
+    # Kinds of TFRecords are unknown, because ingest copies them unchanged and they may have
+    # features that were not in its sample.
     is_known = manifest.source_kind != "tfrecord"
     kinds = {column.name: column.kind for column in manifest.columns if is_known}
 

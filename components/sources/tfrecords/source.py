@@ -39,8 +39,8 @@ from penstock.components.tfrecord.records import Record, RecordReader, in_batche
 # Number of records between two places at which reading may begin; each place costs 16 bytes.
 _RECORDS_A_CHECKPOINT = 256
 # A compressed file can only be read from its beginning. If eight workers read an eighth each, the
-# file is decompressed 4.5 times in all; if it were read as a whole, seven of eight shards would be
-# empty.
+# file is decompressed 4.5 times in all; if one worker read the whole file, seven of eight shards
+# would be empty.
 _COMPRESSED_PARTS = 8
 # Maximum number of rejected records that a scan keeps to show them.
 MAX_SCAN_REJECTED = 100

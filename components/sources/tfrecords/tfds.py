@@ -1,7 +1,7 @@
 """A prepared TFDS data set as a `Source`: the records of its splits, unchanged.
 
-The builder's metadata have the files of each split, their numbers of records and their features.
-TFDS itself reads no records, and downloads nothing unless `prepare` is set.
+The builder's metadata name the files of each split, with their numbers of records, and the
+features. TFDS itself reads no records, and downloads nothing unless `prepare` is set.
 """
 
 import glob

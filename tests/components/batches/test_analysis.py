@@ -82,7 +82,7 @@ def in_batches(preprocessing_fn, folder, output):
     assert len(tasks) == 3
 
     def run(work):
-        # As in workers on other machines.
+        # Pickled, as for workers on other machines.
         return [
             pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(task))) for task in tasks
         ]
@@ -186,8 +186,8 @@ ANALYZERS = {
     "stored vocabulary": ("w", with_stored_vocabulary),
     "tfidf": ("w", tfidf),
 }
-# This function has no analyzer. This maximum is over the rows themselves, and has the fault of
-# docs/upstream.md.
+# These functions have no analyzer. `max of a row` is a maximum within each row, which the fault in
+# docs/upstream.md affects.
 PLAIN = {
     "max of a row": (DENSE, lambda x: tf.reduce_max(tf.sqrt(tf.abs(tf.cast(x, tf.float32))), 1)),
     "hash": ("s", lambda x: tft.hash_strings(x, 10)),

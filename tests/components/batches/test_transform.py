@@ -28,7 +28,7 @@ FUNCTION = "penstock.pipelines.taxi.preprocessing.preprocessing_fn"
 
 
 def tfx_and_ours(inputs):
-    """The `preprocessing_fn` of TFX's taxi example and of Penstock's."""
+    """Outputs of two `preprocessing_fn`: those of TFX's taxi example and of Penstock's."""
     theirs = taxi_utils_native_keras.preprocessing_fn(inputs)
     return {**preprocessing_fn(inputs), **{f"tfx_{name}": x for name, x in theirs.items()}}
 
@@ -72,7 +72,7 @@ def done(do):
 
 
 def rows(graph, examples, split):
-    """Columns of the transformed rows, sorted by all of them: Beam sets a shard's order."""
+    """The transformed rows, sorted by all columns, because Beam decides the order in a shard."""
     spec = tft.TFTransformOutput(graph.uri).transformed_feature_spec()
     found = {}
     folder = f"{examples.uri}/Split-{split}"

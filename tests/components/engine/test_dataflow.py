@@ -35,7 +35,7 @@ main()
 
 
 class DataflowHandler(GoogleHandler):
-    """A job is done when its creation is answered; `server.jobs` has the requested jobs."""
+    """A job is done as soon as its creation is answered; `server.jobs` has the requested jobs."""
 
     def reply(self, method, target, body):
         if not target.startswith("/v1b3/"):
@@ -48,7 +48,7 @@ class DataflowHandler(GoogleHandler):
 
 
 def run_staged(objects, job):
-    """Work of Dataflow's workers: the staged pipeline, in processes of its image."""
+    """Stands in for Dataflow's workers: runs the staged pipeline, but in this process."""
     told = job["environment"]["sdkPipelineOptions"]["options"]
     staged = objects[told["pipelineUrl"].removeprefix("gs://bucket/")]
     pipeline = beam_runner_api_pb2.Pipeline.FromString(staged)
@@ -59,7 +59,7 @@ def run_staged(objects, job):
 
 @pytest.fixture
 def dataflow(tmp_path, monkeypatch):
-    """The API and the store."""
+    """Stand-in for Dataflow's API and for Google Cloud Storage."""
     server = GoogleStore(tmp_path, DataflowHandler)
     server.jobs = []
     for name, value in server.environment.items():
@@ -87,7 +87,7 @@ def test_the_same_bytes_as_in_process(dataflow, taxi_csv, tmp_path, penstock):
     assert there == here
     [(path, job)] = dataflow.jobs
     assert path == "/v1b3/projects/my-project/locations/europe-west1/jobs"
-    assert job["type"] in ("JOB_TYPE_BATCH", 1)  # the number in the name, from Beam 2.77
+    assert job["type"] in ("JOB_TYPE_BATCH", 1)  # a number instead, from Beam 2.77 on
     environment = job["environment"]
     assert environment["serviceAccountEmail"] == "jobs@my-project.iam"
     assert environment["tempStoragePrefix"].startswith("storage.googleapis.com/bucket/tmp/")

@@ -36,7 +36,7 @@ EXTERNAL = (
     ],
 )
 def test_what_beam_is_told(runner, options, args):
-    # Beam's own parser must accept each of them.
+    # Beam's own parser must accept each of these options.
     from apache_beam.options.pipeline_options import PipelineOptions
 
     told = EngineOptions(runner=runner, **options).beam_args()

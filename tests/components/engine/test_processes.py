@@ -96,7 +96,7 @@ def test_lost_process_ends_the_work_at_once_in_one_line(expression, text):
         list(run(["__import__('time').sleep(1000)", expression]))
     assert str(error.value).startswith("worker process ")
     assert text in str(error.value)
-    assert time.monotonic() - began < 500  # the other one is not waited for
+    assert time.monotonic() - began < 500  # the other task is not waited for
 
 
 PID = "__import__('os').getpid()"
@@ -113,7 +113,7 @@ def test_kept_processes_do_the_next_work_by_the_new_module_paths(tmp_path, monke
     )
     with kept_processes():
         first = set(run([PID] * 2))
-        with kept_processes():  # has no effect in another process
+        with kept_processes():  # nested, so without effect
             assert set(run([PID] * 2)) == first
         monkeypatch.syspath_prepend(tmp_path)
         work = __import__("written_later").work

@@ -25,7 +25,7 @@ ENGINES = {
 
 
 def failing(error):
-    """A task of `eval` that raises an error."""
+    """An expression for `eval` that raises an error."""
     errors = "penstock.components.errors"
     return f"(_ for _ in ()).throw(__import__({errors!r}, fromlist=['*']).{error})"
 

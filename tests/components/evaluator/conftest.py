@@ -20,7 +20,7 @@ def values(value):
 
 @pytest.fixture(scope="session")
 def write_examples():
-    """Writes rows, dicts of a value or a list each, as two files: one plain, one GZIP."""
+    """Writes rows as two files, one plain and one GZIP; a row is a dict of values or lists."""
 
     def write(folder, rows):
         folder.mkdir(parents=True)
@@ -37,7 +37,7 @@ def write_examples():
 
 @pytest.fixture(scope="session")
 def save_model():
-    """Saves functions of parsed features, or tf.functions, as a model of serialized Examples."""
+    """Saves functions of parsed features, or tf.functions, as a model that takes Examples."""
 
     def save(path, parse, **signatures):
         spec = {name: tf.io.FixedLenFeature([], *of) for name, of in parse.items()}
