@@ -8,7 +8,7 @@ import time
 
 
 class FaultyHandler(http.server.BaseHTTPRequestHandler):
-    """Answers in which the server's faults occur, one fault each, in turn."""
+    """Answers requests; a GET or PUT that may fail takes the next of the server's faults."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # else headers and body take 40 ms per answer
@@ -42,7 +42,7 @@ class FaultyHandler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
     def read_body(self):
-        if self.headers.get("Transfer-Encoding") != "chunked":  # it precedes a length
+        if self.headers.get("Transfer-Encoding") != "chunked":  # this header overrides a length
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         body = b""
         while size := int(self.rfile.readline(), 16):

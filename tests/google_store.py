@@ -1,8 +1,8 @@
 """A stand-in on loopback for Google's store and its login, for every client that a pipeline uses.
 
 gcsfs and google-cloud-storage reach it by STORAGE_EMULATOR_HOST. TensorFlow's own client accepts
-only Google's address: it reaches this server through an HTTPS proxy, which is this server too, and
-trusts the certificate made here.
+only Google's address. So it reaches this server through an HTTPS proxy, which is this server too,
+and trusts the certificate made here.
 """
 
 import base64
@@ -33,7 +33,7 @@ class GoogleHandler(FaultyHandler):
         self.connection = self.server.tls.wrap_socket(self.connection, server_side=True)
         self.rfile = self.connection.makefile("rb", self.rbufsize)
         self.wfile = socketserver._SocketWriter(self.connection)
-        self.close_connection = False  # Python requests tunnels in HTTP/1.0
+        self.close_connection = False  # the package requests tunnels in HTTP/1.0
 
     def finish(self):
         super().finish()
@@ -145,7 +145,7 @@ class GoogleHandler(FaultyHandler):
         return self.json(200, self.item(query["name"]))
 
     def parts(self, body):
-        """The contents of the two parts of a body."""
+        """The contents of the two parts of a multipart body."""
         mark = b"--" + self.headers["Content-Type"].partition("boundary=")[2].strip("\"'").encode()
         newline = b"\r\n" if mark + b"\r\n" in body else b"\n"
         start = body.index(mark, len(mark))
@@ -184,7 +184,7 @@ class GoogleStore(QuietServer):
     """The server.
 
     Attributes:
-        objects: Contents by name, in any bucket.
+        objects: Contents of the objects in all buckets, by name.
         environment: Variables that direct a process to the server, with a user's login.
     """
 

@@ -20,7 +20,7 @@ class _Handler(FaultyHandler):
 
 
 class JsonServer(QuietServer):
-    """Sends the result of `answer`, given method, path and body: a status, and a value or text.
+    """Sends what `answer(method, path, body)` returns: a status, and a JSON value or a text.
 
     Attributes:
         host: Address of the server.

@@ -14,7 +14,7 @@ _defaults = weakref.WeakKeyDictionary()
 
 
 def _kept_view(self, cls):
-    """Beam parses the flags again, twice for each transform; here all views share their values."""
+    """Beam would parse the flags twice for each transform; here all views share the values."""
     views = _views.setdefault(self, {})
     if cls not in views:
         views[cls] = _view_as(self, cls)
@@ -22,7 +22,7 @@ def _kept_view(self, cls):
 
 
 def _kept_arguments(function):
-    """Beam inspects the thirty methods of each DoFn seven times."""
+    """Keeps a function's arguments: Beam inspects the thirty methods of each DoFn seven times."""
     inner = getattr(function, "__func__", None)
     if inner is None:
         return _arguments(function)

@@ -34,7 +34,7 @@ def log():
 
 
 def write_module(folder: Path) -> None:
-    """Writes `leaves_open.py`; its files are below the folder in which it is imported."""
+    """Writes `leaves_open.py`, which opens files in the working directory when it is imported."""
     (folder / "leaves_open.py").write_text(_MODULE)
 
 

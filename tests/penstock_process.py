@@ -103,7 +103,7 @@ class Penstock:
                 env={**_environment(), "TF_CPP_MIN_LOG_LEVEL": "3"},
             )
         elif self._last is not None:
-            self._last.end()  # from a test that failed before it waited
+            self._last.end()  # left by a test that failed before it waited
         request = {
             "arguments": [str(argument) for argument in arguments],
             "script": script,
@@ -135,8 +135,8 @@ class Penstock:
 def _serve():
     """Requests are JSON lines on stdin; answers have two lines: process id and exit code."""
     folder = sys.path.pop(0)
-    # For code that imports tests, because IPython has a package of this name, which is found before
-    # a folder.
+    # Code that imports `tests` needs this, because IPython has a package of this name, which Python
+    # finds before a folder.
     sys.modules["tests"] = tests = types.ModuleType("tests")
     tests.__path__ = [folder]
     gc.set_threshold(100_000, 50, 100)  # see conftest.py

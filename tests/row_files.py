@@ -15,7 +15,7 @@ def _fill(feature, values):
 
 
 def example(**features):
-    """A serialized Example of lists of bytes, ints or floats; for None, without values."""
+    """A serialized Example of lists of bytes, ints or floats; None makes an empty feature."""
     made = tf.train.Example()
     for name, values in features.items():
         _fill(made.features.feature[name], values)

@@ -64,16 +64,16 @@ class SharedRun:
         return json.loads((self.first / "summary.json").read_text())
 
     def command(self, *assignments, name=None):
-        """The command that runs it again, or another pipeline like it, with more assignments."""
+        """The command that runs this pipeline, or another like it, with additional assignments."""
         sets = [part for text in (*self.assignments, *assignments) for part in ("--set", text)]
         return ("run", name or self.name, "--root", self.root, *sets)
 
     def run(self, *assignments):
-        """Runs it again with text output; returns the finished process."""
+        """Runs the pipeline again with text output; returns the finished process."""
         return self.penstock(*self.command(*assignments))
 
     def run_well(self, *assignments, name=None, cwd=None):
-        """Runs it again, which must succeed; returns its summary."""
+        """Runs the pipeline again, which must succeed; returns the summary of the run."""
         done = self.penstock(*self.command(*assignments, name=name), "--json", cwd=cwd)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -11,7 +11,7 @@ from penstock.pipelines.cli.ingest import _ingest
 from penstock.pipelines.cli.main import app
 from penstock.pipelines.cli.option_flags import with_flags
 
-# The page for users of earlier commits names removed flags.
+# The page for users of earlier commits names removed flags, so it is left out.
 PAGES = [
     page.relative_to(ROOT).as_posix()
     for page in (ROOT / "README.md", ROOT / "k8s/README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -19,7 +19,7 @@ PAGES = [
 ]
 INLINE = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-# Not the namespace flag, which is kubectl's.
+# In `-n penstock`, the word is a namespace for kubectl, not our command.
 PENSTOCK = re.compile(r"(?<!-n )\bpenstock ((?:bench|runs) [a-z]+|[a-z]+) ([^|;&#]*)")
 # Commands of other programs, which have their own flags.
 OTHERS = re.compile(r"\b(kubectl|docker|pip|gcloud|hadoop|make|python|kind|helm|git|podman) ")

@@ -1,6 +1,6 @@
 """Private names of TFX's libraries that Penstock uses: if one is missing, a test names what breaks.
 
-Other tests compare their results with each library's own pipeline.
+Other tests compare Penstock's results with those of each library's own pipeline.
 """
 
 import inspect

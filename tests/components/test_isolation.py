@@ -1,4 +1,4 @@
-"""A user's function gets the right columns, even if TensorFlow's optimiser sees the parsing."""
+"""A user's function gets the right columns, even where TensorFlow's optimiser mixes them up."""
 
 import pytest
 import tensorflow as tf
@@ -7,8 +7,8 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from penstock.components.isolation import isolated
 
-# All columns have one dtype, because the optimiser leaves them alone if the first output has
-# another.
+# All columns have the same dtype, because the optimiser changes nothing if the first output has
+# another dtype than the other outputs.
 DENSE = {name: tf.io.FixedLenFeature([1], tf.float32) for name in "ab"}
 RAGGED = {name: tf.io.RaggedFeature(tf.float32) for name in "ab"}
 RECORDS = [example(a=[float(i)], b=[float(i + 20)]) for i in (1, 2, 3)]
@@ -75,7 +75,7 @@ def saved(tmp_path_factory):
 
 @pytest.mark.parametrize("inlined", [False, True])
 def test_columns_keep_their_own_values_in_a_loaded_model_and_in_a_frozen_one(saved, inlined):
-    """TensorRT inlines all functions."""
+    """`inlined` does what TensorRT does: it inlines all functions."""
     loaded = tf.saved_model.load(saved)
     serve = loaded.signatures["serve"]
     assert {name: float(x) for name, x in serve(tf.constant(RECORDS)).items()} == MINIMA

@@ -90,7 +90,7 @@ class Config:
 
 
 def changed(text):
-    """A config with the values of a YAML text, in the form that --set and --config pass."""
+    """Returns a config with the values of a YAML text, set as `--set` and `--config` set them."""
     return override(Config(), yaml.safe_load(text))
 
 

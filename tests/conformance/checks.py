@@ -56,7 +56,7 @@ def overlays_are_accepted(cluster: Cluster) -> str:
 
 
 def restricted_and_quota_refuse(cluster: Cluster) -> str:
-    """The overlay `rwx` in its own namespace admits our pods and refuses those that it should."""
+    """The overlay `rwx` admits our pods in its namespace, and refuses unsafe or too large pods."""
     cluster.install("rwx", namespace=_TENANT)
     safe = {
         "allowPrivilegeEscalation": False,
@@ -154,7 +154,7 @@ def doctor(cluster: Cluster) -> str:
 
 
 def taxi_runs(cluster: Cluster) -> str:
-    """Taxi, compiled and submitted, until its model is pushed."""
+    """Compiles and submits taxi; the run ends with a pushed model."""
     run = _run_taxi(cluster, *_FEW_STEPS)
     ended = states(cluster.executions(_STORE), run)
     need(set(ended.values()) <= {"COMPLETE", "CACHED"}, str(ended))
@@ -265,7 +265,7 @@ def _until(true: Callable[[], object], *, minutes: int) -> None:
 
 
 def users_image_runs(cluster: Cluster, image: str, pipeline: str) -> str:
-    """A pipeline in a user's package, from the user's own image."""
+    """A pipeline in a user's package runs from the user's own image."""
     if not image:
         raise NotThereError("no --own-image given")
     by_tag = "" if "@" in image else "--allow-mutable-tag"
@@ -336,9 +336,9 @@ def kserve_gets_the_model(cluster: Cluster) -> str:
 
 
 def store_of_another_kind(cluster: Cluster, image: str) -> str:
-    """KFP keeps a run's artifacts on another S3 server, by `providers` of its kfp-launcher.
+    """KFP keeps a run's artifacts on another S3 server, which `providers` of kfp-launcher names.
 
-    `image` starts an S3 server by `s3.sh`, like the one in tests/cluster/stand-ins.
+    The command `s3.sh` in `image` starts an S3 server, like the one in tests/cluster/stand-ins.
     """
     if not image:
         raise NotThereError("no --s3-image given")

@@ -1,4 +1,4 @@
-"""A cluster reached by kubectl, and Penstock's commands in a pod of its image."""
+"""Reaches a cluster with kubectl, and runs Penstock's commands in a pod of Penstock's image."""
 
 import json
 import os
@@ -68,7 +68,7 @@ class Cluster:
     def overlay(
         self, name: str, *, namespace: str, components: tuple[str, ...] = (), mariadb: bool = False
     ) -> str:
-        """Returns the objects of an overlay with the image filled in, as a user does."""
+        """Returns the objects of an overlay, after filling in the image as a user does."""
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(REPOSITORY / "k8s", f"{folder}/k8s")
             if mariadb:
@@ -193,7 +193,7 @@ class Cluster:
 
 
 def _mariadb() -> str:
-    """Returns the objects of MariaDB that the page has for users to copy."""
+    """Returns the MariaDB objects that users copy from docs/kubeflow/mariadb.md."""
     blocks = (REPOSITORY / "docs/kubeflow/mariadb.md").read_text().split("```")
     (block,) = (one for one in blocks if one.startswith("yaml\n# my-cluster/mariadb.yaml"))
     return block.partition("\n")[2]

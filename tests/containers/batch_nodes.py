@@ -1,4 +1,4 @@
-"""Runs the nodes of tasks in process and on an engine; prints digests of their output files.
+"""Runs the nodes that have tasks, in process and on an engine; prints digests of their outputs.
 
 python batch_nodes.py CSV FOLDER BEAM_ARGUMENT...
 """

@@ -1,4 +1,4 @@
-"""A pipeline in local containers, with Docker for a cluster and a folder for a volume.
+"""A pipeline in local containers: Docker in place of a cluster, a folder in place of a volume.
 
 Needs a Docker daemon, the image (`make image`), and a Python that has kfp: `make test-image`.
 """
@@ -23,8 +23,8 @@ class Run:
     """One run of a pipeline.
 
     Attributes:
-        executions: By node, its executions in order: their `state`, and `inputs` and `outputs`,
-            which map keys to addresses of artifacts.
+        executions: Execution of each node: its `state`, and `inputs` and `outputs`, which map keys
+            to addresses of artifacts.
     """
 
     executions: Mapping[str, Mapping]
@@ -77,7 +77,7 @@ class Cluster:
         return self.volume / f"{name}.yaml"
 
     def run(self, file):
-        """Run a compiled pipeline to its end, by kfp's local engine; log on stdout."""
+        """Run a compiled pipeline to its end with kfp's local engine, which logs on stdout."""
         return subprocess.run(
             [
                 *(KFP_PYTHON, ROOT / "k8s/run_local.py", file, "--volume", self.volume),
@@ -136,7 +136,7 @@ def _containers_can_run():
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Without network, with metadata in sqlite on the volume."""
+    """A stand-in for a cluster, without network, with metadata in sqlite on the volume."""
     return Cluster(tmp_path_factory.mktemp("volume"))
 
 

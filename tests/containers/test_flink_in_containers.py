@@ -1,10 +1,10 @@
 """Nodes on Flink, whose workers are containers of the image, as in docs/kubeflow/flink.md.
 
-A container is a pod's worker pool; a task manager is a process of this machine in the container's
-network. The job manager, Beam's job server and an S3 server are also processes of this machine.
-They share a folder for TFX's artifacts; for the ingest, they share nothing. The driver is in a
-container, because it and its workers must have the same Python. This needs Java, Maven, and root to
-enter a container's network.
+A container stands for a pod's worker pool, and a process of this machine in the container's network
+stands for its task manager. The job manager, Beam's job server and an S3 server are also processes
+of this machine. They share a folder for TFX's artifacts; for the ingest, they share nothing. The
+driver is in a container, because the driver and its workers must have the same Python. This needs
+Java, Maven, and root to enter a container's network.
 """
 
 import itertools
@@ -93,7 +93,7 @@ def s3(network):
 
 
 class Flink:
-    """A session cluster, and Beam's job server with the address `endpoint`."""
+    """A Flink session cluster, and Beam's job server, whose address is `endpoint`."""
 
     def __init__(self, machine, network, volume):
         self._machine, self._network = machine, network
@@ -120,7 +120,7 @@ class Flink:
         self.managers = [self.start_task_manager(at) for at in range(TASK_MANAGERS)]
 
     def start_task_manager(self, at):
-        """Start the process in the network of its pool's container."""
+        """Start a task manager in the network of its worker pool's container."""
         process = docker("inspect", "--format", "{{.State.Pid}}", self._pools[at])
         own = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
         address = docker("inspect", "--format", own, self._pools[at])
@@ -136,10 +136,10 @@ class Flink:
 
 
 def job_server_java():
-    """Java for Beam's job server, which sends its class path, 150 MB, to the cluster per job.
+    """The Java command of Beam's job server; it sends the jars in `-cp` to the cluster per job.
 
-    The cluster already has all of these jars. Jars to which the others do not refer may be left out
-    of the class path; 11 MB remain.
+    Together, all jars would be 150 MB, and the cluster already has them. Jars that do not refer to
+    Flink's or the runner's own jars go to the boot class path, which is not sent, so 11 MB remain.
     """
     seen = {jar for name in ("flink-*", "beam-runners-flink-*") for jar in JARS.glob(name)}
     seen -= {jar for name in ("flink-shaded-*", "flink-rpc-akka*") for jar in JARS.glob(name)}
@@ -198,7 +198,7 @@ def test_lost_task_manager_changes_no_byte(flink, machine, network, s3, taxi_csv
     engine = ("--runner=portable", f"--job-endpoint={flink.endpoint}", "--parallelism=2")
     driver = run_apart(network, (*command, *engine))
     try:
-        # Half of the shards of both splits.
+        # Waits for half of the shards of both splits.
         machine.wait_for("no shards", lambda: shards(s3) >= SHARDS or not runs(driver))
         flink.managers[0].kill()
         flink.managers[0] = flink.start_task_manager(0)

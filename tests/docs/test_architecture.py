@@ -1,4 +1,4 @@
-"""The walk of a row and of an image in docs/architecture.md names few files, which all exist."""
+"""docs/architecture.md follows a row and an image through few files, and all of them exist."""
 
 import re
 from pathlib import Path

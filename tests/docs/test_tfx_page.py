@@ -33,8 +33,8 @@ def folder(tmp_path_factory):
     return folder
 
 
-# Both in one process, because imports, and TensorFlow's conversion of the functions of Keras 2,
-# take most of the time of either.
+# Both pipelines run in one process, because imports and TensorFlow's conversion of the functions of
+# Keras 2 take most of the time of either pipeline.
 RUN = """
 import os, sys, traceback
 from penstock.pipelines.cli.main import main
@@ -58,8 +58,9 @@ def stderr(folder):
         cwd=folder,
         capture_output=True,
         text=True,
-        # TFX's modules are written for Keras 2; the wheel for it needs no other package, so pip
-        # need not check whether the hundreds of installed packages fit each other.
+        # TFX's modules are written for Keras 2. The wheel that TFX builds from such a module needs
+        # no other package, so pip need not check whether the hundreds of installed packages fit
+        # each other.
         env={**os.environ, "TF_USE_LEGACY_KERAS": "1", "PIP_NO_DEPS": "1"},
         check=True,
     )

@@ -21,8 +21,8 @@ PAGE = ROOT / "docs/train_with_anything.md"
 PARTS = blocks("python", "docs/train_with_anything.md")
 LIBRARIES = ("polars", "duckdb", "datasets", "sklearn", "jax", "torch", "keras")
 INSTALL = re.search(r"^pip install (--no-deps) penstock-tfx (.*)$", PAGE.read_text(), re.MULTILINE)
-# Not installed in the environment of the tests, whose pyarrow and NumPy are too old for these
-# libraries.
+# These libraries are not installed in the environment of the tests, whose pyarrow and NumPy are too
+# old for them.
 INSTALLED_APART = ("jax", "datasets")
 # Code at the end of each section except TensorFlow's.
 WITHOUT = (
@@ -84,7 +84,7 @@ def test_a_part_runs(folder, name):
 
 
 def test_the_part_of_pytorch_runs(folder):
-    """With Debian's PyTorch, because that in the package index comes with two GB of CUDA."""
+    """Runs with Debian's PyTorch, because PyTorch in the package index comes with 2 GB of CUDA."""
     debian = Path("/usr/lib/python3/dist-packages")
     if sys.version_info < (3, 13) or not (debian / "torch").exists():
         pytest.skip("has no PyTorch")
@@ -93,7 +93,7 @@ def test_the_part_of_pytorch_runs(folder):
 
 
 def test_the_readers_alone_read_packed_and_row_shards(folder):
-    """In an environment of only the packages that the page names."""
+    """Runs in an environment that has only the packages that the page names."""
     code = """
 import sys
 from penstock import Rows

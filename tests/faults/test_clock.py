@@ -1,4 +1,4 @@
-"""Runs of processes whose clocks differ by a day, as on machines that share a disk and disagree."""
+"""Runs of processes whose clocks differ by a day, as on machines that share only a disk."""
 
 import json
 import os

@@ -36,7 +36,7 @@ OPTIONS = InputOptions(batch_size=4)
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
-    """Two shards of the split train, as rows and packed; their ids differ only in one digit."""
+    """Two shards of the split train, as rows and as packed rows, with the ids 100 to 139."""
     folder = tmp_path_factory.mktemp("damage")
     (folder / "a.csv").write_text("id\n" + "".join(f"{100 + i}\n" for i in range(40)))
     options = IngestOptions(shards=ShardOptions(shards=2))
@@ -142,7 +142,7 @@ def test_a_shard_too_many_is_named_where_it_would_be_read(examples, tmp_path, ki
     shutil.copytree(examples / kind, tmp_path / "x")
     more = tmp_path / "x" / "Split-train/data_tfrecord-00000-of-00003"
     shutil.copy(tmp_path / "x" / NAMES[kind].format(FIRST), more)
-    # Readers that open only the files in the manifest are not affected by it.
+    # Readers that open only the files in the manifest are not affected by the additional shard.
     if name not in ("a node", "ingest", "ingest of a pattern", "inspect", "verify"):
         consume(tmp_path / "x")
     else:

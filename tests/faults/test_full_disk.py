@@ -107,7 +107,8 @@ def test_ingest_without_free_inodes_is_one_line_and_leaves_nothing(tmp_path, pen
         assert os.listdir(disk) == []
 
 
-# In a node's files, and in the journal of the metadata store.
+# With one of these numbers, the inodes run out in a node's files; with the other, in the journal of
+# the metadata store.
 @pytest.mark.parametrize("inodes", [20, 60])
 def test_run_without_free_inodes_is_one_line_with_place_and_remedy(
     tmp_path, penstock, small_taxi, inodes

@@ -24,7 +24,7 @@ OPTIONS = (
 
 
 class Outcome:
-    """The outcome of a run, none of which may depend on interruptions."""
+    """The outcome of a run; no part of the outcome may depend on interruptions."""
 
     def __init__(self, root, summary, rows, penstock, tree):
         self.artifacts = {

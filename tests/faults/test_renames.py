@@ -1,7 +1,7 @@
 """Commands that are killed, or told to stop, before each of their renames.
 
-At each of them, the old or the new output exists, complete, before anything repairs it. Repeating
-the command gives the result of an uninterrupted one, and nothing else is left.
+After each interruption, the old or the new output exists and is complete, before anything repairs
+it. Repeating the command gives the result of an uninterrupted command, and nothing else is left.
 """
 
 import os
@@ -24,10 +24,10 @@ class Case:
     """A command that creates or replaces an output.
 
     Attributes:
-        command: Its arguments.
+        command: Arguments of the command.
         output: Output of the command.
         before: The command that made the output which exists at the start; None if there is none.
-        is_fixed: Whether its output is the same each time.
+        is_fixed: Whether the output is the same each time.
         exchange: Whether the file system can exchange two folders in one step; if not, the next
             reader may have to restore the old output.
     """
@@ -49,7 +49,7 @@ CASES = {
     ),
     "pack": Case((*PACK, "--overwrite")),
     "pack again": Case((*PACK, "--overwrite", "--seed", "7"), before=PACK),
-    # It names its data by full paths.
+    # The output of `init` contains full paths of the data, so it is not the same each time.
     "init": Case(("init", "out", "--data", "old.csv", "--target", "c"), is_fixed=False),
     "compile": Case(
         ("compile", "taxi", "--image", IMAGE, "--out", "taxi.yaml", "--overwrite"),
@@ -109,5 +109,6 @@ def test_output_interrupted_at_any_rename_is_the_old_or_the_new_one(
         if case.is_fixed:
             assert tree(output) == after, place
         assert sorted(os.listdir(work)) == sorted(os.listdir(clean)), place
-    # Shows that a check of the output would notice a missing one.
+    # Shows that the check notices a missing output: after SIGKILL, some were missing if folders
+    # cannot be exchanged.
     assert were_gone == (how == "SIGKILL" and not case.exchange)

@@ -141,7 +141,7 @@ def test_shard_replaced_after_the_plan_of_a_packing_is_named(output):
     began = read_payloads(*files[0], rows=1)
     payloads = next(began)
     output.replace()
-    payloads += [payload for some in began for payload in some]  # it has the old file open
+    payloads += [payload for some in began for payload in some]  # the old file is still open
     assert max(parse_example(p).context.feature["id"].int64_list.value[0] for p in payloads) < NEW
     for file, shard in files[1:]:
         with pytest.raises(DataError, match=f"{file}: sha256 .* the content was altered"):

@@ -43,12 +43,12 @@ def ingest_as_nobody(source, output, *, overwrite=False):
 
 @pytest.fixture
 def folder():
-    """A folder that everybody may write to, because pytest's own folder cannot even be searched."""
+    """A folder that everybody may write to; only root may enter pytest's own folder."""
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o777)
         (Path(name) / "a.csv").write_text("a,b\n1,2\n3,4\n")
-        # If Python is in a home of root's, the user nobody cannot read modules that are still to be
-        # imported.
+        # If Python is installed in root's home, the user nobody cannot read modules that are not
+        # yet imported; so root runs an ingest first, which imports them.
         ingest([IngestInput(f"{name}/a.csv")], f"{name}/roots")
         yield Path(name)
 

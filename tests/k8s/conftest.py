@@ -1,4 +1,4 @@
-"""Renders `k8s/` as `kubectl kustomize` does, but only the features that it uses.
+"""Renders `k8s/` as `kubectl kustomize` does, but knows only the features that `k8s/` uses.
 
 The result for each overlay was compared with that of kubectl 1.32 (kustomize 5.5).
 """
@@ -72,7 +72,7 @@ def snippet(words):
 
 @pytest.fixture(scope="session")
 def overlays(tmp_path_factory):
-    """The objects of each overlay, by name; with MariaDB's if its placement names it."""
+    """The objects of each overlay, by name; with MariaDB's if the placement names MySQL."""
 
     def users_own(overlay):
         folder = tmp_path_factory.mktemp(overlay.name)
@@ -97,7 +97,7 @@ def overlays(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def render():
-    """A function from the folder of a kustomization to its objects."""
+    """A function that takes the folder of a kustomization and returns its objects."""
     return rendered
 
 
@@ -145,7 +145,7 @@ def identity(one):
 
 
 def merge(target, change, where):
-    """A strategic merge without lists, whose merge keys only Kubernetes knows."""
+    """A strategic merge; it refuses lists, because only Kubernetes knows their merge keys."""
     for key, value in change.items():
         assert not key.startswith("$"), f"{where}: this renderer knows no {key}"
         if isinstance(value, dict) and isinstance(target.get(key), dict):
@@ -157,7 +157,7 @@ def merge(target, change, where):
 
 
 def put_into(objects, namespace):
-    """Puts objects into a namespace, and also references to accounts in it."""
+    """Puts objects into a namespace, and points references to their accounts to the namespace."""
     accounts = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
     for one in objects:
         if one["kind"] == "Namespace":

@@ -31,7 +31,7 @@ def _load(name, file_name=""):
 
 @pytest.fixture(scope="module")
 def conformance():
-    """The package's modules, under the names by which they import each other."""
+    """The modules of tests/conformance, under the names by which they import each other."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("cluster", "checks", "conformance_main"):
             patch.setitem(sys.modules, name, None)

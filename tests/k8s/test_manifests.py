@@ -53,14 +53,15 @@ def test_our_own_pods_fit_pod_security_restricted(overlays, overlay):
     templates = overlays[overlay].templates()
     assert templates
     for name, template in templates.items():
-        # Kubeflow's profile controller labels a namespace `istio-injection: enabled`; KFP opts run
-        # pods out (v2_template.go), and all other pods must opt out themselves.
+        # Kubeflow's profile controller gives a namespace the label `istio-injection: enabled`. KFP
+        # excludes the pods of runs from it (v2_template.go); all other pods must exclude
+        # themselves.
         assert template["metadata"]["labels"]["sidecar.istio.io/inject"] == "false", name
         spec = template["spec"]
         context = spec["securityContext"]
         assert context["runAsNonRoot"] is True, name
         assert context["runAsUser"] > 0, name
-        assert context["fsGroup"] == context["runAsUser"]  # otherwise a new volume is root's
+        assert context["fsGroup"] == context["runAsUser"]  # else a new volume belongs to root
         assert context["seccompProfile"] == {"type": "RuntimeDefault"}, name
         assert spec["automountServiceAccountToken"] is False, name
         assert not {"hostNetwork", "hostPID", "hostIPC", "hostUsers"} & spec.keys(), name
@@ -94,7 +95,7 @@ def test_kustomization_of_the_quickstart_sets_images_and_namespace_of_all_object
     }
     spaces = {one["metadata"].get("namespace") for one in objects if one["kind"] != "Namespace"}
     assert spaces == {"penstock"}
-    # kustomize reads a patch in the same line only as JSON.
+    # If a patch begins in the line of `patch:`, kustomize reads it only as JSON.
     for text in re.findall(r"^ *patch: (.*)$", "".join(blocks), re.MULTILINE):
         assert text == "|"
 
@@ -108,7 +109,8 @@ def test_flink_cluster_fits_the_engine_options():
     assert flink["image"].startswith(f"docker.io/library/flink:{engine.flink_version}-")
     beside = flink["taskManager"]["podTemplate"]["spec"]
     main, pool = beside["containers"]
-    # The pod's own label, which all pods have; a merge by position would give it to another.
+    # The securityContext of this container is in the podTemplate of all pods, which must be merged
+    # by name, not by position.
     assert main.keys() == {"name", "env", "volumeMounts"}
     by_name = "kubernetes.operator.pod-template.merge-arrays-by-name"
     assert flink["flinkConfiguration"][by_name] == "true"
@@ -160,7 +162,7 @@ def test_own_namespace_denies_by_default_and_is_restricted(overlays, overlay):
 
 
 def egress(overlays):
-    """Yields the policy's name and the rule for all egress of the overlays."""
+    """Yields (name of the policy, rule) for each egress rule of the overlays."""
     for one in (one for objects in overlays.values() for one in objects):
         if one["kind"] == "NetworkPolicy":
             for rule in one["spec"].get("egress", ()):
@@ -168,7 +170,7 @@ def egress(overlays):
 
 
 def test_dns_is_reachable_where_it_is_local_to_the_node(overlays):
-    """NodeLocal DNS listens on 169.254.20.10, an address that selects no pod of kube-system."""
+    """NodeLocal DNS listens on 169.254.20.10, which a selector of pods in kube-system misses."""
     for _, rule in egress(overlays):
         if "to" in rule and {"protocol": "UDP", "port": 53} in rule.get("ports", ()):
             assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
@@ -183,7 +185,7 @@ def users_own(render, tmp_path, **changes):
 
 
 def test_egress_of_runs_is_limited_to_what_they_use(overlays, render, tmp_path):
-    """DNS names, KFP, the Kubernetes API in private networks; the internet if a user allows it."""
+    """Runs reach DNS, KFP, and the Kubernetes API in private networks; the internet if allowed."""
     for name, rule in egress(overlays):
         assert "to" in rule or name == "penstock-runs"
         for to in rule.get("to", ()):
@@ -210,7 +212,7 @@ def test_each_tenant_has_its_own_volume_and_database(render, tmp_path):
             assert one["metadata"]["namespace"] == "team-a", one
     for policy in (one for one in objects if one["kind"] == "NetworkPolicy"):
         for rule in policy["spec"].get("ingress", ()):
-            # Without a namespaceSelector, it means the same namespace only.
+            # Without a namespaceSelector, a podSelector selects only pods of the same namespace.
             assert all(peer.keys() == {"podSelector"} for peer in rule["from"])
 
 
@@ -226,7 +228,7 @@ def test_prune_job_runs_an_existing_command():
     command, *arguments = container["command"]
     assert command == "penstock"
     done = CliRunner().invoke(app, arguments, env=dict.fromkeys(names, ""))
-    # It runs up to the login, which the environment lacks.
+    # The command runs up to the login, which the environment lacks.
     assert str(done.exception).startswith(f"set {MYSQL_USER} in the environment to log in to mysql")
 
 
@@ -286,7 +288,7 @@ def test_backup_job_restores_its_own_dump(overlays, tmp_path):
     assert restored.stdout == f"--host=db --user=me penstock\n{file}: restored\n"
     assert (tmp_path / "restored").read_text() == "CREATE TABLE one;\n"
     assert run(RESTORE="gone.sql.gz").returncode == 1
-    # MariaDB would load the part of a dump that is there.
+    # From a dump that is cut, MariaDB would load the part that is there.
     (tmp_path / "restored").unlink()
     (tmp_path / "dumps/cut.sql.gz").write_bytes(Path(file).read_bytes()[:-4])
     assert run(RESTORE="cut.sql.gz").returncode == 1
@@ -315,8 +317,9 @@ def test_workflow_defaults_set_what_kfp_has_no_field_for():
     named = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod}
     for one in (priority, named):
         kubernetes_validate.validate(one, "1.33", strict=True)
-    # `operator.go` processNodeRetries: OnError and OnFailure each leave out one of the two. A DAG,
-    # which has no message, would retry everything in it, at three levels of a compiled run.
+    # In Argo's `operator.go` (processNodeRetries), the policies OnError and OnFailure each leave
+    # out one of the two: OnError leaves out failures, OnFailure leaves out errors. A DAG, which has
+    # no message, would retry everything in it, at three levels of a compiled run.
     retry = spec["templateDefaults"]["retryStrategy"]
     assert (retry["retryPolicy"], retry["expression"]) == ("Always", 'lastRetry.message != ""')
 

@@ -19,7 +19,7 @@ def record(x, unused, y):
 
 
 def extracts(records, predict):
-    """TFMA's extracts: the label is a feature, and the prediction is `predict` of x."""
+    """TFMA's extracts: the label is the feature `y`, and the prediction is `predict(x)`."""
     found = [tf.train.Example.FromString(r).features.feature for r in records]
     x, y = (np.array([f[n].float_list.value[0] for f in found], np.float32) for n in ("x", "y"))
     return {
@@ -50,7 +50,7 @@ def test_error_analysis_of_a_regression_has_worst_row_and_importance(tmp_path):
     assert found["squared_errors"] == {
         "overall": pytest.approx(2500 * (39 / 40**2) ** 0.5 / 40**0.5)
     }
-    [wrong] = found["most_wrong"]  # the others are right
+    [wrong] = found["most_wrong"]  # the other rows are right
     assert (wrong["label"], wrong["prediction"]) == (64, [14])
     kept = tf.train.Example.FromString(base64.b64decode(wrong["record"]))
     assert kept == tf.train.Example.FromString(record(*rows[7]))
@@ -88,7 +88,7 @@ def test_importance_of_an_unused_feature_ignores_rounding(tmp_path):
             {"0": 2, "1": 1},
             [(0, [0.75]), (1, [0.5]), (0, [0.25])],
         ),
-        (  # the error is the distance to the highest prediction
+        (  # the error: how far the label's prediction is below the highest prediction
             [(0.1, 1, 0), (0.2, 2, 1), (0.3, 3, 2)],
             lambda x: np.stack([x, 0.5 - x, x * 0 + 0.5], axis=1),
             "classes",

@@ -1,4 +1,4 @@
-"""Evaluation in batches gives the numbers of TFMA's own pipeline in all supported cases."""
+"""Evaluation in batches gives the same numbers as TFMA's own pipeline in all supported cases."""
 
 import gc
 import json
@@ -86,7 +86,7 @@ def specs(entries, more=""):
 
 
 def model_specs(task, *more):
-    """A model for each of the texts in `more`."""
+    """Returns a `model_specs` entry for each text in `more`, which contains further fields."""
     if task == "several":
         labels = " ".join(f'label_keys {{key: "{key}" value: "{key}"}}' for key in OUTPUTS)
         fields = f'signature_name: "many" {labels}'
@@ -205,7 +205,7 @@ def values(path, message):
 
 
 def read(messages, field):
-    """Numbers of a result by slice, key and names within."""
+    """Numbers in a result, by slice, metric key, and path of field names."""
     found = {}
     for message in messages:
         where = json_format.MessageToJson(message.slice_key)
@@ -231,7 +231,7 @@ def assert_same(output, expected):
     ):
         ours, theirs = read(load(str(output)), field), read(load(str(expected)), field)
         assert ours.keys() == theirs.keys()
-        # Keras sums in float32, separately for each 1,000 rows.
+        # Keras sums in float32, separately for each 1,000 rows, so the last digits may differ.
         assert ours == pytest.approx(theirs, rel=2e-5, abs=1e-6, nan_ok=True)
     assert verdict(output) == verdict(expected)
     ours, theirs = (json.loads((p / "eval_config.json").read_text()) for p in (output, expected))
@@ -240,7 +240,7 @@ def assert_same(output, expected):
 
 @pytest.fixture
 def compared(examples, shared_models, tmp_path_factory, monkeypatch):
-    """Compares an evaluation by models with TFMA's; returns our files and the loaded models."""
+    """Compares our evaluation of models with TFMA's; returns the folder of our files."""
     monkeypatch.setattr(tasks, "_MOST_ROWS", 50)
 
     def compare(text, *models):
@@ -327,7 +327,8 @@ def test_validation_against_a_baseline_equals_tfma(candidate_is_better, models, 
     result = tfma.load_validation_result(str(compared(JUDGED, *pair)))
     assert result.validation_ok is candidate_is_better
     failed = sum(len(part.failures) for part in result.metric_validations_per_slice)
-    # The value and the change in all three slices, the stricter value in two of them.
+    # If the candidate is worse, the thresholds of the value and of the change fail in all three
+    # slices, and the stricter threshold of the value fails in two of them.
     assert failed == (0 if candidate_is_better else 8)
 
 

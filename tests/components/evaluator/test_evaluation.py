@@ -1,4 +1,4 @@
-"""`evaluation.json`: its facts about TFMA's files, and reading it without TensorFlow."""
+"""Tests what `evaluation.json` says about TFMA's files, and that reading it needs no TensorFlow."""
 
 import json
 import subprocess
@@ -50,7 +50,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory, write_examples, save_model, shared_models):
-    """Evaluates `ROWS` by a model that predicts `x`; returns the folder."""
+    """Evaluates `ROWS` with a model that predicts `x`; returns the folder and the evaluation."""
     base = tmp_path_factory.mktemp("evaluated")
     rows = [{"x": x, "label": label, "town": town, "weight": 2.0} for x, label, town in ROWS]
     write_examples(base / "rows" / "Split-eval", rows)

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def spark():
-    """A session of two threads, which runs a task up to three times."""
+    """A Spark session with two threads, which tries a failing task up to three times."""
     from pyspark.sql import SparkSession
 
     settings = {

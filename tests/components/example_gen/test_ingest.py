@@ -225,7 +225,8 @@ def test_the_plan_sees_all_of_the_input(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,text\n" + "1,a\n" * 9000 + f"2,{'b' * 5000}\n" * 9000)
     planned = plan_input(open_source(str(path), Table()), ONE, IngestOptions())
-    # The records take 44 MiB; _SAMPLED_PLACES says why the estimate is higher.
+    # The records take 44 MiB; the comment on `_SAMPLED_PLACES` in `ingest.py` explains why the
+    # estimate is higher.
     assert planned.plan.reason == "8 for about 62.3 MiB: the reader interleaves 8 files"
 
 

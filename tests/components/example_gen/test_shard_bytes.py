@@ -1,7 +1,7 @@
 """Shards keep their bytes: the same rows give the same files, in every release and version set.
 
-A digest that changes makes every cached ingest of its kind run again. So it changes only on
-purpose, with a line in the changelog.
+If a digest changes, every cached ingest of this kind of data runs again. So a digest changes only
+on purpose, with a line in the changelog.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ CONTRACT = {
 
 
 def digest(folder, patterns, source):
-    """Sha256 of the digests of all shards of an ingest, in order."""
+    """Runs an ingest; returns the sha256 of the digests of all its shards, in order."""
     options = IngestOptions(ShardOptions(shards=2))
     ingest([IngestInput(str(patterns), source, SPLITS)], folder, options)
     return shards_digest(folder)

@@ -157,5 +157,5 @@ def test_a_path_that_executors_do_not_see_is_named(spark, tmp_path, monkeypatch)
 
 @contextmanager
 def private_output(path, *, overwrite):
-    """A folder on another machine."""
+    """Simulates an output in a folder on another machine."""
     yield _LocalOutput(Path(path).parent / "not-mounted")

@@ -11,7 +11,7 @@ from penstock.components.sources.options import Table
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    """A folder to work in, with files by path."""
+    """Makes files at the given paths, in a folder that becomes the working directory."""
     monkeypatch.chdir(tmp_path)
 
     def make(*paths):
@@ -26,7 +26,7 @@ def tree(tmp_path, monkeypatch):
     ("kind", "files", "ignored"),
     [
         ("csv", "a.csv b.csv", "_SUCCESS photo.png schema.pbtxt"),
-        (None, "part-00000 part-00001", ".part-00000.crc README"),  # no suffix is known
+        (None, "part-00000 part-00001", ".part-00000.crc README"),  # no file has a known suffix
         (None, "1.csv 2.csv.gz", "3.gz"),
     ],
 )
@@ -189,7 +189,7 @@ def test_links_do_not_leave_the_folder_of_images(tree, tmp_path):
         found = find(given, "images")
         assert names(found) == ["a/1.jpg", "a/alias.jpg"]
         refused = {path[len(str(root)) + 1 :]: why for path, why in found.refused.items()}
-        refused.pop("b/key.jpg", None)  # `**` also returns these
+        refused.pop("b/key.jpg", None)  # `**` also returns this file
         assert refused == {
             "a/out.jpg": f"is a link to {secret}/key.jpg, outside {root}; copy the file",
             "a/up.jpg": f"is a link to {secret}/key.jpg, outside {root}; copy the file",

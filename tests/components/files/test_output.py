@@ -8,7 +8,7 @@ from penstock.components.tfrecord.manifest import Manifest, RowAccount
 
 
 def test_a_try_that_still_runs_does_not_spoil_the_commit(tmp_path, monkeypatch):
-    """Spark or Flink used another attempt's result; this one begins during the commit's cleanup."""
+    """An attempt whose result Spark or Flink does not need begins during the commit's cleanup."""
     rmdir = os.rmdir
 
     def rmdir_late(path, **at):
@@ -26,7 +26,7 @@ def test_a_try_that_still_runs_does_not_spoil_the_commit(tmp_path, monkeypatch):
 
 
 def test_a_try_that_is_done_after_the_commit_leaves_no_folder(tmp_path):
-    """When one attempt at a task is done, Spark stops its speculative attempt midway."""
+    """When one attempt at a task is done, Spark stops a speculative second one midway."""
     with open_output(tmp_path / "out") as output:
         with output.new_try() as folder:
             (folder / WORK_DIR / "00003-7-00000").mkdir(parents=True)

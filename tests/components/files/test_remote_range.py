@@ -20,7 +20,7 @@ class Body:
 
 
 class Store:
-    """Answers as S3 does with the version `ETag`, whatever version is requested."""
+    """Answers as S3 does, but always with the version `etag`, whichever version is requested."""
 
     req_kw, loop = {}, get_loop()
 

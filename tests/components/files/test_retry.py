@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def waited(monkeypatch):
-    """The seconds that a read would have waited; it does not wait."""
+    """The seconds that a read would wait between its tries; in the test, it does not wait."""
     seconds = []
     monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=seconds.append))
     return seconds

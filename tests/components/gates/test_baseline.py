@@ -70,7 +70,7 @@ class Store:
     [
         ([], ([], [])),
         ([blessing(10, 1), blessing(11, 2)], ([2], [11])),
-        # Blessed again after model 2: the order is that of the blessings, as for the baseline.
+        # Model 1 was blessed again after model 2: the latest blessing counts, as for the baseline.
         ([blessing(10, 1), blessing(11, 2), blessing(12, 1)], ([1], [12])),
         # Model 3 was trained on the given Examples.
         ([blessing(10, 1), blessing(11, 3)], ([1], [10])),

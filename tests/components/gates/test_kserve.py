@@ -1,8 +1,9 @@
 """A push to KServe; a stand-in for the API server on loopback receives the service.
 
-Fields: kserve v0.16 `config/crd/minimal/serving.kserve.io_inferenceservices.yaml` keeps all fields;
-`pkg/apis/serving/v1beta1/component.go` ComponentExtensionSpec has `canaryTrafficPercent`,
-`predictor_model.go` ModelSpec `modelFormat` and `storageUri`. No KServe was run.
+The fields are those of kserve v0.16. Its
+`config/crd/minimal/serving.kserve.io_inferenceservices.yaml` keeps all fields. In
+`pkg/apis/serving/v1beta1/component.go`, ComponentExtensionSpec has `canaryTrafficPercent`; in
+`predictor_model.go`, ModelSpec has `modelFormat` and `storageUri`. No KServe was run.
 """
 
 import json
@@ -21,7 +22,7 @@ from penstock.components.plain import to_json
 
 @pytest.fixture
 def api(monkeypatch):
-    """The API server; this process behaves as in a pod of its cluster."""
+    """A stand-in for the API server; this process behaves as if it ran in a pod of the cluster."""
     server = JsonServer(lambda *_: server.given)
     server.given = (200, {})
 
@@ -90,7 +91,7 @@ def test_kserve_refusal_is_one_line(api, answer, told):
 
 
 def push(root, **properties):
-    """Files that the node writes below `kserve`."""
+    """Pushes a model; returns the files that the node writes below `kserve`."""
     (root / "pushed").mkdir()
     (root / "pushed" / "saved_model.pb").write_text("a model")
     pushed = PushedModel()

@@ -67,12 +67,12 @@ def test_check_served_refuses_missing_altered_or_superseded_versions(tmp_path, s
     shutil.rmtree(version)
     with pytest.raises(DataError, match=f"{version}: the pushed model is gone"):
         check_served(pushed(version, digest))
-    check_served(PushedModel())  # was not pushed
+    check_served(PushedModel())  # this model was not pushed
 
 
 @pytest.fixture
 def file_limit():
-    """Restores the maximum file size; returns its hard limit."""
+    """Returns the hard limit of the file size, and restores the limits after the test."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield before[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -19,7 +19,7 @@ ROWS = [example(x=[float(value)]) for value in range(20)]
 
 
 def saved(folder, function, signature="serving_default", of=(None, tf.string)):
-    """A SavedModel of a function from serialized Examples to outputs."""
+    """Saves a model whose signature applies a function to serialized Examples."""
     module = tf.Module()
     module.weight = tf.Variable(2.0)
     shape, dtype = [of[0]], of[1]
@@ -81,7 +81,7 @@ def test_serving_incomplete_model_is_a_problem(tmp_path):
 
 
 def check(root, **options):
-    """The blessing of a good model, and the report in it."""
+    """Checks a good model; returns its blessing and the report in the blessing."""
     saved(root / "model/Format-Serving", double)
     write_shards(root / "examples", ROWS, split="eval")
     model, examples, blessing = Model(), Examples(), InfraBlessing()

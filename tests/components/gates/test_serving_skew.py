@@ -25,7 +25,8 @@ SPEC = {name: tf.io.FixedLenFeature([1], tf.float32) for name in "ab"}
 
 def preprocessing_fn(inputs):
     scaled = {f"{name}_xf": tft.scale_to_0_1(column) for name, column in inputs.items()}
-    # The fault of docs/upstream.md affects the maximum over each row, even in a request of one row.
+    # The fault of TensorFlow's optimiser (docs/upstream.md) affects the maximum over each row, even
+    # in a request of one row.
     roots = {
         f"{name}_root": tf.reduce_max(tf.sqrt(column), axis=1, keepdims=True)
         for name, column in inputs.items()

@@ -20,7 +20,7 @@ def write_rows(tmp_path):
 
 @pytest.fixture
 def mixed():
-    """One column with every form of storage."""
+    """Makes a row by its number; for each form of storage, the row has one column."""
     return lambda i: {
         "id": i,
         "pair": [i / 2, -i / 4],

@@ -42,7 +42,8 @@ def test_nothing_is_lost_whatever_the_storage(tmp_path, write_rows, mixed):
         "weights": "list",
         "words": "text",
     }
-    # 34 k0, 34 k1, 33 k2: the most frequent first, equal counts by their bytes.
+    # 34 rows have k0, 34 have k1, and 33 have k2: the most frequent value is first, and equally
+    # frequent values are in the order of their bytes.
     vocabulary = (tmp_path / "packed/vocabulary/kind.txt").read_text().split()
     assert vocabulary == ["k0", "k1", "k2"]
     found = sorted(unpacked(tmp_path / "packed"), key=lambda row: row["id"])

@@ -9,7 +9,7 @@ from penstock.components.readers.order import ROW_BITS, Order, tensorflow_permut
 
 
 def windows_of(order, plan):
-    """Numbers of the rows of each window that a plan says to read."""
+    """Row numbers in each window that a plan says to read."""
     first = np.concatenate([[0], np.cumsum(order.file_rows)])
     table = order.table(plan.lanes)
     blocks = [
@@ -36,7 +36,7 @@ def read(order, start, count):
 
 
 def orders(chance):
-    """The orders of all shares of generated shards."""
+    """The orders of generated shards, one for each share."""
     files = chance.randint(1, 7)
     rows = [1 + chance.randint(0, 60), *(chance.randint(0, 60) for _ in range(files - 1))]
     shares = min(chance.choice([1, 1, 2, 3]), sum(rows))
@@ -59,7 +59,8 @@ def test_each_pass_has_each_row_once_over_all_shares_after_any_interruptions():
         shares = orders(chance)
         total = sum(shares[0].file_rows)
         for order in shares:
-            # Exactly 4 passes: a share may have one row more than another.
+            # Together, the shares read at least 4 passes: the count is rounded up, because a share
+            # may have one row more than another.
             count = -(-4 * total // len(shares))
             stops = sorted(chance.choices(range(count), k=chance.randint(0, 4)))
             cuts = [0, *stops, count]

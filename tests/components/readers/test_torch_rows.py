@@ -1,4 +1,4 @@
-"""Tests with Debian's PyTorch, which the test image has; its Python is the image's."""
+"""Tests with Debian's PyTorch, which the test image has, built for the image's own Python."""
 
 import json
 import subprocess
@@ -11,8 +11,8 @@ import penstock
 from penstock import Rows
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
-# Debian's folder is last on the path, so that only PyTorch comes from it. One process runs all of
-# this, because it must import PyTorch; each of the loaders forks.
+# Debian's folder is last on the path, so that only PyTorch comes from it. One process runs all
+# checks of the script, so that PyTorch is imported once; each of the loaders forks.
 SCRIPT = f"""
 import itertools, json, sys
 sys.path.append({str(DEBIAN)!r})
@@ -81,7 +81,7 @@ def found(packed):
 
 @pytest.fixture(scope="module")
 def expected(packed):
-    """The first 43 batches, three passes, without PyTorch."""
+    """The first 43 batches, which contain three passes, read without PyTorch."""
     batches = Rows(packed).batches(batch_size=70, shuffle=True, seed=5, shuffle_window_rows=256)
     return [next(batches).column("id").to_pylist() for _ in range(43)]
 

@@ -150,7 +150,7 @@ def edit(path, kind):
 
 
 def read(source, parts=2):
-    """Returns the rows, read in parts as by workers, and the number of other items."""
+    """Returns the rows, read in parts as workers do; None stands for each rejected row."""
     rows = []
     for run in source.cut(parts):
         part, pieces = pickle.loads(pickle.dumps(source.part(run)))
@@ -180,7 +180,7 @@ def test_the_fingerprint_follows_content_and_names_below_the_input(tmp_path, kin
     assert found[0] == found[1]
     assert found[0] != found[2]
     assert len(found[0]) == 64
-    assert (found[0] == found[3]) is (kind == "sql")  # A query does not name a file.
+    assert (found[0] == found[3]) is (kind == "sql")  # The fingerprint of a query has no file name.
 
 
 @pytest.mark.parametrize("kind", READ_AGAIN)

@@ -63,7 +63,7 @@ def test_a_table_without_rows_is_refused_unless_it_may_be_empty(tmp_path):
 
 
 def add_file(place, columns):
-    """Adds a data file to the newest entry of a log, because deltalake writes none without rows."""
+    """Adds a data file to the newest log entry; deltalake itself writes no file without rows."""
     pq.write_table(pa.table(columns), place / "added.parquet")
     size = (place / "added.parquet").stat().st_size
     action = {"path": "added.parquet", "partitionValues": {}, "size": size}
@@ -90,7 +90,7 @@ def test_a_column_that_was_added_later_is_null_in_older_files(trips):
 
 
 def edit_log(place, edit):
-    """Changes each action in the first entry of a table's log by `edit`."""
+    """Applies `edit` to each action in the first entry of a table's log."""
     log = place / "_delta_log/00000000000000000000.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:

@@ -89,7 +89,7 @@ NO_INTEGER = "is not a whole number within 2**53; expected an integer"
 )
 @pytest.mark.parametrize("non_finite", ["reject", "keep"])
 def test_a_row_that_does_not_fit_is_named(tmp_path, line, reason, non_finite):
-    """The sampled lines give the columns; the bad line follows them."""
+    """The columns come from the sampled lines; the bad line comes after these lines."""
     path = tmp_path / "a.jsonl"
     good = b'{"id": 1, "name": "12:30", "x": 0.5}\n'
     path.write_bytes(good * 100 + b"\n" + line + b'\n{"id": 9007199254740991.0}\n')

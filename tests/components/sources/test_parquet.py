@@ -175,7 +175,7 @@ def test_nested_columns_are_left_out_on_request(write, read_out, caplog):
 
 
 class _Exploit:
-    """Creates a file when it is unpickled."""
+    """Creates a folder when it is unpickled."""
 
     def __init__(self, path):
         self._path = path

@@ -31,7 +31,7 @@ def trips(tmp_path):
     pq.write_to_dataset(
         pa.Table.from_pandas(frame), tmp_path / "trips", partition_cols=["year", "city"]
     )
-    # Spark's form of `a/b c`, which pyarrow 10 would turn into two folders.
+    # Spark writes the value `a/b c` in this form; pyarrow 10 would write two folders.
     [folder] = (tmp_path / "trips/year=2023").glob("city=a*")
     folder.rename(folder.with_name("city=a%2Fb c"))
     (tmp_path / "trips" / "_SUCCESS").touch()

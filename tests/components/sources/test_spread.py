@@ -63,7 +63,7 @@ def test_scan_on_an_engine_gives_the_same_manifest(tmp_path, monkeypatch, kind, 
     with Spread(pipeline, tmp_path / "out" / "a") as spread:
         there = open_source(str(tmp_path / "in"), options, spread)
         assert len(pipelines) == 1
-        assert bool(os.listdir(tmp_path / "out")) is (kind == "avro")  # the rows that it staged
+        assert bool(os.listdir(tmp_path / "out")) is (kind == "avro")  # the staged rows of avro
         found = manifest(there, tmp_path / "out" / "a")
     assert os.listdir(tmp_path / "out") == ["a"]
     assert found == manifest(here, tmp_path / "out" / "b")

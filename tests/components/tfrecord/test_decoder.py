@@ -18,7 +18,8 @@ KINDS = {
     "a" * 150: FeatureKind.INT,
 }
 INTS = [0, 1, 127, 128, -1, 2**63 - 1, -(2**63), 300]
-# Lengths of header fields change from one to two and three bytes around these.
+# Around these lengths of text, the lengths in the headers grow from one byte to two and to three
+# bytes.
 TEXTS = [b"", b"x", *(bytes([10]) * n for n in (98, 118, 120, 125, 127, 128, 16_250, 16_400))]
 
 
@@ -71,7 +72,7 @@ def test_other_layouts_and_damage_are_left_to_a_general_parser():
     several = SequenceExample.FromString(payload)
     several.context.feature["id"].int64_list.value.append(1)
     others = [
-        message.SerializeToString(),  # of another kind
+        message.SerializeToString(),  # a feature of another kind
         several.SerializeToString(),
         SequenceExample().SerializeToString(),
         payload + b"\x12\x00",  # with feature lists

@@ -49,7 +49,7 @@ def feature(value, kind):
 
 
 def protobuf_encoding(batch):
-    """Each row by protobuf, with its map entries in the order of their keys.
+    """Encodes each row with protobuf, with the map entries in the order of their keys.
 
     In protobuf 6, deterministic serialization has 'aa' before 'a'; in 3.20 it has 'aa' after 'a'.
     So each entry is serialized separately.
@@ -62,7 +62,7 @@ def protobuf_encoding(batch):
             for field, column in fields
         ]
         example = tf.train.BytesList(value=[b"".join(e.SerializeToString() for e in entries)])
-        rows.append(example.SerializeToString())  # Example and BytesList: field 1, by length
+        rows.append(example.SerializeToString())  # this BytesList is encoded like an Example
     return rows
 
 

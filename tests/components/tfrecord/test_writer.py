@@ -46,7 +46,8 @@ def test_an_empty_shard_is_an_empty_file(tmp_path):
 
 
 def test_what_the_system_does_not_take_at_once_is_written_after_all(tmp_path):
-    # Simulates a write that takes only a part: after a signal, at a full pipe, above 2 GiB.
+    # Simulates a write that takes only a part of the data, as after a signal, at a full pipe, or
+    # above 2 GiB.
     class Partly(io.FileIO):
         def write(self, data, /):
             return super().write(data[:700])

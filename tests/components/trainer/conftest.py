@@ -174,7 +174,7 @@ def make_input(tmp_path_factory):
 
 
 def transform_output(preprocessing_fn, spec, records, folder):
-    """The TransformGraph of serialised rows with a spec, below `folder`."""
+    """Makes the TransformGraph of serialised rows with this spec, below `folder`."""
     import tensorflow_transform as tft
     from tensorflow_transform.tf_metadata import schema_utils
 
@@ -190,7 +190,7 @@ def transform_output(preprocessing_fn, spec, records, folder):
 def counting_model():
     """A model of a single feature that counts in `seen` how often each row occurs in training.
 
-    The counts are over all workers.
+    The counts are sums over all workers.
     """
     import keras
 

@@ -71,7 +71,7 @@ def test_serving_takes_raw_records_without_the_label(transform, tmp_path):
 
 
 def test_a_model_of_parsed_columns_keeps_each_ones_own_value(tmp_path):
-    """The optimiser would give both columns the first one's values: docs/upstream.md."""
+    """TensorFlow's optimiser would give both columns the first one's values: docs/upstream.md."""
     inputs = {name: keras.Input((1,), name=name) for name in ("a", "b")}
     roots = [keras.ops.max(keras.ops.sqrt(x), axis=1, keepdims=True) for x in inputs.values()]
     model = keras.Model(inputs, dict(zip(("root of a", "root of b"), roots, strict=True)))
@@ -99,7 +99,7 @@ def test_a_model_of_mixed_precision_serves_float32(transform, tmp_path, policy):
 
 
 def test_a_model_server_finds_every_variable(tmp_path):
-    """It runs the graph in a session, where copies of Keras' variables stay uninitialized."""
+    """Model servers run the graph in a session, where copies of Keras' variables have no value."""
     lookup = keras.layers.StringLookup(vocabulary=["green", "red"])
     color = keras.Input((1,), name="color", dtype="string")
     seen = keras.layers.Flatten()(keras.layers.Embedding(3, 4)(lookup(color)))

@@ -295,7 +295,7 @@ def test_averages_schedule_and_accumulation_are_the_optimizers(run, toy):
         model.compile(keras.optimizers.SGD(rate, **more), "binary_crossentropy", jit_compile=False)
         return model
 
-    rule = EarlyStop(metric="val_loss", mode="max", patience_epochs=9)  # the first is the best
+    rule = EarlyStop(metric="val_loss", mode="max", patience_epochs=9)  # epoch 1 is the best
     swap = keras.callbacks.SwapEMAWeights
     options = {"early_stop": rule, "resume": True}
     whole = run(build_model, **options, callbacks=[swap()])
@@ -363,7 +363,7 @@ def test_fit_runs_steps_at_once_unless_a_callback_looks_at_each(run, toy):
 
     batches.clear()
     assert run(build_model, epochs=1, callbacks=[Look()]).record.steps == 4
-    assert [batch for batch, _ in batches] == [2, 5]  # the second has one: the epoch ends
+    assert [batch for batch, _ in batches] == [2, 5]  # the second call has only one step, the last
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from penstock.components.trainer.model_setup import make_model, warm_started, we
     ("replicas", "synchronized", "is_told"), [(1, False, False), (2, True, False), (2, False, True)]
 )
 def test_statistics_of_a_replica_alone_are_told(our_messages, replicas, synchronized, is_told):
-    # Two devices would need a separate process; the code uses only these parts of a strategy.
+    # A strategy with two devices would need a separate process; the tested code uses only these
+    # attributes of a strategy.
     strategy = SimpleNamespace(scope=nullcontext, num_replicas_in_sync=replicas)
     norm = keras.layers.BatchNormalization
 
@@ -67,7 +68,7 @@ def model(ids=5, units=3):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A trained model, its SavedModel with a vocabulary, and a transform graph with the same."""
+    """A trained model; the folder of its SavedModel and of a graph with the same vocabulary."""
     folder = tmp_path_factory.mktemp("base")
     trained = model()
     trained.fit({"id": np.ones((8, 1))}, np.ones((8, 1)), verbose=0)
@@ -79,7 +80,7 @@ def exported(tmp_path_factory):
 
 
 def same(one, other):
-    """The weights that are equal, by name."""
+    """Names of the weights that are equal in both models."""
     pairs = zip(one.weights, other.weights, strict=True)
     return [a.name for a, b in pairs if a.shape == b.shape and np.array_equal(a, b)]
 

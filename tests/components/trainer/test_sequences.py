@@ -36,7 +36,7 @@ def label_of(words):
 
 
 def example(words, label=label_of):
-    """Ids from 1; the label says whether one of them is 7."""
+    """An Example of words, which are ids from 1; the label says whether one of them is 7."""
     return row_files.example(words=words, label=label(words))
 
 

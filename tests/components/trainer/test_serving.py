@@ -18,7 +18,7 @@ SPEC = {
 
 
 class Graph(tf.Module):
-    """Replaces Transform's function: age or 100, the fee, and whether the plan is `pro`."""
+    """Stands in for Transform's function: age (or 100), fee, and whether the plan is `pro`."""
 
     def __call__(self, raw):
         age = tf.sparse.to_dense(raw["age"], 100)

@@ -40,8 +40,9 @@ def run(folder, data, make_input):
     )
 
 
-# Forks two workers for each round. A round defines, for each worker, a signal to send to itself and
-# the checkpoint for it, if any. A worker stopped by SIGSTOP is killed when the other one has ended.
+# Forks two workers for each round. A round defines, for each worker, a signal that it sends to
+# itself and the checkpoint at which it does so, or neither. A worker stopped by SIGSTOP is killed
+# when the other one has ended.
 HOST = """
     import json, os, signal, sys, time
     from dataclasses import replace
@@ -144,7 +145,7 @@ def united(make_input, start):
 
 @pytest.fixture(scope="module")
 def trained_alone(make_input, tmp_path_factory):
-    """A training of one worker on the batches of both."""
+    """The result of a training with one worker on the batches of two workers."""
     return run(tmp_path_factory.mktemp("one"), partial(united, make_input), make_input)
 
 

@@ -84,7 +84,7 @@ def test_class_weights_make_rare_classes_count_equally():
     rare, frequent = labels == 1, labels == 0
     model, weighted = table((CHURNED,)), table((CHURNED,), class_weights=True)
     losses = -np.log(np.where(rare, model(ROWS), 1 - model(ROWS).numpy()))
-    # 100 / (2 * 10) and 100 / (2 * 90)
+    # The class weights are 100 / (2 * 10) = 5 and 100 / (2 * 90) = 1 / 1.8.
     expected = (losses[rare].sum() * 5 + losses[frequent].sum() / 1.8) / 4
     np.testing.assert_allclose(weighted.evaluate(ROWS, labels, verbose=0)[0], expected, rtol=1e-5)
 

@@ -1,4 +1,4 @@
-"""Options of a config, read from a Trainer's `custom_config`, are equal and have their types."""
+"""Options of a config keep their values and types in a Trainer's `custom_config`."""
 
 import json
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Texts that name an option name one that the command has."""
+"""If a text names an option, the command has that option."""
 
 import ast
 import re

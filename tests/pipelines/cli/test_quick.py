@@ -37,7 +37,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def answers(tmp_path, runs):
-    """Runs commands in a folder with data, a folder, and the metadata of a run."""
+    """Runs commands in a folder that contains a table, a folder, shards, and metadata of a run."""
     (tmp_path / "table.csv").write_text("a,b\n1,2\n3,4\n")
     (tmp_path / "folder").mkdir()
     runs.node("run-1", "Trainer", outputs=[runs.artifact("Model", tmp_path / "folder")])

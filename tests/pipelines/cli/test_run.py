@@ -17,7 +17,7 @@ def test_root_that_cannot_be_made_is_one_line(tmp_path, penstock):
 
 @pytest.mark.slow
 def test_only_libraries_are_left_out_of_the_collection_at_exit(tmp_path, penstock):
-    """The user's modules that remain after the first of several spans are garbage collected."""
+    """Garbage collection covers the user's modules that remain after the first of several spans."""
     (tmp_path / "own.py").write_text("import sys\ndef create():\n    sys.exit(3)")
     done = penstock.run_code(
         """

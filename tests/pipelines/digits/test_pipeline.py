@@ -1,4 +1,4 @@
-"""The whole digits pipeline: by the command line, and one of its nodes as in a container."""
+"""The whole digits pipeline on the command line, and one of its nodes as in a container."""
 
 import json
 from pathlib import Path

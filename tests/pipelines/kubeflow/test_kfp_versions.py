@@ -1,7 +1,8 @@
 """Compiled files compared with the protos of several releases of Kubeflow Pipelines.
 
-`protos/kfp-VERSION.pb.xz` are the descriptors that protoc makes from kubeflow/pipelines at that
-tag: api/v2alpha1/pipeline_spec.proto and
+`protos/kfp-VERSION.pb.xz` has the descriptors that protoc makes from two files of
+kubeflow/pipelines at the tag of that version.
+The files are api/v2alpha1/pipeline_spec.proto and
 kubernetes_platform/proto/kubernetes_executor_config.proto.
 
 KFP's API server refuses a pipeline spec with an unknown field (template/v2_template.go); its driver

@@ -1,4 +1,4 @@
-"""Every node of a small pipeline by `penstock node`, each in its own process."""
+"""Runs every node of a small pipeline with `penstock node`, each in its own process."""
 
 import json
 import os

@@ -257,7 +257,7 @@ def test_options_of_the_placement_are_in_every_pod(placed):
 
 
 def test_timeout_wraps_the_command_of_a_node(placed):
-    """The image ends it: only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds`."""
+    """The image ends the node: only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds`."""
     commands = {name: " ".join(one["command"]) for name, one in placed.containers.items()}
     assert commands.pop("trainer") == "timeout --kill-after=60 3600 penstock node"
     assert set(commands.values()) == {"penstock node"}

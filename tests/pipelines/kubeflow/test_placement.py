@@ -71,7 +71,8 @@ def test_the_gpu_is_for_trainers_or_for_the_nodes_named():
         ("gpu: {node_selector: {a: true}}", "gpu.node_selector: quote the value of a, True"),
         ("gpu: {tolerations: [{effect: Never}]}", "must be one of NoSchedule"),
         ("retry: {wait_seconds: 9, total_seconds: 9}", "retry needs 0 < wait_seconds < total_sec"),
-        # Argo 3.5 to 4.0 reads a factor by intstr.Int32, and fails the node if it is a fraction.
+        # Argo 3.5 to 4.0 reads the factor with intstr.Int32, and fails the node if the factor is a
+        # fraction.
         ("retry: {factor: 1.5}", "retry.factor: expected a whole number, got 1.5"),
         ("retry: {max_wait_seconds: 600}", "retry.max_wait_seconds: no such option"),
         (

@@ -187,7 +187,7 @@ def test_job_fits_the_schemas_of_jobset_and_kubernetes(placement, metadata):
 
 
 def test_jobset_is_created_watched_and_deleted(capsys):
-    """An evicted pod is restarted without counting; an error of the training fails the job."""
+    """The restart of an evicted pod does not count; an error of the training fails the job."""
     cluster = Cluster("Suspended", "Suspended", "Running", "Completed")
     cluster.phase = "Succeeded"
     cluster.logs[f"{NAME}-worker-0-0-x7k"] = "epoch 1\ntwo"

@@ -33,7 +33,8 @@ def test_nodes_stand_in_layers_below_those_they_wait_for():
         ["train", "baseline"],
         ["eval"],
     ]
-    # Seven of ten edges; those from gen to gate, train and eval follow from others.
+    # Six of nine edges are drawn: the edges from gen to gate, train and eval follow from longer
+    # paths.
     assert len(drawing.arrows) == 6
 
 

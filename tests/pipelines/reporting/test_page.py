@@ -22,7 +22,7 @@ VOID = {"meta", "input", "br", "img", "link", "wbr", "path", "rect", "use", "ima
 
 
 class Page(HTMLParser):
-    """Tables, as lists of rows of texts, by caption or nearest heading; all tags; all ids."""
+    """A parsed page: its tables by caption or nearest heading, each a list of rows; tags; ids."""
 
     def __init__(self, text):
         super().__init__()

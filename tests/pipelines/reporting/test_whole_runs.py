@@ -91,7 +91,7 @@ def test_digits(digits_run):
     assert report.missing == []
     written = report.data.manifest.account.written
     assert report.images.looked_at == dict(written)
-    assert sum(written.values()) == 1797  # of scikit-learn's load_digits
+    assert sum(written.values()) == 1797  # the size of scikit-learn's load_digits
     assert [size.label for size in report.images.sizes] == ["PNG 8x8"]
     for split, bars in report.images.classes.items():
         assert len(bars) == 10
@@ -106,12 +106,12 @@ def test_digits(digits_run):
     wrong = written["eval"] - sum(row[i] for i, row in enumerate(confusion.counts))
     assert len(look.wrong) == min(20, wrong)
     assert all(row.label in confusion.classes for row in look.wrong)
-    assert look.importance == {}  # an image is one feature
+    assert look.importance == {}  # the image is the only feature: nothing to compare
     assert page.count('class="pixels" src="data:image/png') == 24 + len(look.wrong)
 
 
 def test_a_pipeline_of_tfx_alone(tmp_path, penstock):
-    """Without our ingest, training loop, note or runner; its store has TFX's usual name."""
+    """Uses neither our ingest, training loop, note nor runner; the store has TFX's usual name."""
     chosen = random.Random(1)
     means = {0: (38.8, 18.3, 190, 3700), 1: (48.8, 18.4, 196, 3730), 2: (47.5, 15, 217, 5076)}
     (tmp_path / "data").mkdir()

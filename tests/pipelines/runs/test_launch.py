@@ -136,7 +136,7 @@ def Make(words: Parameter[str], model: OutputArtifact[Model]):  # noqa: N802
 
 
 def push(root, words):
-    """State of the Pusher, the model that a server loads, and its folder."""
+    """State of the Pusher, the model that a server loads, and the folder of this model."""
     make = Make(words=words)
     destination = pusher_pb2.PushDestination.Filesystem(base_directory=str(root / "serving"))
     node = Pusher(
@@ -170,8 +170,9 @@ def test_a_clock_that_goes_back_a_day_changes_nothing(tmp_path, monkeypatch):
     assert [push(tmp_path, words)[:2] for words in "BABB"] == [
         ("cached", "B"), ("done", "A"), ("done", "B"), ("done", "B"),
     ]  # fmt: skip
-    # The last Pusher ran, because TFX's cache found the push dated tomorrow, which is not the
-    # served one. It found B already pushed: there are four versions.
+    # The last Pusher ran, because TFX's cache found the push that is dated tomorrow, while the
+    # served model is from another push. This Pusher found B already pushed, so there are only four
+    # versions.
     versions = sorted(int(version.name) for version in (tmp_path / "serving").iterdir())
     assert versions == list(range(versions[0], versions[0] + 4))
     with open_store(SqliteStore(str(tmp_path / "metadata.sqlite"))) as handle:

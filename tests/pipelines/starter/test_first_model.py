@@ -24,7 +24,7 @@ class User:
         return json.loads(self._type(self.folder / name, "run", "--json"))
 
     def trials_of(self, name):
-        """The trials of a starter's run with the search space that its package has as a comment."""
+        """Trials of a starter's run with the search space that is a comment in its package."""
         model = self.folder / name / name / "model.py"
         text = model.read_text()
         begin, end = text.index("# def search_space"), text.index("def run_fn")
@@ -35,7 +35,7 @@ class User:
         return summary["trials"]["rows"]
 
     def predictions(self, name, data):
-        """Predictions of that starter's model for a file."""
+        """Predictions for a file by the model of the starter `name`."""
         out = self.folder / name / "predictions.parquet"
         self._type(out.parent, "predict", "runs", self.folder / data, "--out", out.name)
         return pq.read_table(out)

@@ -33,7 +33,7 @@ def roles(tmp_path, target="y", **columns):
     ("of", "task", "classes"),
     [
         (lambda i: "yes" if i % 2 else "no", "binary", ("no", "yes")),
-        (lambda i: "stay" if i % 3 else "leave", "binary", ("stay", "leave")),  # rarer: class 1
+        (lambda i: "stay" if i % 3 else "leave", "binary", ("stay", "leave")),  # class 1 is rarer
         (lambda i: i % 2 + 1, "binary", ("1", "2")),
         (lambda i: f"{i % 2}.0", "binary", ("0", "1")),
         (lambda i: "cba"[i % 3], "classes", ("a", "b", "c")),

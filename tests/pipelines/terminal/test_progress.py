@@ -9,7 +9,7 @@ from penstock.pipelines.terminal.progress import _LiveTable, make_progress
 
 
 def _without_seconds(text):
-    """A busy machine may take some time between two events."""
+    """Hides the seconds, because a busy machine may take some time between two events."""
     return re.sub(r"\b\d+\.\d s\b|\b\d:\d\d:\d\d\b", "N s", text)
 
 

@@ -74,7 +74,7 @@ def test_a_column_or_path_with_escapes_reaches_a_terminal_escaped(
     if arguments[1] == "shards":
         ingest(str(table), tmp_path / "shards")
     shown = on_terminal(*arguments)
-    assert b"\x1b]" not in shown  # rich drops the BEL at its end
+    assert b"\x1b]" not in shown  # rich drops the sequence's final BEL
     assert (b"\\x1b]" in shown) == (arguments[1] != "a.csv")  # an ingest shows no columns
 
 

@@ -1,4 +1,4 @@
-"""A pipeline as a user may have: importer, resolver, condition, runtime parameters, odd ids.
+"""A pipeline like a user's: importer, resolver, condition, runtime parameters, odd ids.
 
 Its nodes read from the folder `SMALL_PIPELINE_FAULTS` what should fail.
 """

@@ -96,7 +96,7 @@ def proxy(moto):
 
 @pytest.fixture
 def s3(proxy, moto, monkeypatch):
-    """A client of the server; the tested code uses the proxy and has no other settings."""
+    """A client of the S3 server; AWS variables direct the tested code to the proxy instead."""
     import boto3
 
     for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -132,7 +132,7 @@ def web():
 
 @pytest.fixture
 def google(tmp_path, monkeypatch):
-    """Google's JSON API; `objects` has its objects."""
+    """A stand-in for Google's JSON API; its attribute `objects` contains the stored objects."""
     server = GoogleStore(tmp_path)
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)

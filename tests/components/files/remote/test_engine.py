@@ -1,7 +1,7 @@
-"""Ingest and pack on a job server of Beam, whose worker shares only an S3 server with it.
+"""Ingest and pack on a Beam job server; its workers share only an S3 server with the driver.
 
-The engine has two processes: a job server, and a worker pool with its own disk. The disk is a tmpfs
-over the driver's folder, if the machine allows a mount namespace.
+The engine has two processes: a job server, and a worker pool with its own disk. If the machine
+allows a mount namespace, the pool's disk is a tmpfs that hides the driver's folder.
 """
 
 import os

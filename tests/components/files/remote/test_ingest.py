@@ -1,4 +1,4 @@
-"""Whole ingests from a real S3 server: by the command line, ended by a signal, and by the node."""
+"""Whole ingests from a real S3 server: on the command line, stopped by a signal, in the node."""
 
 import os
 import signal
@@ -66,7 +66,7 @@ def test_a_signal_while_files_are_copied(web, ingest, tmp_path, sent):
     os.kill(run.pid, sent)
     done = run.wait()
     assert done.returncode != 0
-    if sent == signal.SIGKILL:  # the next run removes the spool, which a killed process cannot
+    if sent == signal.SIGKILL:  # a killed process leaves its spool, the next run removes it
         web.faults.clear()
         done = ingest(f"{web.address}/a.csv", tmp_path / "out").wait()
         assert done.returncode == 0, done.stderr
@@ -89,7 +89,7 @@ def test_the_node_runs_again_when_an_object_changes_and_not_else(s3, proxy, tmp_
     proxy.asked.clear()
     s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV)  # the same content with a later time
     assert outputs() == first
-    assert not any("Range" in headers for headers in proxy.asked)  # and it was not read
+    assert not any("Range" in headers for headers in proxy.asked)  # the content was not read again
     s3.put_object(Bucket="bucket", Key="d/a.csv", Body=CSV.replace(b"10,100", b"10,999"))
     again = outputs()
     assert len(again) == 2

@@ -62,4 +62,4 @@ def test_schema_and_labels_at_an_address_are_those_of_local_files(places, tmp_pa
     )
     assert_equal_sources(*tables)
     assert_equal_sources(*images)
-    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 2  # their readers need local paths
+    assert len(os.listdir(os.environ["PENSTOCK_SPOOL"])) == 2  # readers of these need local paths

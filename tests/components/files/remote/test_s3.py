@@ -126,7 +126,7 @@ def test_a_fault_is_survived_a_few_times_and_then_named(s3, proxy, read_out, mon
     message = data_error(lambda: open_source("s3://bucket/b.csv"))
     assert message.startswith("s3://bucket/b.csv: cannot be read, 5 tries failed (")
     assert list(Path(os.environ["PENSTOCK_SPOOL"]).iterdir()) == []
-    assert len(proxy.faults) in (90, 95)  # aiohttp retries once on a kept connection
+    assert len(proxy.faults) in (90, 95)  # aiohttp retries once on a kept-open connection
 
 
 def test_what_is_read_is_what_was_scanned(s3, read_out):

@@ -40,7 +40,7 @@ def test_the_manifest_is_heeded(uploaded, pattern):
     assert opened(pattern).rows == 20
     other = uploaded.get_object(Bucket="bucket", Key=FIRST)["Body"].read()
     mine = uploaded.get_object(Bucket="bucket", Key=SECOND)["Body"].read()
-    # Its checksums are right.
+    # The first shard, whose own checksums are right, replaces the second.
     uploaded.put_object(Bucket="bucket", Key=SECOND, Body=other)
     text = f"s3://bucket/{SECOND}: sha256 "
     assert refused(pattern).startswith(text)

@@ -1,4 +1,4 @@
-"""A DataFrame to an S3 server by Spark's own cluster: a master, two workers, dying executors."""
+"""Writes a DataFrame to S3 from Spark's own cluster: a master, two workers, dying executors."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ def spark(cluster):
 
 
 def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
-    """Kills partition 1's first attempt; partition 2's waits until a second one runs."""
+    """Kills the first attempt at partition 1; the first at partition 2 waits for a second one."""
     killed, second = tmp_path / "killed", tmp_path / "second"
 
     def trouble(batches):

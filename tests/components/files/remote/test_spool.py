@@ -1,4 +1,4 @@
-"""Copies of remote files: they need free space, and none remains."""
+"""Copies of remote files: they need free space, and no copy is left behind."""
 
 import os
 import subprocess

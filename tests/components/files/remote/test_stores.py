@@ -1,4 +1,4 @@
-"""Google's store, by a server of our own that has its JSON API."""
+"""Google's store, replaced by a server of our own that implements the store's JSON API."""
 
 import pytest
 

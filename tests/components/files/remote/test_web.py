@@ -1,4 +1,4 @@
-"""Files of a web server: with and without parts, sizes and versions; redirects, pages, faults."""
+"""Files on a web server, with or without ranges, sizes, versions; redirects, HTML pages, faults."""
 
 import os
 

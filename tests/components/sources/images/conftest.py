@@ -1,4 +1,4 @@
-"""Shared code of the tests of images: real files of all kinds, and a source read into mappings."""
+"""Shared code of the image tests: makes real files of all kinds, and reads sources as mappings."""
 
 import io
 
@@ -26,7 +26,7 @@ def picture():
 
 @pytest.fixture(scope="session")
 def encoded(picture):
-    """Makes such a picture and returns the bytes of its file."""
+    """Makes a picture of four quarters and returns the bytes of its file."""
 
     def encode(kind="JPEG", width=32, height=16, mode="RGB", **options):
         buffer = io.BytesIO()
@@ -47,7 +47,7 @@ def zoo(put, encoded):
 
 @pytest.fixture
 def read_images(read_out, tmp_path):
-    """The rows of images as mappings, in the order of their names, and the rejected rows."""
+    """Reads images; returns their rows as mappings, sorted by name, and the rejected rows."""
 
     def read(inputs, parts=2, **options):
         source = open_source(str(inputs), Images(**options))

@@ -31,7 +31,7 @@ def pixels(stored):
 
 
 def quarters(stored):
-    """The colours of the four quarters, left to right and down."""
+    """The colours of the four quarters, row by row from the top left."""
     array = pixels(stored)
     height, width, _ = array.shape
     found = [array[height * y // 4, width * x // 4] for y in (1, 3) for x in (1, 3)]

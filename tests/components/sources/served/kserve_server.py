@@ -1,4 +1,4 @@
-"""KServe's ModelServer of one model: `kserve_server.py PORT COMMAND...`.
+"""Runs KServe's ModelServer for one model: `kserve_server.py PORT COMMAND...`.
 
 The command answers each line of instances with a line of predictions. TensorFlow runs in that
 command because it needs other versions of packages than KServe.

@@ -1,4 +1,4 @@
-"""Calls of a pushed model, answered by KServe's own server and logged by its own logger, as rows.
+"""Calls of a pushed model, which KServe's server answers and its logger records, become rows.
 
 The logger is the agent that KServe puts in front of a server: a proxy, built from its Go module.
 """
@@ -46,7 +46,8 @@ for line in sys.stdin:
     print(json.dumps([dict(zip(found, one)) for one in zip(*found.values())]), flush=True)
 """
 
-# Building the agent takes about four minutes of one core; the package kserve has many downloads.
+# Building the agent takes about four minutes of one core, and the package kserve has many
+# dependencies to download.
 pytestmark = pytest.mark.timeout(1500)
 
 
@@ -154,7 +155,8 @@ def test_rows_and_predictions_are_those_that_were_sent(
     with taxi_csv.open(newline="") as file:
         rows = [{**row, "tips": ""} for row in csv.DictReader(file)]
     rows = [{n: v for n, v in row.items() if v} for row in rows]
-    # JSON has no NaN for a missing number, so each call has rows with the same columns.
+    # JSON has no NaN for a missing number. So the test uses only rows with the most common set of
+    # columns.
     [(columns, _)] = Counter(frozenset(row) for row in rows).most_common(1)
     rows = [row for row in rows if row.keys() == columns][:600]
 

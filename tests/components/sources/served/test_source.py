@@ -1,4 +1,4 @@
-"""Logs in the forms of TensorFlow Serving's own protos and of KServe's logger, as rows."""
+"""Logs become rows: TensorFlow Serving's own protos, and the records of KServe's logger."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ MISSING_INT = -(2**63)
 
 
 def rows_in(path, **options):
-    """The rows of a log without columns that are null, and the notes of the source."""
+    """The rows of a log, each without its null values, and the notes of the source."""
     with Spread() as spread:
         source = open_source(str(path), Requests(**options), spread)
         batches = [one for pieces in source.cut(2) for one in source.read(pieces)]
@@ -116,7 +116,7 @@ def test_json_of_both_protocols(tmp_path, asked, answered):
 
 
 def test_records_of_the_logger_in_json_and_parquet_in_folders(tmp_path):
-    """In the form that `pkg/logger/types.go` and `marshaller_record.go` of KServe describe."""
+    """The records have the form of KServe's `pkg/logger/types.go` and `marshaller_record.go`."""
     below = tmp_path / "logs" / "namespace" / "taxi"
     below.mkdir(parents=True)
     records = []
@@ -143,7 +143,7 @@ def test_failed_requests_are_left_out_and_counted(tmp_path):
     rows, notes = rows_in(tmp_path / "log")
     assert [row["request_id"] for row in rows] == [b"a"]
     assert notes == ("left out: 2 requests without a response, 1 response without a request",)
-    # A logger that is set to log only requests writes no other rows.
+    # A logger may be set to log only requests; then no request counts as unanswered.
     write_lines(tmp_path / "log", done[:1])
     rows, notes = rows_in(tmp_path / "log")
     assert (len(rows), "prediction" in rows[0], notes) == (1, False, ())

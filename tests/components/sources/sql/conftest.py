@@ -124,7 +124,7 @@ def postgres(postgres_server, monkeypatch):
     """The server without tables; the environment has its login."""
     monkeypatch.setenv("PENSTOCK_SQL_USER", "penstock")
     monkeypatch.setenv("PENSTOCK_SQL_PASSWORD", postgres_server.password)
-    postgres_server.end_sessions()  # A session that a test's traceback keeps alive holds locks.
+    postgres_server.end_sessions()  # A test's traceback may keep a session and its locks alive.
     with postgres_server.connect() as connection:
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return postgres_server

@@ -41,7 +41,7 @@ def test_sqlite_in_a_pipeline_is_cached_until_it_changes(tmp_path, sqlite_table)
 
 def test_splits_by_query_and_the_day_of_a_span(tmp_path, sqlite_table):
     day = 24 * 3600
-    rows = [(i, i * day // 2) for i in range(10)]  # Two per day.
+    rows = [(i, i * day // 2) for i in range(10)]  # Two rows per day.
     address = sqlite_table("id INTEGER PRIMARY KEY, at INTEGER", rows)
     of_the_day = "at >= @span_begin_timestamp AND at < @span_end_timestamp"
     inputs = example_gen_pb2.Input(

@@ -157,7 +157,7 @@ def test_a_sequence_example_among_examples_is_rejected(tfrecord):
 def test_a_step_of_another_kind_than_most_of_its_list_is_rejected(tfrecord):
     lists = [[[step] for step in range(3)] for _ in range(100)]
     lists[40].append([b"x"])
-    lists[99].append(None)  # of any kind
+    lists[99].append(None)  # an empty step fits any kind
     payloads = [sequence_example({"id": [at]}, steps=steps) for at, steps in enumerate(lists)]
     path = str(tfrecord("a.tfrecord", payloads))
     source = open_source(path)

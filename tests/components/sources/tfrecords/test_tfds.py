@@ -78,7 +78,7 @@ def test_what_is_no_builder(tmp_path):
 
 
 class HomeMade(tfds.core.GeneratorBasedBuilder):
-    """Registered under its name when it is defined, and prepared without a download."""
+    """TFDS registers this builder under its name, and prepares it without a download."""
 
     VERSION = tfds.core.Version("1.0.0")
 

@@ -116,7 +116,7 @@ def test_batches_of_shares_are_the_same_on_any_number_of_workers(make_input, kin
     options = {"shares": 4, "batch_size": 8, "seed": 1, "shuffle_window_rows": 16}
 
     def steps(workers, count, start=None):
-        """All rows in each step."""
+        """The rows of all workers in each step, and the order of the input."""
         parts = []
         for worker in range(workers):
             context = tf.distribute.InputContext(workers, worker, workers)

@@ -136,7 +136,7 @@ def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path):
         )
         data = Input.images(source, options=chosen, image="picture", label="kind").train()
         found[scaled] = next(iter(data))[0]["image"].numpy()[0, ..., 0]
-    assert found[False].std() > 20  # about each fifth column, and no column in between
+    assert found[False].std() > 20  # from every fifth column or so, none in between
     assert found[True].std() < 10
     assert abs(found[True].mean() - 127) < 5
 
@@ -163,7 +163,7 @@ def test_serving_decodes_what_evaluation_does(scaled):
 
 
 def foreign(number, encoded):
-    """With the names of TFDS and many converters."""
+    """A record with the feature names of TFDS and many converters."""
     return example(image=[encoded], label=[number])
 
 

@@ -69,7 +69,7 @@ def copy(packed, tmp_path):
 
 
 def test_a_window_has_as_many_rows_as_the_options_say(images):
-    """Windows of 50 images contain the first images of 3 files, by blocks of 8 rows in turn."""
+    """A window of 50 images contains the first images of 3 files, in blocks of 8 rows in turn."""
 
     def first(window):
         options = InputOptions(batch_size=10, shuffle_window_rows=window, seed=1)
@@ -82,7 +82,7 @@ def test_a_window_has_as_many_rows_as_the_options_say(images):
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """96 rows, identified by their texts: `a` is one, `b` has two, `c` is one of three words."""
+    """96 rows, identified by their texts: one in `a`, two in `b`, one of three values in `c`."""
     root = tmp_path_factory.mktemp("texts")
     (root / "rows/Split-train").mkdir(parents=True)
     with tf.io.TFRecordWriter(str(root / "rows/Split-train/data")) as out:

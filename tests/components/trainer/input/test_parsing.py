@@ -13,7 +13,7 @@ def examples(*rows):
 
 
 def sequences(*rows):
-    """Serialised SequenceExamples of `ids` as the context, and steps of `baskets` and `at`."""
+    """Serialised SequenceExamples: `ids` in the context, `baskets` and `at` as feature lists."""
     return [sequence_example({"ids": ids}, baskets=steps, at=at) for ids, steps, at in rows]
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from penstock.components.trainer.utilisation.verdict import Speed, input_gain, verdict
 
-# Ten parts of a run, and five calls on a kept batch of 8 ms, each within 2 % of the others.
+# Factors for the step times in ten parts of a run, and the step times of five calls on a kept
+# batch, about 8 ms. In each group, all values are within 2 % of the mean.
 NOISE = (1.0, 1.01, 0.99, 1.02, 1.0, 0.98, 1.01, 1.0, 0.99, 1.0)
 KEPT = (0.00805, 0.008, 0.0081, 0.00802, 0.00798)
 QUIET = Speed(
@@ -74,7 +75,7 @@ def test_idle_gpu_between_short_steps_is_told(idle, advice):
 
 def test_short_run_with_a_wide_range_says_that_it_is_too_short():
     assert verdict(None) == "unknown: too few steps to time"
-    # Step times from 3.8 s of taxi on a loaded machine.
+    # Step times from 3.8 s of the taxi training on a loaded machine.
     short = replace(QUIET, run_seconds=(0.004, 0.011, 0.007, 0.003), steps=600)
     assert verdict(short) == (
         "unknown: 600 steps in 3.8 s are too few to tell whether the input limits the training; "
