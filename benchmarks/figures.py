@@ -213,7 +213,7 @@ def verdicts() -> list[str]:
         [
             question,
             one["claim"]["text"],
-            f"{times(one['measured'])} x, {one['how']}",
+            f"{times(one['measured'])} x: {one['how']}",
             one["outcome"],
         ]
         for question in dict.fromkeys(line.question for line in LINES)

@@ -268,11 +268,12 @@ def verdict(group: Group, check: Check, found: Sequence[Mapping[str, Any]]) -> d
         return ours / theirs if check.by == "per_second" else theirs / ours
 
     base = min((one for one in check.bases if one in group.contenders), key=ratio)
-    best = ", the best of them," if len(check.bases) > 1 else ""
-    how = f"{group.title}: {group.unit}/s, {check.contender} to {base}{best}"
+    by = {"per_second": f"{group.unit}/s", "cpu_us": "CPU time"}.get(check.by, check.by)
+    best = " (the best of them)" if len(check.bases) > 1 else ""
+    sides = [f"{by} of `{check.contender}`", f"{by} of `{base}`{best}"]
     if check.by != "per_second":
-        by = "CPU time" if check.by == "cpu_us" else check.by
-        how = f"{group.title}: {by}, {base}{best} to {check.contender}"
+        sides.reverse()
+    how = f"{' divided by '.join(sides)} ({group.title})"
     return {
         "claim": asdict(check.claim),
         "measured": ratio(base),
@@ -364,7 +365,7 @@ def machine() -> dict[str, str]:
 
 
 def main() -> None:
-    """Makes the data, or runs one contender; prints an error of the user as one line on stderr."""
+    """Makes the data or, if a contender is named, runs this contender and prints its figures."""
     name, text, *which = sys.argv[1:]
     module = load(name)
     options = module.Options(**json.loads(text))

@@ -19,7 +19,7 @@ from penstock.components.errors import DataError
 POSTS, POST_CHARACTERS = 4, 70
 # Users are made once and written repeatedly, so that making them is not measured.
 DISTINCT = 20_000
-BYTES = "bytes a user"
+BYTES = "bytes per user"
 JSON, PROTOBUF = "JSON lines", "protobuf"
 
 User = dict[str, Any]
@@ -151,7 +151,7 @@ def prepare(users: int) -> None:
 def write_users(way: Write, users: int) -> Measured:
     """Measures writing; the extra figure is the file's size."""
     made = made_users(min(users, DISTINCT))
-    user_message()  # imported here so that the import is not measured
+    user_message()  # builds the class now, so that this is not measured
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         path = Path(folder, "users")
 

@@ -105,7 +105,7 @@ def _write(folder: Path, payloads: Iterator[bytes]) -> None:
 
 
 def make_blocks(root: Path, rows: int) -> None:
-    """Writes the table in blocks, unless they exist: ArrayRecord, a saved dataset and Parquet."""
+    """Writes the files of the peers that read blocks of rows, unless their folder exists."""
     make_once(root / BLOCKS, lambda folder: _write_blocks(folder, rows))
 
 

@@ -129,7 +129,7 @@ def stock(root: Path, columns: Sequence[str] = COLUMNS) -> Any:
 
 
 def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
-    """`Input.rows` with its defaults."""
+    """Shuffled batches of `Input.rows` with default options."""
     from penstock.training import Input, InputOptions
 
     how = InputOptions(batch_size=BATCH)
@@ -137,7 +137,7 @@ def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
 
 
 def packed(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
-    """`Input.packed` with its defaults."""
+    """Shuffled batches of `Input.packed`, with the window that all contenders use."""
     from penstock.training import Input, InputOptions
 
     how = InputOptions(batch_size=BATCH, shuffle_window_rows=SHUFFLED_ROWS)

@@ -19,9 +19,10 @@ def check_choices(options: Any, **choices: Collection[object]) -> None:
 
 
 def check_numbers(options: Any, **limits: float | tuple[float, float]) -> None:
-    """Checks that each number is at least its limit, or within two limits, or None.
+    """Checks that each number is at least its limit, or within its two limits.
 
-    If the limit is an integer, the value must be an integer, too.
+    If the limit is an integer, the value must be an integer, too. None is accepted if it is the
+    option's default.
     """
     for name, limit in limits.items():
         value = getattr(options, name)

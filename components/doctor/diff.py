@@ -47,8 +47,8 @@ class ColumnDiff:
         kinds: Type of the values on each side; None if the side has no value.
         missing: Share of rows without a value on each side, 0..1.
         distance: Distance of the values as in `GateOptions.max_drift`, 0..1.
-        new: Values of a text column that only the second side has, the most frequent first; empty
-            if the first side has more values than its statistics list.
+        new: Values of a text column that only the second side has, the most frequent first. Empty
+            if the first side's statistics do not list all of its values.
     """
 
     column: str

@@ -98,7 +98,8 @@ def run_on_beam(
         if one.error is not None:
             raise DataError(one.error)
     if [one.number for one in done] != [one.number for one in planned]:
-        # The result with the error was lost with its worker, before the engine stored it.
+        # A task failed, and its result was lost with its worker before the engine stored it. The
+        # error is also in the file `stopped`.
         raise DataError(place.read(files.stopped).decode())
     done.reverse()
     while done:  # so that only one element's results are decompressed at a time
@@ -151,7 +152,7 @@ def _naming_unseen() -> Iterator[None]:
 
 
 def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Planned]:
-    """Writes each task when it is drawn: a plan of ten million images takes gigabytes."""
+    """Writes each task as soon as it is planned: those of ten million images take gigabytes."""
     places = array("q", [0])
     with place.new_try() as folder:
         (folder / files.plan).parent.mkdir(parents=True)

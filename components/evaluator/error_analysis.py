@@ -46,7 +46,8 @@ _OTHER = math.inf
 
 # (labels [n], predictions [n, b])
 Columns = tuple[np.ndarray, np.ndarray]
-# (mean, standard error) of the increase of the error, by feature and target.
+# By feature and target: how much a row's error grows if the feature is shuffled among the rows, as
+# (mean, standard error).
 Importance = dict[str, dict[str, tuple[float, float]]]
 Predict = Callable[[np.ndarray], Extracts]
 

@@ -1,8 +1,8 @@
 """Finds signs of leakage in a table: a feature that gives a label away, rows or ids in two splits.
 
 Input: a sample of each split's rows. Output: the signs that were found, each with its figures. Each
-feature is cut into bins. On one half of the first split, the mean or most frequent class of each
-bin is computed; it then predicts the other half.
+feature is cut into bins. On one half of the first split, each bin gets its mean label or, for
+classes, its most frequent label. These predict the labels of the other half.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Shuffled rows for PyTorch's DataLoader, which resumes at any batch with any number of workers."""
+"""Shuffled rows for PyTorch's DataLoader; reading can resume at any batch."""
 
 from collections.abc import Iterator
 from typing import Any

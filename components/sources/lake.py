@@ -25,7 +25,7 @@ from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.parquet import inspect_parquet, read_parquet
 from penstock.components.sources.spread import Spread
 
-# Names of types in the tables' schemas (Delta, Iceberg) that differ from those of Arrow.
+# Arrow's types by the names of types in the schemas of tables (Delta, Iceberg).
 _ARROW_TYPES = {
     "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "int": pa.int32(),
     "long": pa.int64(), "boolean": pa.bool_(), "date": pa.date32(), "string": pa.string(),

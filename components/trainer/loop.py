@@ -86,8 +86,8 @@ def train(
             checkpoints there resumes from the newest complete one, with the same result as an
             uninterrupted run. See `resume_dir()`. None saves no checkpoints. All workers need the
             same folder.
-        strategy: Distribution strategy; None uses all GPUs, or the only device. Several workers
-            always use a strategy of their own.
+        strategy: Distribution strategy; None uses all GPUs, or the only device. With several
+            workers this is ignored: they use `MultiWorkerMirroredStrategy`.
         callbacks: Further callbacks of Keras, which the chief calls. Callbacks with state start
             from scratch in a resumed training. Without callbacks, up to 50 steps run at once; with
             callbacks, the number in `compile(steps_per_execution=...)`.

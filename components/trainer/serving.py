@@ -113,7 +113,8 @@ def _filled(value: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     default = tf.constant(_MISSING[value.dtype], value.dtype)
     if value.shape.rank > 1:
         return tf.cond(tf.size(value) > 0, lambda: value, lambda: tf.fill([rows, 1], default))
-    # tf.cond is avoided: its two functions per column would be traced, saved and loaded every time.
+    # Without tf.cond, whose two functions would be traced, saved and loaded for each column. Lists
+    # are rarer.
     left_out = tf.where(tf.size(value) > 0, 0, rows)
     return tf.concat([value, tf.fill([left_out], default)], 0)
 

@@ -2,5 +2,5 @@
 
 import lazy_loader
 
-# `penstock.recipes` names these modules; they import TensorFlow, so they load on first use.
+# `penstock.recipes` makes these modules public. They import TensorFlow, so first use loads them.
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, ["preprocessing", "resolvers"])

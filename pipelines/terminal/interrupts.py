@@ -42,7 +42,7 @@ def catch_interrupts() -> None:
         threading.excepthook = lambda _: None
         sys.unraisablehook = lambda _: None
         kill_children()
-        # Not by `threading`, because the interrupted code may hold its lock.
+        # `threading` starts a thread under a lock, which the interrupted code may already hold.
         _thread.start_new_thread(_end_after, (_MAX_SECONDS,))
         raise KeyboardInterrupt
 

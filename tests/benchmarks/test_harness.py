@@ -29,9 +29,9 @@ def test_claim_holds_in_part_or_does_not(ratio, said):
 @pytest.mark.parametrize(
     ("by", "ratio", "how"),
     [
-        ("cpu_us", 10.0, "Reading: CPU time, slow to fast"),
-        ("per_second", 4.0, "Reading: rows/s, fast to slow"),
-        ("bytes", 2.5, "Reading: bytes, slow to fast"),
+        ("cpu_us", 10.0, "CPU time of `slow` divided by CPU time of `fast` (Reading)"),
+        ("per_second", 4.0, "rows/s of `fast` divided by rows/s of `slow` (Reading)"),
+        ("bytes", 2.5, "bytes of `slow` divided by bytes of `fast` (Reading)"),
     ],
 )
 def test_contenders_are_compared_by_rate_cpu_time_and_extra_figures(by, ratio, how):
@@ -42,7 +42,7 @@ def test_contenders_are_compared_by_rate_cpu_time_and_extra_figures(by, ratio, h
 def test_claim_against_several_is_held_against_the_best_that_ran():
     check = Check(CLAIM, "fast", ["slow", "slower", "not there"])
     assert verdict(GROUP, check, found())["how"] == (
-        "Reading: CPU time, slow, the best of them, to fast"
+        "CPU time of `slow` (the best of them) divided by CPU time of `fast` (Reading)"
     )
 
 
@@ -55,7 +55,7 @@ def test_page_has_verdicts_before_contenders():
     )  # fmt: skip
     lines = page.splitlines()
     assert lines[:4] == ["# Fast?", "", "- on rows", "- cores 2"]
-    assert "| holds | 10.0 | 3.0 | Three times | Reading: CPU time, slow to fast |" in lines
+    assert f"| holds | 10.0 | 3.0 | Three times | {judged['how']} |" in lines
     assert lines[-1] == "| fast: a note | 2,000 | 400 | 4.0 | 10.0 | 20 | 20 |"
 
 

@@ -172,7 +172,7 @@ def misfit(error: tf.errors.OpError, expected: str) -> str:
 def path_op(files: InputFiles) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """Returns an op that maps a file's number to its path and compression.
 
-    The op fails if the file was replaced.
+    The op fails if a local file was replaced since this call.
     """
     compressions = tf.constant([compression for _, compression in files.pairs])
     stamps = [None if "://" in file else stamp_of(file) for file in files.files]

@@ -58,7 +58,9 @@ class Meter:
     def speed(
         self, model: keras.Model, repeat: Callable[[int], None], call_steps: int
     ) -> Speed | None:
-        """Times steps on one kept batch by `repeat`, in calls of at most `call_steps` steps.
+        """Measures how long steps take if all of them use the same batch.
+
+        `repeat(n)` runs n such steps; it is called with at most `call_steps`.
 
         Returns None if there were too few steps to time. The model is unchanged afterwards.
         """

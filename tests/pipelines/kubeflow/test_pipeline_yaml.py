@@ -140,7 +140,9 @@ def test_a_parameter_without_default_is_required_and_one_of_several_lines_stays_
 
 
 def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small, placed):
-    """Argo's `maxDuration` counts from the first start; without it, KFP writes 0: no retry.
+    """Each task sets `backoffMaxDuration`: if a task has none, KFP writes 0, so nothing is retried.
+
+    It becomes Argo's `maxDuration`, which counts from the start of the first attempt.
 
     pipelines 2.17 argocompiler/container.go:423 (default "0") and :644; argo 4.0
     workflow/controller/operator.go:1080 (deadline = first child's start + maxDuration).
