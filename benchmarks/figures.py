@@ -5,7 +5,7 @@
     python benchmarks/figures.py                  writes the tables again
 
 `docs/figures` keeps the outcomes; the table NAME of a document is between `<!-- figures: NAME -->`
-and `<!-- end -->`. No figure there is written by hand.
+and `<!-- end -->`. No figure in these tables is written by hand.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _STAGE = {
 }
 # Stages that TFX's example does not have.
 _OURS_ALONE = ("CuratedSchema", "ValidationGate", "Baseline", "ServingCheck", REPORT)
-# Seconds; a stage that takes less at every size is left out of a table.
+# CPU seconds; a table leaves out a stage that takes less than this in every column.
 _TOO_LITTLE = 0.1
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -160,7 +160,7 @@ def _sum(run: Run, *, shared: bool = False) -> float:
 
 
 def stages(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
-    """Returns the table of CPU seconds by stage of the taxi pipeline, and us per added row."""
+    """Returns the taxi pipeline's CPU time by stage as a table: seconds, and us per added row."""
     seconds: dict[str, dict[tuple[str, int], float]] = {}
     for name, sizes in runs.items():
         for size, run in sizes.items():
@@ -186,7 +186,7 @@ def stages(runs: Mapping[str, Mapping[str, Run]]) -> list[str]:
 
 
 def _slope(seconds: Mapping[tuple[str, int], float], name: str) -> str:
-    """Returns the CPU time per added row, in us, from the smallest size and the largest."""
+    """Returns the CPU time per added row, in us, between the smallest and the largest size."""
     sizes = sorted(size for one, size in seconds if one == name)
     if len(sizes) < 2:
         return ""

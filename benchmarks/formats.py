@@ -1,9 +1,9 @@
 """Compares protobuf with JSON, and Penstock's files with those of peers.
 
-Writes and reads a million users with four posts each in each format. The same rows are then read
-from files of webdataset, grain, TensorFlow and Parquet, and by PyTorch's readers, which need a
-Python environment of their own. The same decoded pixels are read from files of webdataset and
-grain.
+Writes and reads, in each format, a million users with four posts each. Rows of one table are then
+read from Penstock's files, from those of webdataset, grain, TensorFlow and Parquet, and by
+PyTorch's readers, which need a Python environment of their own. Decoded images are read from
+Penstock's files and from those of webdataset and grain.
 """
 
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ class Options:
         images: Images of 299 x 299 decoded pixels for the peers; 0 leaves them out.
         seconds: Time for which each reader reads in each round.
         rounds: How often each contender runs.
-        torch_python: Python of an environment with PyTorch's readers, which are then measured too:
-            torch, mosaicml-streaming, torchdata, pyarrow, pyarrow-hotfix, lazy-loader, psutil and
-            google-crc32c. Empty leaves PyTorch's readers out.
+        torch_python: Python of an environment with PyTorch's readers, which are then measured too.
+            The environment needs torch, mosaicml-streaming, torchdata, pyarrow, pyarrow-hotfix,
+            lazy-loader, psutil and google-crc32c. Empty leaves PyTorch's readers out.
     """
 
     users: int = 1_000_000
@@ -64,7 +64,7 @@ def prepare(options: Options) -> None:
 
 
 def groups(options: Options) -> list[Group]:
-    """Returns the comparison of messages, and those of peers for tables and images."""
+    """Returns the comparisons of message formats, and of peers on tables and on images."""
     found = []
     if options.users:
         found += _messages(options)

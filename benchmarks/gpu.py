@@ -29,7 +29,7 @@ class Options:
         images: Generated JPEG photos of 375 x 500.
         seconds: Duration of the measured steady steps of each training.
         rounds: Number of runs of each training.
-        only: Part of the titles of the comparisons to run; empty runs all.
+        only: Text in the titles of the comparisons to run; if it is empty, all run.
     """
 
     rows: int = 131_072
@@ -107,7 +107,7 @@ def train(
     """Trains a network on a reader and then on one stored batch, and compares the steps.
 
     Args:
-        read: Reader of row Examples or packed records.
+        read: Reader from the network's `inputs`.
         network: Name in `NETWORKS`.
         options: Data and seconds.
         is_limit: Whether all steps use the same batch.

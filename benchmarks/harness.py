@@ -71,7 +71,7 @@ class Group:
 
     Attributes:
         title: Title of the table.
-        unit: `rows` or `images`.
+        unit: `rows`, `images` or `users`.
         contenders: Contenders by name; the table shows the first line of their docstrings as a
             note.
         checks: Claims that the group settles.
@@ -101,7 +101,10 @@ def cpu_seconds_now() -> float:
 
 
 def own_peak_mib() -> float:
-    """Peak memory of this process; on Linux, `ru_maxrss` starts at the parent's peak."""
+    """Peak memory of this process, in MiB.
+
+    On Linux it is read from `/proc`, because `ru_maxrss` starts at the parent's peak there.
+    """
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -142,7 +145,7 @@ def at_least(options: Any, **least: float | tuple[int, int]) -> None:
 
 
 def run(name: str, options: Any) -> dict[str, Any]:
-    """Prepares and runs a benchmark by name; returns its outcome as JSON.
+    """Prepares and runs a benchmark by name; returns its outcome as a dict for JSON.
 
     Raises:
         DataError: A contender failed.
@@ -212,7 +215,7 @@ def run_script(
 
 
 def require_packages(option: str, python: str, packages: Sequence[str]) -> None:
-    """Raises UsageError if an option names no Python, or one that lacks a package."""
+    """Raises UsageError if an option's path is no Python, or a Python that lacks a package."""
     code = "from importlib.metadata import version as v; import sys; [*map(v, sys.argv[1:])]"
     try:
         command = [python, "-c", code, *packages]
@@ -250,7 +253,7 @@ def contender(name: str, measured: Measured, text: str = "") -> dict[str, Any]:
 def bound(work: Callable[..., Measured], way: Callable[..., Any], **given: Any) -> Any:
     """Returns a contender that calls `work(way)`; its note is the docstring of `way`."""
     one = partial(work, way, **given)
-    one.__doc__ = getattr(way, "func", way).__doc__  # the docstring of a partial's function
+    one.__doc__ = getattr(way, "func", way).__doc__  # the function's, if `way` is a partial
     return one
 
 
@@ -326,14 +329,14 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def figure(value: float | str) -> str:
-    """Formats a figure with three digits: `1,234`, `12.3`, `0.0123`."""
+    """Formats a figure as a whole number from 100 on, else with three digits: `1,234`, `12.3`."""
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def times(ratio: float) -> str:
-    """Formats a ratio with two digits: `35`, `3.5`, `0.35`, `0.035`."""
+    """Formats a ratio, the smaller the more decimals: `35`, `3.5`, `0.35`, `0.035`."""
     digits = 0 if ratio >= 20 else 1 if ratio >= 1 else 2 if ratio >= 0.1 else 3
     return f"{ratio:,.{digits}f}"
 
@@ -348,7 +351,7 @@ def machine() -> dict[str, str]:
         lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         cpu = lines[0].partition(":")[2].strip() if lines else cpu
     commit = ""
-    with suppress(FileNotFoundError):  # an image has no git
+    with suppress(FileNotFoundError):  # containers lack git
         command = ["git", "-C", str(_FOLDER), "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
     return {
@@ -377,8 +380,8 @@ def main() -> None:
         return
     group, one = which
     print(json.dumps(asdict(module.groups(options)[int(group)].contenders[one]())), flush=True)
-    # Python's normal exit can hang while threads of tf.data ask a generator for batches: they wait
-    # for its lock while it waits for them.
+    # Python's normal exit can hang while threads of tf.data ask a generator for batches: the
+    # threads wait for Python's lock, while the exit waits for the threads.
     os._exit(0)
 
 

@@ -1,6 +1,6 @@
 """A network trained on photos: from JPEG files by a Python generator, and from TFRecords.
 
-The same readers are then measured without a network, at 299 x 299.
+A PIL loop and packed records are then also read without a network, at 299 x 299.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ class Options:
         size: Height and width of the network's images.
         filters: Number of filters in the first of three convolutions, which determines the time of
             a step.
-        network: A network of `keras.applications` with random weights instead of the convolutions,
-            such as InceptionResNetV2, whose own size is 299.
+        network: A network of `keras.applications`, with random weights, that replaces the
+            convolutions; for example InceptionResNetV2, whose own size is 299.
         seconds: Time for which each contender trains, and reads, in each round.
         rounds: How often each contender runs.
     """

@@ -66,7 +66,7 @@ def python_loop(csv: Path, out: Path, compression: str) -> Measured:
 
 
 def stock(csv: Path, out: Path, compression: str) -> Measured:
-    """TFX's CsvExampleGen, by default: LocalDagRunner, in process, GZIP, one shard per split."""
+    """CsvExampleGen with its defaults: LocalDagRunner, in process, GZIP, one shard per split."""
     del compression
     from tfx.components import CsvExampleGen
     from tfx.orchestration import metadata, pipeline
@@ -129,7 +129,7 @@ def _ingest(way: Callable[..., Measured], rows: int, compression: str) -> Measur
 
 
 def groups(options: Options) -> list[Group]:
-    """Returns one comparison, in which all contenders do the same work."""
+    """Returns one comparison, in which all contenders convert the same rows."""
     ways = {
         name: bound(_ingest, way, rows=options.rows, compression=compression)
         for name, (way, compression) in CONTENDERS.items()

@@ -1,8 +1,8 @@
 """Measures the gain of each step from a naive reader to packed records, on a table and on images.
 
-Each step keeps the steps before it, except that the cache replaces the parallel map by its stored
-result. The last three contenders shuffle: tf.data tuned as well as possible, row Examples read by
-`Input.rows`, and packed records.
+Each step adds to the steps before it, except that the vectorised map replaces the parallel map, and
+that the cache stores the result of the parallel map. The last three contenders shuffle: tf.data
+tuned as well as possible, row Examples read by `Input.rows`, and packed records.
 """
 
 from collections.abc import Callable
@@ -43,9 +43,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Input:
-    """Data of a contender: row Examples, the way to parse them, and Penstock's own readers.
+    """Files of row Examples for a contender, and how to parse, batch and shuffle their rows.
 
-    Rows are shuffled in a buffer or window of `shuffled` rows.
+    `shuffled` is the size of the shuffle buffer, in rows.
     """
 
     files: list[str]
@@ -95,9 +95,9 @@ def tuned(given: Input) -> Any:
     import tensorflow as tf
 
     files = tf.data.Dataset.from_tensor_slices(given.files).shuffle(len(given.files))
-    # One thread reads: handing over each record from other threads, as the guide to performance
-    # recommends, takes four times the CPU here (22 us a row instead of 5.6), and AUTOTUNE does not
-    # change that.
+    # One thread reads. Reading in more threads, as tf.data's performance guide recommends, hands
+    # over each record to another thread; here this takes four times the CPU (22 us a row instead of
+    # 5.6), and AUTOTUNE does not change that.
     rows = files.interleave(tf.data.TFRecordDataset, cycle_length=CYCLE).shuffle(given.shuffled)
     if given.parse_batch:
         batches = rows.batch(given.batch).map(given.parse_batch, **_parallel())

@@ -80,7 +80,7 @@ def _over_and_over(users: list[User], count: int) -> Iterator[User]:
 
 
 def write_json(users: list[User], count: int, path: Path) -> None:
-    """Writes each user by `json.dumps` as a line; reads by `json.loads`."""
+    """Writes each user as a line by `json.dumps`."""
     with path.open("w", encoding="utf-8") as out:
         for user in _over_and_over(users, count):
             out.write(json.dumps(user, separators=(",", ":")) + "\n")
@@ -94,7 +94,7 @@ def read_json(path: Path) -> int:
 
 
 def write_protobuf(users: list[User], count: int, path: Path) -> None:
-    """Writes length-prefixed messages with nested ones; `SerializeToString`, `FromString`."""
+    """Writes each user as a length-prefixed message with nested posts, by `SerializeToString`."""
     message_class = user_message()
     with path.open("wb") as out:
         for user in _over_and_over(users, count):
@@ -117,7 +117,7 @@ def read_protobuf(path: Path) -> int:
 
 
 def user_message() -> Any:
-    """Returns the class of `message User` with `repeated Post posts`, without a compiler."""
+    """Returns the class of `message User` with `repeated Post posts`, without protoc."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
     file = text_format.Parse(_PROTO, descriptor_pb2.FileDescriptorProto())
@@ -149,7 +149,7 @@ def prepare(users: int) -> None:
 
 
 def write_users(way: Write, users: int) -> Measured:
-    """Measures writing; the extra figure is the file's size."""
+    """Measures writing; the extra figure is the file's size in bytes per user."""
     made = made_users(min(users, DISTINCT))
     user_message()  # builds the class now, so that this is not measured
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:

@@ -150,7 +150,7 @@ def _write_blocks(folder: Path, rows: int) -> None:
 
 
 def _windows(blocks: Iterator[Row], shuffle: Any) -> Iterator[Row]:
-    """Yields batches of permuted rows from windows of as many blocks as for packed records."""
+    """Yields batches of permuted rows; a window has as many blocks as for packed records."""
     import numpy as np
 
     while True:
@@ -244,7 +244,8 @@ def grain_batches(
     files = sorted(str(file) for file in (root / FOLDER).glob("*.array_record"))
     rows = grain.MapDataset.source(ArrayRecordDataSource(files)).shuffle(seed=1)
     batches = rows.repeat().map(row).batch(batch, drop_remainder=True)
-    # Grain prefetches batches here: its default of 500 would take gigabytes of memory for images.
+    # Grain's prefetch buffer counts batches here, so its default of 500 would take gigabytes of
+    # memory for images.
     options = grain.ReadOptions(num_threads=16, prefetch_buffer_size=16)
     found: Iterator[Row] = iter(batches.to_iter_dataset(options))
     return found
@@ -258,7 +259,7 @@ class Peer:
     files: str
 
     def size(self, root: Path, rows: int) -> float:
-        """Returns the number of bytes per row in its files."""
+        """Returns the number of bytes per row in the peer's files."""
         return sum(f.stat().st_size for f in root.glob(self.files) if f.is_file()) / rows
 
 

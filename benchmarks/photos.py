@@ -2,7 +2,7 @@
 
 The photos are noise whose energy falls with frequency as in real photos, so that a JPEG has the
 size and the decoding time of a photo. `prepare` writes them as files, as row Examples of JPEG, as
-packed pixels and as one array, with the sums that the first pass of each reader must match.
+packed pixels and as one array, with sums that `check` compares with those of a reader's first pass.
 """
 
 import json
@@ -205,7 +205,10 @@ def packed(root: Path, size: int = SIZE) -> Any:
 
 
 def check(batches: Iterator[Any], images: int, root: Path, *, pixels: bool) -> None:
-    """Raises DataError unless a first pass has each image once; `pixels`: checks pixels too."""
+    """Raises DataError unless a first pass has each image once.
+
+    `pixels` also compares the pixels, not only the labels.
+    """
     import numpy as np
 
     sums = json.loads((root / "sums.json").read_text())

@@ -1,8 +1,9 @@
 """Reads from slow storage: a disk without a page cache, and S3 with latency.
 
-S3 is Versity's gateway on this machine, behind a proxy that delays each request as a network would.
-tf.data reads from it by tensorflow-io, in a Python of its own; Penstock copies the shards first.
-A first pass is measured from the opening of the files to the last row, then the next pass.
+S3 is served by Versity's gateway on this machine, behind a proxy that delays each request as a
+network would. tf.data reads from the gateway by tensorflow-io, in a Python environment of its own;
+Penstock copies the shards first. A first pass is measured from the opening of the files to the last
+row, then the next pass.
 
     go install github.com/versity/versitygw/cmd/versitygw@latest
     python3.10 -m venv ENV; ENV/bin/pip install tensorflow==2.16.2 tensorflow-io lazy-loader psutil

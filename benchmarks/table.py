@@ -1,7 +1,7 @@
 """The generated table of 40 columns (20 floats, 12 integers, 8 texts), and the ways to read it.
 
-`prepare` writes it as row Examples and packed, with the sums of all rows, which the first pass of
-each reader must match.
+`prepare` writes it as row Examples and as packed records, with sums over all rows that `check`
+compares with those of a reader's first pass.
 """
 
 import json
@@ -137,7 +137,7 @@ def row_examples(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
 
 
 def packed(root: Path | str, columns: Sequence[str] = COLUMNS) -> Any:
-    """Shuffled batches of `Input.packed`, with the window that all contenders use."""
+    """Shuffled batches of `Input.packed`; its window is as large as the peers' buffers."""
     from penstock.training import Input, InputOptions
 
     how = InputOptions(batch_size=BATCH, shuffle_window_rows=SHUFFLED_ROWS)

@@ -1,8 +1,8 @@
 """The default model of `penstock init` on 46 real tables, beside a constant, a linear model, trees.
 
 Each table is written as CSV; `init` and `run` decide everything except the target and the columns
-that repeat it in another form. The loss is cross-entropy or mean squared error on the same
-evaluation rows; two models are level if their losses differ by at most two standard errors of the
+to leave out. The loss is the cross-entropy or the mean squared error, on the same evaluation rows
+for all models; two models are level if their losses differ by at most two standard errors of the
 difference.
 
     python benchmarks/tables.py --out docs/figures/tables.json    10 to 40 s of CPU a table
@@ -84,7 +84,7 @@ def _table(name: str) -> "pd.DataFrame":
 
 
 def contend(name: str, folder: Path) -> dict[str, Any]:
-    """Runs `init` and `run` on a table; returns the losses, and how the network compares."""
+    """Runs `init` and `run` on a table; returns all losses and the network's standing."""
     import penstock
     from penstock.pipelines.starter.look import TableLook
 
@@ -156,7 +156,8 @@ def main() -> None:
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     with tempfile.TemporaryDirectory(prefix="penstock-tables-") as folder:
-        # The tables set aside come first, since they count most if not all are run.
+        # The tables set aside come first, because their results matter most if the run is stopped
+        # before its end.
         for name in options.names or TABLES:
             if name in results:
                 continue

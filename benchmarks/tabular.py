@@ -41,7 +41,7 @@ class Options:
 
 
 def pandas_csv(root: Path, columns: Sequence[str]) -> Any:
-    """The whole file, parsed once and kept; each epoch shuffles rows and slices batches off."""
+    """All files, parsed once and kept; each epoch shuffles the rows and slices off batches."""
     import numpy as np
     import pandas as pd
     import tensorflow as tf

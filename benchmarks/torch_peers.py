@@ -2,7 +2,7 @@
 
     penstock bench formats --torch-python ENV/bin/python
 
-They run in a Python of their own, since their packages and TFX's need different versions:
+They run in a Python environment of their own, because their packages conflict with TFX's:
 
     python3.11 -m venv ENV
     ENV/bin/pip install torch==2.5.1 mosaicml-streaming torchdata==0.9.0
@@ -28,7 +28,7 @@ _MDS_FOLDER, _MAPPED_FOLDER = "mds", "mapped"
 
 
 def make_mapped(root: Path, payloads: Iterator[bytes]) -> None:
-    """Writes the rows into one file, with the end of each row, unless it exists.
+    """Writes the rows into one file and the ends of the rows into another, unless they exist.
 
     Call it in TFX's Python: the NumPy of `torch_python` draws different numbers from the same seed.
     """

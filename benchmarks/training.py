@@ -1,6 +1,6 @@
 """How a benchmark consumes batches: by a reader alone, or by the steady steps of a network.
 
-A reader consumes them in the graph, without a Python object per tensor, as in a training. Two
+`reader` consumes them in the graph, without a Python object per tensor, as in a training. Two
 trained contenders differ in their input only: the steps are those of `fit`, many steps per call,
 without tracing, evaluation and checkpoints.
 """

@@ -36,8 +36,8 @@ OnRows: TypeAlias = Callable[[int], None]
 def paced(tell: Callable[[str], None]) -> Listener:
     """Returns a listener that reports each milestone, and other states at most every 30 s.
 
-    The first 30 s begin with the first report, not with the listener, because nothing is reported
-    while libraries are imported.
+    The first 30 s begin with the first report, not when the listener is made, because nothing is
+    reported while libraries are imported.
     """
     told: float | None = None
 
@@ -62,7 +62,7 @@ _on_rows: OnRows = _uncounted
 
 
 def tell(text: str, *, is_milestone: bool = False) -> None:
-    """Reports the state of this process' work; without a listener, logs it less often."""
+    """Reports the state of this process' work; without a listener, logs it as `paced` does."""
     _listener(Activity(text, is_milestone))
 
 

@@ -31,7 +31,7 @@ class TriesFailedError(DataError):
 
 
 class UsageError(PenstockError, ValueError):
-    """A wrong option or name, or a wrong combination of them; the message lists the choices."""
+    """A wrong option or name, or a wrong combination; the message says what is allowed."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""Input pipelines, the training loop, export and serving, which need no TFX pipeline; the Tuner.
+"""Input, training loop, export and serving, usable without TFX pipelines; also `tuner_fn`.
 
 The names and the modules that define them are in `training.pyi`; each is loaded on first use.
 """

@@ -39,9 +39,9 @@ from penstock.components.isolation import isolated
 from penstock.components.sources.tfrecords.examples import read_payloads
 
 PreprocessingFn = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-# Runs a function from a shard to a result on all shards.
+# Runs a function, which takes a shard and returns a result, on all shards.
 RunShards = Callable[[Callable[[ShardTask], Any]], Iterable[Any]]
-# An analyzer's result: value, dtype, and name of the tensor in the traced graph that it replaces.
+# An analyzer's result: name of the tensor in the traced graph that it replaces, value, and dtype.
 Replacement = tuple[str, Any, int]
 
 _BATCH_ROWS = 8192
@@ -152,7 +152,7 @@ class _PhaseWork:
         return {**self.__dict__, "_inputs": None}
 
     def __call__(self, task: ShardTask) -> list[Any]:
-        # Traced once per process, since a trace takes 0.2 s.
+        # The function is traced once per process and phase, because a trace takes 0.2 s.
         self._inputs = self._inputs or self._trace()
         found = [one.create() for one in self.accumulating]
         read = 0
@@ -283,8 +283,9 @@ def _check_supported(operation: Any) -> None:
         raise NotInBatchesError("a vocabulary that is shuffled or no text file")
 
 
-# Functions of operations on short lists: they take the operation and the elements of each input,
-# and return elements; for operations with several outputs, one element per output.
+# Each of these functions computes an operation on short lists: it takes the operation and the
+# elements of each input, and returns elements; if the operation has several outputs, it returns one
+# element per output.
 
 
 def _packed_merge(operation: Any, given: list[Any]) -> list[Any]:
@@ -307,7 +308,7 @@ def _count_vocabulary(operation: Any, given: list[Any]) -> list[Any]:
 
 
 def _prune_vocabulary(operation: Any, given: list[pa.Table]) -> list[tuple[Any, bytes]]:
-    """Returns pairs (count, token); sorted only if the list is limited to the first few."""
+    """Returns pairs (count, token), sorted only if `top_k` limits the list."""
     pairs: list[tuple[Any, bytes]] = []
     for table in given:
         if operation.frequency_threshold:

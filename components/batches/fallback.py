@@ -9,8 +9,8 @@ Artifacts = dict[str, list[Any]]
 
 logger = logging.getLogger(__name__)
 
-# Custom property of the output artifact: the reason why the library's own pipeline made it; empty
-# if it did not.
+# Custom property of the output artifact: why the library's own pipeline made the artifact; empty if
+# it was made in batches.
 FALLBACK_PROPERTY = "not_in_batches"
 
 
@@ -28,10 +28,10 @@ def refuse(reasons: Mapping[str, object]) -> None:
 
 
 class InBatches:
-    """Mixin of TFX's executors: works in batches, or as TFX's executor, and logs why."""
+    """Mixin of TFX's executors: works in batches or, failing that, as TFX does, and logs why."""
 
     told_at: str  # key of the output artifact with `FALLBACK_PROPERTY`
-    work: str  # part of the log's text `not ...'s own pipeline`: `in batches but by TFDV`
+    work: str  # fills the log's `not ...'s own pipeline`, e.g. `in batches but by TFDV`
 
     def in_batches(
         self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]

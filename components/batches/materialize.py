@@ -43,7 +43,7 @@ class _Write:
     def _encoded(self, batch: pa.RecordBatch) -> pa.Array:
         kinds = [column.type.value_type for column in batch.columns]
         if any(map(pa.types.is_large_list, kinds)):
-            # Lists that are ragged in more than one dimension: tfx_bsl's encoder divides these as
+            # These lists are ragged in more than one dimension; tfx_bsl's encoder divides them as
             # the schema says.
             from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 

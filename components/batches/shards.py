@@ -1,4 +1,4 @@
-"""Runs shards of an Examples folder as tasks, each with a picklable result."""
+"""Processes shards of an Examples folder as tasks, each with a picklable result."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -98,7 +98,7 @@ def _made(as_json: str) -> tuple[StatsOptions, list[CombinerStatsGenerator]]:
 
 
 def _distinct_values(options: StatsOptions) -> CombinerStatsGenerator:
-    """Returns TFDV's sketches of top values and uniques, which are a Beam transform by default."""
+    """Returns TFDV's sketches of top values and uniques, in place of its Beam transform."""
     return TopKUniquesSketchStatsGenerator(
         schema=options.schema,
         example_weight_map=options.example_weight_map,

@@ -56,7 +56,8 @@ class Executor(InBatches, executor.Executor):
         is_sequence = examples_utils.get_payload_format(examples) == _SEQUENCES
         work = SummarizeShard(options.to_json(), is_sequence)
         tasks = {split: shard_tasks(examples.uri, split) for split in splits}
-        # All splits at once, since starting processes takes as long as processing a million rows.
+        # All splits are processed at once, since starting processes takes as long as processing a
+        # million rows.
         parts = run_shards(
             work,
             [task for of_split in tasks.values() for task in of_split],

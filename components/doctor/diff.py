@@ -1,8 +1,8 @@
 """Compares two data sets column by column, with the distances of the ValidationGate.
 
-Each side is a folder of row Examples, whose statistics are computed shard by shard; statistics that
-a StatisticsGen has stored; or any other data, which is first ingested into a temporary folder of
-Examples.
+Each side is a folder of row Examples, statistics that a StatisticsGen has stored, or any other
+data. The statistics of Examples are computed shard by shard; other data is first ingested into a
+temporary folder of Examples.
 """
 
 import json
@@ -41,7 +41,7 @@ _STORED = "FeatureStats.pb"  # TFX's name of the file in a split's folder
 
 @dataclass(frozen=True)
 class ColumnDiff:
-    """A column in both data sets; None for a side that lacks it.
+    """A column of two data sets; the entries of a side that lacks the column are None.
 
     Attributes:
         kinds: Type of the values on each side; None if the side has no value.
@@ -162,7 +162,7 @@ def _missing(feature: FeatureStatistics | None) -> float | None:
 def _new_values(old: FeatureStatistics, new: FeatureStatistics) -> Iterator[str]:
     known = {bucket.label for bucket in old.string_stats.rank_histogram.buckets}
     if len(known) < old.string_stats.unique or not new.HasField("string_stats"):
-        return  # The statistics list only the most frequent values.
+        return  # Only the most frequent values are listed.
     for bucket in new.string_stats.rank_histogram.buckets:
         if bucket.label not in known:
             yield bucket.label

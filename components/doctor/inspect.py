@@ -19,11 +19,13 @@ from penstock.components.tfrecord.records import Record
 
 # Parsing and summarizing take 50-100 us per record: at most a tenth of a second for 1,000 records.
 DEFAULT_RECORDS = 1000
-# Maximum number of bytes to parse over all files, for records of hundreds of kilobytes.
+# Maximum number of bytes to parse over all files; it takes effect if records have hundreds of
+# kilobytes.
 _SUMMARY_BYTES = 64 * 2**20
 # Maximum number of bytes to read only to count and check records, over all files: a second or two.
 _COUNT_BYTES = 256 * 2**20
-# Maximum number of distinct values to count: a few are a vocabulary, more are free values.
+# Maximum number of distinct values to count: a feature with few of them has a vocabulary, one with
+# more has free values.
 MAX_DISTINCT = 1000
 _SAMPLE_CHARACTERS = 40
 _SAMPLE_VALUES = 4
@@ -58,7 +60,7 @@ class FeatureSummary:
 class InspectReport(Report):
     """Files at a path, their faults, and a summary of the features of the parsed records.
 
-    `payloads` counts the parsed records by kind; batches count as `packed`.
+    `payloads` counts the parsed records by kind; Arrow batches count as `packed`.
     """
 
     payloads: dict[str, int] = field(default_factory=dict)
@@ -75,8 +77,8 @@ def inspect(
 ) -> InspectReport:
     """Inspects a TFRecord file, a folder of files, or the files that match a glob.
 
-    Parses at most `max_records` records (None: all) and 64 MiB, from the start of each file, and
-    keeps `samples` distinct values of each feature.
+    Parses at most `max_records` records and 64 MiB over all files, from the start of each file; if
+    `max_records` is None, parses everything. Keeps `samples` distinct values of each feature.
     """
     survey = _Survey(samples)
     in_all = (math.inf,) * 3
@@ -114,7 +116,7 @@ class _FeatureTally:
             self._add(feature)
 
     def summary(self, records: int, place: str | None = None) -> FeatureSummary:
-        """Returns the summary of so many records; if given, `place` replaces the feature's."""
+        """Returns the summary over `records` records; `place`, if given, replaces its place."""
         is_counted = self._kinds & {"bytes", "int64"}
         return replace(
             self._summary,
@@ -205,7 +207,7 @@ class _Survey:
 
 @dataclass
 class _Look(Look):
-    """Parses records up to `records` and `summary_bytes`, then only counts to `count_bytes`."""
+    """Parses up to `records` records and `summary_bytes`, then only counts to `count_bytes`."""
 
     survey: _Survey
     records: float
@@ -231,8 +233,8 @@ def _sample(values: Any) -> str:
 
 def _sample_value(value: float | bytes) -> str:
     if isinstance(value, float):
-        # The shortest digits that identify the number, because NumPy's versions format numbers
-        # differently.
+        # This writes the shortest digits that identify the number, in the same way with every
+        # version of NumPy.
         return repr(float(str(np.float32(value))))
     if not isinstance(value, bytes):
         return str(value)

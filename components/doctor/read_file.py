@@ -39,8 +39,8 @@ class FileReport:
     """Size on disk and number of records of one file, with its faults and notes in file order.
 
     After a fault that hides the rest of the file, `records` stops counting and `rows` is None.
-    If not `is_exact`, the file was read in part and `records` is an estimate. `packed` files hold
-    Arrow batches, each of which counts as a record.
+    Without such a fault, `is_exact` is False if the file was read only in part; `records` is then
+    an estimate. `packed` files hold Arrow batches, each of which counts as a record.
     """
 
     file: str

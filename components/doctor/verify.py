@@ -3,7 +3,7 @@
 With a manifest, each listed shard must exist with the listed size, digest and number of records,
 and the folders of the splits must contain no other files. In any case, the checksums of every
 record that is read must be right. Records with right checksums that are neither Examples nor
-SequenceExamples are a note, not a fault: other programs keep other payloads in TFRecords.
+SequenceExamples lead to a note, not a fault: other programs keep other payloads in TFRecords.
 """
 
 import json
@@ -36,14 +36,14 @@ _NO_MANIFEST = (
 )
 # The outermost layer of every record is checked (0.3 us per record). A full parse takes 2-8 us,
 # more than all other checks, and files rarely mix kinds; so only the first hundred records and then
-# every hundredth are.
+# every hundredth are parsed in full.
 _PARSED_FIRST = 100
 _PARSED_EVERY = 100
 
 
 @dataclass(frozen=True)
 class Report:
-    """Files at a path and their faults; `manifests` by folder.
+    """Files at a path and their faults; `manifests` maps each folder to its manifest.
 
     `set_notes` names checks that were not possible, with the reason. `skipped` are files beside the
     set that are not TFRecords.
@@ -76,7 +76,7 @@ class Report:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows in all files, several per packed record; None if a fault hides some."""
+        """Number of rows in all files, several per packed record; None if some were not read."""
         rows = [file.rows for file in self.files if file.rows is not None]
         return sum(rows) if len(rows) == len(self.files) else None
 
@@ -234,7 +234,11 @@ class _Examples(Look):
         return None
 
     def findings(self, name: str) -> tuple[list[str], list[str]]:
-        """Returns faults and notes; a SequenceExample without lists looks like an Example."""
+        """Returns faults and notes.
+
+        SequenceExamples are a fault only if they are at most half of all Examples and
+        SequenceExamples, because a SequenceExample without lists looks like an Example.
+        """
         faults, notes = [], []
         if self._note:
             notes.append(f"{name}: {self._note} ({self._of_all(self._foreign)})")

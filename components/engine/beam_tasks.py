@@ -124,8 +124,8 @@ class _RunTasks(beam.DoFn):
                 return []
             while plan.tell() < end - start:
                 results.append(self._work(pickle.load(plan)))
-            # The driver holds all results, and Beam several copies of them: compression shrinks
-            # names in results to a third.
+            # The driver holds all results, and Beam several copies of them, so they are compressed:
+            # names in results shrink to a third.
             packed = zlib.compress(pickle.dumps(results, pickle.HIGHEST_PROTOCOL), 1)
             return [_Done(number, packed)]
         except (OSError, TriesFailedError, MemoryError) as error:
@@ -133,7 +133,8 @@ class _RunTasks(beam.DoFn):
                 raise
             reason = one_line(error)
         except PenstockError as error:
-            # Returned, not raised, since an engine would retry on the same data.
+            # The error is returned, not raised, since an engine would retry the task on the same
+            # data.
             reason = str(error)
         with suppress(DataError):  # another task has stopped too, and its reason is enough
             self._place.put(self._files.stopped, reason.encode())
@@ -152,7 +153,7 @@ def _naming_unseen() -> Iterator[None]:
 
 
 def _write_plan(tasks: Iterable[Any], place: Output, files: _Files) -> list[_Planned]:
-    """Writes each task as soon as it is planned: those of ten million images take gigabytes."""
+    """Writes tasks one by one: in memory, those of ten million images would take gigabytes."""
     places = array("q", [0])
     with place.new_try() as folder:
         (folder / files.plan).parent.mkdir(parents=True)

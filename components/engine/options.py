@@ -13,7 +13,8 @@ Runner = Literal["local", "flink", "portable", "dataflow"]
 _ADDRESSES = {"flink": "flink_master", "portable": "job_endpoint"}
 _RUNNERS = {"flink": "FlinkRunner", "portable": "PortableRunner", "dataflow": "DataflowRunner"}
 _DATAFLOW_NEEDS = ("project", "region", "temp_location", "sdk_container_image")
-# Beam's options that determine where and on which machines a job runs.
+# Options of Beam that `dataflow` accepts: they determine where, as whom and on which machines a job
+# runs.
 DATAFLOW_OPTIONS = (
     *_DATAFLOW_NEEDS,
     *("staging_location", "job_name", "labels", "experiments", "dataflow_service_options"),
@@ -38,15 +39,16 @@ class EngineOptions:
         job_server_jar: Path of Beam's job server for Flink; by default Beam downloads the job
             server of its own version from Maven Central.
         job_endpoint: HOST:PORT of a job server.
-        worker_pool: HOST:PORT of Beam's worker pool as the engine's own workers see it; each has a
-            pool beside it.
+        worker_pool: HOST:PORT of Beam's worker pool, as an engine's worker sees it; each worker has
+            a pool of its own beside it.
         parallelism: Number of tasks at the same time, up to the cluster's slots. Beam's job server
-            does not ask the cluster; its default is 1.
+            does not ask the cluster for its slots; without a value, it would run one task at a
+            time.
         dataflow: Options of Dataflow as `NAME=VALUE`, with Beam's names: project, region,
             temp_location (gs://), sdk_container_image, and others such as machine_type.
 
     Raises:
-        UsageError: A value is not one of the choices, or belongs to another runner.
+        UsageError: A value is missing, is not one of the choices, or belongs to another runner.
     """
 
     runner: Runner = "local"
@@ -110,7 +112,8 @@ class EngineOptions:
         # node.
         args += ["--sdk_container_image=unused", _PICKLED]
         args += ["--environment_type=EXTERNAL", f"--environment_config={self.worker_pool}"]
-        # Without this, a job's Python workers end with each stage that no other stage overlaps.
+        # Without `environment_cache_millis`, a job's Python workers end with each stage that no
+        # other stage overlaps.
         args += [f"--parallelism={self.parallelism}", "--environment_cache_millis=60000"]
         # Without this, each job runs pip to log the installed packages, and the image has no pip.
         args.append("--experiments=disable_logging_submission_environment")
@@ -120,8 +123,8 @@ class EngineOptions:
         return args
 
 
-# Beam 2.62 pickles by dill by default, Beam 2.77 by cloudpickle. Dill stores a function's module by
-# name, and fails in workers that cannot import it.
+# Beam 2.62 pickles with dill by default, Beam 2.77 with cloudpickle. Dill stores a function's
+# module by name, and fails in workers that cannot import it.
 _PICKLED = "--pickle_library=cloudpickle"
 
 
@@ -148,8 +151,8 @@ def local_beam_args(workers: int = 1) -> list[str]:
     """
     mode = "in_memory" if workers == 1 else "multi_processing"
     return [
-        # Named explicitly, because Beam's DirectRunner first tries to download the Prism runner.
-        # Beam 2.62 does not know this runner by its short name.
+        # The runner is named explicitly, because Beam's DirectRunner first tries to download the
+        # Prism runner. Beam 2.62 does not know this runner by its short name.
         "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",
         f"--direct_running_mode={mode}",
         f"--direct_num_workers={workers}",

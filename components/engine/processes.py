@@ -1,8 +1,9 @@
 """Runs tasks in several processes of this machine, without Beam.
 
-A process imports only what its work needs: 0.5 s of CPU for a scan, 5 s for an analysis; one of
-Beam's workers takes 3 s more. The driver sends each process one task at a time, and receives
-results, errors and row counts. Within `kept_processes`, later work uses the same processes.
+A process imports only what its work needs, which takes 0.5 s of CPU for a scan and 5 s for an
+analysis; one of Beam's workers takes 3 s more. The driver sends each process one task at a time,
+and receives results, errors and row counts. Within `kept_processes`, later work uses the same
+processes.
 """
 
 import gc
@@ -26,13 +27,14 @@ from penstock.components.errors import DataError, PenstockError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# A command of our own, since the one of multiprocessing would import the user's script again. It
-# uses this process' module paths, whatever the current folder contains.
+# Command of a worker process; multiprocessing's own command would import the user's script again.
+# The command uses the module paths of this process, whatever the current folder contains.
 _WORKER = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from penstock.components.engine import processes; processes._serve(sys.argv[1])"
 )
-# Processes without work hold up to 1 GB each, which a training may need.
+# Processes without work are ended after this time, because each holds up to 1 GB, which a training
+# may need.
 _SECONDS_KEPT = 20.0
 
 
@@ -111,7 +113,8 @@ class _Process:
             handle = theirs.fileno()
             command = [sys.executable, "-W", "ignore::FutureWarning", "-c", _WORKER, str(handle)]
             # No GPUs are visible: TensorFlow in a worker would take their memory without using it.
-            # In a session of its own, so that Ctrl-C reaches only this process.
+            # The worker has a session of its own, so that Ctrl-C reaches only this process, the
+            # driver.
             self.popen = subprocess.Popen(
                 [*command, *sys.path],
                 pass_fds=[handle],
@@ -155,7 +158,7 @@ def _lost(pid: int, code: int) -> str:
 
 @contextmanager
 def _process_for(work: Callable[[Any], Any]) -> Iterator[_Process]:
-    """Yields a process for `work`, which is killed if the block fails."""
+    """Yields a process for `work`; the process is killed if the block fails."""
     process = _taken(_idle) or _Process()
     try:
         process.send(_Work(pickle.dumps(work), sys.path))
@@ -182,7 +185,7 @@ def _keep(process: _Process, idle: _Idle) -> None:
 
 def _taken(idle: _Idle | None) -> _Process | None:
     while idle:
-        with suppress(KeyError):  # its timer has just taken the last one
+        with suppress(KeyError):  # a timer has just removed the last one
             process, timer = idle.popitem()
             timer.cancel()
             if process.popen.poll() is None:

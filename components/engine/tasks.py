@@ -1,4 +1,4 @@
-"""Runs independent tasks; all code that reads or writes shards uses it.
+"""Runs independent tasks, for example the reading or writing of one shard each.
 
     results = run_tasks(tasks, work, place, engine)    # in the order of the tasks
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# With more groups than these, about 1,000 rows would give means of fewer than 100 rows.
+# With many more groups, about 1,000 rows would give means over fewer than 100 rows.
 _GROUPS = 8
 MISSING, OTHER = "missing", "other"
 

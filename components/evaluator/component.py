@@ -64,15 +64,16 @@ class BatchEvaluator(component.Evaluator):
     """TFX's Evaluator with the same inputs, outputs and options, in a fraction of the time.
 
     The result equals TFMA's except for rounding, and is in TFMA's file formats. `evaluation.json`
-    has it as plain facts (`Evaluation`), too: metrics and intervals by slice, thresholds with their
-    verdicts, confusion matrices and curves. If there is a split `test` that is not among
-    `example_splits`, the result also has the metrics of this split. No thresholds apply to them,
-    because the split is kept out of every choice.
+    also contains the result as plain facts (`Evaluation`): metrics and intervals by slice,
+    thresholds with their verdicts, confusion matrices and curves. If there is a split `test` that
+    is not among `example_splits`, the result also has the metrics of this split. No thresholds
+    apply to them, because the split is kept out of every choice.
 
-    TFMA's own pipeline runs instead in these cases, and the log names the case: TFMA's
-    BinaryCrossEntropy; metrics of single classes, aggregated metrics, and metrics inside the model;
-    a model that takes no batches; rows without a label or weight; a query_key, confidence
-    intervals, SQL and cross slices; a schema; a module of your own.
+    TFMA's own pipeline runs instead in cases such as the following, and the log names the case.
+    Metrics: TFMA's BinaryCrossEntropy, metrics of single classes, aggregated metrics, metrics
+    inside the model. Model and rows: a model that takes no batches, rows without a label or weight.
+    Options: a query_key, confidence intervals, SQL and cross slices, a schema, a module of your
+    own.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)

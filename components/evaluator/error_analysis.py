@@ -33,8 +33,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_WRONG = 20
 # With 1,024 rows, the standard error of a mean is 1/32 of the rows' standard deviation. For each
-# feature, the rows of the sample are predicted once more. Above 1,000 rows, NumPy shortens the
-# arrays of records that TensorFlow prints for each call, which halves the time.
+# feature, the rows of the sample are predicted once more. In each call, TensorFlow formats the
+# array of records as text; above 1,000 rows, NumPy shortens this text, which halves the time.
 _SAMPLE_ROWS = 1_024
 _SAMPLE_BYTES = 32 << 20
 _IMPORTANCE_SECONDS = 10.0
@@ -172,13 +172,13 @@ class ErrorAnalysis:
     def _importance(
         self, rows: Sequence[tf.train.Example], known: Mapping[str, Columns], predict: Predict
     ) -> Importance:
-        """Returns how much the mean error grows if a feature is shuffled, and its standard error.
+        """Returns the mean growth of errors if a feature is shuffled, and its standard error.
 
         Features that were not reached within the time limit are left out.
         """
         names = sorted({name for row in rows for name in row.features.feature} - self._labels)
         if len(names) < 2 or image_features.ENCODED in names:
-            return {}  # a single feature, or an image: no other feature to compare
+            return {}  # a single feature, or an image: nothing to compare
         deadline = time.monotonic() + _IMPORTANCE_SECONDS
         before = {target: _distances(*columns) for target, columns in known.items()}
         order = self._random.permutation(len(rows))
@@ -219,7 +219,7 @@ def _against_target(
     predictions: np.ndarray,
     importance: Importance,
 ) -> dict[str, Any]:
-    """Returns the most important features against the target; none for several classes."""
+    """Relates the most important features to the target; returns none for several classes."""
     names = sorted(importance, key=lambda name: -importance[name][target][0])[:_SHOWN_AGAINST]
     if predictions.shape[1] > 1 or not names:
         return {"against": {}, "correlations": {}}

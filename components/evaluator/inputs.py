@@ -26,8 +26,8 @@ from penstock.components.sources.tfrecords.decode import RowDecoder
 
 Extracts = Mapping[str, Any]
 
-# Errors of a model with a fixed batch size or with too little memory; TFMA then evaluates row by
-# row.
+# Errors that a model raises if it has a fixed batch size or too little memory; TFMA then evaluates
+# row by row.
 _TOO_MANY = (
     ValueError,
     RuntimeError,
@@ -92,8 +92,8 @@ class Predictor:
         }
         for step in (self._transform, self._predict):
             [extracts] = step._batch_reducible_process(extracts)
-        # A closure in TFMA's `batch_size` forms a cycle that keeps the batch in memory: 700 B per
-        # taxi row.
+        # A closure in TFMA's `batch_size` forms a reference cycle, which would keep the batch in
+        # memory: 700 B per taxi row.
         gc.collect(0)
         labels = model_util.get_feature_values_for_model_spec_field(
             self._specs, "label_key", "label_keys", extracts, True
@@ -148,7 +148,7 @@ class Inputs:
 
     @classmethod
     def of(cls, combiner: Any, output: str = "") -> "Inputs":
-        """Returns the inputs of a combiner; `output` is set if the model has several."""
+        """Returns the inputs of a combiner; `output` is set if the model has several outputs."""
         if key := getattr(combiner, "_key", None) or getattr(combiner, "_metric_key", None):
             model, output, sub_key = key.model_name, key.output_name, key.sub_key
         else:

@@ -1,7 +1,7 @@
 """TFX node that registers a pushed model in MLflow's model registry.
 
-Input: a PushedModel, its evaluation, and the Examples that it was trained on. Output: the model's
-files, metrics and digests as a version of a registered model, which an alias names.
+Input: a PushedModel, its evaluation, and the Examples that it was trained on. Output: a version of
+a registered model, with the model's files, metrics and digests; an alias points to the version.
 """
 
 import os
@@ -22,7 +22,7 @@ from penstock.components.plain import from_json
 from penstock.components.tfrecord.manifest import MANIFEST_PROPERTY
 
 _MODEL, _FOLDER = "penstock.model", "model"
-# MLflow's own client tries for minutes, but a running server answers at once.
+# By default, MLflow's client retries for minutes, but a running server answers at once.
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "30"}
 
 
@@ -69,7 +69,7 @@ def Register(  # noqa: N802 - TFX names a node after its function
 
 
 def register(to: RegisterOptions, folder: str, tags: dict[str, str], metrics: Any) -> str:
-    """Returns the number of the version with a model's digest, which may not be the newest."""
+    """Returns the version with the model's digest, which is made if it does not exist yet."""
     try:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException

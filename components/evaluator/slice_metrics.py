@@ -94,7 +94,8 @@ def rows_in_no_slice(
         for metric in (name for name in overall if _metric(name) in _MEANS):
             if all(metric in values for values in slices):
                 elsewhere = sum(values[metric] * values[EXAMPLE_COUNT] for values in slices)
-                # Rounded to nine digits, the precision of sums of floats over so many rows.
+                # The value is rounded to nine digits, because sums of floats over many rows are no
+                # more precise.
                 found[name][metric] = round((overall[metric] * total - elsewhere) / rows, 9) + 0.0
     return found
 

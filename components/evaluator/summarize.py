@@ -390,8 +390,8 @@ def _decisions(lower: np.ndarray, labels: np.ndarray, examples: np.ndarray) -> t
 def _kept(decisions: Sequence[Decision]) -> list[int]:
     """Returns the indices of points spaced evenly along the ROC curve; a short curve keeps all.
 
-    It keeps the first points, where precision changes most, and the point of the decision threshold
-    1/2.
+    The first points, where precision changes most, and the point of the decision threshold 1/2 are
+    kept too.
     """
     if len(decisions) <= _MOST_POINTS:
         return list(range(len(decisions)))

@@ -116,7 +116,7 @@ class Tally(ABC):
 
 
 def without_buckets(*columns: np.ndarray) -> Added:
-    """Returns columns that are summed per slice, without buckets."""
+    """Returns columns as `Added`, to be summed per slice without buckets."""
     buckets = np.zeros(columns[0].shape, np.int64)
     return buckets, np.stack(columns), np.ones_like(buckets, bool)
 

@@ -25,7 +25,8 @@ from penstock.components.tfrecord.sharding import MIB
 
 # CPU time per row: 94 us in batches of 256, 41 us in batches of 1,024, 28 us in batches of 4,096.
 _MOST_ROWS = 4096
-# A network needs many times the bytes of its input; for images of 85 KB, a batch has 96 rows.
+# A network needs far more memory than the bytes of its input; with images of 85 KB, a batch has 96
+# rows.
 _BATCH_BYTES = 8 * MIB
 
 

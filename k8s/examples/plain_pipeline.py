@@ -5,7 +5,8 @@
     penstock compile pack --image IMAGE --out pack.yaml
     python plain_pipeline.py --out plain.yaml
 
-Needs only kfp. `packed` is a Dataset like any other: pass it to a task of your own.
+This script needs only kfp. The output `packed` is a Dataset like any other: pass it to a task of
+your own.
 """
 
 import argparse

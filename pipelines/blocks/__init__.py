@@ -2,5 +2,6 @@
 
 import lazy_loader
 
-# `penstock.recipes` makes these modules public. They import TensorFlow, so first use loads them.
+# `penstock.recipes` makes these modules public. They import TensorFlow, so they are loaded only on
+# first use.
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, ["preprocessing", "resolvers"])

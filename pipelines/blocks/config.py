@@ -103,7 +103,7 @@ def _check_dropout(dropout: float) -> None:
 
 @dataclass(frozen=True)
 class DecideOptions:
-    """Rule that chooses the probability from which a model predicts the second of two classes.
+    """Rule for the lowest probability at which a model predicts the second of two classes.
 
     The default is 0.5. A chosen probability comes from the evaluation rows, and is stored with the
     model.
@@ -134,7 +134,8 @@ class EvaluationOptions:
     """Conditions for pushing a model; metrics have the names in `blocks.evaluation.METRICS`.
 
     Attributes:
-        thresholds: Threshold of each metric over all rows: lowest accuracy, or largest error.
+        thresholds: Threshold of each metric over all rows: a minimum, or a maximum if lower is
+            better.
         max_worsening: Largest worsening of each metric compared with the last blessed model.
         slice_thresholds: Threshold of each metric in every slice.
         slices: Raw features whose values define slices.
@@ -153,7 +154,8 @@ class TuneOptions:
     """Search for better options before the training, in the `search_space` of the package.
 
     Attributes:
-        trials: Number of trainings with drawn options; 0 trains only with the given options.
+        trials: Number of trainings with randomly chosen options; 0 trains only with the given
+            options.
         objective: Metric that chooses the best trial; its value is that of the epoch that would be
             exported.
         mode: `min` if lower is better, `max` if higher is.
@@ -173,7 +175,8 @@ class LineageOptions:
     """Receiver of the OpenLineage events of a run on this machine; the default sends no events.
 
     Attributes:
-        url: Address of an OpenLineage server; the variable OPENLINEAGE_API_KEY has its key.
+        url: Address of an OpenLineage server; the environment variable OPENLINEAGE_API_KEY has its
+            key.
         file: File to which events are appended, one JSON object per line.
     """
 
@@ -214,16 +217,15 @@ class PipelineConfig:
             default every run trains. The pipeline adds its targets to the `labels` of these
             options.
         engine: Beam runner of all nodes.
-        train: Length of the training.
+        train: Length, early stop and checkpoints of the training.
         tune: Trials before the training, which then uses the best options; by default there are
             none.
         callbacks: Dotted path of a function without arguments that returns further Keras callbacks,
             such as one of an experiment tracker; with None, there is only TensorBoard.
         last_spans: Number of newest spans to train on; earlier runs ingested the older ones.
-        start_from: Initial weights: `blessed` takes weights with equal shapes from the latest
-            blessed model that was trained on other data; a path names a SavedModel of
-            `export_model` or a `.keras` file, in which all shapes must be equal; None starts from
-            random weights.
+        start_from: Initial weights; None starts from random weights. `blessed` takes weights with
+            equal shapes from the latest blessed model that was trained on other data. A path names
+            a SavedModel of `export_model` or a `.keras` file, in which all shapes must be equal.
         serving: Requests that a model must answer before it is pushed.
         kserve: KServe service that gets a pushed model as its next revision.
         register: MLflow's registered model to which a pushed model is added as a version.
@@ -277,7 +279,8 @@ class TableConfig(PipelineConfig):
         data: Files of the table, a glob or a folder. If the name has `{SPAN}`, or `{YYYY}`, `{MM}`
             and `{DD}`, each run reads the newest span and its newest `{VERSION}`.
         span: Number of the span to read; for dates, days since 1970-01-01; -1 reads the newest.
-        source: Options of the file format; `schema` replaces the schema file in them.
+        source: Options of the file format; their `schema_file` must be None, because `schema`
+            replaces it.
         group: Column of texts or whole numbers; rows with equal values are in the same split. None
             splits each row separately.
         time: Column of times that splits the rows: rows from `ingest.split_at` on are evaluated.

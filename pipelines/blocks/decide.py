@@ -1,4 +1,4 @@
-"""Chooses, on evaluation rows, the probability from which a model predicts the second class."""
+"""Chooses, on evaluation rows, the lowest probability that means the second class."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from penstock.pipelines.blocks.target import Target
 
 
 def require_two_classes(options: DecideOptions, targets: Sequence[Target]) -> None:
-    """Raises UsageError if a decision is requested for a target that cannot have one."""
+    """Raises UsageError if a decision threshold is requested for a target that is not binary."""
     for target in targets if options.is_set else ():
         if target.task != "binary":
             raise UsageError(
@@ -22,10 +22,12 @@ def require_two_classes(options: DecideOptions, targets: Sequence[Target]) -> No
 def decision_threshold(
     labels: np.ndarray, probabilities: np.ndarray, options: DecideOptions
 ) -> float | None:
-    """Returns the probability from which the second class is the answer; None without options.
+    """Returns the least probability at which the second class is the answer.
 
-    Of all thresholds that separate rows, it is the highest one that reaches the recall, or the one
-    with the least cost. The search sorts the rows once.
+    The result is None without options, or if no row is of the second class.
+
+    Of all thresholds that separate rows, the result is the highest that reaches the recall, or the
+    threshold with the least cost. The search sorts the rows once.
 
     Args:
         labels: Classes 0 and 1, [rows].
@@ -46,6 +48,6 @@ def decision_threshold(
         alarms = places + 1 - hits[places]
         missed = positives - hits[places]
         place = places[np.argmin(alarms + float(options.miss_cost or 0) * missed)]
-    # The threshold is half-way to the next row, because a probability may differ in its last digit
-    # when served.
+    # The threshold is half-way between the probabilities of the chosen row and the next, because a
+    # probability may differ in its last digit when served.
     return float(falling[place : place + 2].sum()) / 2

@@ -85,13 +85,13 @@ def _class_counts(values: np.ndarray, target: Target) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """Facts of the data that a model is trained on, the same for tables and images.
+    """Facts of the data that a model is trained on, in the same form for tables and images.
 
     Attributes:
         targets: Targets of the model.
         inputs: Shape of each input by name, without the rows: `{"numbers_xf": (12,)}` for a table,
             `{"image": (height, width, channels)}` for images.
-        seed: Seed of random layers; None draws one.
+        seed: Seed of random layers; None uses a random seed.
     """
 
     targets: tuple[Target, ...]

@@ -1,8 +1,9 @@
 """Default Keras models of each task.
 
-A model has one output per target: float32 [batch, 1], the probability of the second class, for a
-binary task; [batch, classes] for several classes; [batch, 1] in the label's unit for a regression.
-With several targets, its output is a dict by the names of the transformed labels.
+A model has one float32 output per target. Its shape is [batch, 1] for a binary task (the
+probability of the second class) and for a regression (in the label's unit), and [batch, classes]
+for several classes. With several targets, its output is a dict by the names of the transformed
+labels.
 """
 
 import itertools
@@ -163,7 +164,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def _application(seen: Any, options: ImageModelOptions, shape: tuple[int, int, int]) -> Any:
-    """Returns features from a network of `keras.applications`; repeats a gray channel thrice."""
+    """Returns features from a network of `keras.applications`; a gray channel becomes three."""
     height, width, channels = shape
     if channels == 1:
         seen = keras.layers.Concatenate()([seen, seen, seen])
@@ -184,8 +185,8 @@ def _small(seen: Any, options: ImageModelOptions) -> Any:
     for filters in options.filters:
         for _ in range(2):
             seen = layers.Conv2D(filters, 3, padding="same", use_bias=False)(seen)
-            # With Keras' default of 0.99, the averages would need hundreds of steps, more than
-            # small data has.
+            # With Keras' default of 0.99, the moving averages would need hundreds of steps to
+            # settle, more than a training on small data has.
             seen = layers.BatchNormalization(momentum=0.9, synchronized=shared)(seen)
             seen = layers.Activation("relu")(seen)
         seen = layers.MaxPooling2D(padding="same")(seen)

@@ -110,8 +110,8 @@ def training_pipeline(
         retrain[0].add_upstream_nodes([gate, *gates])
         condition = Cond(retrain[0].outputs["retrain"].future()[0].value == YES)
 
-    # Examples of the spans to train on; nodes other than Transform, Pack and Trainer read the
-    # newest span
+    # Examples of the spans to train on, for Transform, Pack, Tuner and Trainer; other nodes read
+    # the newest span
     span = getattr(config, "span", -1)
     spans = [last_spans(example_gen, config.last_spans, span)] if config.last_spans > 1 else []
     span_examples = spans[0].outputs["examples"] if spans else examples
@@ -190,7 +190,7 @@ def training_pipeline(
             infra_blessing=serving_check.outputs["blessing"],
             push_destination=push_destination(config),
         )
-        # service: String; the place where KServe serves the model
+        # service: String; the manifest of the KServe service as JSON
         kserve = [_kserve(config, pusher)] if config.kserve.name else []
 
         # registered: String; the version in MLflow's registry
@@ -251,7 +251,7 @@ def _each(*names: Iterable[str | None]) -> tuple[str, ...]:
 
 
 def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) -> Pipeline:
-    """Returns a pipeline with its metadata and artifacts below `config.root`.
+    """Returns a pipeline with metadata and, by default, artifacts below `config.root`.
 
     Args:
         name: Name of the pipeline in the metadata and on Kubeflow.
@@ -259,7 +259,7 @@ def pipeline_of(name: str, config: PipelineConfig, nodes: Sequence[BaseNode]) ->
         nodes: All nodes.
 
     Raises:
-        UsageError: An option is set whose node is not among the nodes, so it would have no effect.
+        UsageError: An option is set, but its node is missing, so the option would have no effect.
     """
     recipe, ids = "recipes.resolvers", {node.id for node in nodes}
     drift = config.gate.max_drift < 1

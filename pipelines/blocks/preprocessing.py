@@ -219,9 +219,9 @@ def _side_by_side(inputs: Columns, parts: Sequence[tf.Tensor], dtype: tf.DType) 
 def _scaled(values: tf.Tensor) -> tf.Tensor:
     """Returns float32 [batch, 2n]: scaled values, with 0 for NaN; then 1.0 for each NaN."""
     missing = tf.math.is_nan(values)
-    # Computed in float64: float32 sums of a batch of 8,192 rows changed z-scores by 1.6e-5, and the
-    # mean of dates by half an hour. For a single column, TFT would return an elementwise mean as a
-    # scalar.
+    # The scaling uses float64, because float32 sums of a batch of 8,192 rows changed z-scores by
+    # 1.6e-5, and the mean of dates by half an hour. For a single column, TFT would return an
+    # elementwise mean as a scalar.
     scaled = tft.scale_to_z_score(tf.cast(values, tf.float64), elementwise=values.shape[1] > 1)
     scaled = tf.cast(tf.where(missing, tf.zeros_like(scaled), scaled), tf.float32)
     return tf.concat([scaled, tf.cast(missing, tf.float32)], axis=1)

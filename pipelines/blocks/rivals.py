@@ -1,8 +1,8 @@
 """Linear models and boosted trees on a table's transformed rows, as rivals of a network.
 
-Input: the features and labels of both splits as arrays. Output: predictions for the evaluation
-rows. The rivals get the same inputs as the network: floats are numbers, whole numbers are
-categories.
+Input: the features of training and evaluation rows and the training labels, as arrays. Output:
+predictions for the evaluation rows. The rivals get the same inputs as the network: floats are
+numbers, whole numbers are categories.
 """
 
 from collections.abc import Mapping
@@ -73,8 +73,8 @@ def _trees(y: np.ndarray, target: Target) -> Any:
     # The stratified split for early stopping needs two rows of each class.
     counts = np.unique(y, return_counts=True)[1]
     can_stop = is_quantity or (counts.min() > 1 and len(counts) < 0.2 * len(y))
-    # The best of eight settings on 20 tables of docs/real_tables.md. Ids in the order of frequency
-    # gave better models as numbers than as categories.
+    # These settings were the best of eight on the 20 tables of docs/real_tables.md. Ids in the
+    # order of frequency gave better models as numbers than as categories.
     return kind(
         learning_rate=0.05,
         max_iter=300 if can_stop else 50,

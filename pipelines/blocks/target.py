@@ -17,7 +17,7 @@ _SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_/]*")
 
 @dataclass(frozen=True)
 class Target:
-    """One thing that a model predicts.
+    """One quantity or class that a model predicts.
 
     Attributes:
         name: Raw feature with the label; requests to the served model do not need it.
@@ -26,7 +26,7 @@ class Target:
         label: Name of the transformed label; by default `transformed_name(name)`.
 
     Raises:
-        UsageError: The number of classes does not fit the task.
+        UsageError: The task is unknown, or the number of classes does not fit it.
     """
 
     name: str

@@ -135,7 +135,7 @@ def compare_with_rivals(
     """Compares a model with each target's best constant in one pass over `(features, label)`.
 
     With `train_data`, also fits a linear model and boosted trees on it, and compares with these.
-    With `decide`, the threshold of each target is chosen on the same rows.
+    With `decide`, the threshold of each binary target is chosen on the rows of `eval_data`.
     """
 
     def judge(features: Any, label: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
@@ -179,7 +179,7 @@ def _comparable(features: Mapping[str, Any]) -> dict[str, int]:
 
 
 class _Rows(NamedTuple):
-    """Rows of a split as arrays by name; fields other than `features` are by the label's name."""
+    """Rows of a split as arrays by name; those other than `features` by the label's name."""
 
     features: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]

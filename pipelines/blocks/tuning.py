@@ -1,4 +1,4 @@
-"""The `tuner_fn` of TFX's Tuner: trains with options that `search_space` draws, and keeps the best.
+"""The `tuner_fn` of TFX's Tuner: trains with random options of `search_space`, keeps the best.
 
 A trial runs the package's own `run_fn`, up to the end of its training. The drawn values depend only
 on the seed, and a trial's folder depends only on its data and options. So a search that was killed
@@ -44,8 +44,8 @@ class _Search(BaseTuner):
         oracle = RandomSearchOracle(
             objective, trials, seed=seed, max_consecutive_failed_trials=trials + 1
         )
-        # KerasTuner's own notes are overwritten, because finished trials are read from their own
-        # folders.
+        # KerasTuner's own records of trials are overwritten, because finished trials are read from
+        # their own folders.
         where = {"directory": fn_args.working_dir, "overwrite": True}
         super().__init__(oracle, search_space(config["run_fn"]), **where)
 

@@ -35,7 +35,7 @@ def command(
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Compile a TFX pipeline to a Kubeflow Pipelines v2 file, one container task per node.
+    """Compile a TFX pipeline to a Kubeflow Pipelines v2 file; light nodes share tasks.
 
     A plain component becomes a file that any Kubeflow pipeline can load, even one without TFX.
 

@@ -90,7 +90,7 @@ def diff(
         ignore: Columns to leave out, such as ids.
         source: Options for reading data that is not in shards.
         workers: Number of processes on this machine.
-        root: Folder in which run ids are searched.
+        root: Folder in which runs are searched for by id.
 
     Returns:
         Numbers of rows; and for each column, its type, missing values, distance and new values.
@@ -98,7 +98,7 @@ def diff(
 
     Raises:
         DataError: Data cannot be read or has no rows.
-        UsageError: A place is neither data nor a run, or `limit` is not within 0..1.
+        UsageError: `a` or `b` is neither data nor a run, or `limit` is not within 0..1.
     """
     from penstock.components.doctor.diff import diff as diff_data
 

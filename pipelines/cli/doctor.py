@@ -23,8 +23,9 @@ def command(
     """Check a Kubeflow Pipelines server and a namespace; print one line per check, with the remedy.
 
     Checks version and login of the server, then, with your kubeconfig, the account, the volume
-    claim and the secrets of runs. Facts that you may not read are "unseen". Changes nothing. Exit
-    1: a fault would stop a run.
+    claim and the secrets of runs. Facts that you may not read are reported as "unseen". Changes
+    nothing. Exit
+    1 if a fault would stop a run.
 
     Example: penstock doctor --kubeflow http://localhost:8080 --namespace team-a
     """

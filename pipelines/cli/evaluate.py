@@ -43,8 +43,8 @@ def command(
 ) -> None:
     """Judge the predictions of any trainer's model: metrics, intervals, slices and thresholds.
 
-    The folder gets evaluation.json, a page evaluation.html and TFMA's files. The exit code is 1
-    if a threshold is missed.
+    The folder of --out gets evaluation.json, a page evaluation.html and TFMA's files. The exit code
+    is 1 if a threshold is missed.
 
     Example: penstock evaluate predictions.parquet --label y --threshold AUC=0.8 --out evaluation
     """

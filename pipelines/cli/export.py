@@ -21,7 +21,7 @@ def command(
 ) -> None:
     """Write the rows of shards as Parquet or ArrayRecord.
 
-    OUTPUT appears complete when every row is written, or not at all.
+    OUTPUT appears only after every row is written.
 
     Example: penstock export shards as-parquet --to parquet
     """

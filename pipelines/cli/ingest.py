@@ -101,7 +101,7 @@ class Command(ManyOptions):
 
 
 def _kind_in(args: Sequence[str]) -> str | None:
-    """Returns the kind given by `--kind`, or by the ending of an input's name; None for a table."""
+    """Returns the kind by `--kind`, or `jsonl` or `avro` by an input's ending; otherwise None."""
     for at, arg in enumerate(args):
         if arg.startswith("--kind="):
             return arg.partition("=")[2]
@@ -145,7 +145,7 @@ def _ingest(
 ) -> None:
     """Turn outside data into sharded TFRecords with a manifest.
 
-    OUTPUT appears complete when the work is done, or not at all. --help-all shows all options.
+    OUTPUT appears only after the work is done. --help-all shows all options.
 
     Example: penstock ingest trips.csv shards --split train=9 --split eval=1
     """

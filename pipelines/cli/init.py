@@ -109,13 +109,13 @@ def init(
     Args:
         folder: Folder to create; its name becomes the pipeline's name.
         data: A table, as a file, a glob or a folder; or a folder of images.
-        target: Column to predict, or several; None for images with one folder per class.
+        target: Column to predict, or several; empty for images with one folder per class.
         labels: Label file of the images; by default the one in their folder.
         drop: Columns that the model does not get.
         roles: Roles of columns by name: `number`, `boolean`, `date`, `category`, `text` or `drop`.
         group: Column whose equal values stay in one split, such as a patient's id.
         time: Column of times that divides the rows: the latest third is evaluated.
-        source: Options for reading the data by name, such as `{"delimiter": ";"}`.
+        source: Options by name for reading the data, such as `{"delimiter": ";"}`.
 
     Returns:
         The written package and the properties of the data.

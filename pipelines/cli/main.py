@@ -27,7 +27,7 @@ from penstock.pipelines.terminal.interrupts import (
 )
 from penstock.pipelines.terminal.tables import plain
 
-# Kubernetes mounts this file into each container, and reads its first 4,096 bytes.
+# Kubernetes mounts this file into each container, and reads at most 4,096 bytes of it.
 _TERMINATION_LOG = Path("/dev/termination-log")
 _MAX_TERMINATION_CHARS = 1000
 
@@ -78,10 +78,11 @@ def _options(
 
 def main() -> None:
     """Runs the command; an error that the user can fix is one line on stderr and an exit code."""
-    # TensorFlow's C++ reads this when it is loaded; its start messages are of no use to users.
+    # TensorFlow's C++ code reads this variable when it is loaded; its start messages are of no use
+    # to users.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # NumPy's OpenBLAS reads this when it is loaded. By default each of its idle threads spins for
-    # 2**26 cycles after a call, which takes 0.6 s of CPU in a short run.
+    # NumPy's OpenBLAS reads this variable when it is loaded. By default each of its idle threads
+    # spins for 2**26 cycles after a call, which takes 0.6 s of CPU in a short run.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     spare_imports(command)
@@ -113,13 +114,14 @@ def spare_imports(command: str = "") -> None:
     """Blocks slow imports that the command never uses; only for Penstock's own process.
 
     TFX's InfraValidator imports Kubernetes' client, which imports a validator of manifests if one
-    is installed: 2.3 s. TensorFlow imports Keras and Google's client, which takes 1.4 s; it can
-    load and run a SavedModel without them.
+    is installed; this takes 2.3 s. TensorFlow imports Keras and Google's client, which takes 1.4 s;
+    it can load and run a SavedModel without them.
     """
     unused = ("keras", "googleapiclient") if command == "predict" else ("kubernetes_validate",)
     for name in unused:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-    # Garbage collection among the million objects of libraries takes 1.2 s of a run's imports.
+    # Garbage collection among the million objects of libraries would take 1.2 s during a run's
+    # imports.
     gc.set_threshold(100_000, 20, 20)
 
 
@@ -149,7 +151,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _drop_output(code: int) -> int:
-    """Redirects stdout to the null device, or Python would fail at exit on unwritten text."""
+    """Redirects stdout to the null device; else Python would fail at exit on unwritten text."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

@@ -55,7 +55,7 @@ def command(
     """Run one node of a TFX pipeline, or several after each other.
 
     Exit 0: done, served from the cache, or skipped by its condition. Exit 1: failed or stopped; a
-    retry with the same run id starts the failed node from scratch.
+    retry with the same run id runs the failed node again, in empty output folders.
 
     Example: penstock node StatisticsGen --ir taxi.pb --run-id r1 --metadata metadata.sqlite
     """

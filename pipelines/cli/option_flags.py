@@ -248,7 +248,7 @@ def _annotation(field: Field, hint: Any, doc: str, panel: str, *, hidden: bool) 
 
 
 def _plain(doc: str) -> str:
-    """Describes the default of a flag in words for users of the command line."""
+    """Replaces `None` in a help text by the words "the default", for users of the command line."""
     doc = re.sub(r"(^|\. )None (?=[a-z])", r"\1The default ", doc)
     return re.sub(r"\bNone (?=[a-z])", "the default ", doc)
 

@@ -44,8 +44,8 @@ def _pack(
 ) -> None:
     """Turn row Examples into packed, shuffled records, which training reads many times faster.
 
-    OUTPUT appears complete when the work is done, or not at all. Statistics, Transform and
-    Evaluator keep reading row Examples; packed records are for training.
+    OUTPUT appears only after the work is done. Statistics, Transform and Evaluator keep reading row
+    Examples; packed records are for training.
 
     --help-all shows all options.
 
@@ -95,7 +95,7 @@ def pack(
         The manifest of the written shards.
 
     Raises:
-        DataError: The rows cannot be read, or do not fit; nothing is left at `output`.
+        DataError: The rows cannot be read, or do not fit the columns; nothing is left at `output`.
         UsageError: An option or `output` cannot be used.
     """
     # Imported here because --help does not need these modules.

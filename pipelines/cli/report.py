@@ -68,8 +68,9 @@ def report(
     Args:
         *runs: Folder, metadata file or id of each run; by default the newest run. Two to four runs
             are compared: what changed, and its effect on the metrics.
-        out: File of the page; by default `report.html` next to the metadata.
-        root: Folder in which run ids are searched.
+        out: File of the page; by default `report.html` next to the metadata, or `comparison.html`
+            for several runs.
+        root: Folder in which runs are searched for by id.
         overwrite: Replace a file at `out`.
 
     Returns:

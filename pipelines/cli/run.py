@@ -87,7 +87,8 @@ def run(pipeline: str = HERE, options: Mapping[str, Any] | None = None) -> "RunS
 
     Raises:
         UsageError: The pipeline or an option does not exist.
-        DataError: A node failed, with the reason; or another run is active in the same root.
+        DataError: A node failed, or another run is active in the same root; the message gives the
+            reason.
     """
     return _run_quietly(pipeline, options or {})
 
@@ -95,7 +96,10 @@ def run(pipeline: str = HERE, options: Mapping[str, Any] | None = None) -> "RunS
 def _run_spans(
     name: str, changes: Mapping[str, Any], text: str, *, as_json: bool, quiet: bool
 ) -> None:
-    """Runs a pipeline once for each span that no run has finished; stops at the first failure."""
+    """Runs a pipeline once for each span, in order, and stops at the first failure.
+
+    A range skips spans that a run has finished.
+    """
     from penstock.pipelines.runs.spans import check_spans, parse_spans, run_spans
 
     spans = parse_spans(text)
@@ -156,7 +160,7 @@ def _run_quietly(
     """Run a pipeline with its progress on stderr and the output of its nodes in a log."""
     config = peek_config(name, changes)
     data = getattr(config, "data", None)
-    # The node itself resolves {SPAN}, {YYYY} and so on.
+    # The ExampleGen itself resolves {SPAN}, {YYYY} and so on.
     if isinstance(data, str) and data and "{" not in data:
         require_place(data)
     with (
@@ -209,8 +213,8 @@ def _find(name: str, changes: Mapping[str, Any]) -> PipelineFactory:
 def _import_libraries() -> None:
     """Imports a run's libraries once, before objects of the user's modules exist.
 
-    The imports run in a thread, whose first frame is here. Libraries keep the errors of failed
-    imports, which keep all frames of their thread and the objects in these frames.
+    The imports run in a thread of their own, which has no frames of the caller. Libraries keep the
+    errors of failed imports, which keep all frames of their thread and the objects in these frames.
     """
 
     def load() -> None:

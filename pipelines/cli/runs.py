@@ -110,8 +110,8 @@ def prune_command(
 ) -> None:
     """Remove artifacts that neither a kept run nor the newest blessed model needs.
 
-    Keeps the newest runs of each pipeline, active runs and the newest blessed model, with all
-    artifacts from which these were made. The record of a run stays.
+    Keeps the newest runs of each pipeline, active runs and the newest run that blessed a model,
+    with all artifacts from which theirs were made. The record of a run stays.
 
     Example: penstock runs prune runs/taxi --keep 3
     """

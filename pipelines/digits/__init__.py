@@ -1,1 +1,1 @@
-"""Predicts the class of an image, by default in scikit-learn's handwritten digits."""
+"""Predicts the class of an image; the default images are scikit-learn's handwritten digits."""

@@ -46,11 +46,11 @@ class DigitsExampleGen(ShardedExampleGen):
 
 
 def write_digits(folder: Path) -> None:
-    """Writes the data with the same bytes each time, labels last; nothing if labels exist.
+    """Writes the same bytes each time, labels last; does nothing if the labels file exists.
 
     Raises:
         DataError: The folder cannot be written.
-        UsageError: Pillow is not installed.
+        UsageError: Pillow or scikit-learn is not installed.
     """
     if (folder / LABELS).exists():
         return

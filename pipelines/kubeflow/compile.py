@@ -34,10 +34,10 @@ def compile(
     Args:
         pipeline: Name of a pipeline, or `package.module:function`, see `run`.
         output: The `.yaml` file to make.
-        image: Image that its tasks run, as `NAME@sha256:...`.
+        image: Image that the pipeline's tasks run, as `NAME@sha256:...`.
         placement: Placement of the nodes and their resources.
-        options: Changed options of its config, as in `run`; without a `root`, the root becomes
-            `PIPELINE_ROOT/NAME` of the placement.
+        options: Changed options of the pipeline's config, as in `run`; without a `root`, the root
+            becomes `PIPELINE_ROOT/NAME` of the placement.
         allow_mutable_tag: Whether to accept an image by tag, which may change between two runs.
         overwrite: Replace a file at `output`.
 
