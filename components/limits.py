@@ -1,4 +1,4 @@
-"""Checks for options to make in `__post_init__`; each raises a UsageError.
+"""Checks that options classes call in `__post_init__`; a failed check raises a UsageError.
 
 Messages put an option's name in backticks, which the command line replaces by its flag.
 """

@@ -6,7 +6,7 @@ PARQUET_MAGIC = b"PAR1"
 AVRO_MAGIC = b"Obj\x01"
 ARROW_MAGIC = b"ARROW1"
 ARROW_STREAM_MAGIC = b"\xff\xff\xff\xff"
-# Text has no control characters except white space.
+# Bytes that a text may contain: all except the control characters below tab, 0 to 8.
 _PRINTABLE = bytes(sorted(set(range(256)) - set(range(9))))
 
 

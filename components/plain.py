@@ -27,7 +27,7 @@ _EXPECTED: dict[Any, str] = {
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
-    """Makes a dataclass; a field that is not in `values` gets its default.
+    """Makes an instance of a dataclass; a field that is not in `values` gets its default.
 
     Args:
         kind: The dataclass.
@@ -99,7 +99,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _convert(value: Any, hint: Any, path: str, current: Any = None, exact: bool = False) -> Any:
-    if hint in _EXPECTED:  # checked first, since a manifest may list 100,000 shards
+    if hint in _EXPECTED:  # first, for speed: a manifest may list 100,000 shards
         return _simple(value, hint, path, exact)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -140,7 +140,7 @@ def _simple(value: Any, hint: type, path: str, exact: bool) -> Any:
 
 
 def _read(value: Any, hint: type) -> Any:
-    """Converts numbers, texts and paths in the forms that people write in YAML."""
+    """Converts numbers, texts and paths from the forms that people write in YAML."""
     if isinstance(value, bool):
         return value
     if hint is float and isinstance(value, int | str):

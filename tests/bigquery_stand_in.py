@@ -1,7 +1,7 @@
-"""A stand-in for BigQuery's REST API, made for these tests, whose SQL is that of sqlite.
+"""A stand-in for BigQuery's REST API, made for these tests; its SQL is that of sqlite.
 
 It answers jobs.query, jobs.get, jobs.getQueryResults, tabledata.list and tables.list, in pages of
-the requested size. No emulator of BigQuery's own SQL was available.
+`PAGE_ROWS` rows. No emulator of BigQuery's own SQL was available.
 """
 
 import json
@@ -15,7 +15,7 @@ PAGE_ROWS = 40
 
 
 class StandIn(ThreadingHTTPServer):
-    """`types` has the types of the columns of `tables`, by name."""
+    """`types` has the BigQuery types of result columns by name; other columns are INTEGER."""
 
     def __init__(self, types):
         super().__init__(("127.0.0.1", 0), _Handler)

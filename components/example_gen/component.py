@@ -68,13 +68,15 @@ class ShardedExampleGen(FileBasedExampleGen):
 
     Args:
         input_base: Folder with the data, as a path or an address; or the address of a database.
-        input_config: Patterns below the folder; None reads everything in it as one split. For a
-            database a pattern is a query, with TFX's `@span_begin_timestamp`, `@span_end_timestamp`
-            and `@span_yyyymmdd_utc` for the span of `range_config`.
-        output_config: Splits; None makes train and eval, two rows to one.
+        input_config: Patterns below the folder, one per input split; None reads all of the folder
+            as a single input split. For a database, each pattern is a query, which may contain
+            TFX's placeholders `@span_begin_timestamp`, `@span_end_timestamp` and
+            `@span_yyyymmdd_utc` for the span of `range_config`.
+        output_config: Output splits; None makes train and eval, with two train rows to one eval
+            row, or keeps the input splits if there are several.
         range_config: The span to read; None reads the latest.
-        source: Options of the kind of data; None reads tables in files.
-        ingest: Options for shards, compression, and rows that do not fit.
+        source: Kind of the data, with the options for reading it; None reads files of tables.
+        ingest: Options for shards, compression and rejected rows.
     """
 
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
@@ -91,7 +93,7 @@ class ShardedExampleGen(FileBasedExampleGen):
         ingest: IngestOptions | None = None,
     ) -> None:
         options = NodeOptions(source or Table(), ingest or IngestOptions())
-        # Checked before anything about the node is written.
+        # Addresses that contain secrets are rejected here, before TFX stores the node's parameters.
         patterns = [split.pattern for split in input_config.splits] if input_config else []
         for address in _addresses(input_base, patterns, options.source):
             check_no_secret(address, "have it in the environment of the node that reads")

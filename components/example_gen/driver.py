@@ -1,4 +1,4 @@
-"""Options and driver of `ShardedExampleGen`: TFX resolves spans, the cache key covers content.
+"""Options of `ShardedExampleGen`, and its driver, which resolves spans and hashes the input.
 
 TFX's own key has each file's size and time stamp in whole seconds, so after an edit that keeps
 both, TFX would reuse the cached output.
@@ -36,8 +36,8 @@ from penstock.components.sources.options import TABLE_KINDS, KindOptions, Table
 _FIELD = "penstock"
 # TFX's pattern for an input without patterns.
 _EVERYTHING = "*"
-# Kinds whose rows depend only on the files that `find` returns. None stands for a kind that is
-# recognised from the files.
+# Kinds whose rows depend only on the files that `find` returns, and on files that options name.
+# None stands for a kind that is recognised from the files.
 _HASHED_KINDS = (None, *TABLE_KINDS, "tfrecord", "images", "text", "binary")
 
 
@@ -49,7 +49,8 @@ class NodeOptions:
     ingest: IngestOptions = field(default_factory=IngestOptions)
 
     def to_proto(self) -> example_gen_pb2.CustomConfig:
-        # JSON text inside the Struct, since a Struct stores all numbers as doubles.
+        # The Struct contains the options as JSON text, because a Struct itself stores all numbers
+        # as doubles.
         struct = struct_pb2.Struct()
         values = {"source": asdict(self.source), "ingest": asdict(self.ingest)}
         struct[_FIELD] = json.dumps(values, sort_keys=True)
@@ -142,10 +143,10 @@ def resolved_fingerprint(node: BaseNode) -> str:
 def input_fingerprint(inputs: Sequence[IngestInput]) -> str:
     """Returns the sha256 (hex) of the names and contents of all files that determine the output.
 
-    Data files, and files that options name (such as labels), are hashed, not parsed. Tables with a
-    log, and prepared data sets, compute their own fingerprint when they are opened. The rows of a
-    database are read only once, by the executor. If a database has no fingerprint of its state, the
-    result differs at each call.
+    Data files, and files that options name (such as labels), are hashed, not parsed. The sources
+    for tables with a log, and for prepared data sets, compute a fingerprint when they are opened.
+    The rows of a database are read only once, by the executor, so a fingerprint of the database's
+    state is used here instead. If a database cannot provide one, the result differs at each call.
     """
     digest = hashlib.sha256()
     for path in _option_files(inputs[0].source):

@@ -6,9 +6,9 @@
       quarantine/rejected-00003.jsonl ...        if rows were quarantined
       manifest.json                              written last
 
-An ingest opens its sources (opening scans them), plans the shards, runs one task per shard, and
-commits. The tasks, and the bytes that they write, are the same on every engine whose workers can
-reach input and output.
+An ingest opens its sources (opening scans them), plans the shards, runs tasks that each write one
+shard of every split, and commits. The tasks, and the bytes that they write, are the same on every
+engine whose workers can reach input and output.
 """
 
 import hashlib
@@ -45,8 +45,8 @@ from penstock.components.tfrecord.manifest import (
 from penstock.components.tfrecord.sharding import ShardPlan, plan_shards
 
 # Number of parts of a source whose first rows are measured to estimate the size of a row. The parts
-# have equal numbers of rows. If they had equal numbers of bytes, long rows would count too much:
-# 1.4 times, if half of a file has them.
+# have equal numbers of rows. If they had equal numbers of bytes, long rows would count too much.
+# For a file whose second half has long rows, the estimate would be 1.4 times too large.
 _SAMPLED_PLACES = 4
 _SAMPLED_ROWS = 1000
 

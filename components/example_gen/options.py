@@ -11,7 +11,7 @@ from penstock.components.sources.options import KindOptions
 from penstock.components.tfrecord.manifest import MAX_QUARANTINED_SHARE
 from penstock.components.tfrecord.sharding import COMPRESSIONS, ShardOptions, split_dir
 
-_MOST_BYTES = 255 - len(split_dir(""))  # for a split's name after the folder's prefix
+_MOST_BYTES = 255 - len(split_dir(""))  # of a split's name, after the prefix `Split-`
 OnBadRow = Literal["strict", "quarantine"]
 
 
@@ -22,13 +22,15 @@ class IngestOptions:
     Attributes:
         shards: Number of shards per split.
         compression: Compression of the shards, `GZIP` or empty.
-        on_bad_row: `strict` stops at the first row that does not fit; `quarantine` stores the row
-            and the reason in a separate file and continues.
-        max_quarantined_share: Share of all rows above which quarantined rows stop the ingest.
+        on_bad_row: `strict` stops at the first row that does not fit the columns; `quarantine`
+            stores the row and the reason in a separate file and continues.
+        max_quarantined_share: Maximum share of quarantined rows among all rows that are not blank;
+            a larger share stops the ingest.
         skip_missing: Columns that must have a value; rows without one are left out and counted as
             blank.
         split_at: Value of the partition feature, such as a date; rows with this or a larger value
-            form the second of two splits. Without it, the feature's hash decides.
+            form the second of two splits. Without it, the hash of the feature or of the row
+            determines the split.
     """
 
     shards: ShardOptions = field(default_factory=ShardOptions)
@@ -84,7 +86,7 @@ class SplitOptions:
 
     @property
     def largest_share(self) -> float:
-        """Expected share of all rows in the largest split."""
+        """Share of all rows that the largest split is expected to receive."""
         buckets = [split.hash_buckets for split in self.splits]
         return max(buckets) / sum(buckets)
 

@@ -48,7 +48,8 @@ class TaskResult:
 
 
 def strict_error(row: RejectedRow) -> DataError:
-    # No advice is added if the reason already ends with advice, such as "; copy it again".
+    # "fix it" is added only if the reason does not already end with advice, such as "; copy it
+    # again".
     advice = "," if _ADVICE.search(row.reason) else "; fix it,"
     return DataError(f"{row}{advice} or quarantine it with `on_bad_row=quarantine`")
 

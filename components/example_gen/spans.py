@@ -1,7 +1,8 @@
-"""Spans of data: addresses with TFX's placeholders, and the newest span found there.
+"""Finds the spans of data, and the newest one, at paths and addresses with TFX's placeholders.
 
-`{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for the parts that differ between deliveries.
-TFX's rules resolve them, in paths and at `s3://` and `gs://` addresses.
+In a path or an address, `{SPAN}`, `{VERSION}` and `{YYYY}-{MM}-{DD}` stand for the parts that
+differ between deliveries of the data. They are resolved by TFX's rules, in paths and in `s3://` and
+`gs://` addresses.
 """
 
 import glob
@@ -37,7 +38,7 @@ def split_span_address(address: str) -> tuple[str, str]:
 
 
 class Spans(input_processor.FileBasedInputProcessor):
-    """Finds the newest span and version, also at addresses, and without TensorFlow."""
+    """Finds the newest span and version at paths and addresses, without TensorFlow's file I/O."""
 
     def resolve_span_and_version(self) -> tuple[int, int | None]:
         if scheme_of(self._input_base_uri) in _NOT_LISTED:
@@ -100,7 +101,7 @@ def spans_at(address: str) -> set[int]:
 
 
 class LatestSpansStrategy(SpanRangeStrategy):
-    """TFX's SpanRangeStrategy, but returns only the newest Examples of each span.
+    """Variant of TFX's SpanRangeStrategy that returns only the newest Examples of each span.
 
     TFX's strategy returns all Examples that were ever made for a span. After a new version of the
     span, or an ingest with other options, a model would be trained twice on the same rows.

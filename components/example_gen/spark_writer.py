@@ -2,11 +2,12 @@
 
     write_tfrecords(df, "s3a://bucket/trips", splits=SplitOptions(...))
 
-Each partition is a task, and becomes one shard of each split. Its Arrow batches (`mapInArrow`) are
-read like Parquet; they are written and counted as in any ingest. No JAR is needed, but the
-executors need penstock, and a path or bucket that they and the driver can reach. Spark determines
-the number of partitions, and may repeat a partition with its rows in another order. So each attempt
-writes to a folder of its own, and the driver renames the files of the attempts that Spark accepted.
+Each partition is a task, and becomes one shard of each split. Its Arrow batches (from `mapInArrow`)
+are converted like those of a Parquet file; their rows are written and counted as in any ingest. No
+JAR is needed, but the executors need penstock, and a path or bucket that they and the driver can
+reach. Spark determines the number of partitions, and may repeat a partition with its rows in
+another order. So each attempt writes to a folder of its own, and the driver renames the files of
+the attempts that Spark accepted.
 """
 
 import pickle
@@ -41,7 +42,8 @@ from penstock.components.tfrecord.sharding import shard_name, split_dir
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# At an object store, each rename takes two requests.
+# Number of files that are renamed at the same time. At an object store, each rename takes two
+# requests.
 _MOVED_AT_ONCE = 16
 
 
@@ -97,7 +99,8 @@ def write_tfrecords(
         non_finite: Treatment of NaN and infinity in columns of floats: `reject`, `null` or `keep`.
         on_bad_row: `strict` stops at a row with a value that fits no feature; `quarantine` stores
             the row and the reason in a separate file and continues.
-        max_quarantined_share: Share of all rows above which quarantined rows stop the job.
+        max_quarantined_share: Maximum share of quarantined rows among all rows; a larger share
+            stops the job.
         overwrite: Whether to replace an output at `path` once the new one is complete.
 
     Returns:
@@ -144,7 +147,7 @@ def _rows_of(df: "DataFrame", non_finite: str) -> SparkRows:
         kind, is_list = feature_type(field.type) or (None, False)
         if kind is None:
             advice = "select its fields as columns of their own, or leave it out"
-            if type_name == "vector":  # types of Spark ML
+            if type_name == "vector":  # Spark ML's type
                 advice = f"make it an array by vector_to_array({name!r}) of pyspark.ml.functions"
             raise UsageError(
                 f"column {name!r} has Spark's type {type_name}, which no feature can hold; {advice}"
@@ -198,8 +201,8 @@ def partition_writer(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns a function for `mapInArrow`: it writes a partition and yields one row, its result.
 
-    The row has the partition's number and the result, pickled: `Written`, or the DataError that
-    stopped the attempt.
+    The row is the pickled pair of the partition's number and its result, which is `Written` or the
+    DataError that stopped the attempt.
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -225,8 +228,8 @@ def partition_writer(
                 "path that the driver and all executors share, or an s3a:// or gs:// address"
             )
         except PenstockError as error:
-            # An error is returned as a result, not raised, because Spark would repeat the same
-            # failing attempt four times.
+            # An error is returned as a result, not raised, because if it were raised, Spark would
+            # by default make the same failing attempt four times.
             result = DataError(str(error))
         yield pa.RecordBatch.from_pydict({"result": [pickle.dumps((partition, result))]})
 

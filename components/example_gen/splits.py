@@ -4,8 +4,8 @@ A row's split depends only on its content, not on its position. The row's bucket
 the serialized Example (or of one feature) modulo the number of hash buckets. Equal rows stay
 together. Data that CsvExampleGen divided before keep their splits if there is a partition feature;
 without one, only rows without nulls keep theirs. CsvExampleGen writes a null as an empty list,
-which TFDV does not count as missing; Penstock writes a feature without a value, which TFDV does
-count.
+which TFDV does not count as missing. Penstock writes it as a feature without a list, which TFDV
+counts as missing, so the bytes and their hash differ.
 
 If rows are whole files (images), the content of the file decides instead, not its name or label, so
 that copies of a file are never in both train and eval.
@@ -52,7 +52,7 @@ def assign_splits(
 ) -> npt.NDArray[np.int64]:
     """Returns the index of each row's split in `options.splits`, from its sha256 or one feature.
 
-    `digests` are computed only if there is no partition feature.
+    `digests` may be lazy, because they are read only if there is no partition feature.
     """
     if len(options.splits) == 1:
         return np.zeros(table.num_rows, np.int64)

@@ -1,8 +1,9 @@
 """Outputs that become visible by one rename when complete; each attempt has its own folder.
 
-Readers see the whole output or nothing. To replace an old output, the two folders are exchanged in
-one step of the file system, so at every moment the old or the new one is visible. A killed attempt
-leaves a folder whose lock is free; the next attempt in the same place removes this folder.
+Readers see the whole output or nothing. To replace an old output, its folder and the new one are
+exchanged in one step, if the file system can do this; then one of them is visible at every moment.
+A killed attempt leaves a folder whose lock is free; the next attempt in the same parent folder
+removes it.
 """
 
 import errno
@@ -41,7 +42,7 @@ _NO_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 
 @contextmanager
 def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Iterator[Path]:
-    """Yields a new, empty folder beside `target`, which becomes `target` if the block succeeds.
+    """Yields a new, empty folder beside `target`; it becomes `target` if the block succeeds.
 
     Raises UsageError if `target` is not empty and `overwrite` is off (None: the command has no such
     option), or if it contains a file that no manifest of Penstock lists.
@@ -56,7 +57,7 @@ def attempt(target: str | os.PathLike[str], *, overwrite: bool | None = False) -
 def attempt_file(target: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[Path]:
     """Yields a path to write to; the file becomes `target` if the block succeeds.
 
-    Raises UsageError if a file appeared there in the meantime and `overwrite` is off.
+    Raises UsageError if `target` exists when the block ends, and `overwrite` is off.
     """
     with beside(Path(os.path.abspath(target))) as folder:
         file = folder / os.path.basename(target)
@@ -95,7 +96,7 @@ def beside(target: Path) -> Iterator[Path]:
 
 
 def check_target(target: str | os.PathLike[str], *, overwrite: bool | None = False) -> Path:
-    """Returns the absolute path of a writable output folder, with links resolved."""
+    """Checks an output folder and returns its absolute path, resolved if it is a link."""
     _refuse_address(target)
     _refuse_place(target)
     path = Path(os.path.abspath(target))

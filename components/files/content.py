@@ -85,7 +85,7 @@ def look(path: str) -> tuple[int, int]:
 
 
 def scanned_content(path: str, before: tuple[int, int], digest: bytes) -> Content:
-    """Returns a file's `Content`; DataError if the file changed since `before` (see `look`)."""
+    """Returns a file's `Content`; DataError unless its size and state are still `before`."""
     if look(path) != before:
         raise DataError(f"{path}: was changed while it was read; start again when it is complete")
     return Content(digest, *before)
@@ -94,7 +94,8 @@ def scanned_content(path: str, before: tuple[int, int], digest: bytes) -> Conten
 def open_data(path: str) -> BinaryIO:
     """Opens a data file: in parts if it is in a store, as a local copy if at another address.
 
-    Transient errors of opening and reading are retried (`retry.py`); then a DataError is raised.
+    Transient errors of opening and reading are retried (`retry.py`); if they persist, a DataError
+    is raised.
     """
     if is_read_in_parts(path):
         return open_parts(path if isinstance(path, RemoteFile) else remote_file(path))
@@ -114,8 +115,8 @@ def file_size(stream: BinaryIO) -> int:
 def file_state(stream: BinaryIO) -> int:
     """Returns a number that changes when an open file is written to or replaced.
 
-    It is 0 for a remote file, because only the listed version is ever read. For a local file it is
-    based on ctime, which an editor cannot preserve, unlike size and mtime.
+    It is 0 for a file that is read from a store, because only the listed version is ever read. For
+    a local file it is based on ctime, which an editor cannot preserve, unlike size and mtime.
     """
     try:
         return hash(disk_state(stream.fileno()))
@@ -149,6 +150,9 @@ def open_unchanged(path: str, content: Content) -> Iterator[BinaryIO]:
 
 @functools.lru_cache(maxsize=1024)
 def _digest_of(path: str, state: int) -> bytes:
-    """Returns a file's digest, computed once per process and state, which varies on some mounts."""
+    """Returns a file's digest, computed once per process and state.
+
+    On some mounts, the state varies although the file does not change.
+    """
     del state
     return hash_file(path).digest

@@ -62,9 +62,9 @@ _STRAY = (
 class _Rules:
     """Rules by which the files of a kind are found.
 
-    `stray` matches names that are not data; in it, the name of a folder ends with a slash. `deep`
-    kinds have files in folders of any depth. Without `links`, links are followed only to files
-    below the same input, and an unreadable file becomes a rejected row.
+    `stray` matches names that are not data; folders are matched by their names with a final slash.
+    `deep` kinds have files in folders of any depth. Without `links`, links are followed only to
+    files below the same input, and an unreadable file becomes a rejected row.
     """
 
     what: str
@@ -205,7 +205,7 @@ def _add(one: str, paths: Iterable[str], found: Found, rules: _Rules) -> None:
     for path in paths:
         name = _below(root, path)
         *folders, last = name.split("/")
-        # Stray folders on a path contribute no files here, since they are not searched.
+        # Local stray folders need no check here, because they were not searched.
         above = [] if is_local or not rules.deep else [f"{folder}/" for folder in folders]
         if any(map(rules.is_stray, (*above, last))):
             found.ignored.append(path)
@@ -234,7 +234,7 @@ def _below_address(
 
 
 def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iterator[str]:
-    """Yields the files of a folder or a glob; for deep kinds, also those in linked folders."""
+    """Yields the files of a folder or a glob; for deep kinds, also links to folders."""
     if os.path.isdir(one):
         if not rules.deep:
             _check_no_table(one, (n for p in _TABLE_FILES for n in glob.iglob(p, root_dir=one)))
@@ -256,7 +256,11 @@ def _below_path(one: str, kind: str | None, rules: _Rules, found: Found) -> Iter
 
 
 def _walked(folder: str, kind: str | None, rules: _Rules, found: Found) -> Iterator[str]:
-    """Yields the files of a folder and of those below: all for deep kinds, else `column=value`."""
+    """Yields the files of a folder and of its subfolders.
+
+    In tables, only subfolders `column=value` are searched; for deep kinds, all except stray folders
+    and links.
+    """
 
     def failed(error: OSError) -> NoReturn:
         raise error

@@ -45,7 +45,7 @@ class Output(ABC):
         """
 
     def put(self, name: str, data: bytes) -> None:
-        """Writes a file into an existing folder of the output."""
+        """Writes data as a file of the output; the file's name must include a folder."""
         with self.new_try() as folder:
             (folder / name).parent.mkdir(parents=True)
             (folder / name).write_bytes(data)
@@ -74,7 +74,7 @@ class Output(ABC):
 
 @contextmanager
 def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Output]:
-    """Yields an output at a path or an address; without `commit`, it is removed at the end."""
+    """Yields an output at a path or an address; if the block raises an error, it is removed."""
     address = store_address(target)
     if address:
         from penstock.components.files.store_output import open_store
@@ -91,8 +91,8 @@ def open_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> I
 def open_workspace(target: str | os.PathLike[str]) -> Iterator[Output]:
     """Yields a scratch folder shared by driver and workers: beside a path, or below an address.
 
-    It is removed at the end and never committed. If a process was killed, the next ingest removes
-    it.
+    It is removed at the end and never committed. If the driver was killed, the next ingest to the
+    same place removes the folder.
     """
     address = store_address(target)
     if address:
@@ -120,8 +120,8 @@ def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> 
 def require_elsewhere(inputs: Iterable[str], output: str | os.PathLike[str]) -> None:
     """Raises a UsageError if the output is the folder of an input, or contains it."""
     target = store_address(output) or os.path.realpath(output)
-    # Each folder is checked once: a million images are in few folders, and resolving a path takes
-    # 50 us.
+    # Each folder is checked only once, because a million images are in few folders, and resolving a
+    # path takes 50 us.
     checked: set[str] = set()
     for one in inputs:
         place = os.path.dirname(one) if os.path.isfile(one) and not os.path.islink(one) else one

@@ -19,8 +19,8 @@ from penstock.components.files.retry import LOGIN_ADVICE, NotThereError, retry_r
 
 # Keys under which clients report a value that changes with the content, most reliable first.
 _VERSION_KEYS = ("generation", "ETag", "etag", "Last-Modified", "LastModified", "mtime")
-# In these stores the value changes whenever an object is written. The ETag of a web server is often
-# made only of the file's size and its time in seconds.
+# In these stores, the version of a file changes whenever the file is written. The ETag of a web
+# server is often made only of the file's size and its time in seconds.
 _SURE_SCHEMES = ("s3", "gs")
 _WEB_SCHEMES = ("http", "https")
 
@@ -80,7 +80,7 @@ def find_files(pattern: str, *, deep: bool = False) -> tuple[list[RemoteFile], b
     try:
         info = ask(pattern, "info")
     except NotThereError:
-        if not has_glob(pattern):  # a name may look like one
+        if not has_glob(pattern):  # a file may be named a[1]
             raise
         return _matches(pattern, deep=deep), False
     if info["type"] == "directory":
@@ -168,7 +168,7 @@ def _files(pattern: str, infos: Iterable[dict[str, Any]]) -> list[RemoteFile]:
 
 
 def _address(pattern: str, info: dict[str, Any]) -> str:
-    scheme = pattern.partition("://")[0]  # clients leave this slash out of names
+    scheme = pattern.partition("://")[0]  # clients leave the scheme out of names
     return f"{scheme}://{file_system(pattern)._strip_protocol(info['name'])}"
 
 

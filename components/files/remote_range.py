@@ -14,7 +14,8 @@ from penstock.components.tfrecord.sharding import MIB
 # Number of bytes per request. Each request costs a round trip, and is repeated as a whole if it
 # fails.
 BLOCK_BYTES = 8 * MIB
-# Number of bytes to read ahead: small columns of a Parquet file are stored next to each other.
+# Number of bytes to read ahead, because the small columns of a Parquet file are stored next to each
+# other.
 _AHEAD_BYTES = MIB
 # HTTP statuses for a file that has changed or become shorter.
 _CHANGED = (PRECONDITION_FAILED, 416)
@@ -25,7 +26,7 @@ class _OtherVersionError(OSError):
 
 
 def open_parts(file: RemoteFile) -> io.BufferedReader:
-    """Opens a file in parts, at a store that can pin its version (`RemoteFile.sure_version`)."""
+    """Opens a file of a store that can serve parts of one version (`RemoteFile.sure_version`)."""
     return io.BufferedReader(_Parts(file), min(_AHEAD_BYTES, max(1, file.size or 0)))
 
 
@@ -106,6 +107,6 @@ async def _get_gs(system: Any, file: RemoteFile, part: str) -> bytes:
 
 
 def _check_version(file: RemoteFile, served: str | None) -> None:
-    """Raises an error if the answer names another version; not every store names a version."""
+    """Raises an error if the answer states another version; not every store states one."""
     if served is not None and served.strip('"') != str(file.version).strip('"'):
         raise _OtherVersionError(f"version {served} came where {file.version} was asked for")

@@ -65,5 +65,5 @@ def _client_options(scheme: str) -> dict[str, Any]:
     timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=DEADLINE_SECONDS)
     if scheme == "gs":
         return {"requests_timeout": timeout}
-    # Uses the environment's proxies, and logins from ~/.netrc.
+    # `trust_env` lets the client use the environment's proxies, and logins from ~/.netrc.
     return {"client_kwargs": {"timeout": timeout, "trust_env": True}}

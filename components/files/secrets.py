@@ -20,20 +20,22 @@ _NAME = (
 # Before a colon, this name matches only in quotes, because it is also a common word of plain texts.
 _PASS = r"(?:[\w.-]*[_-])?pass"
 _SECRET_NAME = re.compile(rf"-*(?:{_NAME}|{_PASS})", re.IGNORECASE)
-# Only in parameters of an address: elsewhere, these words often name things that are not secret.
+# These names count only in parameters of an address, because elsewhere such words often name things
+# that are not secret.
 _PARAMETER = re.compile(
     rf"{_NAME}|[\w.-]*(?:pass|pwd|token|signature|credential)|passcode|pw|pswd|key|ssl_?key|key_?file|auth|code|sig",
     re.IGNORECASE,
 )
-# The last group of each pattern is the value. A quoted key is from JSON, whose quotes may be
-# escaped.
+# The last matched group of each pattern is the value. A quoted key is from JSON, whose quotes may
+# be escaped.
 _VALUE = r"(?:\\*\"([^\"]*[^\"\\])|\\*'([^']*[^'\\])|(<[^>]*>|[^\s\"'&;,)\]}]+))"
 _ASSIGNMENTS = (
     re.compile(rf"(?<![\w.-])(?:--)?({_NAME})(?:\\*[\"'])?\s*[=:]\s*{_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<![\w.-])({_PASS})(?:\s*=|\\*[\"']\s*:)\s*{_VALUE}", re.IGNORECASE),
     re.compile(rf"(?<!\S)--({_NAME}|{_PASS})\s+(?!-){_VALUE}", re.IGNORECASE),
 )
-# A part of each name above; a search for it takes a twentieth of the time of the patterns.
+# Matches a part of each name above. A search for it takes a twentieth of the time of a search for
+# the patterns, so it is tried first.
 _PART_OF_NAME = re.compile(
     rf"pass|secret|{_KEY}|credential|connection|pwd|jwt|token", re.IGNORECASE
 )

@@ -40,7 +40,7 @@ from penstock.components.tfrecord.sharding import MIB
 _LOG = logging.getLogger(__name__)
 
 # Environment variable with the folder of the copies. The first process that needs the folder
-# creates it; that process' workers on the same machine inherit it.
+# creates it and sets the variable, which that process's workers on the same machine inherit.
 _VARIABLE = "PENSTOCK_SPOOL"
 _ONE_AT_A_TIME = threading.Lock()
 _STREAM_BYTES = MIB
@@ -64,7 +64,8 @@ def local_path(path: str) -> str:
 def local_folder(path: str) -> str:
     """Returns a local path unchanged, or for an address the path of a copy of all files below it.
 
-    The copy is removed when this process ends. Globs are returned unchanged.
+    The copy is removed when the process that created this machine's folder of copies ends. Globs
+    are returned unchanged.
     """
     if not is_remote(path) or has_glob(path):
         return path

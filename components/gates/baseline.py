@@ -1,7 +1,7 @@
 """Resolvers of the model that an earlier run blessed last, and of that run's data.
 
-Each resolver takes all artifacts of the kind that it returns, and all of `model_blessing`;
-`blocks/resolvers.py` makes the nodes.
+Each resolver takes as inputs all artifacts of the kind that it returns, and all model blessings
+(`model_blessing`); `blocks/resolvers.py` creates the nodes.
 
 TFX's LatestBlessedModelStrategy returns the candidate itself after its blessing: the second run of
 an unchanged pipeline would then have another baseline than the first, and would evaluate again.
@@ -51,7 +51,7 @@ class LatestBlessedOfOtherDataStrategy(ResolverStrategy):
 
 
 class LatestBlessedStatisticsStrategy(ResolverStrategy):
-    """Resolves the `statistics` of the run that last blessed a model, except the `candidate`."""
+    """Resolves the `statistics` of the run that last blessed a model; ignores the `candidate`."""
 
     def resolve_artifacts(self, store: Any, input_dict: Artifacts) -> Artifacts:
         own = _ids(input_dict[CANDIDATE])

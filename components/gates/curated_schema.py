@@ -27,7 +27,7 @@ class CuratedSchema(base_component.BaseComponent):
         schema_file: Path of a `schema.pbtxt`.
 
     Raises:
-        UsageError: The file does not exist.
+        UsageError: The file cannot be read.
     """
 
     SPEC_CLASS = CuratedSchemaSpec

@@ -2,8 +2,8 @@
 
 For texts it is the largest difference in the share of one value, for numbers the largest difference
 between the cumulative distributions. A change in the share of rows without a value counts too. A
-distance of 0 means equal values; 1 means that the two have nothing in common. TFDV keeps ten
-quantiles of numbers, so for numbers a distance below 0.1 may be noise.
+distance of 0 means equal distributions; 1 means that the two data sets have nothing in common. TFDV
+keeps ten quantiles of numbers, so for numbers a distance below 0.1 may be noise.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ def feature_name(feature: FeatureStatistics) -> str:
 
 
 def distances(before: Statistics, now: Statistics) -> Iterator[tuple[str, float]]:
-    """Yields each feature's distance, 1 if only one side has it; both sides must have rows."""
+    """Yields each feature's distance, 1 if it is in only one data set; both must have rows."""
     old, new = by_name(before), by_name(now)
     for name in sorted(old.keys() | new.keys()):
         if name in old and name in new:
@@ -120,7 +120,10 @@ def _apart(old: np.ndarray, new: np.ndarray) -> float:
 
 
 def _below(buckets: np.ndarray, edges: np.ndarray, side: str) -> np.ndarray:
-    """Returns the share of values below each edge (`right`: or equal), uniform within a bucket."""
+    """Returns the share of values below each edge, or up to it if `side` is "right".
+
+    Within a bucket, values are taken as uniformly distributed.
+    """
     low, high, share = buckets[:, :, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.nan_to_num(np.clip((edges - low) / (high - low), 0, 1))

@@ -113,7 +113,7 @@ def find_problems(
 ) -> list[str]:
     """Returns all problems of the data, one line each; empty if the data may be used.
 
-    `manifest` is None for Examples from another ExampleGen; drift is measured against `baseline`.
+    `manifest` is None for Examples without one; drift is measured against `baseline`.
     """
     problems = [*_row_problems(manifest, options)] if manifest else []
     filled = {split: found for split, found in statistics.items() if found.num_examples}

@@ -1,9 +1,9 @@
 """TFX node that stops the run if images are unfit for training.
 
 Input: Examples of images. Output: a verdict with the number of images, for which later nodes wait
-(`transform.add_upstream_node(gate)`). It reads every image once, without decoding: statistics of
-single features cannot show that two splits share an image, or that equal images have different
-classes. Memory is about 100 bytes per image.
+(`transform.add_upstream_node(gate)`). The node reads every image once, without decoding it, because
+statistics of single features cannot show that two splits share an image, or that equal images have
+different classes. Memory is about 100 bytes per image.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ def ImageGate(  # noqa: N802 - TFX names a node after its function
     """Lets the run continue, or stops it with a list of all problems of the images.
 
     Args:
-        examples: Images from any ExampleGen whose features are named as in `image_features`.
+        examples: Images from any ExampleGen, with features named as in `image_features`.
         options: An `ImageRules`.
 
     Raises:

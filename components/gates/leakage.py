@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from penstock.components.batches.shards import sample_split
 from penstock.components.gates.options import GateOptions
 
-# Number of sampled rows: all checks of 100,000 rows of 50 columns take less than a second.
+# Number of rows sampled for the checks of labels. With it, all checks of 100,000 rows of 50 columns
+# take less than a second.
 _SAMPLE_ROWS = 20_000
 _MIN_ROWS = 50
 _ROWS_PER_BIN, _MOST_BINS = 5, 200
@@ -27,7 +28,7 @@ _MIN_SHARE = 0.95
 # Whole numbers with at most this many distinct values are classes, otherwise quantities.
 MAX_NUMBERED_CLASSES = 20
 # A column with fewer distinct values than the first number, or more rows per value than the second,
-# contains codes (of shops, say), which splits share.
+# contains codes (of shops, for example), which splits may share.
 _MIN_IDS, _MOST_ROWS_PER_ID = 20, 100
 # The second pattern matches the name of a thing that has several rows. It matches no plural,
 # because a plural is a count, and so a quantity.
@@ -41,8 +42,8 @@ _ID_NAMES = (
         r"shop|session|case|site)([_\W]?(id|nr|no|num|number|key|code))?$"
     ),
 )
-# Equal rows in two splits are reported above this multiple of the number expected for independent
-# columns.
+# Equal rows in two splits are reported if their number is above this multiple of the number
+# expected for independent columns.
 _MORE_THAN_CHANCE = 10
 
 DROP, GROUP = "drop", "group"
@@ -117,7 +118,7 @@ def is_id_name(name: str) -> bool:
 def _label_leaks(table: pa.Table, label: str, features: Sequence[str]) -> Iterator[Leak]:
     column = table[label]
     values = np.unique(_numbers(column)) if _is_number(column) else np.empty(0)
-    # Texts, and whole numbers with few values.
+    # Texts, and whole numbers with few values, are classes.
     is_class = len(values) <= MAX_NUMBERED_CLASSES and bool((values == np.floor(values)).all())
     y = _codes(column) if is_class else _numbers(column)
     what = "errors of a constant avoided" if is_class else "variance explained"
@@ -206,7 +207,10 @@ def _binned(values: np.ndarray) -> np.ndarray:
 
 
 def _explained(bins: np.ndarray, y: np.ndarray, *, is_class: bool) -> float:
-    """Returns by what share bins fitted on half the rows reduce a constant's error on the rest."""
+    """Returns the share by which predictions from bins reduce the error of a constant.
+
+    The bins are fitted on one half of the rows; the errors are those on the other half.
+    """
     shuffled = np.random.default_rng(0).permutation(len(y))
     fit, test = shuffled[::2], shuffled[1::2]
     known = pd.DataFrame({"bin": bins[fit], "y": y[fit]})

@@ -57,10 +57,11 @@ class GateOptions:
             least two different values over all rows.
         max_quarantined_share: Maximum share of quarantined rows among the rows that are not blank,
             0..1.
-        max_label_share: Maximum share of rows with the same label, 0..1, if labels are texts or
-            whole numbers with few values; 1 sets no limit.
+        max_label_share: Maximum share of rows with the same label, 0..1; 1 sets no limit. For
+            fractions, and whole numbers with a range of ten or more, only the label 0 is counted.
         max_drift: Maximum distance, 0..1, between a feature in a split and in the same split of the
-            baseline, as in `drift.py`; 1 sets no limit. For numbers, noise reaches 0.1: try 0.2.
+            baseline, as in `drift.py`; 1 sets no limit. For numbers, noise alone may reach 0.1, so
+            try 0.2.
         max_skew: Maximum distance, 0..1, between a feature in a split and in the first split; 1: no
             limit.
         leakage: Treatment of signs of leakage in a sample (a feature that gives a label away, rows
@@ -97,7 +98,8 @@ class RetrainOptions:
             labels; 0 ignores new rows.
         age_days: A run retrains if at least this number of days has passed since the data of the
             last blessed model was read; 0 ignores age.
-        labels: Raw features that each row with a label must have.
+        labels: Raw features that labels are made from; only rows that have all of them count as new
+            rows.
         ignored: Raw features whose drift does not count, such as times and ids.
         by_span: Whether each run reads a span of its own, so that all its rows are new.
         today: Number of the current day, which is part of the cache key so that no cached answer is
@@ -134,7 +136,8 @@ class ImageRules:
         min_side_pixels: Minimum height and width.
         channels: Allowed numbers of channels.
         min_class_images: Minimum number of images of each class in each split.
-        max_class_imbalance: Maximum ratio between two classes' images in a split; 0 sets no limit.
+        max_class_imbalance: Maximum ratio between the numbers of images of two classes in a split;
+            0 sets no limit.
         max_duplicate_share: Maximum share of images that are copies of others, 0..1.
         max_shared_images: Maximum number of images that two splits may share.
 
@@ -189,8 +192,8 @@ class KServeOptions:
         namespace: Namespace of the service.
         canary_percent: Share of the requests that a new model gets, 1 to 100; the previous model
             gets the rest. Below 100, KServe must run in its serverless mode.
-        folder: Folder of the models, each in a folder named after its version; by default
-            `kserve` below the root.
+        folder: Folder of the models, each in a folder named after its version; by default `kserve`
+            below the pipeline's `root`.
         storage: The same folder under the name that KServe sees, such as
             `pvc://penstock/runs/taxi/kserve`; required unless `folder` is an address.
 
@@ -221,7 +224,8 @@ class RegisterOptions:
             MLflow's own variables, such as MLFLOW_TRACKING_TOKEN.
         name: Name of the registered model, and of the experiment with its metrics.
         alias: Alias to move to the new version.
-        report: Address of the run's report, stored as a tag; by default the file below the root.
+        report: Address of the run's report, stored as a tag; by default `report.html` below the
+            pipeline's `root`.
         code: Digest of the training's code, stored as a tag; the pipeline sets it.
 
     Raises:

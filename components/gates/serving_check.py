@@ -3,9 +3,9 @@
 Input: a Model and Examples. Output: an InfraBlessing for the stock Pusher
 (`Pusher(infra_blessing=check.outputs["blessing"])`), with `serving_check.json` in it. TFX's
 InfraValidator does the same but needs Docker or the right to create pods. The model runs in a
-session of its own, as in TensorFlow Serving. There, a model fails if it works only with its
-training code, or if its answers differ from its predictions for the same rows in the form that they
-have in training.
+session of its own, as in TensorFlow Serving. The check fails a model that works only with its
+training code, or whose answers differ from its predictions for the same rows as they are
+transformed for training.
 """
 
 import json
@@ -172,7 +172,7 @@ def ServingCheck(  # noqa: N802 - TFX names a node after its function
             compared with those of the model without TensorFlow's graph optimiser.
 
     Raises:
-        UsageError: An option does not fit the Examples.
+        UsageError: The Examples lack the split to take rows from.
         DataError: The split has no files.
     """
     asked = from_json(ServingOptions, options)

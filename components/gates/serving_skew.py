@@ -52,7 +52,7 @@ def find_skew(
         rows: Serialized Examples.
         answers: Outputs of the signature for each row, as a batch of one row.
         graph: Folder of the TransformGraph by which the training rows were transformed.
-        tolerance: Greatest difference, relative for values above 1.
+        tolerance: Maximum allowed difference, relative for values above 1.
     """
     rows, answers = rows[:_MOST_ROWS], answers[:_MOST_ROWS]
     features = [*_training_features(graph, rows)] if graph else []

@@ -63,8 +63,9 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         )
         packed.split_names = artifact_utils.encode_split_names(list(manifest.splits))
         packed.set_string_custom_property(MANIFEST_PROPERTY, manifest.sha256)
-        # With this payload format, TFX's readers refuse the blocks with a clear error, for lack of
-        # a DataView; if declared as Examples, the blocks would fail one by one in the parser.
+        # With this payload format, TFX's readers reject the output with a clear error, because it
+        # has no DataView. If the blocks were declared as Examples, they would fail one by one in
+        # the parser.
         examples_utils.set_payload_format(packed, example_gen_pb2.FORMAT_PROTO)
 
 

@@ -79,7 +79,7 @@ class ColumnFacts:
         return kinds[0] if kinds else None
 
     def words(self, rows: int) -> list[bytes]:
-        """Returns the sorted values of a dictionary, or an empty list if the texts do not repeat.
+        """Returns a dictionary's sorted values, or an empty list if texts repeat too rarely.
 
         `rows` is the number of all rows; rows without a value count as the empty string.
         """

@@ -15,7 +15,7 @@ library that opens Arrow files can open them together.
 | BYTES, fixed shape            | `text`    | large_string; large_binary if it is not all UTF-8    |
 | any number of values          | `list`    | list of int64, float32 or a text                     |
 
-If a row has several values, the type is a fixed-size list of the type in the table.
+If a fixed shape has several values, the type is a fixed-size list of the type in the table.
 """
 
 import math
@@ -30,7 +30,7 @@ from penstock.components.errors import DataError
 from penstock.components.plain import from_record
 
 LAYOUT_VERSION = 3
-# Key, in the manifest's description of packed shards, of the list of columns without any value.
+# Key in the manifest's description of packed shards; its value lists the columns without any value.
 EMPTY_COLUMNS = "empty_columns"
 # Values of at least this size are read one by one; smaller values are read block by block.
 LARGE_BYTES = 4096

@@ -16,7 +16,7 @@ MAX_BLOCK_ROWS = 4096
 # Size limit for blocks of large rows: the CPU cache would not keep a larger block between two
 # steps.
 TARGET_BLOCK_BYTES = MIB
-# Large values are read one by one, so that their blocks need not be small.
+# Large values are read one by one, so their blocks need not have fewer rows than this.
 MIN_BLOCK_ROWS = 64
 
 _IMAGE = re.compile(r"^(?P<name>.+?)(=(?P<height>\d+)x(?P<width>\d+)(x(?P<channels>[13]))?)?$")

@@ -67,8 +67,8 @@ def pack(
         options: Columns to keep, and how to store them.
         stated: Columns and shapes from a schema; None infers them from the rows.
         read: Picklable function that reads a shard as the columns to pack. `TransformedRows`
-            applies a saved TransformGraph to raw rows; in that case the graph's schema gives
-            `stated`.
+            applies a saved TransformGraph to raw rows; `stated` must then be taken from the graph's
+            schema.
         engine: Engine that runs the tasks.
         overwrite: Replace the existing output at `output`.
 

@@ -1,13 +1,14 @@
 """Rows on their way into packed shards: joined, divided by shard, and encoded with their places.
 
-The places of the rows are a seeded permutation. Each is computed from the row index alone, so tasks
-that read only some rows know their places without a table in memory. The permutation is a Feistel
+The places of the rows are a seeded permutation. Each place is computed from the row's index alone,
+so a task that reads only some rows needs no table of places in memory. The permutation is a Feistel
 network over a grid with about as many cells as rows: alternately, it shifts a cell's row by a hash
 of its column, and its column by a hash of its row. A result outside the range is permuted again
-until it lies inside. It costs about 0.1 us per row.
+until it lies inside. The permutation costs about 0.1 us per row.
 
 A column is a `large_list`, or plain values if each row of the batch has one value. Plain values
-take a third to half of the bytes. A column without values in a batch is missing or null.
+take a third to half of the bytes of such a list. A column without values in a batch is missing or
+null.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ class Permutation:
         self._keys = np.frombuffer(digest, "<u8")[:_ROUNDS]
 
     def places(self, begin: int, end: int) -> Numbers:
-        """Returns the positions of the rows in `[begin, end)`, int64 [end - begin]."""
+        """Returns the positions of the rows from `begin` to `end - 1`, int64 [end - begin]."""
         places = self._moved(np.arange(begin, end, dtype=np.uint64))
         while (outside := np.flatnonzero(places >= self._rows)).size:
             places[outside] = self._moved(places[outside])

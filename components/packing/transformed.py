@@ -1,7 +1,7 @@
 """Applies a saved TransformGraph to raw Examples: reads a shard and yields Arrow batches.
 
-No transformed Examples are written in between: this takes 7 us per taxi row, while stock Transform
-and packing its Examples take 69 us.
+No transformed Examples are written in between. This takes 7 us per taxi row, while stock Transform
+and the packing of its Examples take 69 us.
 """
 
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ from penstock.components.tfrecord.sharding import MIB
 
 # Larger batches would not cost less CPU, and their tensors would take more memory.
 _BATCH_ROWS = 8192
-# The first rows of a shard show the size of a transformed row: a decoded image takes hundreds of
-# times the bytes of its record.
+# Number of rows in the first batch of a shard, which shows the size of a transformed row: a decoded
+# image takes hundreds of times the bytes of its record.
 _FIRST_ROWS = 256
 _OUTPUT_BYTES = 64 * MIB
 
@@ -87,10 +87,11 @@ def transform_of(graph: str, loader: Any) -> Any:
 
 
 def load_transform(saved_model: str) -> Any:
-    """Returns TFT's `SavedModelLoader`, which a process shares because loading takes 0.2 s."""
+    """Returns TFT's `SavedModelLoader`, kept by the process because loading takes 0.2 s."""
     import tensorflow as tf
 
-    # In a notebook, a later run may write another graph to the same path.
+    # In a notebook, a later run may write another graph to the same path, so the file's time is
+    # part of the cache key.
     seconds = tf.io.gfile.stat(f"{saved_model}/saved_model.pb").mtime_nsec // 10**9
     return _loader(saved_model, seconds)
 

@@ -34,8 +34,8 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 # Function of (seed, pass, window, rows) that returns a permutation of the window's rows.
 Permute = Callable[[int, int, int, int], npt.NDArray[Any]]
 
-# The number of an item of a pass has the index of the row or window in this many low bits, and the
-# number of the pass above them.
+# An item's number contains the index of its row or window in this many low bits, and the number of
+# its pass in the bits above.
 ROW_BITS = 40
 
 

@@ -1,6 +1,6 @@
 """One packed shard, open for reading: blocks of small values, and large values one by one.
 
-The file is read, not mapped: if a mapped file is cut, the process dies by a signal. The file is
+Data are read, not mapped, because a process dies by a signal if a mapped file is cut. The file is
 mapped only to read the metadata of its batches, which locates the large values.
 """
 
@@ -68,7 +68,7 @@ class PackedFile:
         self.require_unchanged()
         begins, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         with pa.memory_map(self._path) as source:
-            file = self._opened(source, [])  # all columns, because pyarrow copies if it picks some
+            file = self._opened(source, [])  # all columns, as pyarrow copies data if it picks some
             at = self._layout.schema.get_field_index(name)
             source.seek(0)
             base = source.read_buffer(1).address

@@ -87,7 +87,7 @@ class PackedShards:
             return self._block(number)
 
     def batch(self, numbers: Numbers) -> pa.RecordBatch:
-        """Returns rows in any order, in the types of `plain`."""
+        """Returns the rows `numbers`, in this order, in the types that `plain` returns."""
         small = None if all(c.is_large for c in self.columns) else self._small(numbers)
         arrays = [
             self._large(c, numbers)
@@ -213,7 +213,7 @@ def shaped(values: pa.Array, column: PackedColumn) -> pa.Array:
 
 
 def row_value(array: pa.Array, column: PackedColumn) -> Any:
-    """Returns the first row of `plain` values: int, float, bytes, or an array of several values."""
+    """Returns the first row of an array from `plain`: int, float, bytes, or a NumPy array."""
     if column.storage != "list" and column.shape in ((), (1,)):
         return array[0].as_py()
     values = array.flatten().to_numpy(zero_copy_only=False)

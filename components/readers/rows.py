@@ -163,9 +163,9 @@ class Rows:
         """Returns the rows as Arrow record batches.
 
         Without `shuffle`, the rows come once, in the order of the shards, and the last batch may be
-        short. With `shuffle` it is an endless stream of full batches, equal to that of
-        `penstock.training.Input` with the same seed, batch size and window; over all workers, each
-        pass has each row once.
+        short. With `shuffle`, the result is a stream of full batches, endless by default. It equals
+        that of `penstock.training.Input` with the same seed, batch size and window; over all
+        workers, each pass has each row once.
 
         Args:
             worker: Index of this worker, from 0.
@@ -178,15 +178,17 @@ class Rows:
                 stopped.
             stride: With `shuffle`, return only every `stride`-th batch.
             shuffle_window_rows: Number of rows that are permuted together.
-            epochs: With `shuffle`, the number of passes, of which the last batch may be short; None
-                never ends.
+            epochs: With `shuffle`, the number of passes; the last batch of the last pass may be
+                short. None never ends.
 
         Returns:
-            Batches with columns of int64, float32 and binary, of lists, and of flat fixed-size
-            lists for packed shapes; a missing value is null.
+            Batches with columns of int64, float32 and binary (in packed shards also int32 and
+            uint8), of lists, and of flat fixed-size lists for packed shapes; a missing value is
+            null.
 
         Raises:
-            UsageError: `shuffle` has no `batch_size`, or there are more workers than rows.
+            UsageError: `shuffle` is set without a `batch_size`, or there are more workers than
+                rows.
         """
         if not 0 <= worker < workers:
             raise UsageError(f"worker must be within 0..{workers - 1}, got {worker}")
@@ -201,7 +203,7 @@ class Rows:
         return (self._take(np.arange(row, min(row + batch_size, end))) for row in firsts)
 
     def batches_of(self, *, epochs: int, batch_size: int, worker: int = 0, workers: int = 1) -> int:
-        """Returns the number of shuffled batches that a worker gets in some passes."""
+        """Returns the number of shuffled batches that a worker gets in `epochs` passes."""
         order = self._order(worker, workers, 0, SHUFFLE_WINDOW_ROWS)
         return -(-order.rows_before(epochs) // batch_size)
 
@@ -211,7 +213,7 @@ class Rows:
         return digest_of(self.shards)
 
     def shard_batches(self, at: int) -> Iterator[pa.RecordBatch]:
-        """Returns the rows of one shard in order, some thousand per batch."""
+        """Returns the rows of one shard in order, up to a few thousand per batch."""
         return self._stored(int(self._firsts[at]), self._ends[at], 0)
 
     def _stored(self, begin: int, end: int, start: int) -> Iterator[pa.RecordBatch]:
@@ -287,7 +289,8 @@ class Rows:
     def _content(self, at: int) -> tuple[bytes | io.FileIO, npt.NDArray[np.int64]]:
         """Returns an open or decompressed shard, and its payloads' ranges, int64 [records, 2].
 
-        A shard is not mapped: if a mapped file is cut, the process dies by a signal.
+        A shard is mapped only while its payloads are located, because a process dies by a signal if
+        a mapped file is cut.
         """
         data = self._data(at)
         if at not in self._bounds:

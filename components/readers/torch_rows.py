@@ -34,8 +34,9 @@ class TorchRows(IterableDataset):
         worker: Index of this process of a distributed training, from 0.
         workers: Number of these processes, which divide the rows equally.
         shuffle_window_rows: Number of rows that are permuted together.
-        epochs: Number of passes, of which the last batch may be short; None never ends. `len()` is
-            the number of remaining batches, or of batches in one pass if `epochs` is None.
+        epochs: Number of passes; the last batch of the last pass may be short. None never ends.
+            `len()` is the number of remaining batches, or of batches in one pass if `epochs` is
+            None.
 
     Raises:
         UsageError: PyTorch is not installed.
@@ -89,7 +90,10 @@ class TorchRows(IterableDataset):
         return max(0, self._rows.batches_of(epochs=self._epochs, **order) - self._start)
 
     def state_dict(self, taken: int) -> dict[str, Any]:
-        """Returns the state after `taken` batches; the loader itself reads further ahead."""
+        """Returns the state after `taken` batches; the caller counts them.
+
+        The loader itself reads further ahead.
+        """
         rows = {"rows": len(self._rows), "digest": self._rows.digest}
         return {**self._order, **rows, "start": self._start + taken}
 

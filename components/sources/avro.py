@@ -43,7 +43,8 @@ _ARROW_TYPES = {
     "fixed": pa.binary(),
 }
 _TIMES = {"date": pa.date32(), "time": pa.time64("us"), "timestamp": pa.timestamp("us")}
-# Logical types of dates and times for fastavro; millis and micros both become microseconds.
+# Avro's logical types that fastavro reads as dates and times; millis and micros both become
+# microseconds.
 _TIME = re.compile(r"(?:local-)?(date|time|timestamp)(?:-millis|-micros)?")
 
 
@@ -99,7 +100,7 @@ def _stage(
 
 
 class _Stream(HashingStream):
-    """Hashes what fastavro reads, and keeps its last bytes: fastavro skips a block's checksum."""
+    """Hashes what fastavro reads, and keeps the last bytes, as fastavro skips block checksums."""
 
     end = b""
 

@@ -61,7 +61,7 @@ class RejectedRow:
     raw: bytes  # The row's bytes in the file; as JSON for binary formats.
 
     def __str__(self) -> str:
-        """Returns `file:row:column: reason`, the message of strict mode."""
+        """Returns file, line, row, column and reason as one text, the message of strict mode."""
         place = f"row {self.row}" if not self.line else f"line {self.line} (row {self.row})"
         column = f", column {self.column!r}" if self.column is not None else ""
         return f"{self.file}: {place}{column}: {self.reason}"
@@ -73,7 +73,7 @@ class Batch:
 
     table: pa.RecordBatch  # Good rows, an `arrow_type` array per `Column`; null: no value.
     rejected: Sequence[RejectedRow] = field(default_factory=tuple)
-    blank: int = 0  # Number of blank lines skipped.
+    blank: int = 0  # Number of blank rows left out.
     records: pa.BinaryArray | None = None  # Serialized rows of `table`, if the source has them.
     digests: pa.BinaryArray | None = None  # sha256 of each row's file; if given, it decides splits.
 

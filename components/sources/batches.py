@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from penstock.components.sources.base import MAX_BATCH_BYTES, Batch, Column, RejectedRow
 
-# Maximum number of good rows in a batch: above a few thousand, the encoder's cost per row no longer
-# falls, and a batch of 40 numbers per row stays near 2 MiB.
+# Maximum number of good rows in a batch. Above a few thousand, the encoder's cost per row no longer
+# falls; with this maximum, a batch of 40 numbers per row stays near 2 MiB.
 MAX_BATCH_ROWS = 8192
 # Number of rows of the first batch, when the size of a row is still unknown. Each later batch has
 # at most `_MAX_GROWTH` times as many rows as the one before, since later rows may be larger.
@@ -57,7 +57,7 @@ def batch_without(
     first_row: int,
     raw: Callable[[int], bytes],
 ) -> Batch:
-    """Returns a batch of the file `place` without faulty rows, whose bytes `raw` returns."""
+    """Returns a batch of the file `place`; faulty rows are rejected, with bytes from `raw`."""
     rejected = [
         RejectedRow(place, first_row + at, 0, *faults[at], raw(at)) for at in sorted(faults)
     ]

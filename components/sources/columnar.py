@@ -1,7 +1,8 @@
 """Files with groups of rows stored by column, as a `Source`: Parquet, Arrow IPC and ORC.
 
 A piece is a range of rows; only the row groups that overlap it are read. The types of the columns
-come from the files themselves. Nested columns are rejected by name, except lists of plain values.
+come from the files themselves. By default, a nested column is rejected with an error that names it,
+unless it is a list of plain values.
 """
 
 import logging
@@ -293,7 +294,9 @@ def open_columnar(
 def type_columns(
     files: Sequence[ColumnarFile], options: ColumnOptions, folders: Folders | None = None
 ) -> tuple[Column, ...]:
-    """Returns the columns of the schema, or else of the first file; all files must have them.
+    """Returns the columns of the schema, or else of the first file.
+
+    All files must have the columns that the schema requires, or else those of the first file.
 
     If the first file has only nulls in a column, the first file with values determines its kind.
     """

@@ -1,4 +1,4 @@
-"""The intermediate representation (IR) of a TFX pipeline: compiled, written, and read."""
+"""Compiles, writes and reads the intermediate representation (IR) of a TFX pipeline."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ ROOT = constants.PIPELINE_ROOT_PARAMETER_NAME
 
 
 def compile_ir(pipeline: Pipeline) -> pipeline_pb2.Pipeline:
-    """Compiles a pipeline to its IR, with the defaults of its runtime parameters."""
+    """Compiles a pipeline to its IR, which includes the defaults of its runtime parameters."""
     try:
         ir = compiler.Compiler().compile(pipeline)
     except ValueError as error:
@@ -51,14 +51,16 @@ def find_node(ir: pipeline_pb2.Pipeline, node_id: str) -> pipeline_pb2.PipelineN
 
 
 def deployment_config(ir: pipeline_pb2.Pipeline) -> pipeline_pb2.IntermediateDeploymentConfig:
-    """Returns the executors and custom drivers of all nodes, in the form of TFX's compiler."""
+    """Returns the specs of all nodes' executors and custom drivers, unpacked from the IR."""
     config = pipeline_pb2.IntermediateDeploymentConfig()
     ir.deployment_config.Unpack(config)
     return config
 
 
 def write_ir(ir: pipeline_pb2.Pipeline, address: str) -> None:
-    """Writes an IR, without the metadata connection, to a path or address by one rename.
+    """Writes an IR, without its metadata connection, to a local or remote file.
+
+    The file is written under a temporary name and then renamed.
 
     Equal IRs give equal files; `read_ir` reads the file.
     """
@@ -75,7 +77,7 @@ def write_ir(ir: pipeline_pb2.Pipeline, address: str) -> None:
 
 
 def read_ir(address: str) -> pipeline_pb2.Pipeline:
-    """Reads an IR from a file, proto or JSON."""
+    """Reads an IR from a file that contains the proto in binary or JSON form."""
     if not fileio.exists(address):
         raise DataError(
             f"{address}: no such file; on Kubeflow the run's first node writes it: start a new run"

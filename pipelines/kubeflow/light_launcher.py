@@ -1,8 +1,10 @@
-"""Imports TFX's launcher without TensorFlow and Beam, which take most of a short node's time.
+"""Imports TFX's launcher without TensorFlow and Beam.
+
+Importing these two takes most of a short node's time.
 
 TFX's orchestration works without them; its wheel `ml-pipelines-sdk` requires neither. An importer,
-a resolver and a node from the cache need neither of them, and no executor module. Before an
-executor runs, both are imported, with TensorFlow's file systems.
+a resolver and a node served from the cache need neither of them, nor any executor module. Before an
+executor runs, `load_tensorflow` imports both and registers TensorFlow's file systems.
 """
 
 import importlib
@@ -12,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _HEAVY = ("tensorflow", "apache_beam", "tfx.components")
-# Driver that needs these packages only for their protos and constants.
+# Driver that needs `tfx.components` and `_PACKAGES` only for their protos and constants.
 _LIGHT_DRIVER = "penstock.components.example_gen.driver"
 _PACKAGES = ["tensorflow", "tensorflow_data_validation", "tensorflow_model_analysis"]
 
@@ -51,7 +53,7 @@ def import_driver(class_path: str) -> None:
 
 @contextmanager
 def _submodules_only(*packages: str) -> Iterator[None]:
-    """Imports modules of packages without running the packages' own `__init__`."""
+    """Lets code import modules of packages without running the packages' own `__init__`."""
     hollow = [name for name in packages if name not in sys.modules]
     for name in hollow:
         spec = importlib.util.find_spec(name)
@@ -62,4 +64,4 @@ def _submodules_only(*packages: str) -> Iterator[None]:
     finally:
         for name in hollow:
             del sys.modules[name]
-            sys.modules.pop(f"{name}.proto", None)  # the real package sets these attributes itself
+            sys.modules.pop(f"{name}.proto", None)  # so that the real package imports it again

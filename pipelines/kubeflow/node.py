@@ -1,4 +1,4 @@
-"""Runs one node of a TFX pipeline by TFX's own launcher, in one container.
+"""Runs one node of a TFX pipeline with TFX's own launcher, in one container.
 
 Input: the pipeline's IR, a run id, runtime parameters, a pipeline root and a metadata store.
 Output: the node's artifacts below the root, and its execution in the store. Drivers, resolvers,
@@ -68,7 +68,9 @@ def launch_node(
 
 
 def _import_beside(node: pipeline_pb2.PipelineNode) -> None:
-    """Lets a `module_file` import the modules in its folder, as it could in the wheel of TFX.
+    """Lets a `module_file` import the other modules in its folder.
+
+    TFX's own runners pack these modules into a wheel instead.
 
     TFX's compiler leaves the path of the file in the IR, and TFX's executors load the file from
     that path, without pip. The content of the file is part of TFX's cache key.
@@ -127,7 +129,8 @@ def _launch(
     except PenstockError as error:
         raise NodeFailedError(f"node {node_id!r} failed: {error}") from error
     except Exception as error:
-        # An error in code of the user or of TFX: the traceback goes to the log, one line to stderr.
+        # For an error in the user's or TFX's code, the traceback goes to the log and one line to
+        # stderr.
         print(hide_password(traceback.format_exc()), flush=True)
         reason = hide_password(f"{type(error).__name__}: {error}")
         raise NodeFailedError(f"node {node_id!r} failed: {brief(reason)}") from error

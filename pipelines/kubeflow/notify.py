@@ -1,8 +1,7 @@
 """Last task of a run on Kubeflow: sends the result to a webhook, and shows the report.
 
 Input: the run in the metadata store. Output: one JSON message, and the run's report as KFP's HTML.
-The task also runs after a failure, even if no node started, for example if the image cannot be
-pulled.
+The task also runs after a failure, even if no node started.
 """
 
 import json
@@ -35,7 +34,10 @@ def notify(
     link: str,
     executor_input: str | None,
 ) -> str:
-    """Sends and returns the message; the address of a webhook is in `PENSTOCK_WEBHOOK`."""
+    """Sends the message to the address in `PENSTOCK_WEBHOOK` and returns the message's text.
+
+    Also writes the report if `executor_input` is given.
+    """
     verdict, page = _verdict(store, run_id, nodes)
     link = link.replace("RUN_ID", run_id)
     line = " ".join(filter(None, [f"{pipeline}: {verdict.word}.", verdict.sentence, link]))
@@ -86,7 +88,7 @@ def _post(address: str, text: str) -> None:
     try:
         urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS).close()
     except (OSError, ValueError) as error:
-        # The address may contain a token.
+        # The address may contain a token, so the error does not show it.
         why = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else ""
         raise DataError(
             f"the webhook of {WEBHOOK} took no message "

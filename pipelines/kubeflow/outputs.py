@@ -1,4 +1,4 @@
-"""Outputs of a node in Kubeflow: metrics, tables of the data, and an artifact per TFX artifact.
+"""Outputs of a node in Kubeflow: metrics, tables of the data, and an artifact per TFX output.
 
 Input: KFP's executor input and the node's TFX artifacts. Output: the files that the input names.
 TFX's artifacts stay in their folders; KFP's artifacts contain their address and facts about them,
@@ -21,7 +21,7 @@ from penstock.pipelines.runs.run_record import plain_properties
 
 View = TypeVar("View")
 METRICS, HTML, _FACTS = "metrics", "html", "facts"
-# KFP's view of each type of TFX artifact.
+# Types of TFX artifacts that have a view in KFP, which is metrics or an HTML page.
 VIEWS = {
     "ModelRun": METRICS,
     "ModelEvaluation": METRICS,

@@ -43,18 +43,20 @@ class Placement:
     Attributes:
         pipeline_root: Folder on the volume, or a gs:// address, below which each pipeline has a
             folder with its name.
-        volume: Claim that every node mounts; None if root and metadata are both in other places.
+        volume: Volume that every node mounts; None if neither the pipeline root nor the metadata
+            store is on a volume.
         metadata_sqlite: File of the metadata store, on the volume.
         metadata_mysql: MySQL server of the metadata store, used instead of the file.
         mysql_secret: Kubernetes secret with the login to that server.
         resources: Resources of each node.
         nodes: Changes to `resources` by node id.
         gpu: Accelerators of the Trainer and the Tuner; None trains on CPUs.
-        workers: Number of pods, of a JobSet, that train together, each with the Trainer's
-            resources; with 1 the Trainer trains alone.
+        workers: Number of pods of one JobSet that train together, each with the Trainer's
+            resources. With 1, the Trainer trains alone, without a JobSet.
         queue: Kueue's LocalQueue that admits the workers; None starts them at once.
-        fuse: Whether light nodes that follow each other (schema, validators, gates; evaluation,
-            checks, push) share a pod; nodes named in `nodes` or `gpu.nodes` get a pod of their own.
+        fuse: Whether connected light nodes share a pod, for example schema, validator and gate
+            nodes, or evaluation, check and push nodes. Nodes named in `nodes` or `gpu.nodes` get a
+            pod of their own.
         retry: Retries of failed nodes.
         notify: Message with verdict and link at the end of each run; None sends none.
         run_as_user: User and group id of the containers; must equal those of the image, and must
@@ -65,8 +67,8 @@ class Placement:
             PENSTOCK_SQL_USER, password: PENSTOCK_SQL_PASSWORD}}`.
         pod_labels: Labels of every pod.
         pod_annotations: Annotations of every pod, such as the one of the GCS FUSE driver.
-        image_paths: Folders of the image that a pipeline may name; other paths that also exist on
-            the compiling machine are rejected.
+        image_paths: Folders of the image that a pipeline may name. Any other path that exists on
+            the compiling machine is rejected, unless it is on the volume or in a package.
     """
 
     pipeline_root: str = "/penstock/runs"
@@ -159,7 +161,7 @@ class Placement:
 
 
 def check_cache(config: Any, placement: Placement) -> None:
-    """Raises UsageError if the cache works only for one worker, but the placement has several."""
+    """Raises UsageError if several workers have an input cache, which only one worker can use."""
     cache = getattr(getattr(config, "input", None), "cache", "none")
     if placement.workers > 1 and cache != "none":
         raise UsageError(

@@ -18,7 +18,7 @@ from penstock.pipelines.kubeflow.executor import ExecutorInput
 
 @dataclass(frozen=True)
 class Command:
-    """Words of a command that stand for the artifacts of a component.
+    """A `penstock` command that a component runs, and its words for the component's artifacts.
 
     Attributes:
         about: Description of the component in KFP.

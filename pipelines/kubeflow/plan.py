@@ -1,6 +1,6 @@
 """Plan of a pipeline for Kubeflow, in plain values: one container task per node or group.
 
-Input: a `tfx.dsl.Pipeline` or its IR. Output: a `Plan`, which contains no TFX type.
+Input: the IR of a TFX pipeline. Output: a `Plan`, which contains no TFX type.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,8 +24,9 @@ from penstock.pipelines.kubeflow.refusals import (
     needed_packages,
 )
 
-# Nodes that read only statistics, metadata or one split. For them, starting a pod takes longer than
-# the work: about 15 s, compared with 1 s if the node comes from the cache.
+# Light nodes, most of which read only statistics, metadata, a model or one split. Starting a pod
+# for such a node takes longer than its work: about 15 s, while a node that is served from the cache
+# takes 1 s.
 _LIGHT = {
     *("SchemaGen", "ImportSchemaGen", "CuratedSchema", "ExampleValidator"),
     *("ValidationGate", "ImageGate", "Importer", "Resolver"),
@@ -75,7 +76,10 @@ class Task:
 
     @property
     def node_id(self) -> str:
-        """Id of the first node, whose resources the task gets; light nodes all have the default."""
+        """Id of the first node, whose resources the task gets.
+
+        Nodes that share a task all have the default resources.
+        """
         return self.node_ids[0]
 
     @property
@@ -171,7 +175,7 @@ def _task(
         if channel.producer_node_query.id not in ids
     }
     outputs = {artifact.name: artifact.kind for (node, _), artifact in made.items() if node in ids}
-    # Resolvers have no outputs of their own.
+    # Resolvers have no outputs of their own, so `made` has no entry for what they return.
     inputs = {pair: "_".join(pair) for pair in sorted(read & made.keys())}
     return Task(
         node_ids=ids,

@@ -20,15 +20,15 @@ from penstock.pipelines.runs.metadata_store import MYSQL_PASSWORD, MYSQL_USER
 # Folder in the container with the certificates for an encrypted connection to MySQL.
 MYSQL_TLS = "/var/run/penstock/mysql-tls"
 WORKER_PORT = 2222
-# Exit codes from here on mean a lost peer or a signal: if the worker is started again, it
+# Exit codes from this one upwards mean a lost peer or a signal; a worker that is started again then
 # continues.
 _FIRST_RETRIED_CODE = 128
 _QUEUE = "kueue.x-k8s.io/queue-name"
 # Network policies of a shared namespace select pods of runs by this label.
 RUN_LABELS = {"penstock/run": "true"}
 WORKER_LABELS = {
-    # The network policy between workers selects pods by the second label; all other policies select
-    # pods by the first label.
+    # The network policy of `k8s/components/workers` selects pods by the second label. The policies
+    # of `own-namespace` and `internet` beside it select pods by the first label.
     "pipelines.kubeflow.org/v2_component": "true",
     "penstock/role": "worker",
     # Istio's sidecar would outlive the worker, and intercept connections between workers.
@@ -84,8 +84,8 @@ def place(step: dsl.PipelineTask, task: Task, placement: Placement) -> None:
             }
             for name, variables in secrets
         ]
-    # Written as a dict because kfp-kubernetes for Python 3.10 has no functions for half of these
-    # options.
+    # The pod options are written as a dict because kfp-kubernetes for Python 3.10 has no functions
+    # for half of them.
     step.platform_config["kubernetes"] = pod
 
 
@@ -94,8 +94,8 @@ def set_retry_budgets(spec: Mapping[str, Any], retry: Retry) -> None:
 
     KFP's `backoffMaxDuration` becomes Argo's `maxDuration`. `maxDuration` is not the longest wait
     but the time since the first attempt began, after which Argo kills even a running attempt. kfp
-    writes at most 3600 s. Without the field, the value is 0, so that no attempt is retried.
-    (pipelines 2.17 `argocompiler/container.go` addParameterDefault; Argo 4.0 `operator.go`
+    writes at most 3600 s. Without the field, the value is 0, so no attempt is retried. (pipelines
+    2.17 `argocompiler/container.go` addParameterDefault; Argo 4.0 `operator.go`
     processNodeRetries.)
     """
     for task in tasks_of(spec).values():
@@ -135,8 +135,8 @@ def worker_job(placement: Placement, node_id: str, image: str) -> dict[str, Any]
 def _jobset(workers: int, retries: int, template: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a JobSet of one indexed Job.
 
-    The eviction or preemption of a pod does not count as a retry; an exit code below 128 fails the
-    job.
+    The eviction or preemption of a pod does not count as a retry; an exit code from 1 to 127 fails
+    the job.
     """
     rules = [
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},

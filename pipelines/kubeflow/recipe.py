@@ -91,7 +91,7 @@ def build_ir(
 
 
 def run_options(config: Any) -> dict[str, Any]:
-    """Returns the options of a config that runs may change, with their values, by dotted name."""
+    """Returns, by dotted name, the config options that a run may change, with their values."""
     named = getattr(config, "parameters", None)
     found = {name: _value(config, name) for name in (named or _DEFAULT_OPTIONS)}
     for name in named or ():
@@ -110,7 +110,7 @@ def option_kind(value: Any) -> type:
 
 
 def graph_of(ir: pipeline_pb2.Pipeline) -> dict[str, str]:
-    """Returns a digest of each node's type, inputs, outputs and runtime parameters, by node id."""
+    """Returns, by node id, a digest of type, upstream nodes, outputs and runtime parameters."""
     found = {
         node.node_info.id: [
             node.node_info.type.name,

@@ -1,8 +1,9 @@
 """Checks that a compiled pipeline contains no secrets and no paths of this machine.
 
 Kubeflow stores a compiled pipeline and shows it in its UI, and users keep it in git. Passwords
-belong in a Kubernetes secret or an environment variable; the pipeline contains only its name.
-Options are texts, protos, or texts that contain protos or JSON; all of these are unpacked.
+belong in a Kubernetes secret or an environment variable; the pipeline contains only the name of
+that secret or variable. Options are texts, protos, or texts that contain protos or JSON; all of
+these are unpacked.
 """
 
 import importlib.util
@@ -41,8 +42,8 @@ _INFRA_VALIDATOR = ".infra_validator.component.InfraValidator"
 # Operator to which TFX compiles ForEach and `ops.Unnest`.
 _UNNEST = "tfx.internal.Unnest"
 _CONTAINER_SPEC = executable_spec_pb2.ContainerExecutableSpec.DESCRIPTOR
-# Fields of the IR that messages leave out of a path, because the author of the pipeline does not
-# know them.
+# Fields of the IR that error messages omit from the path of an option, because the author of the
+# pipeline does not know them.
 _PASSED_THROUGH = ("parameters", "field_value", "string_value", "proto_value", "default_value")
 
 
@@ -87,7 +88,7 @@ def check_paths(ir: pipeline_pb2.Pipeline, placement: Placement, pipeline: str) 
     """Rejects local paths that are not on the volume, in a package or in `image_paths`.
 
     The image has the installed packages, the package of the `pipeline` (a dotted path) and the
-    Python modules in its folder, such as a `module_file`.
+    Python modules in the folder that contains this package, such as a `module_file`.
     """
     own, installed = _find_package(pipeline), _find_package("penstock").parent
     # In an editable install, Penstock's rooms are outside site-packages.

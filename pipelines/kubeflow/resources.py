@@ -54,8 +54,8 @@ class Retry:
         times: Number of retries.
         wait_seconds: Seconds before the first retry.
         factor: Whole number by which each wait is multiplied to give the next one.
-        total_seconds: Seconds after the first start at which the last attempt is killed and no
-            other starts. The default of a month is longer than any training.
+        total_seconds: Seconds from the start of the first attempt until a running attempt is killed
+            and no further attempt starts. The default of a month is longer than any training.
     """
 
     times: int = 2

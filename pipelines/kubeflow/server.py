@@ -1,4 +1,4 @@
-"""Client of a Kubeflow Pipelines server, whose errors are one line each.
+"""Client of a Kubeflow Pipelines server, which reports each error in one line.
 
 kfp's own client waits 25 seconds for a server that does not answer, and then prints a traceback; so
 Penstock first sends one plain request for the server's health.
@@ -43,7 +43,7 @@ class _RenewedToken(TokenCredentialsBase):
 
 
 def connect(host: str, namespace: str | None) -> kfp.Client:
-    """Returns a client after checking that the server answers; `read_token` describes the login."""
+    """Checks that the server answers, and returns a client that logs in with `read_token`."""
     host = host.rstrip("/")
     if health(host).get("multi_user") and not namespace:
         raise UsageError(f"{host} has several users; name yours with --namespace")
@@ -114,7 +114,10 @@ def health(host: str) -> dict[str, Any]:
 
 
 def load_cluster_config() -> None:
-    """Loads the caller's kubeconfig, or else the pod's account; ConfigException without either."""
+    """Loads the caller's kubeconfig, or else the pod's account.
+
+    Raises ConfigException if there is neither.
+    """
     try:
         config.load_kube_config()
     except config.ConfigException:

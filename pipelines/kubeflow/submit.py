@@ -1,4 +1,4 @@
-"""Starts runs of compiled pipelines on a Kubeflow Pipelines server, by kfp's own client.
+"""Starts runs of compiled pipelines on a Kubeflow Pipelines server, through kfp's own client.
 
 Input: a compiled file and values of its parameters. Output: the run's id; with `wait`, stderr shows
 the state of each node, what its pod waits for, and why it failed.
@@ -26,12 +26,13 @@ from penstock.pipelines.terminal.tables import console
 
 _FINAL = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 _SECONDS_BETWEEN_POLLS = 5.0
-# The server may restart during a run of hours.
+# The server may restart during a run that takes hours, so only this many failed polls in a row end
+# the wait.
 _MAX_FAILED_POLLS = 10
 # Pods that start normally are ready within a minute.
 _PATIENCE_SECONDS = 60.0
 _KUBERNETES_SECONDS = 10
-# Argo's reasons for a pod that starts normally.
+# Reasons that Argo reports for a waiting pod that starts normally.
 _STARTING = ("PodInitializing", "ContainerCreating")
 
 
@@ -71,9 +72,9 @@ def submit_spans(
 ) -> str:
     """Starts one run per span, in order, each after the one before has succeeded; see `submit`.
 
-    In a range of spans, the spans at the beginning that have a finished run are skipped. A run's
-    name contains a digest of the file and the parameters, because the server cannot search for runs
-    by their file and parameters.
+    In a range of several spans, those at the beginning that already have a successful run are
+    skipped. A run's name contains a digest of the file and the parameters, because the server
+    cannot search for runs by their file and parameters.
 
     Returns:
         Ids of the runs, one per line.

@@ -93,7 +93,7 @@ def work(invocation: str, executor: str, addresses: Sequence[str]) -> None:
 
 
 class WorkerJobs:
-    """The JobSet of a node's workers, in the namespace of its pod."""
+    """The JobSet of a node's workers, in the namespace of the node's own pod."""
 
     def __init__(self, api: client.ApiClient, namespace: str) -> None:
         self._jobs = client.CustomObjectsApi(api)
@@ -185,7 +185,10 @@ class WorkerJobs:
         return {one["type"]: one for one in conditions if one["status"] == "True"}
 
     def _print_events(self, name: str) -> None:
-        """Prints why pods are not created (a quota, say); events disappear after an hour."""
+        """Prints events that say why pods are not created, for example because of a quota.
+
+        Kubernetes deletes events after an hour.
+        """
         selector = f"involvedObject.kind=Job,involvedObject.name={name}-worker-0,type=Warning"
         events = self._core.list_namespaced_event(self._namespace, field_selector=selector)
         for line in (" ".join((event.message or "").split()) for event in events.items):

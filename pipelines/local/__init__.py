@@ -1,1 +1,1 @@
-"""Runs on this machine by TFX's LocalDagRunner."""
+"""Runs pipelines on this machine with TFX's LocalDagRunner."""

@@ -1,4 +1,4 @@
-"""Runs a pipeline in this process by TFX's LocalDagRunner, with progress of each node.
+"""Runs a pipeline in this process with TFX's LocalDagRunner, and shows each node's progress.
 
 In the folder of a pipeline's runs, there is one run at a time, and no leftovers of killed runs
 remain.
@@ -33,7 +33,8 @@ from penstock.pipelines.terminal.failures import NodeFailedError, reason
 from penstock.pipelines.terminal.interrupts import EXIT_CODE, was_interrupted
 from penstock.pipelines.terminal.progress import FAILED, Progress
 
-# A reader such as a notebook holds the lock for milliseconds.
+# A reader such as a notebook holds the store's lock only for milliseconds, so this wait is long
+# enough.
 _LOCK_WAIT_SECONDS = 2.0
 _LOST = "put a copy of it back, or start over with another --root"
 
@@ -79,7 +80,7 @@ class _WatchedRunner(LocalDagRunner):
     ) -> None:
         """Removes leftovers of killed runs, then runs a compiled pipeline node by node.
 
-        TFX's own loop has no place for checks between its nodes.
+        This loop replaces TFX's own, which has no hook for checks between nodes.
         """
         del run_options
         self._check(pipeline)

@@ -45,9 +45,10 @@ def evaluate(
 ) -> Evaluation:
     """Judge the predictions of any trainer's model as `BatchEvaluator` judges a model.
 
-    Labels 0 and 1 with predictions within 0..1 are two classes. A list or a struct of probabilities
-    in each row means several classes; if there are two, the second is the positive one. All other
-    data is a regression. A label is the number of a class, or the name of a class in the struct.
+    Labels 0 and 1 with predictions within 0..1 are judged as two classes. A list or a struct of
+    probabilities in each row means several classes; if there are two, the second is the positive
+    one. All other data is judged as a regression. The label of a class is the number of the class,
+    or its name in the struct.
 
     Args:
         predictions: A Parquet file, or another table that `ingest` reads.
@@ -72,7 +73,7 @@ def evaluate(
         try:
             task, classes, extracts = _judged(table, label, prediction, weight)
             by = {name: _sliceable(table[name], name) for name in slices}
-        except pa.ArrowInvalid as error:  # a whole number of 64 bits, or bytes that are not text
+        except pa.ArrowInvalid as error:  # an integer too large to cast, or bytes not in UTF-8
             raise DataError(f"{predictions}: {one_line(error)}") from error
         options = EvaluationOptions(thresholds=dict(thresholds or {}), slices=tuple(slices))
         target = Target(label, task, classes, label)
@@ -190,7 +191,7 @@ def _labels(column: pa.ChunkedArray, name: str, classes: Sequence[str]) -> np.nd
 
 
 def _numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
-    """Returns finite numbers, int64 or float64."""
+    """Returns a column's numbers as int64 or float64; rejects missing and non-finite values."""
     kind = column.type
     whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
     if not (whole or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
@@ -206,7 +207,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
 
 
 def _sliceable(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Returns a column as int64 or text, which TFMA accepts; other types become text."""
+    """Returns a column as int64, float32 or text, which TFMA accepts; other types become text."""
     if pa.types.is_nested(column.type):
         raise UsageError(f"column {name!r} is {column.type}; slice by a column of single values")
     if pa.types.is_integer(column.type):

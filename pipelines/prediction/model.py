@@ -23,10 +23,11 @@ from penstock.components.trainer.served_columns import (
 _LOCAL = SimpleNamespace(exists=os.path.exists, isdir=os.path.isdir, listdir=os.listdir)
 _SAVED_MODEL = "saved_model.pb"
 _KINDS = {"int64": FeatureKind.INT, "float32": FeatureKind.FLOAT, "string": FeatureKind.BYTES}
-# With more classes, probabilities are lists, because in Parquet each field of a struct is a column.
+# With more classes than this, probabilities are lists, because in Parquet each field of a struct is
+# a column.
 _MOST_NAMED_CLASSES = 100
 _MOST_COLUMNS = 3  # columns named in an explanation
-_LEAST_SHARE = 0.001  # share of the predictions' spread; smaller effects are left out
+_LEAST_SHARE = 0.001  # share of the largest effect; smaller effects are left out
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class PushedModel:
         return self.signature == SERVE_IMAGES
 
     def outputs(self, columns: Mapping[str, Any]) -> dict[str, dict[str, np.ndarray]]:
-        """Returns the outputs of the signature for a batch, by name, for each target.
+        """Returns the signature's outputs for a batch, by target and then by output name.
 
         Keys are the targets' prefixes, such as `price/`; the prefix of a single target is empty.
         """

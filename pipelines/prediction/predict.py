@@ -54,8 +54,8 @@ def predict(
     Args:
         model: A pushed model, a folder of model versions, or the root of the runs that pushed it.
         data: A table, as a file, a glob or a folder; or a folder of images.
-        output: File to write, `.parquet` or `.csv`; it appears complete, by a rename.
-        source: Options for reading the table; by default NaN counts as missing.
+        output: File to write, `.parquet` or `.csv`; it gets this name only when it is complete.
+        source: Options for reading the table; by default NaN and infinity count as missing.
         explain: Whether to add the column `because`, which names the three columns of a table with
             the most effect on the prediction. For each of the three, it shows the difference that
             the value makes compared with a typical one: the median or the most frequent text of the
@@ -68,7 +68,7 @@ def predict(
 
     Raises:
         DataError: A column of the model is missing, a row does not fit, or an image cannot be read;
-            the message names it. Nothing is left at `output`.
+            the message names it. No file is written to `output`.
         UsageError: The model has no signature for columns or images, or `output` cannot be used.
     """
     target = Path(output)

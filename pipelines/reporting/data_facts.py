@@ -1,4 +1,4 @@
-"""Rows of an Examples artifact and table of a Schema artifact, as plain facts."""
+"""Facts of an Examples artifact and of a Schema artifact, as plain dataclasses."""
 
 import base64
 import itertools
@@ -25,7 +25,7 @@ from penstock.pipelines.reporting.numbers import compact, percent
 # Maximum number of rejected rows that are read to count their reasons; reading them takes 0.1 s.
 MOST_READ = 20_000
 _SAMPLES = 10
-_PREVIEW_ROWS = 6  # one column each: the page's width
+_PREVIEW_ROWS = 6  # each row is a column of the page
 # Maximum number of columns shown of a wide table.
 _MOST_COLUMNS = 60
 # Maximum number of values shown of a domain of texts.

@@ -1,4 +1,6 @@
-"""Facts of a ModelEvaluation artifact for the report: `evaluation.json`, with names of classes.
+"""Facts of a ModelEvaluation artifact for the report.
+
+They come from `evaluation.json`, with the names of classes.
 
 Another file in the same folder has, for each target, the rows with the largest errors, the
 residuals and the feature importance.
@@ -42,8 +44,9 @@ class CloserFacts:
 
     Attributes:
         balance: Number of rows by label; empty for a regression.
-        importance: For each feature with an effect, the most important first: increase of the mean
-            error if the feature is shuffled, and half-width of the 95 % interval.
+        importance: Increase of the mean error if a feature is shuffled, and half-width of the 95 %
+            interval, by feature. The most important feature is first; features without an effect
+            are left out.
         unused: Features without an effect.
         actual: Labels of sampled rows; empty if there are classes.
         against: For each of the most important features, groups of sampled rows by the feature's

@@ -82,7 +82,7 @@ class StatisticsFacts:
 
 
 def gather_statistics(uri: str, *, previous: tuple[str, str] | None = None) -> StatisticsFacts:
-    """Gathers an artifact's facts; `previous` is the id of an earlier run and its statistics."""
+    """Gathers an artifact's facts; `previous` is an earlier run's id and its statistics' URI."""
     by_split, before = _read(uri), None
     if previous:
         with contextlib.suppress(DataError):  # statistics of an earlier run may have been removed

@@ -112,7 +112,7 @@ def gather(run: RunRecord, earlier: Sequence[RunRecord] = ()) -> Report:
 
 
 class _Reader:
-    """Reader of a run's artifacts that collects those that cannot be read."""
+    """Reads a run's artifacts, and collects a message for each one that cannot be read."""
 
     def __init__(self, run: RunRecord) -> None:
         self._run = run

@@ -112,7 +112,7 @@ def _edges(between: tuple[float, float]) -> list[float]:
 
 
 def common_labels(histograms: Sequence[Mapping[str, float]], most: int = BINS) -> list[list[Bar]]:
-    """Returns the bars of each histogram for the categories most frequent in all of them."""
+    """Returns each histogram's bars for the categories that are most frequent in total."""
     totals: dict[str, float] = {}
     for counts in histograms:
         for label, count in counts.items():

@@ -28,7 +28,8 @@ from penstock.pipelines.reporting.histograms import Bar
 MOST_READ = 2_000
 _SAMPLES = 24
 _KEPT = 8 * _SAMPLES
-# Pillow scales a larger image down; without Pillow it is left out.
+# Pillow scales an image of more than `_LARGEST_BYTES` down to `_THUMBNAIL_PIXELS`; without Pillow,
+# the image is left out.
 _THUMBNAIL_PIXELS = 96
 _LARGEST_BYTES = 24_576
 _MIME = {"JPEG": "jpeg", "PNG": "png", "GIF": "gif", "BMP": "bmp", "WebP": "webp"}
@@ -60,7 +61,10 @@ class ImageFacts:
 
 
 def gather_images(examples: str) -> ImageFacts | None:
-    """Gathers the facts of the images in an `Examples` artifact; None without images."""
+    """Gathers facts of the images in an `Examples` artifact.
+
+    Returns None if it is remote or has no images.
+    """
     if is_remote(examples):
         return None
     sizes: Counter[str] = Counter()
@@ -76,7 +80,7 @@ def gather_images(examples: str) -> ImageFacts | None:
     if not classes:
         return None
     labels = sorted(kept, key=_natural)
-    # One image of each label in turn.
+    # The samples take one image of each label in turn.
     turns = [(n, i, label) for i, label in enumerate(labels) for n in range(len(kept[label]))]
     chosen = [(label, *kept[label][n]) for n, _, label in sorted(turns)[:_SAMPLES]]
     return ImageFacts(

@@ -33,7 +33,7 @@ class ModelFacts:
 
 def gather_model(uri: str) -> ModelFacts:
     folder = find_saved_model(uri)
-    # Imported here, because importing TensorFlow takes seconds.
+    # This import is here because importing TensorFlow takes seconds.
     from tensorflow.core.protobuf import saved_model_pb2
 
     graph = saved_model_pb2.SavedModel.FromString(read_bytes(posixpath.join(folder, _FILE)))
@@ -50,7 +50,7 @@ def gather_model(uri: str) -> ModelFacts:
 
 
 def find_saved_model(uri: str) -> str:
-    """Returns the folder of the SavedModel, preferably a serving model; DataError if none."""
+    """Returns a SavedModel's folder, preferably a serving model's; DataError if there is none."""
     below = find_below(uri) if is_remote(uri) else map(str, Path(uri).rglob(_FILE))
     found = [posixpath.dirname(path) for path in below if posixpath.basename(path) == _FILE]
     if not found:

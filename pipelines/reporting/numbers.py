@@ -4,7 +4,7 @@ import math
 
 
 def compact(value: float | None) -> str:
-    """`1,234,567`, `0.9010`, `41.86`, `1.2e-07`; the empty string for None."""
+    """Formats a number as `1,234,567`, `0.9010`, `41.86` or `1.2e-07`; "" for None."""
     if value is None:
         return ""
     if not math.isfinite(value):
@@ -35,7 +35,7 @@ def span(low: float, high: float, step: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """`12 %`, `0.3 %`, `0 %`, `< 0.1 %`; the empty string for None."""
+    """Formats a share as `12 %`, `0.3 %`, `0 %` or `< 0.1 %`; "" for None."""
     if share is None:
         return ""
     if 0 < share < 0.001:
@@ -45,7 +45,7 @@ def percent(share: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`20 ms`, `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`; the empty string for None."""
+    """Formats seconds as `20 ms`, `0.4 s`, `12 s`, `3 min 20 s` or `2 h 5 min`; "" for None."""
     if seconds is None:
         return ""
     if seconds < 0.095:
@@ -61,5 +61,5 @@ def duration(seconds: float | None) -> str:
 
 
 def signed(value: float | None) -> str:
-    """`+0.0123`, `-1`; the empty string for None."""
+    """Formats a number with its sign, as `+0.0123` or `-1`; "" for None."""
     return f"{'+' if value and value > 0 else ''}{compact(value)}"

@@ -1,7 +1,7 @@
 """Plots as inline SVG in the colours and fonts of the page.
 
 Matplotlib draws with placeholder colours, which are then replaced by CSS variables, so that a plot
-is readable in light mode, in dark mode and on paper. Text stays text.
+is readable in light mode, in dark mode and on paper. Text stays text and does not become outlines.
 """
 
 import io
@@ -123,7 +123,9 @@ def slice_plot(
 
 
 def group_plot(key: str, feature: str, groups: Sequence[Mapping[str, Any]]) -> Markup:
-    """Plots mean label and mean prediction of groups of rows; a line joins groups of numbers.
+    """Plots the mean label and mean prediction of each group of rows.
+
+    A line joins the groups that are ranges of numbers.
 
     The name of a group is a text, or the ends of a range of numbers.
     """
@@ -238,8 +240,8 @@ def _inline(svg: str, key: str, title: str, description: str) -> str:
     """Converts Matplotlib's SVG file to an element of the page, with ids made unique by `key`."""
     (box,) = re.findall(r'<svg[^>]* viewBox="([^"]+)"', svg)
     body = svg[svg.index(">", svg.index("<svg")) + 1 :]
-    # Matplotlib's style sheet would apply to the whole page; the page has these rules only for
-    # plots.
+    # Matplotlib's style sheet is removed because it would apply to the whole page; the page has
+    # these rules for plots only.
     body = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'\bid="', f'id="{key}-', body)
     body = re.sub(r"url\(#", f"url(#{key}-", body).replace('href="#', f'href="#{key}-')

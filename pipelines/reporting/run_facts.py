@@ -196,8 +196,8 @@ def judge(
 
 
 def _stopped(node: NodeFacts, note: RunNote) -> Verdict:
-    # Checked before the state, because the store shows an interrupted node as RUNNING until the
-    # next run.
+    # The note is checked before the state, because the store shows an interrupted node as RUNNING
+    # until the next run.
     if note.error.startswith("interrupted in node "):
         return Verdict(NEUTRAL, "Interrupted", f"{note.error[:1].upper()}{note.error[1:]}.")
     if node.state == "running":

@@ -16,11 +16,11 @@ class Trials:
     """The finished trials."""
 
     objective: str  # `score` if a user's own `tuner_fn` chose the objective
-    rows: Sequence[Mapping[str, Any]]  # `trial_id`, `score` and drawn values, the best first
+    rows: Sequence[Mapping[str, Any]]  # `trial_id`, `score`, hyperparameters; best first
 
     @property
     def drawn(self) -> list[str]:
-        """Names of the drawn values."""
+        """Names of the hyperparameters."""
         return [name for name in self.rows[0] if name not in ("trial_id", "score")]
 
     def __str__(self) -> str:
@@ -41,6 +41,6 @@ def gather_trials(run: RunRecord, uri: str) -> Trials:
 
 
 def values_text(values: Mapping[str, Any]) -> str:
-    """Returns drawn values as `learning_rate 0.003, units 64`."""
+    """Formats the values of hyperparameters as `learning_rate 0.003, units 64`."""
     short = {n: f"{v:.4g}" if isinstance(v, float) else v for n, v in values.items()}
     return ", ".join(f"{name} {value}" for name, value in short.items())

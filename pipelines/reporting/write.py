@@ -14,7 +14,7 @@ from penstock.pipelines.runs.stores import report_name
 from penstock.pipelines.terminal.failures import reason
 
 logger = logging.getLogger(__name__)
-# The metadata store rounds times to milliseconds.
+# Tolerance when times are compared, because the metadata store rounds them to milliseconds.
 _CLOCK_SECONDS = 0.01
 
 COMPARISON_NAME = "comparison.html"

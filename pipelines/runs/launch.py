@@ -1,4 +1,4 @@
-"""Launches one node by TFX's launcher, with Penstock's checks around its driver and executor.
+"""Launches one node with TFX's launcher and with Penstock's checks around driver and executor.
 
 TFX checks only that an artifact's path exists. Here, Examples must also match their manifest, and a
 pushed model must be the one that is served. A changed input fails its node, even if the cache could
@@ -69,8 +69,8 @@ def launch(
 ) -> NodeResult:
     """Launches a node of a compiled pipeline; raises NodeFailedError if TFX records a failure.
 
-    `prepare` is called before an executor is imported, which a node from the cache does not need;
-    `python` is the operator for executors other than Beam's.
+    `prepare` is called before an executor is imported, so not for a node from the cache. `python`
+    is the operator for executors other than Beam's.
     """
     deployment = runner_utils.extract_local_deployment_config(ir)
     node_id = node.node_info.id
@@ -163,7 +163,7 @@ class _CheckedDriver(base_driver_operator.BaseDriverOperator):
 class _HeldExecutor(base_executor_operator.BaseExecutorOperator):
     """Runs an executor, and compares the rows of its outputs with those of its inputs."""
 
-    SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # the stock operator also checks this
+    SUPPORTED_EXECUTOR_SPEC_TYPE = ()  # the stock operator checks the type
     SUPPORTED_PLATFORM_CONFIG_TYPE = ()
 
     def __init__(

@@ -153,7 +153,7 @@ def _facets(manifest: Manifest | None) -> dict[str, Any]:
 
 
 def _named(address: str) -> tuple[str, str]:
-    """Returns namespace and name in OpenLineage's form: `s3://bucket` and a key, or a file."""
+    """Returns OpenLineage's namespace and name: `s3://bucket` and a key, or `file` and a path."""
     if "://" not in address:
         return "file", posixpath.abspath(address)
     parts = urlsplit(without_secrets(address))

@@ -75,7 +75,7 @@ class MySqlStore:
     )
 
     def __post_init__(self) -> None:
-        # A text with one colon has a port; an IPv6 address has more colons.
+        # A host with one colon would include a port; an IPv6 address has more colons.
         if not self.host or any(c in self.host for c in "/@ []") or self.host.count(":") == 1:
             raise UsageError(f"a MySQL host is a name or an address, got {self.host!r}")
         if not 1 <= self.port <= 65535:
@@ -192,7 +192,10 @@ def open_store(store: MetadataStore) -> Iterator[Any]:
 
 @contextmanager
 def open_reading(store: MetadataStore, *, writable: bool = False) -> Iterator[Any]:
-    """Yields an existing store as an `ml_metadata.MetadataStore`, read-only unless `writable`."""
+    """Yields an existing store as an `ml_metadata.MetadataStore`.
+
+    An sqlite file is opened read-only unless `writable`.
+    """
     import ml_metadata
     from ml_metadata.proto import metadata_store_pb2
 
@@ -225,4 +228,4 @@ def only_run(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a fork would keep the lock
+            fcntl.flock(lock, fcntl.LOCK_UN)  # else a fork keeps the lock

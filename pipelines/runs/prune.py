@@ -23,8 +23,8 @@ _PRESENT = (mlmd.Artifact.LIVE, mlmd.Artifact.MARKED_FOR_DELETION)
 class PrunePlan:
     """Removable artifacts, removable folders of failed attempts, and their size in bytes.
 
-    `runs` are the ids of runs that lose artifacts, the newest first; `kept` are those of runs that
-    lose none.
+    `runs` are the ids of the runs that lose artifacts, the newest first; `kept` are the ids of the
+    kept runs.
     """
 
     runs: tuple[str, ...]
@@ -38,9 +38,9 @@ def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan
     """Finds artifacts that the kept runs of each pipeline do not need.
 
     For each pipeline, the kept runs are the newest `keep` runs, active runs (unless they are known
-    to be `interrupted`) and the newest run that blessed a model. The artifacts from which those of
-    kept runs were made are kept too. Never removes files that a user imported, or models in a
-    serving folder.
+    to be `interrupted`) and the newest run that blessed a model. The artifacts from which the
+    artifacts of kept runs were made are kept too. Never removes files that a user imported, or
+    models in a serving folder.
     """
     runs = list(all_runs(store))
     kept = _kept(runs, keep, interrupted)
@@ -69,7 +69,8 @@ def plan_prune(store: Any, *, keep: int, interrupted: bool = False) -> PrunePlan
 def prune(store: Any, plan: PrunePlan) -> None:
     """Removes the artifacts of a plan; call it only while no run of the store is active."""
     artifacts = list(plan.artifacts)
-    # Marked before the files are removed, so that the cache uses no half-removed artifact.
+    # The artifacts are marked before their files are removed, so that the cache uses no
+    # half-removed artifact.
     _set_state(store, artifacts, mlmd.Artifact.MARKED_FOR_DELETION)
     fileio = _fileio()
     for folder in (*(artifact.uri for artifact in artifacts), *plan.leftovers):
@@ -108,7 +109,7 @@ def _kept(runs: Sequence[RunRecord], keep: int, interrupted: bool) -> list[RunRe
 
 
 def _with_origins(kept: Sequence[RunRecord], runs: Sequence[RunRecord]) -> set[int]:
-    """Returns the ids of all artifacts of the kept runs, and of those that they were made from."""
+    """Returns the ids of the kept runs' artifacts and of all artifacts they were made from."""
     made_from: dict[int, set[int]] = {}
     for node in (node for run in runs for node in run.nodes):
         for artifact in node.outputs:
@@ -123,7 +124,7 @@ def _with_origins(kept: Sequence[RunRecord], runs: Sequence[RunRecord]) -> set[i
 
 
 def _own(node: NodeRun) -> list[mlmd.Artifact]:
-    """Returns outputs whose folder exists and was created by TFX, as `ROOT/NODE/KEY/EXECUTION`."""
+    """Returns undeleted outputs in the folders that TFX creates, `ROOT/NODE/KEY/EXECUTION`."""
     found = []
     for artifact in node.outputs:
         parts = artifact.uri.rstrip("/").split("/")

@@ -54,8 +54,8 @@ class Beaten:
     # Number of rows by class, and number of those for which the model predicts this class
     class_rows: tuple[int, ...] = ()
     found_rows: tuple[int, ...] = ()
-    # Least probability of the second of two classes at which the model answers with this class, if
-    # it was chosen on these rows
+    # Threshold for two classes, if it was chosen on these rows: the least probability of the second
+    # class at which the model predicts this class
     threshold: float | None = None
 
     def beats(self, name: str) -> bool:
@@ -64,7 +64,10 @@ class Beaten:
         return name not in losses or self.model < losses[name]
 
     def against(self, name: str) -> str:
-        """Returns `ahead of`, `behind`, or `beside` if losses differ by up to 2 standard errors."""
+        """Returns `beside` if losses differ by at most 2 standard errors.
+
+        Otherwise returns `ahead of` or `behind`.
+        """
         [rival] = [rival for rival in self.rivals if rival.name == name]
         distance = rival.loss - self.model
         if abs(distance) <= _NOISE_ERRORS * rival.error:

@@ -40,7 +40,7 @@ from penstock.pipelines.runs.ledger import ROWS_PROPERTY, NodeRows
 # node wrote more or fewer rows than it read.
 REASON_NAME = "rows_differ"
 
-_UNNAMED = ""  # split of a count that names no split, such as an evaluation's
+_UNNAMED = ""  # key of a count without a split, such as an evaluation's
 _STATISTICS_NAME = "FeatureStats.pb"
 
 ByName = Mapping[str, int]
@@ -152,12 +152,12 @@ def _json(options: Mapping[str, Any], name: str) -> Any:
 
 
 class _Count(NamedTuple):
-    """Way to count the rows of an artifact: `rows` takes its URI and returns their number by split.
+    """How to count an artifact's rows: `rows` takes its URI and returns the number by split.
 
     Attributes:
         if_none: Reason in the ledger if the rows cannot be counted.
         option: Option that lists the splits the node reads; empty if it reads all.
-        split: The only split that it reads if this option is not set.
+        split: The only split that the node reads if the option is not set.
     """
 
     rows: Callable[[str], dict[str, int]]

@@ -76,7 +76,7 @@ def is_set(artifact: mlmd.Artifact | None, name: str) -> bool:
 
 
 def serving_problems(run: RunRecord) -> tuple[str, ...]:
-    """Reasons of ServingCheck or InfraValidator why the model cannot be served, one per line."""
+    """Returns why ServingCheck or InfraValidator rejects the model, each reason in one line."""
     blessing = run.artifact("InfraBlessing")
     if blessing is None or is_set(blessing, "blessed"):
         return ()

@@ -1,4 +1,4 @@
-"""Spans of data that a command names, and the runs that have finished with them."""
+"""Spans of data that a command names, and the finished runs of these spans."""
 
 import datetime
 import json
@@ -38,7 +38,7 @@ def _number(text: str) -> int:
 
 
 def check_spans(address: Any, wanted: range) -> None:
-    """Raises an error that names the spans which an address of data lacks, if there are any.
+    """Raises an error that names the wanted spans that are missing at an address of data.
 
     Raises:
         DataError: Spans are missing.
@@ -70,8 +70,8 @@ def run_spans(
 ) -> None:
     """Runs spans in order until one fails; in a range, skips spans with a finished run.
 
-    `finished` returns a run's id or "". If runs are `chained`, no span is skipped after one that
-    ran.
+    `finished` returns the id of a finished run of a span, or "" if there is none. If runs are
+    `chained`, no span is skipped after one that ran.
     """
     redo = is_one = len(spans) == 1
     for span in spans:
@@ -89,7 +89,7 @@ def run_spans(
 
 
 def finished_run(store: Any, pipeline: str, config: Any, fingerprint: str) -> RunRecord | None:
-    """Returns the newest run of a pipeline that ended without an error, with equal options.
+    """Returns a pipeline's newest run without an error that has equal options and equal input.
 
     Args:
         store: An `ml_metadata.MetadataStore`.

@@ -37,7 +37,7 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Default folder of pages: the folder of the metadata file, or the working directory."""
+        """Default folder of pages: the metadata file's or, for MySQL, the working directory."""
         return Path(self.store.path).parent if isinstance(self.store, SqliteStore) else Path()
 
     @property

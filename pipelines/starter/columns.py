@@ -130,7 +130,7 @@ def sample_rows(source: Source, null_tokens: Sequence[str]) -> pa.Table:
 def null_tokens_remedy(
     tokens: Sequence[str], null_tokens: Sequence[str] = Table.null_tokens
 ) -> str:
-    """Returns advice on the option that makes texts in a column of numbers missing values."""
+    """Returns advice on the option that reads texts in a column of numbers as missing values."""
     every = json.dumps([*null_tokens, *tokens], ensure_ascii=False)
     those = " or ".join(map(repr, tokens))
     return f"if {those} means that there is no value: --source 'null_tokens={every}'"

@@ -30,8 +30,8 @@ _LOOKED_AT_FILES = 10_000
 _MIN_SIDE, _MAX_SIDE = 8, 96
 # NaN and infinity in a table count as missing.
 _NO_NAN = {"non_finite": "null"}
-# With fewer present values, a split may get none of them, so the schema does not require the
-# column.
+# With fewer present values than this, a split may get none of them, so the schema does not require
+# the column.
 _MIN_PRESENT = 20
 _MAX_LIST = 2**31 - 1  # any maximum above 1 means a list of any length
 
@@ -64,7 +64,7 @@ class ImagesLook:
     labels_file: str | None
     # Column of the label file with the class; None if it has one of the usual names
     label_column: str | None
-    # Number of images by class, given by name or number
+    # Number of images by the name or number of their class
     classes: dict[str, int]
     # Side of the model's input in pixels
     side: int
@@ -76,8 +76,9 @@ class ImagesLook:
 def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
     """Looks at a table, or at images if `data` is a folder that contains an image.
 
-    Images have at most one target: a column of the label file. The default label file is the only
-    label file in the folder of the images.
+    Images have at most one target: a column of the label file. By default, the label file is the
+    only one in the folder of the images. If there is none and the images are directly in this
+    folder, the parent folder is searched.
     """
     targets, labels_file = options.targets, options.labels_file
     if not (is_remote(data) or os.path.exists(data) or any(c in data for c in "*?[")):
@@ -110,7 +111,7 @@ def look_at(data: str, options: StarterOptions) -> TableLook | ImagesLook:
         source.rows,
         tuple(columns),
         roles,
-        # A split by time cannot also keep groups together.
+        # A split by time cannot also keep groups together, so leaks with this remedy are left out.
         tuple(leak for leak in leaks if not (options.time and leak.remedy == GROUP)),
         next((split_at(column) for column in columns if column.name == options.time), None),
     )

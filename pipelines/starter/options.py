@@ -15,12 +15,13 @@ class StarterOptions:
 
     Attributes:
         targets: Column to predict; repeatable. Images in one folder per class need none.
-        labels_file: Label file of the images; by default the one in their folder.
+        labels_file: Label file of the images; by default the only one in their folder or, if there
+            is none and the images are not in subfolders, in its parent.
         drop: Column that the model does not get; repeatable.
         roles: Role by column, one of `ROLES`.
         group: Column whose equal values stay in one split, such as a patient's id.
         time: Column of times that divides the rows: the latest third is evaluated.
-        source: Options for reading the data by name, such as `{"delimiter": ";"}`.
+        source: Options by name for reading the data, such as `{"delimiter": ";"}`.
     """
 
     targets: tuple[str, ...] = ()

@@ -19,7 +19,8 @@ _MAX_STEPS_TABLE, _MAX_STEPS_IMAGES = 20_000, 3_000
 _EPOCHS = 30
 # On small data an epoch is several passes, because the evaluation after each epoch costs time.
 _MIN_STEPS_PER_EPOCH = 20
-# A constant has an AUC of 0.5, which has a large error for few rows; a useful model has over 0.6.
+# Maximum of the AUC threshold. The threshold is 0.5, the AUC of a constant, plus an error that is
+# large for few rows; a useful model has over 0.6.
 _MAX_CHANCE_AUC = 0.6
 _MAX_SLICE_VALUES, _MAX_SLICES = 12, 2
 

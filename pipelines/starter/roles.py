@@ -1,4 +1,4 @@
-"""Decides from a column's properties whether it is a target, a feature or left out."""
+"""Decides a column's role from its properties: kind of target, kind of feature, or left out."""
 
 import re
 from bisect import bisect_left
@@ -20,7 +20,7 @@ _MAX_TEXT_CLASSES = 200
 # A text column with a larger share of distinct values is an id or free text.
 _MAX_TEXT_SHARE = 0.5
 _MAX_VOCABULARY = 1000
-# Categories with fewer rows than this share one id, because so few rows are mostly noise.
+# Categories that have fewer rows than this get a common id, because so few rows are mostly noise.
 _MIN_CATEGORY_ROWS = 5
 _MIN_ID_ROWS = 50
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")

@@ -41,7 +41,7 @@ def _taxi_trips() -> Path:
 
 
 def _write_customers(path: Path) -> None:
-    """Customers; those with few months and a basic plan churn more often."""
+    """Writes customers, of whom those with few months and a basic plan churn more often."""
     rng = np.random.default_rng(0)
     months, pro = rng.integers(1, 60, _CUSTOMERS), rng.random(_CUSTOMERS) < 0.4
     churned = rng.random(_CUSTOMERS) < 0.9 / (1 + np.exp(months / 8 - 2 + pro))
@@ -77,7 +77,7 @@ def _write_kinds_of_tables(folder: Path) -> None:
 
 
 def _write_photos(folder: Path) -> None:
-    """Noise in two colours, with one folder per class."""
+    """Writes images of noise in two colours, with one folder per class."""
     rng = np.random.default_rng(0)
     for number in range(_PHOTOS):
         name, colour = (("cat", (200, 120, 60)), ("dog", (60, 120, 200)))[number % 2]

@@ -41,7 +41,7 @@ def package_name(folder: Path) -> str:
 def write_starter(
     folder: Path, look: TableLook | ImagesLook, data: str, options: StarterOptions, *, package: str
 ) -> list[Path]:
-    """Writes the package called `package` into a new folder, which appears by one rename."""
+    """Writes the package `package` into a new folder, which appears whole or not at all."""
     texts = render_starter(folder.name, package, look, data, options)
     with attempt(folder, overwrite=None) as made:
         for name, text in texts.items():

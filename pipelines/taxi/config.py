@@ -2,9 +2,9 @@
 
     penstock run taxi
 
-On two cores of a virtual machine, with TFX 1.16 on Python 3.10: 26 s, 5 of them imports; accuracy
-0.90 and AUC 0.95 on the evaluation split. TFX's own example takes 65 s there, for an accuracy of
-0.83 after as many examples.
+On two cores of a virtual machine, with TFX 1.16 on Python 3.10, a run takes 26 s, 5 s of which are
+imports. It reaches an accuracy of 0.90 and an AUC of 0.95 on the evaluation split. TFX's own
+example takes 65 s there, and reaches an accuracy of 0.83 after as many examples.
 """
 
 import importlib.util
@@ -35,7 +35,7 @@ class Config(TableConfig):
 
     Attributes:
         data: The trips; by default the 15,002 trips in the tfx wheel.
-        model: Size of the model.
+        model: Options of the wide and deep model.
         evaluation: Conditions for pushing a model.
     """
 
@@ -45,7 +45,7 @@ class Config(TableConfig):
     model: TableModelOptions = TableModelOptions(learning_rate=0.01)
     # The data has 9,896 training rows; after the first pass, they are read from memory.
     input: InputOptions = InputOptions(batch_size=256, cache="memory", seed=1)
-    # 160 steps of 256 rows are the 40,000 examples that the stock example trains on.
+    # 160 steps of 256 rows are about the 40,000 examples that the stock example trains on.
     train: TrainOptions = TrainOptions(max_steps=160, steps_per_epoch=40, early_stop=EarlyStop())
     # AUC is also required: a constant prediction has an AUC of 0.5, whatever its accuracy.
     evaluation: EvaluationOptions = EvaluationOptions(

@@ -1,6 +1,7 @@
 """The model: `table_model` with a weight per category (wide) and a small network (deep).
 
-The Trainer runs `run_fn`, from transformed trips to a SavedModel that takes raw trips.
+The Trainer runs `run_fn`, which trains on transformed trips and exports a SavedModel that takes raw
+trips.
 """
 
 from typing import Any
@@ -22,7 +23,10 @@ def build_model(facts: ModelFacts, options: TableModelOptions) -> keras.Model:
 
 
 def search_space(hp: Any) -> dict[str, Any]:
-    """Return the options that a trial of `tune.trials` changes; KerasTuner draws the values."""
+    """Returns the options that each of the `tune.trials` trials changes.
+
+    KerasTuner chooses the values.
+    """
     units = hp.Choice("units", [32, 64, 128])
     rate = hp.Float("learning_rate", 0.001, 0.03, sampling="log")
     return {"model": {"learning_rate": rate, "hidden_units": [units, units // 2]}}

@@ -45,7 +45,7 @@ def reason(error: BaseException) -> str:
 
 
 def brief(reason: str) -> str:
-    """Returns one line; for a text with a traceback, the line of the exception."""
+    """Returns a text as one line or, if it has a traceback, only the line of the exception."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     if any(line.startswith("Traceback (most recent call last)") for line in lines):
         lines = [_OWN_ERROR.sub("", lines[-1])]

@@ -3,8 +3,8 @@
 The signal raises KeyboardInterrupt in the main thread, so that unfinished outputs are removed. With
 Beam and TensorFlow this is not enough: a callback of C++ drops the exception, libraries turn it
 into another one, and threads that wait for work keep the process alive. So any error of an
-interrupted command counts as the interrupt, and the process ends soon in any case. It is safe to
-end at any place in the code, because outputs appear by one rename.
+interrupted command counts as the interrupt, and the process ends soon in any case. The process can
+safely end at any point in the code, because each output appears by one rename.
 """
 
 import _thread

@@ -43,7 +43,7 @@ class Progress:
         return
 
     def log(self, path: str) -> None:
-        """Sets the log file for the output of the nodes."""
+        """Reports the log file to which the output of the nodes goes."""
         self._print(f"  log: {path}")
 
     def plan(self, nodes: Sequence[str]) -> None:

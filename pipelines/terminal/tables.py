@@ -38,7 +38,8 @@ def console(*, soft_wrap: bool = True, **more: Any) -> Console:
 
 def as_html(show: Callable[[Console], None]) -> str:
     """Returns the output of `show` as HTML for a notebook."""
-    # soft_wrap, because a notebook scrolls wide tables, while wrapped lines would be unreadable.
+    # soft_wrap is on because a notebook scrolls wide tables, while wrapped lines would be
+    # unreadable.
     out = console(file=io.StringIO(), record=True, width=160)
     show(out)
     return out.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
@@ -63,7 +64,7 @@ def print_table(
 
 
 def human_bytes(count: int) -> str:
-    """`999 B`, `1.4 KiB`, `150.0 MiB`."""
+    """Formats a number of bytes as `999 B`, `1.4 KiB` or `150.0 MiB`."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -73,7 +74,7 @@ def human_bytes(count: int) -> str:
 
 
 def short_path(file: str, path: str) -> str:
-    """Returns the path of a file relative to the folder `path`; unchanged if it is outside."""
+    """Returns a file's path relative to `path` if `path` is a folder, otherwise unchanged."""
     return os.path.relpath(file, path) if os.path.isdir(path) else file
 
 

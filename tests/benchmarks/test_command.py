@@ -54,7 +54,7 @@ def test_an_output_below_a_file_is_refused_before_minutes_are_spent(tmp_path):
 
 @pytest.fixture
 def warm(penstock, monkeypatch):
-    """Contenders are forks of a process that has already imported TensorFlow."""
+    """Runs contenders as forks of a process that has already imported TensorFlow."""
 
     def run_warm(script, arguments, what, python=sys.executable):
         done = penstock(*arguments, script=script)
@@ -80,7 +80,7 @@ def test_whole_benchmark_ends_in_verdicts(name, tmp_path, monkeypatch, warm):
 
 
 def test_an_installed_package_has_no_bench(tmp_path):
-    """A wheel has no folder `benchmarks`; the test hides it."""
+    """A wheel has no folder `benchmarks`, so the test hides this folder."""
     script = """
 import importlib.util, sys
 find = importlib.util.find_spec

@@ -10,7 +10,7 @@ from penstock.benchmarks import figures
 
 @pytest.mark.parametrize("name", figures.DOCUMENTS)
 def test_a_document_has_the_tables_of_the_figures(name, monkeypatch):
-    monkeypatch.setattr(figures, "ROOT", Path(__file__).parents[2])  # elsewhere in the image
+    monkeypatch.setattr(figures, "ROOT", Path(__file__).parents[2])  # differs in the image
     text = (figures.ROOT / name).read_text()
     assert figures.rendered(text) == text, "write them: python benchmarks/figures.py"
 
@@ -60,7 +60,7 @@ def test_peaks_of_memory_have_no_sum():
 
 
 def test_peak_memory_of_a_stage_is_its_own():
-    """Runs in a separate process, because one with free memory would reuse it for the values."""
+    """Runs in a new process, because this one may have free memory for the values to reuse."""
     code = """
 from penstock.benchmarks import scale
 stages = scale._Stages()

@@ -1,4 +1,4 @@
-"""Changes of README and pyproject by the publishing workflow: `.ci/publishing`."""
+"""Changes that the publishing workflow makes to README and pyproject with `.ci/publishing`."""
 
 import re
 import shutil

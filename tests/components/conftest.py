@@ -50,7 +50,7 @@ def tfrecord(tmp_path):
 
 @pytest.fixture
 def put(tmp_path):
-    """Writes a file below a folder, and returns its path."""
+    """Writes a file below a folder, and returns the path of the folder."""
     root = tmp_path / "put"
 
     def write(name, data=b"x"):

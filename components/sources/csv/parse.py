@@ -42,7 +42,7 @@ class RowParser:
     options: Csv
 
     def parse(self, block: RowBlock, place: RowPlace) -> Batch:
-        """Returns the rows of an unbroken block, each as good, rejected or blank.
+        """Returns the rows of a block without a broken row, each as good, rejected or blank.
 
         A rejected row is reported with the first column in which it has a fault.
         """
@@ -76,7 +76,8 @@ class RowParser:
         names = [column.name for column in columns if column.name in self.names]
         types = dict.fromkeys(names or self.names[:1], pa.binary())
         is_utf8 = first_bad_byte(data) is None
-        # To describe a row with a wrong number of fields, Arrow decodes it as UTF-8.
+        # To describe a row with a wrong number of fields, Arrow decodes it as UTF-8, so other data
+        # is decoded as Latin-1 and encoded anew.
         utf8 = data if is_utf8 else data.decode("latin-1").encode()
         if utf8.startswith(BOM_UTF8):
             utf8 = BOM_UTF8 + utf8  # Arrow strips a byte order mark wherever it begins to read.

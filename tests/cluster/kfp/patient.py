@@ -1,6 +1,6 @@
 """Copies objects of Kubernetes from stdin to stdout, without probes and CPU requests.
 
-For a machine on which other work runs: a pod that is only slow is neither restarted nor left
+On a machine on which other work runs, a pod that is only slow is thus neither restarted nor left
 unscheduled.
 """
 

@@ -1,4 +1,4 @@
-"""MLMD's gRPC server instead of Google's image, on the C++ store of its Python wheel."""
+"""MLMD's gRPC server, in place of Google's image, on the C++ store of MLMD's Python wheel."""
 
 import sys
 import time
@@ -39,7 +39,7 @@ def _connect(config: metadata_store_pb2.ConnectionConfig) -> Any:
 
 
 def serve(host: str, user: str, password: str, port: int) -> None:
-    """Serves the MySQL database `metadb`; one request at a time: the store is not thread-safe."""
+    """Serves the MySQL database `metadb` with one thread, as the store is not thread-safe."""
     config = metadata_store_pb2.ConnectionConfig(
         mysql=metadata_store_pb2.MySQLDatabaseConfig(
             host=host, port=3306, database="metadb", user=user, password=password

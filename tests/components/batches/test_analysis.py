@@ -82,7 +82,7 @@ def in_batches(preprocessing_fn, folder, output):
     assert len(tasks) == 3
 
     def run(work):
-        # Pickled, as for workers on other machines.
+        # Work and results are pickled, as for workers on other machines.
         return [
             pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(task))) for task in tasks
         ]
@@ -108,7 +108,7 @@ def assert_equal_values(ours, theirs, name):
         np.testing.assert_array_equal(ours.indices, theirs.indices, name)
         ours, theirs = ours.values, theirs.values
     if theirs.dtype.is_floating:
-        # These are float32 sums, and TFT adds them in other batches.
+        # These values come from float32 sums, which TFT adds in other batches.
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5, err_msg=name)
     else:
         np.testing.assert_array_equal(ours, theirs, name)
@@ -186,8 +186,8 @@ ANALYZERS = {
     "stored vocabulary": ("w", with_stored_vocabulary),
     "tfidf": ("w", tfidf),
 }
-# These functions have no analyzer. `max of a row` is a maximum within each row, which the fault in
-# docs/upstream.md affects.
+# These functions have no analyzer. `max of a row` is a maximum within each row, which is affected
+# by the fault of `reduce_max` in docs/upstream.md.
 PLAIN = {
     "max of a row": (DENSE, lambda x: tf.reduce_max(tf.sqrt(tf.abs(tf.cast(x, tf.float32))), 1)),
     "hash": ("s", lambda x: tft.hash_strings(x, 10)),

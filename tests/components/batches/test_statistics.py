@@ -63,7 +63,7 @@ RELATIVE = {"taxi weight": 1e-6, "mixed weight": 1e-6}
 
 
 def tfx_batches(folder, kind):
-    """The rows in batches of TFX's size, by tfx_bsl's decoder."""
+    """The rows in batches of TFX's size, as tfx_bsl decodes them."""
     decoder = (
         SequenceExamplesToRecordBatchDecoder("##SEQUENCE##")
         if kind == "sequences"
@@ -124,7 +124,7 @@ def test_batches_of_a_shard_equal_those_of_tfx_bsl(kind, rows):
     assert sorted(ours.column_names) == sorted(theirs.schema.names)
     for name in ours.column_names:
         column = theirs.column(theirs.schema.names.index(name))
-        # As text, because NaN does not equal itself.
+        # The values are compared as text, because NaN does not equal itself.
         assert str(ours[name].to_pylist()) == str(column.to_pylist())
 
 

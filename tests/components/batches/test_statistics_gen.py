@@ -1,4 +1,4 @@
-"""The node compared with TFX's StatisticsGen: its inputs and outputs."""
+"""Inputs and outputs of BatchStatisticsGen compared with those of TFX's StatisticsGen."""
 
 import json
 import logging

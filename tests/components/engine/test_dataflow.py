@@ -25,7 +25,7 @@ OPTIONS = (
     *("subnetwork=regions/europe-west1/subnetworks/own", "no_use_public_ips"),
 )
 
-# Beam refuses an endpoint with a port.
+# Beam refuses an endpoint with a port, so the script switches this check off.
 SCRIPT = """
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from penstock.pipelines.cli.main import main
