@@ -1,7 +1,8 @@
 """Files as a `Source`: the base class of all kinds that read files.
 
-A new kind of file is one module. It scans each file to a `ScannedFile` (or to a subclass with more
-attributes), returns `FileSource.of(...)` from its `open_<kind>`, and implements `read_piece`.
+A new kind of file is one module. The module scans each file into a `ScannedFile` (or a subclass
+with more attributes), returns `FileSource.of(...)` from its `open_<kind>`, and implements
+`read_piece`.
 """
 
 import os
@@ -32,8 +33,9 @@ from penstock.components.sources.base import Batch, Piece, Source
 from penstock.components.sources.batches import batch_of
 from penstock.components.sources.spread import Spread
 
-# A cut may move by up to this share of a part, to a place where cutting is cheap. In other places,
-# a row start must be searched for, or two workers decompress the same row group.
+# A cut between two parts of a source may move by up to this share of a part's size, to a place
+# where cutting is cheap. In other places, a row start must be searched for, or two workers
+# decompress the same row group.
 SNAP_SHARE = 0.25
 # Several threads help: reading and hashing release Python's lock, and reads may wait for a disk.
 _THREADS = 8
@@ -100,7 +102,7 @@ class FileSource(Source, Generic[FileT]):
         )
 
     def row_start(self, file: FileT, at: int, before: RowStart | None, parts: int) -> RowStart:
-        """Returns a row start near unit `at` of a file that is cut into a number of parts.
+        """Returns a row start near unit `at` of a file; the source is cut into `parts` parts.
 
         For `at` = 0, the result is the first row; for `at` = `file.units`, the end of the file. In
         between, it ascends with `at`. `before` is the previous result in the same file, from which
@@ -181,7 +183,10 @@ def map_files(scan: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
 def spread_files(
     scan: Callable[[str], T], paths: Sequence[str], spread: Spread, files_a_task: int = 1
 ) -> list[T]:
-    """Calls `scan` (picklable) for each path in tasks; returns the results in the paths' order."""
+    """Calls `scan` for each path, in tasks of `spread`; returns results in the paths' order.
+
+    `scan` must be picklable.
+    """
     tasks = [paths[at : at + files_a_task] for at in range(0, len(paths), files_a_task)]
     done = spread(partial(map_files, scan), tasks, sum(map(_size, paths)))
     return [file for task in done for file in task]

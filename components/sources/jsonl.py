@@ -82,7 +82,10 @@ def open_json_lines(inputs: Sequence[str], options: JsonLines, spread: Spread) -
 
 
 def _readable(data: bytes) -> Iterator[Row]:
-    """Yields the rows of the readable lines; `batches` later rejects the others by number."""
+    """Yields the rows of the readable lines.
+
+    `batches` later rejects the other lines with their numbers.
+    """
     for line in data.split(b"\n"):
         if line.strip():
             with suppress(ValueError):

@@ -17,9 +17,9 @@ class Kind:
     """Location of a kind's code, as `module:name` below this package; imported at its first use.
 
     The opener takes (inputs, options, spread). If a kind has a `state`, its inputs are addresses,
-    not files. `state` takes an address and returns a digest of the data there, or None if the data
-    must be read to know. The options of such a kind have a method `with_query`, which sets the
-    query of an input split.
+    not files. The function at `state` takes an address and returns a digest of the data there, or
+    None if only reading the data shows whether they changed. The options of such a kind have a
+    method `with_query`, which sets the query of an input split.
     """
 
     options: str

@@ -1,4 +1,4 @@
-"""A table version whose log lists Parquet files, as a `Source`; deltalake reads Delta's logs.
+"""Tables whose logs list Parquet files, as a `Source`; deltalake reads the logs of Delta.
 
 `iceberg.py` reads the metadata of Iceberg tables.
 """
@@ -25,7 +25,7 @@ from penstock.components.sources.options import ColumnOptions
 from penstock.components.sources.parquet import inspect_parquet, read_parquet
 from penstock.components.sources.spread import Spread
 
-# Arrow's types by the names of types in the schemas of tables (Delta, Iceberg).
+# Arrow's types, by the names of types in the schemas of Delta and Iceberg tables.
 _ARROW_TYPES = {
     "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "int": pa.int32(),
     "long": pa.int64(), "boolean": pa.bool_(), "date": pa.date32(), "string": pa.string(),
@@ -58,7 +58,7 @@ class Delta(LakeOptions):
 
 @dataclass(frozen=True)
 class Iceberg(LakeOptions):
-    """A snapshot of an Iceberg table: its `...metadata.json`, its folder or CATALOG.DB.TABLE."""
+    """A snapshot of an Iceberg table, given by `...metadata.json`, folder or CATALOG.DB.TABLE."""
 
     kind: str = "iceberg"
 
@@ -94,7 +94,7 @@ def table_place(inputs: Sequence[str], kind: str) -> str:
 
 @contextmanager
 def errors_named(place: str, advice: str) -> Iterator[None]:
-    """Turns errors of a table's library into a DataError with the place."""
+    """Turns errors of the library that reads a table into a DataError that names the table."""
     try:
         yield
     except PenstockError:
@@ -201,8 +201,8 @@ def _delta_table(place: str, version: int | None) -> Any:
 
 
 def _delta_snapshot(table: Any, place: str) -> Snapshot:
-    # Requested for every table, since a log may contain deletion vectors that its protocol does not
-    # name.
+    # Deletion vectors are requested for every table, because a log may contain some that the
+    # table's protocol does not list.
     for batch in table.deletion_vectors():
         for file in _values(batch, "filepath"):
             raise DataError(

@@ -1,7 +1,7 @@
 """Options that several kinds of source share, and their checks.
 
 An options class is a frozen dataclass with its own `kind`. All other fields are strings, numbers,
-flags and tuples of strings, so that they can be stored as JSON and set by flags of `penstock
+booleans or tuples of strings, so that they can be stored as JSON and set by flags of `penstock
 ingest`.
 """
 
@@ -49,11 +49,12 @@ class ColumnOptions(KindOptions):
 
     Attributes:
         schema_file: Path of a TFMD `schema.pbtxt` that determines names and types of the columns.
-            Without one, the data's own types are used; if it has none, types are inferred from a
-            sample.
-        extra_columns: Treatment of columns that are not in the schema (or in the sample, if there
-            is no schema), and, without a schema, of columns whose types no feature can
-            hold: `reject` stops and names one, `drop` leaves them out.
+            Without a schema, the data's own types are used; if the data has no types, they are
+            inferred from a sample.
+        extra_columns: Treatment of columns that are not in the schema or, without a schema, are not
+            in the sample or have a type that no feature can
+            hold: `reject` stops (or rejects the row, in JSON Lines and Avro) and names one, `drop`
+                leaves them out.
         non_finite: NaN and infinity in columns of floats: `reject` the row, read as `null`, or
             `keep`. A finite number beyond float32 is always rejected.
         allow_empty: Whether a file without rows is accepted.
@@ -78,8 +79,8 @@ class Csv(ColumnOptions):
 
     Attributes:
         delimiter: One ASCII character between the fields of a CSV row; `tab` means a tab. None
-            takes the delimiter, among comma, `;`, tab and `|`, that gives the first rows equal
-            widths.
+            chooses the one of comma, `;`, tab and `|` that divides the first rows into equal
+            numbers of fields.
         column_names: Names of a CSV's columns if its files have no header; None takes the first
             row as the header.
         comment: Lines above the header that begin with this text, such as `#`, are skipped.
@@ -128,7 +129,7 @@ class Table(Csv):
     If the kind is not CSV, only the options that it has are used.
 
     Attributes:
-        kind: One of the kinds of tables in files; None to recognise it.
+        kind: A kind of table files, such as `csv`; None to recognise it.
         nested: Objects, maps and lists of lists in JSON Lines and Avro: `reject` stops and names
             the column, `json` makes them JSON text with sorted keys.
     """
@@ -157,8 +158,9 @@ class RowFileOptions(ColumnOptions):
 def check_fields(options: Any, **choices: Collection[str]) -> None:
     """Raises UsageError if a field's type differs from that of its default (int, bool, strings).
 
-    A number may be 0 only if its default is 0. `kind` must keep its default. Text fields with
-    `choices` must have one of these; other texts and fields without a default are not checked.
+    A number may be 0 only if its default is 0. `kind` must keep its default unless that is None.
+    Text fields with `choices` must have one of these; other texts and fields whose default is None
+    are not checked.
     """
     known: dict[str, Collection[str]] = {**_CHOICES, **choices}
     for field in fields(options):

@@ -1,4 +1,4 @@
-"""Parquet files as a `Source`. All code of the project opens Parquet with `open_reader`.
+"""Parquet files as a `Source`. All readers of Parquet tables use `open_reader`.
 
 A 96-bit timestamp (Impala, Hive, older Spark) is a Julian day and nanoseconds since its midnight.
 It is read in microseconds, which cover its range; nanoseconds would overflow before 1677 and after
@@ -73,7 +73,10 @@ def inspect_parquet(path: str) -> ColumnarFile:
 
 
 def _checked(path: str, schema: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
-    """Refuses Arrow's 96-bit timestamps; gives intervals, read as bytes, a type of their own."""
+    """Refuses 96-bit timestamps that Arrow wrote.
+
+    Sets the type of intervals, which Arrow reads as bytes.
+    """
     for leaf in map(metadata.schema.column, range(metadata.num_columns)):
         if leaf.physical_type == "INT96" and str(metadata.created_by).startswith(_ARROW):
             raise DataError(

@@ -73,7 +73,7 @@ def _shared_root(inputs: Sequence[str], files: Collection[str]) -> list[str]:
         elif glob.has_magic(place):
             parts = parts[: next(at for at, part in enumerate(parts) if glob.has_magic(part))]
         folders.append(parts)
-    # Not strict, since the shortest path ends the comparison.
+    # `zip` is not strict, because the shortest path ends the comparison.
     shared = takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
     return [names[0] for names in shared]
 
@@ -108,7 +108,7 @@ def add_partitions(source: SourceT, folders: Folders) -> SourceT:
     }
     if not any(partitions.values()):
         return source
-    # The fingerprint ignores folders that all files share.
+    # The fingerprint ignores folders that all inputs share, because they add no column.
     content = f"{source.fingerprint} {[*partitions.values()]}"
     digest = hashlib.sha256(content.encode()).hexdigest()
     return replace(
@@ -146,7 +146,7 @@ def _typed(text: str | None, column: Column, path: str, source: FileSource[Any])
         return text
     non_finite = source.options.non_finite
     if (stored := _stored_type(source, path, column.name)) is not None:
-        with suppress(pa.ArrowException):  # text that is no such value may be a number
+        with suppress(pa.ArrowException):  # text that cannot be cast may be a number
             array = pa.array([text])
             if types.is_date(stored):  # pyarrow 10 cannot cast text to dates
                 array = array.cast(pa.timestamp("us"))

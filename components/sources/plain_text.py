@@ -51,8 +51,8 @@ class Text(WholeFileOptions):
             contain UTF-8.
         skip_blank: Whether to skip (and count) lines of white space.
         max_row_bytes: Maximum length of a line or document; a longer one is rejected.
-        allow_empty: Whether a file without text is skipped instead of stopping the ingest; a
-            document then counts as blank.
+        allow_empty: Whether a file without text is skipped instead of refused; a skipped document
+            counts as blank.
         folder_label: For documents: whether to add the feature `label` with the name of the file's
             folder right below the input.
         shuffle_seed: For documents: seed of their order in the shards.

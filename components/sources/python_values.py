@@ -1,7 +1,8 @@
 """Rows as Python mappings: infers their columns from a sample and converts them to batches.
 
-A column is converted by one `pa.array` call. Only if its values have several types are they
-converted one by one, so that each misfit has its reason.
+A column is converted by one `pa.array` call. If the call fails or returns a type that does not fit
+the column, the values are converted one by one. Each value that does not fit then gets its own
+reason.
 """
 
 import datetime
@@ -33,7 +34,7 @@ _MISFITS = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueErro
 def convert_rows(
     rows: Sequence[Row], columns: Sequence[Column], options: ColumnOptions
 ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-    """Returns all rows as a batch, with null for each misfit, and the faults by row."""
+    """Returns all rows as a batch, with null for values that do not fit, and faults by row."""
     as_json = isinstance(options, RowFileOptions) and options.nested == "json"
 
     def convert(column: Column) -> tuple[pa.Array, Faults]:
@@ -53,7 +54,10 @@ def convert_rows(
 
 
 def is_nested(value: object) -> bool:
-    """Returns whether a value is an object or a list of lists, which no feature can hold."""
+    """Returns whether a value is an object or a list that contains lists or objects.
+
+    No feature can hold such a value.
+    """
     if isinstance(value, list):
         return any(isinstance(item, (list, dict)) for item in value)
     return isinstance(value, dict)
@@ -154,7 +158,7 @@ def row_columns(rows: Iterable[tuple[Row, str]], options: RowFileOptions) -> tup
 
 
 class ValueSample:
-    """Counts of shapes and types of the values in each column; the majority decides."""
+    """Counts the shapes and types of the values in each column; the majority decides its type."""
 
     def __init__(self) -> None:
         self._shapes = defaultdict[str, Counter[str]](Counter)
@@ -189,7 +193,10 @@ class ValueSample:
         return Column(name, kind or FeatureKind.BYTES, is_list)
 
     def feature(self, name: str) -> tuple[FeatureKind | None, bool]:
-        """Returns (kind, is_list); kind None if there is no value, BYTES if most are nested."""
+        """Returns (kind, is_list).
+
+        `kind` is None if there is no value, and BYTES if most values are nested.
+        """
         shape, values = self._shape(name), self._values[name]
         if shape == "nested":
             return FeatureKind.BYTES, False

@@ -29,7 +29,7 @@ def read_schema(path: str | None) -> tuple[SchemaColumn, ...]:
     """Returns the features in use of a `schema.pbtxt`, in order; empty if there is no path."""
     if not path:
         return ()
-    # Imports protobuf, which a source without a schema does not need.
+    # This import loads protobuf, which a source without a schema does not need.
     from penstock.components.tfrecord.schema_features import is_used, parse_schema
 
     try:

@@ -20,8 +20,9 @@ _UNFINISHED = re.compile(r"(part-.*)\._COPYING_")
 def require_finished(inputs: Sequence[str], files: Sequence[str]) -> None:
     """Raises DataError for an input folder with Spark's part files but without `_SUCCESS`.
 
-    `files` are the data files that were found in it. A glob is not checked, because it takes part
-    files from any folder; nor is a folder `column=value`, because it is only a part of an output.
+    `files` are the data files that were found in the inputs. A glob is not checked, because it may
+    match part files in any folder. A folder `column=value` is not checked, because it is only a
+    part of an output.
     """
     for one in inputs:
         folder = (normal_address(one) if is_remote(one) else os.path.abspath(one)).rstrip("/")

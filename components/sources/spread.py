@@ -22,7 +22,7 @@ _WORTH_ENGINE_BYTES = 2048 * MIB
 
 
 class Spread(ExitStack):
-    """Runs tasks in this process or, if there is enough to read, in several or on an engine.
+    """Runs tasks in this process or, for large inputs, in several processes or on an engine.
 
     It is a context manager; its workspace, which all workers can reach, is removed at the end.
     """
@@ -36,7 +36,10 @@ class Spread(ExitStack):
     def __call__(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], input_bytes: int
     ) -> list[Result]:
-        """Returns the result of `work` for each task, in order; all three must be picklable."""
+        """Returns the result of `work` for each task, in order.
+
+        `work`, tasks and results must be picklable.
+        """
         engine = self._engine
         worth = _WORTH_PROCESSES_BYTES if isinstance(engine, int) else _WORTH_ENGINE_BYTES
         if engine == 1 or len(tasks) < 2 or input_bytes < worth:
@@ -53,7 +56,11 @@ class Spread(ExitStack):
         return self._workspace
 
     def _place(self) -> str | os.PathLike[str]:
-        """Returns the output, or a private folder if no worker is on another machine."""
+        """Returns the output or a private folder.
+
+        The folder is private if there is no output, or if the output is in an object store and all
+        workers are processes on this machine.
+        """
         if self._output is None or (isinstance(self._engine, int) and store_address(self._output)):
             folder = tempfile.TemporaryDirectory(prefix="penstock-rows-")
             return os.path.join(self.enter_context(folder), "rows")

@@ -69,7 +69,10 @@ def beyond_float32(shown: str) -> str:
 
 
 def to_int64(text: str, non_finite: str) -> int | None:
-    """Parses a whole number (also `8.0`) within int64; None for NaN or infinity under `null`."""
+    """Parses a whole number (also `8.0`) within int64.
+
+    Returns None for NaN or infinity if `non_finite` is `null`.
+    """
     text = text.strip(SPACES)
     match = _WHOLE.fullmatch(text)
     if not match:
@@ -77,7 +80,7 @@ def to_int64(text: str, non_finite: str) -> int | None:
             return None
         hint = "; a FLOAT column would hold it" if _FLOAT.fullmatch(text) else ""
         raise ValueError(f"{show(text)} is not an integer{hint}")
-    # int() refuses thousands of digits, and 20 digits are enough to decide.
+    # int() refuses thousands of digits, and a number with 20 digits is certainly beyond int64.
     digits = match[1].lstrip("+-").lstrip("0")
     number = int(match[1]) if len(digits) < 20 else INT64_MAX + 1
     if not INT64_MIN <= number <= INT64_MAX:
@@ -108,7 +111,7 @@ def finite_or(number: float, non_finite: str) -> float | None:
 
 
 class TypeSample:
-    """Counts of the classes of texts by column; `null_tokens`, spaces ignored, mean no value."""
+    """Counts texts by column and class; `null_tokens`, with any spaces around, mean no value."""
 
     def __init__(self, null_tokens: Sequence[str]) -> None:
         forms = {"nulls": "|".join(map(re.escape, null_tokens)), **_CLASSES}
@@ -134,9 +137,10 @@ class TypeSample:
     def kind(self, name: str) -> FeatureKind:
         """Returns the kind that keeps most rows of a column and loses nothing.
 
-        Counts: `integers` are within int64, `floats` other numbers within float32, `long` numbers
-        beyond these types, `padded` numbers with leading zeros or a plus sign (codes and telephone
-        numbers), `non_finite` NaN and infinities, `nulls` texts without value, `texts` the rest.
+        `integers` counts whole numbers within int64, `floats` other numbers within float32, and
+        `long` numbers beyond these types. `padded` counts numbers with leading zeros or a plus sign
+        (codes and telephone numbers), and `non_finite` counts NaN and infinities. `nulls` counts
+        texts without value, and `texts` counts the rest.
 
         The kind is BYTES if there is no value, if more than 1 % of the numbers are padded, if at
         most half of the values are numbers, or if most integers are beyond int64. Otherwise it is

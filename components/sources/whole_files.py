@@ -38,8 +38,8 @@ from penstock.components.tfrecord.sharding import MIB
 FILENAME = Column("filename", FeatureKind.BYTES)
 SIZE = Column("size", FeatureKind.INT)
 LABEL = Column("label", FeatureKind.BYTES)
-# Small, because a worker holds two batches. A batch costs a millisecond, or 20 us for each of its
-# images of 75 KB; batches of 8 MiB would save 8 us per image.
+# Batches are small, because a worker holds two of them. A batch costs a millisecond, or 20 us for
+# each of its images of 75 KB; batches of 8 MiB would save 8 us per image.
 _BATCH_BYTES = 4 * MIB
 # Number of bytes that quarantine keeps from the start of a bad file; the file itself stays in
 # place.
@@ -94,7 +94,10 @@ class FileList(ScannedFile):
     first: int = 0  # If this is a slice: row of its first file in the whole list.
 
     def for_reading(self, start: int, end: int) -> "FileList":
-        """Returns rows `start` to `end`; copies facts, since a slice is pickled with the rest."""
+        """Returns rows `start` to `end`.
+
+        Copies the facts, because pickling an Arrow slice would include the rows outside it.
+        """
         read = len(self.entries)
         return replace(
             self,
@@ -110,8 +113,8 @@ class WholeFileSource(FileSource[FileList]):
     """Files with one row each: the values that `convert` returns, then the facts of the list."""
 
     max_bytes: int  # Maximum size of a file; a larger one is rejected unread.
-    # Receives bytes and path of a file, returns None if it is blank; raises UnfitFileError if it is
-    # not a row
+    # Converts bytes and path of a file to its values, or to None if it is blank; raises
+    # UnfitFileError if the file cannot become a row
     convert: Callable[[bytes, str], Values | None]
 
     @property
@@ -216,7 +219,10 @@ def list_files(
     max_bytes: int,
     spread: Spread,
 ) -> Listing:
-    """Hashes the `kept` entries of `found`, without examining their content, ordered by `seed`."""
+    """Lists and hashes the `kept` entries of `found`, in an order that `seed` determines.
+
+    Their content is not checked.
+    """
     refused = (rejected_file(path, reason) for path, reason in sorted(found.refused.items()))
     listed, entries = Listing(found, [*refused, *rejected], [], []), found.entries
     order = [kept[at] for at in shuffled([os.fsencode(entries[at].name) for at in kept], seed)]

@@ -1,4 +1,5 @@
 """TFRecord files: sharding, encoding, writing, reading, the manifest.
 
-Imports no TFX and no Beam, and TensorFlow only in `feature_spec`.
+The package imports no TFX and no Beam. At import, only `feature_spec` loads TensorFlow; a few
+functions of other modules load it when they are called.
 """

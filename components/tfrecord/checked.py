@@ -1,4 +1,4 @@
-"""Checks shards against their manifest, which every reader does before it reads.
+"""Checks shards against their manifest, as every reader does before it reads.
 
 Input: a folder of Examples, a split's folder, a shard or a pattern of shards. Output: the manifest,
 if every listed shard has the listed size and digest and the folders of the splits contain no other
@@ -6,8 +6,8 @@ files.
 
 A digest costs 0.8 ms per MiB, so it is computed once for each state of a file: `.digests.json`
 beside the manifest stores it by inode, size, mtime and ctime. Every write, rename or `touch`
-changes the ctime, unless it falls within the same tick of the clock. Therefore only digests of
-files that have not changed for some seconds are stored.
+changes the ctime, unless it falls within the same tick of the clock as the previous change.
+Therefore only digests of files that have not changed for some seconds are stored.
 """
 
 import fnmatch
@@ -37,7 +37,8 @@ from penstock.components.tfrecord.manifest import (
 from penstock.components.tfrecord.recovery import recover
 from penstock.components.tfrecord.sharding import split_dir
 
-# Longer than the tick of any file system's clock (FAT: 2 s).
+# Age from which a file counts as settled: longer than the tick of any file system's clock (FAT: 2
+# s).
 _SETTLED_NS = 3 * 10**9
 _HASHING_THREADS = 4
 
@@ -151,7 +152,10 @@ def check_scope(scope: Scope) -> None:
 
 
 def shard_faults(scope: Scope, *, digests: bool = True) -> Iterator[str]:
-    """Yields a line for each shard with another size, or (with `digests`) another digest."""
+    """Yields a line for each shard that is missing or altered, and for each unlisted file.
+
+    Digests are compared only with `digests`.
+    """
     whole = []
     for shard in scope.shards:
         path = scope.root / shard.file

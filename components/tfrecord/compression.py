@@ -10,8 +10,8 @@ from typing import Protocol
 
 from penstock.components.tfrecord.framing import HEADER_BYTES, masked_crc
 
-# Large enough that Python's cost per chunk is small compared with the check of 1 MiB of records;
-# small enough that a hundred open readers do not matter.
+# A chunk is large enough that Python's cost per chunk is small compared with the check of 1 MiB of
+# records. It is small enough that the memory of a hundred open readers does not matter.
 CHUNK_BYTES = 1 << 20
 
 _WBITS = {"GZIP": 16 + zlib.MAX_WBITS, "ZLIB": zlib.MAX_WBITS}

@@ -1,4 +1,4 @@
-"""Decodes batches of Examples that `encoder` wrote to Arrow columns, by NumPy.
+"""Decodes batches of Examples in the layout of `encoder` to Arrow columns, by NumPy.
 
 For any other layout that protobuf permits (features in another order or missing, numbers that are
 not packed), the result is None, and the caller uses a general parser.

@@ -27,10 +27,11 @@ MANIFEST_VERSION = 1
 # Patterns of an output's other files; the manifest lists shards and vocabularies by name.
 _REJECTED_ROWS = r"/rejected-\d{5,}\.jsonl"
 _PARQUET_COPY = r"/[^/]+/data-\d{5,}-of-\d{5,}\.parquet"
-# Temporary name of such a file, left by a killed process.
+# Name of a temporary file that a killed process left in an output; the second group is the final
+# name.
 _TEMPORARY = re.compile(r"(.*/)?\.([^/]+)\.[0-9a-f]{32}")
-# Custom property of a TFX artifact: the digest of its manifest. It reveals the removal of a
-# manifest, since artifacts without a manifest are allowed, too.
+# Custom property of a TFX artifact: the digest of its manifest. Artifacts without a manifest are
+# allowed, so only this property reveals that a manifest was removed.
 MANIFEST_PROPERTY = "manifest_sha256"
 # Source kind of a manifest that was made by counting rows in another writer's shards.
 COUNTED = "counted"
@@ -156,7 +157,7 @@ class Manifest:
         return "".join(self.json_parts())
 
     def json_parts(self) -> Iterator[str]:
-        """Yields `to_json` in parts: for 100,000 shards, the whole text would take 260 MiB."""
+        """Yields the text of `to_json` in parts, since for 100,000 shards it takes 260 MiB."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.source_snapshot is None:
             del own["source_snapshot"]

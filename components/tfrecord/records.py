@@ -24,7 +24,8 @@ from penstock.components.tfrecord.framing import FOOTER_BYTES, HEADER_BYTES, mas
 # Limit of protocol buffers. A larger length means damage or an attack on memory.
 MAX_RECORD_BYTES = 2**31 - 1
 _USUAL_RECORD_BYTES = 2**24
-# Number of distinct headers to cache after a check: saves 0.7 us per record, takes at most 10 MB.
+# Number of distinct record headers that are cached after their check. The cache saves 0.7 us per
+# record and takes at most 10 MB.
 _MAX_KNOWN_HEADERS = 2**16
 
 
@@ -205,7 +206,8 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def _looks_like(head: bytes) -> str:
-    # A header with a usual length is a damaged one, even if by chance it begins with a short magic.
+    # A header with a usual length is a damaged TFRecord header, even if it happens to begin with a
+    # short magic.
     is_length = int.from_bytes(head[:8], "little") < _USUAL_RECORD_BYTES
     if not is_length and (found := format_of(head)):
         return f", it looks like {found.name}"

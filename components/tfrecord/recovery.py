@@ -28,7 +28,7 @@ def attempt_folder(target: Path) -> Path:
 
 
 def recover(path: str | os.PathLike[str]) -> None:
-    """Restores an output, at a path or a folder above it, that a killed process had renamed.
+    """Restores an output that a killed process had renamed, at a path or a folder above it.
 
     Does nothing if the path exists.
     """
@@ -41,7 +41,7 @@ def recover(path: str | os.PathLike[str]) -> None:
 
 
 def remove_attempt(lock: Path) -> None:
-    """Removes the attempt of a lock that no process holds, and restores the output it replaced."""
+    """Removes the attempt whose lock no process holds, and restores the output it replaced."""
     try:
         with lock.open("r+b") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -36,7 +36,7 @@ _SPLIT_PREFIX = "Split-"
 
 
 def shard_name(index: int, count: int, *, compression: str = "") -> str:
-    """Returns `data_tfrecord-00000-of-00016`, with `.gz` if the compression is GZIP."""
+    """Returns a name such as `data_tfrecord-00000-of-00016`, with `.gz` for GZIP compression."""
     if not 0 <= index < count:
         raise ValueError(f"shard index {index} is not within 0..{count - 1}")
     return f"{SHARD_PREFIX}-{index:05d}-of-{count:05d}{'.gz' if compression == 'GZIP' else ''}"
@@ -48,7 +48,7 @@ def block_rows_of(window_rows: int, files: int = READER_PARALLELISM) -> int:
 
 
 def split_dir(split: str) -> str:
-    """Returns `Split-train`, the folder in which TFX's readers expect a split."""
+    """Returns the folder in which TFX's readers expect a split, such as `Split-train`."""
     return f"{_SPLIT_PREFIX}{split}"
 
 
@@ -62,9 +62,10 @@ class ShardOptions:
     """Options for the number of shards.
 
     Attributes:
-        shards: Number of shards of each split; None plans it.
+        shards: Number of shards of each split; if None, it is planned.
         reading_hosts: Number of hosts, or training workers, that will read the shards at the same
-            time; a planned number of shards is a multiple of this number.
+            time. For data of at least 10 MiB with enough rows, a planned number of shards is a
+            multiple of this number.
     """
 
     shards: int | None = None
@@ -85,8 +86,9 @@ class ShardPlan:
 def plan_shards(estimated_bytes: int, options: ShardOptions, *, rows: int) -> ShardPlan:
     """Plans the number of shards of a split: at most one per row.
 
-    A planned number is a multiple of the number of reading hosts, so that all hosts read equally
-    many shards. `estimated_bytes` is the uncompressed size of the largest split's records.
+    For data of at least MIN_SHARD_BYTES, a planned number is a multiple of the number of reading
+    hosts, so that all hosts read equally many shards. It is lower if there are too few rows.
+    `estimated_bytes` is the uncompressed size of the largest split's records.
     """
     asked, most = options.shards, max(rows, 1)
     if asked is not None and asked > most:

@@ -61,8 +61,8 @@ def find_damage(files: Iterable[str]) -> str | None:
 def require_examples(file: str, records: int | None = None) -> None:
     """Raises DataError for a SequenceExample, whose lists an Example parser would drop.
 
-    Checks the first records of a local file, or all of them, which takes 0.7 us per record plus
-    decompression; a file that has not changed is checked only once.
+    Checks the first `records` records of a local file, or all of them if it is None. This takes 0.7
+    us per record plus decompression; a file that has not changed is checked only once.
     """
     _require_examples(file, disk_state(file), records)
 
@@ -101,7 +101,7 @@ def _count(file: str, state: tuple[int, ...]) -> int:
 def missing_members(files: Iterable[Path]) -> Iterator[str]:
     """Yields one line for each set of `-NNNNN-of-NNNNN` files that lacks some.
 
-    It also reports two sets with the same stem but different counts, which a retry leaves.
+    It also reports two sets with the same stem but different counts, which a retry may leave.
     """
     counts: dict[tuple[Path, str, str], set[str]] = defaultdict(set)
     for file in files:

@@ -1,6 +1,6 @@
 """Training from TFRecord shards: input, Keras' fit, diagnosis of the speed, export.
 
-`pipelines/taxi/model.py` is a whole `run_fn` for TFX's Trainer; docs/training.md has a training
+`pipelines/taxi/model.py` is a whole `run_fn` for TFX's Trainer; docs/training.md shows a training
 without TFX.
 """
 

@@ -41,7 +41,8 @@ class DivergedError(DataError):
 class Backup(keras.callbacks.Callback):
     """The state of a training; `step` and `epochs` include those before a resumption.
 
-    It must be the first of the callbacks, since later ones may swap the weights.
+    It must be the first of the callbacks, because it must save the weights before later callbacks
+    may swap them.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Backup(keras.callbacks.Callback):
         self._steps, self._options, self._checkpoints = steps, options, checkpoints
         self._start, self._flag, self._workers = start, flag, workers
         self._rule, self._batch_rows = rule, batch_rows
-        self._has_signal = False  # whether any worker had a signal; all agree
+        self._has_signal = False  # any worker had a signal (same on all)
         self._test_steps = 1
         self._begin = self._end = self._passed = 0
         self._timed_steps, self._timed_seconds = 0, 0.0  # this epoch, without the run's first call
@@ -130,7 +131,7 @@ class Backup(keras.callbacks.Callback):
             del model._maybe_symbolic_build
 
     def speed(self) -> Speed | None:
-        """Times steps on the run's next batch, if there is one."""
+        """Measures the speed of steps on the run's next batch, if there is one."""
         batches, self._batches = self._batches, None  # stops the prefetching
         if batches is None:
             return None
@@ -233,7 +234,7 @@ class Backup(keras.callbacks.Callback):
         self._saved_at, self._saved_seconds = at, time.monotonic()
 
     def restore_best(self) -> int:
-        """Restores the best epoch's state if the options say so; returns the model's epoch."""
+        """Restores the best epoch's state if the options say so; returns the state's epoch."""
         best, last = self.best, self.epochs[-1]
         if self._options.early_stop is None or best is None or best is last:
             return last.epoch
@@ -249,7 +250,10 @@ class Backup(keras.callbacks.Callback):
 
     @property
     def _epochs_end(self) -> int:
-        """Returns the last recorded epoch's last step; an earlier run may have set its length."""
+        """Returns the last step of the last recorded epoch.
+
+        An earlier run may have used another `epoch_steps`.
+        """
         return self.epochs[-1].step if self.epochs else 0
 
     def _end_of_epoch(self) -> int:

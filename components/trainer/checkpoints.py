@@ -29,7 +29,8 @@ from penstock.components.trainer.record import EpochRecord
 logger = logging.getLogger(__name__)
 
 _STEP_DIR = re.compile(r"^step-(\d{8,})/?$")
-# A training saves every few minutes while steps run; a week also covers a long evaluation.
+# Age at which another training's checkpoints count as abandoned. A training saves every few minutes
+# while steps run; a week also covers a long evaluation.
 _ABANDONED_SECONDS = 7 * 24 * 3600.0
 _VARIABLES = "variables"
 _STATE = "state.json"

@@ -111,8 +111,8 @@ def _check_finite(model: keras.Model) -> None:
 class TransformGraph(tf.Module):
     """The transform graph of a `tft.TFTransformOutput`.
 
-    It replaces `transform_features_layer()`, a legacy Keras model that TensorFlow would trace for
-    additional signatures when it saves the model, which takes 3 s more.
+    It replaces `transform_features_layer()`, a legacy Keras model. TensorFlow would trace that
+    model for additional signatures during the export, which takes 3 s more.
     """
 
     def __init__(self, transform: Any) -> None:
@@ -140,7 +140,10 @@ transform_graph = lru_cache(1)(TransformGraph)
 
 
 class _WithoutOptimizer(tf.train.TrackableView):
-    """View of a model without its optimizer; TensorFlow cannot track one with a schedule."""
+    """View of a model without its optimizer.
+
+    TensorFlow cannot track an optimizer with a learning rate schedule.
+    """
 
     @classmethod
     def children(cls, obj: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -174,7 +177,7 @@ def _serve(
     names = input_names(model)
     specs: dict[str, tf.TypeSpec] = {}
 
-    # A separate function, so that both signatures share one trace of the model.
+    # `predict` is a separate function, so that both signatures share one trace of the model.
     @tf.function(autograph=False)
     def predict(parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
         features = prepare(parsed) if prepare else parsed

@@ -32,10 +32,10 @@ from penstock.components.sources.tokens import TypeSample, is_plain_number
 from penstock.components.tfrecord.feature_kind import FeatureKind
 from penstock.components.tfrecord.sharding import MIB
 
-# Large enough that the fixed cost of a few hundred microseconds per block does not matter; small
-# enough that a worker uses only a few tens of MiB of memory.
+# A block is large enough that its fixed cost of a few hundred microseconds does not matter. It is
+# small enough that a worker uses only a few tens of MiB of memory.
 BLOCK_BYTES = 4 * MIB
-# Maximum size of a header; a quote that is never closed is noticed after this many bytes.
+# Maximum size of a header in bytes; a quote in it that is not closed within this size is an error.
 _HEAD_BYTES = 2**20
 _TABLE_EXTENSIONS = (".csv", ".tsv", ".psv", ".tab")
 _DELIMITERS = ",;\t|"
@@ -148,8 +148,8 @@ def read_header(
     if not any(name.strip() for name in names):
         raise DataError(f"{path}: line {line}: blank, expected the header, names of columns")
     _check_names(names, f"{path}: line {line}", delimiter, known_names)
-    # Any text could be a table of one column, so such a table must be declared by the option, by
-    # the file's extension or by a known column name.
+    # Any text could be a table of one column, so such a table must be declared by the option
+    # `kind`, by the file's extension or by a known column name.
     is_table = path.lower().endswith(_TABLE_EXTENSIONS) or names[0] in known_names
     if len(names) == 1 and options.kind is None and not is_table:
         raise DataError(
@@ -169,10 +169,12 @@ def _after_comments(head: bytes, start: int, comment: bytes) -> int:
 def find_delimiter(path: str, comment: str | None) -> str:
     """Returns the likely delimiter of a file: a comma if its first rows show none.
 
-    The delimiter must give most of the first rows the width of the header. Several delimiters may
-    do so: the header `price (EUR, net);qty` above the row `1,50;3` also has two columns if a comma
-    divides it. An odd field begins with a space or contains another delimiter. The delimiter with
-    the fewest odd fields wins; among equals, the one with the most columns.
+    The chosen delimiter divides the largest share of the first rows into as many fields as the
+    header has. Several delimiters may be equal in this: in the header `price (EUR, net);qty` and
+    the row `1,50;3`, a comma also gives two fields each. A field is odd if it begins with a space
+    or contains another delimiter, except in a decimal number (`1,50`) and for a comma before a
+    space (`EUR, net`). Among equal delimiters, the one with the smallest share of odd fields wins,
+    then the one with the most columns.
     """
     head, _ = read_head(path, _GUESS_BYTES)
     head = head.removeprefix(BOM_UTF8)

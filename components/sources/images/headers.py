@@ -31,8 +31,8 @@ _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"  # The last chunk, which is empty, with its
 _SCAN = 0xDA
 _EXIF = 0xE1
 _COMMON_FRAMES = {0xC0, 0xC1, 0xC2}
-# Order of chunks in which libpng reads a PNG. The name of a chunk that libpng may skip begins with
-# a lower-case letter.
+# Order that the chunks of a PNG must have for libpng to read it. The name of a chunk that libpng
+# may skip begins with a lower-case letter.
 _OPTIONAL = rb"( [a-z][A-Za-z]{3})*"
 _ORDER = re.compile(
     rb"(?!.*PLTE.*PLTE)IHDR%b( PLTE%b)?( IDAT)+%b( PLTE%b)? IEND" % ((_OPTIONAL,) * 4)
@@ -77,7 +77,7 @@ class Probe(NamedTuple):
     width: int
     height: int
     channels: int  # 1 (gray) or 3, as in TensorFlow's decoders; 0 if not `is_plain`
-    is_plain: bool  # Whether TensorFlow decodes the file as the options require
+    is_plain: bool  # Whether the layout `bytes` stores the file unchanged
 
 
 def probe(data: bytes, path: str, options: Images) -> Probe:
@@ -98,7 +98,7 @@ def probe(data: bytes, path: str, options: Images) -> Probe:
     elif header.format == "PNG":
         channels, is_plain = _probe_png(data)
     else:
-        channels, is_plain = 0, False  # TensorFlow's decoders treat these formats differently.
+        channels, is_plain = 0, False  # TensorFlow decodes these unlike JPEG and PNG.
     return Probe(header.format, header.width, header.height, channels, is_plain)
 
 
@@ -135,8 +135,9 @@ def opened(data: bytes, kind: str) -> Iterator["Image"]:
 
     try:
         with warnings.catch_warnings():
-            # Pillow's warning about large images is not needed, because they were rejected before
-            # this. Other warnings, such as for damaged EXIF, do not affect the pixels.
+            # Pillow's warning about large images is not needed, because images above `max_pixels`
+            # were rejected before this. Other warnings, such as for damaged EXIF, do not affect the
+            # pixels.
             warnings.simplefilter("ignore")
             yield Image.open(io.BytesIO(data), formats=[kind])
     except (UnfitFileError, MemoryError):

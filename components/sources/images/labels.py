@@ -93,7 +93,7 @@ def label_by_folder(images: Sequence[FoundFile], class_names: Names | None) -> L
 def label_by_file(
     images: Sequence[FoundFile], table: LabelTable, options: Images, class_names: Names | None
 ) -> Labels:
-    """Labels each image by its row of a label file; the DataError names rows that disagree."""
+    """Labels each image by its row of a label file; raises DataError if rows conflict."""
     taken = find_columns(table, options)
     row_of_image, missing, rule = _match(images, table, taken.file)
     numbers, texts = _classes(table, taken, class_names)
@@ -168,7 +168,7 @@ def _match(
 
 
 def _as_path(value: object, table: LabelTable, row: int) -> str:
-    """Returns the image's name in a row, as text with `/`; in the file it may be a number."""
+    """Returns the image's name in a row, with `/` as separator; a number becomes text."""
     if value is None:
         raise DataError(f"{table.place(row)}: names no file")
     name = os.fsdecode(value) if isinstance(value, bytes) else str(value)
@@ -178,7 +178,7 @@ def _as_path(value: object, table: LabelTable, row: int) -> str:
 def _classes(
     table: LabelTable, taken: LabelColumns, class_names: Names | None
 ) -> tuple[list[int | None], list[bytes | None] | None]:
-    """Returns the class number of each row, and the class text if it has one."""
+    """Returns the class numbers of the rows, and their class texts (None if unknown)."""
     texts = [_text(value) for value in table.values(taken.text)] if taken.text else None
     if taken.label is None:
         assert texts is not None, "find_columns requires one of them"
@@ -233,7 +233,7 @@ def _check_one_text(
 
 
 def read_labels(path: str, options: Images) -> LabelTable:
-    """Reads a whole label file; a million images take some hundred MiB of memory."""
+    """Reads a whole label file; a million rows take some hundred MiB of memory."""
     with open_data(path) as stream:
         head = stream.read(_HEAD_BYTES)
     if not head:
@@ -293,7 +293,10 @@ def _parse_json(path: str) -> object:
 
 
 def _typed(rows: list[Mapping[str, object]], path: str, first_class: int = 0) -> LabelTable:
-    """Makes a table from rows of Python values; the DataError names a misfit's row and column."""
+    """Makes a table from rows of Python values.
+
+    Raises DataError with the row and column of the first value that does not fit.
+    """
     sample = ValueSample()
     for row in rows:
         sample.add(row, path)
@@ -307,7 +310,7 @@ def _typed(rows: list[Mapping[str, object]], path: str, first_class: int = 0) ->
 
 
 def find_columns(table: LabelTable, options: Images) -> LabelColumns:
-    """Returns the role of each column; a class column with texts counts as the class's text."""
+    """Returns the role of each column; a class column of texts counts as the text column."""
     kinds = {column.name: column.kind for column in table.columns if not column.is_list}
     for option in ("file_column", "label_column", "text_column"):
         wanted = getattr(options, option)

@@ -1,8 +1,8 @@
 """Reads labels from a MATLAB file (version 5): variables as mappings, lists, texts and numbers.
 
-A struct becomes a mapping, a struct array a list of mappings, a cell array or vector a list, a
-matrix a list of its rows, and an empty value None. MATLAB's numbers are doubles; whole numbers
-become int.
+A struct becomes a mapping, and a struct array becomes a list of mappings. Cell arrays and vectors
+become lists, a matrix becomes a list of its rows, and an empty value becomes None. MATLAB's numbers
+are doubles; whole numbers become int.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Options of images and their labels, as one value that travels as JSON."""
+"""Options for images and their labels, as one dataclass that is stored as JSON."""
 
 from dataclasses import dataclass
 
@@ -21,20 +21,22 @@ MOST_PIXELS = 178_956_970
 
 @dataclass(frozen=True)
 class Images(KindOptions):
-    """Images below a folder, and their labels; docs/images.md has the policies.
+    """Images below a folder, and their labels; docs/images.md describes how they are stored.
 
     Attributes:
         kind: `images`.
         labels_file: CSV, JSON or MATLAB file that maps file names to classes. Without one, the
             class is the folder right below the input, and classes are numbered from 0 in the order
             of their names.
-        class_names_file: Text file (one name per line), JSON list or MATLAB file (`class_names`)
-            with the names of all classes in order. With it, all parts of a data set have the same
-            class numbers.
-        file_column: Column of the label file with the name of the image; by default found by its
-            name.
-        label_column: Column of the label file with the class; by default found by its name.
-        text_column: Column of the label file with the class in words; by default found by its name.
+        class_names_file: Text file (one name per line), JSON list or MATLAB file (variable
+            `class_names`) with the names of all classes in order. With it, all parts of a data set
+            have the same class numbers.
+        file_column: Column of the label file with the name of the image; by default, one with a
+            usual name such as `file_name`.
+        label_column: Column of the label file with the class; by default, one with a usual name
+            such as `label`.
+        text_column: Column of the label file with the class in words; by default, one with a usual
+            name such as `class_name`.
         labels_variable: Struct array of a MATLAB file, or key of a JSON file, that contains the
             rows; by default the vectors of the MATLAB file, or the list at the top of the JSON
             file.

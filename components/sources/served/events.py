@@ -63,7 +63,8 @@ def read_events(path: str) -> Iterator[Event]:
     """Yields the events of a file.
 
     Raises:
-        DataError: The file is not such a log, or one of its records is damaged.
+        DataError: The file is not a log of TensorFlow Serving or KServe, or one of its records is
+            damaged.
     """
     with open_data(path) as file:
         head = file.read(64).lstrip()
@@ -72,7 +73,7 @@ def read_events(path: str) -> Iterator[Event]:
         read = _parquet
     elif head.startswith((b"{", b"[")):
         read = _json
-    number = 1  # place of the current record
+    number = 1  # current record, from 1
     try:
         for record in read(path):
             place = f"{path}: record {number}"
@@ -126,7 +127,7 @@ def _of_call(place: str, payload: bytes) -> Event | None:
 
 
 def _of_record(place: str, record: Mapping[str, Any]) -> Event | None:
-    """Returns a CloudEvent or a record of KServe's logger; None if its body is empty.
+    """Converts a CloudEvent or a record of KServe's logger; returns None if its body is empty.
 
     The logger keeps all calls, including health checks of the server, which have no rows.
     """
@@ -161,7 +162,9 @@ def asked_rows(body: Any) -> list[Row]:
 def answers(body: Any, rows: int) -> list[Row]:
     """Returns `prediction` and `probability` of each row, under the names of `penstock predict`.
 
-    A single output becomes `prediction`; several become `prediction_NAME`.
+    A single output, or one that is named `text`, `value` or `prediction`, becomes `prediction`.
+    `probabilities` becomes `probability`, a `label` beside a `text` is left out, and others become
+    `prediction_NAME`.
     """
     found = _items(body, "predictions", "outputs")
     if len(found) != rows:
@@ -170,7 +173,7 @@ def answers(body: Any, rows: int) -> list[Row]:
 
 
 def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
-    """Returns one item per row, which is a dict if the body has names."""
+    """Returns one item per row; an item is a dict if the body names its columns."""
     found = body if isinstance(body, dict) else {}
     if isinstance(found.get(by_row), list):
         return list(found[by_row])
@@ -192,7 +195,7 @@ def _items(body: Any, by_row: str, by_column: str) -> list[Any]:
 
 
 def _row(one: Any) -> Row:
-    """Returns the columns of an object, or of an Example, bare or as an object's only value."""
+    """Returns the columns of an object or Example; an object's only value may be the Example."""
     is_object = isinstance(one, dict) and set(one) != {"b64"}
     values = list(one.values()) if is_object else [one]
     if len(values) == 1 and (example := _example(_decoded(values[0]))):
@@ -230,7 +233,7 @@ def _prediction(outputs: Mapping[str, Any]) -> Row:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a Python value; an array of one value becomes that value, a missing one None."""
+    """Returns a Python value: an array of one value becomes that value, a missing value None."""
     if isinstance(value, np.ndarray):
         value = value.item() if value.size == 1 else value.tolist()
     if isinstance(value, list):

@@ -37,7 +37,7 @@ class Requests(RowFileOptions):
 
     Attributes:
         labels_file: Table of labels that arrived later, in any file that is recognised as a table;
-            its other columns are added to the rows with the same value of `key`.
+            its columns other than `key` are added to the rows with the same key.
         key: Column by which rows and labels are joined.
     """
 
@@ -47,7 +47,10 @@ class Requests(RowFileOptions):
 
 
 def open_requests(inputs: Sequence[str], options: Requests, spread: Spread) -> StagedSource:
-    """Opens log files; a folder is read to any depth, since KServe keeps one object per event."""
+    """Opens log files.
+
+    A folder is read to any depth; in a log of KServe, it contains one object per event.
+    """
     listing = find(inputs, "requests")
     first = listing.files[0]
     left_out, labelled = Counter[tuple[str, str]](), Counter[bool]()

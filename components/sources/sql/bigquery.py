@@ -37,7 +37,10 @@ class BigQueryDatabase(Database):
         return as_subquery(query)  # A separate check would be billed too.
 
     def features(self, description: Sequence[Any], connection: Connection) -> list[Feature]:
-        """Returns the types of the columns in the query's result; rejects arrays."""
+        """Returns the types of a query's columns.
+
+        Raises DataError for a type that no feature can hold.
+        """
         del connection
         for one in description:
             if one.type_code not in _KIND_OF:

@@ -33,8 +33,8 @@ PASSWORD_VARIABLE = "PENSTOCK_SQL_PASSWORD"
 HOW_TO_LOG_IN = f"set {PASSWORD_VARIABLE} or a `credentials_file` instead"
 # Driver that the extra `sql` installs
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-# Semicolons and comments at the end of a query. If a quote follows, they may be part of a text
-# literal; they then stay, and the database decides.
+# Semicolons and comments at the end of a query. If a quote follows them, they may be part of a text
+# literal, so they are kept and the database decides.
 _END = re.compile(r"""(?:;(?:\s|--[^\n'"`$]*(?:\n|\Z)|/\*[^'"`$*]*\*/)*)*\s*\Z""")
 
 Feature = tuple[FeatureKind | None, bool]
@@ -49,7 +49,7 @@ class Login(NamedTuple):
 
 
 def parse_address(text: str) -> URL:
-    """Parses a database's address; UsageError (without the address) if it has a password."""
+    """Parses a database's address; raises UsageError, which masks the login, for a password."""
     check_no_secret(text, HOW_TO_LOG_IN)
     try:
         url = make_url(text)
@@ -83,14 +83,14 @@ def read_login(credentials_file: str | None) -> Login:
 
 
 class Database:
-    """A database of any make; subclasses know the types of columns, or the state of the data."""
+    """Any database; subclasses also determine the types of columns or the state of the data."""
 
     # Whether two columns may have names that differ only in case, which most databases refuse
     tells_case = False
 
     def __init__(self, url: URL, credentials_file: str | None) -> None:
         self.url = url
-        # For messages, without the driver's options
+        # The address for messages, without the driver's options
         self.shown = url.set(query={}).render_as_string(hide_password=True)
         self._credentials_file = credentials_file
 
@@ -136,7 +136,10 @@ class Database:
         """Begins the transaction in which rows are read."""
 
     def checked(self, query: TextClause, connection: Connection) -> Executable:
-        """Returns a statement for a query's rows; it fails if the query is not one SELECT."""
+        """Returns a statement for a query's rows.
+
+        Raises an error if the query is not a single SELECT.
+        """
         # A subquery cannot change data or have several statements: the database refuses both.
         connection.execute(as_subquery(query).where(sa.literal_column("1 = 0"))).close()
         return query  # unchanged, so that its ORDER BY has an effect
@@ -152,12 +155,12 @@ class Database:
         return None
 
     def state(self) -> str | None:
-        """Returns a digest of the data that is known without reading rows, or None."""
+        """Returns a digest of the data if it is known without reading rows, otherwise None."""
         return None
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:
-        """Turns database errors into one line; `TriesFailedError` if the connection is lost."""
+        """Turns database errors into DataError, or TriesFailedError if the connection is lost."""
         try:
             yield
         except SQLAlchemyError as error:
@@ -185,7 +188,7 @@ class SqliteDatabase(Database):
                 f"{url}: expected a path: sqlite:///trips.db, sqlite:////data/trips.db"
             )
         self.path = url.database
-        look(self.path)  # This error is clearer than sqlite's, which might also create the file.
+        look(self.path)  # `look` has clearer errors, and sqlite might create the file.
         options = {**url.query, "mode": "ro", "uri": "true"}
         name = "file:" + quote(os.path.abspath(self.path))
         super().__init__(url.set(database=name, query=options), credentials_file)
@@ -198,8 +201,8 @@ class SqliteDatabase(Database):
         connection.exec_driver_sql("BEGIN")
 
     def stream(self, statement: Executable, connection: Connection, rows: int) -> CursorResult:
-        # Texts are fetched as bytes: decoding and encoding them takes 1.5 us per row of eight
-        # texts.
+        # Texts are fetched as bytes, because decoding and encoding them would take 1.5 us per row
+        # of eight texts.
         driver: Any = connection.connection.driver_connection
         driver.text_factory = bytes
         return super().stream(statement, connection, rows)
@@ -243,5 +246,8 @@ def whole_table(name: str, connection: Connection) -> Executable:
 
 
 def as_subquery(query: TextClause) -> Select:
-    """Returns a statement for a query's rows; it fails if the query is not one SELECT."""
+    """Returns a statement that selects a query's rows.
+
+    The database refuses the statement if the query is not a single SELECT.
+    """
     return sa.select(sa.literal_column("*")).select_from(query.columns().subquery("penstock_rows"))

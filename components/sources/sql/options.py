@@ -8,7 +8,7 @@ from penstock.components.sources.options import ColumnOptions
 
 @dataclass(frozen=True)
 class Sql(ColumnOptions):
-    r"""Rows of a database, by a query or a table.
+    r"""Rows of a database, selected by a query or read from a table.
 
     User and password come from PENSTOCK_SQL_USER and PENSTOCK_SQL_PASSWORD or from
     `credentials_file` only.
@@ -17,8 +17,8 @@ class Sql(ColumnOptions):
         query: A SELECT; `:name` is a parameter; write `\:` for a colon before a word. Its ORDER BY
             determines the order of the rows, except on BigQuery; without ORDER BY, shards may
             differ between runs.
-        table: A table or view, optionally `schema.name`, in the order of its primary key; give it
-            instead of a query.
+        table: A table or view, optionally `schema.name`, that is read in the order of its primary
+            key; give it instead of a query.
         params: Values of the query's parameters, each `name=value`. They are bound as text, never
             pasted into the statement; for a number write CAST(:name AS INTEGER) in the query.
         sample_rows: Number of first rows from which types are inferred if the database does not

@@ -1,4 +1,7 @@
-"""PostgreSQL by psycopg: a server-side cursor in a read-only transaction; it states types."""
+"""PostgreSQL through psycopg: a server-side cursor in a read-only transaction.
+
+The server states the types of the columns.
+"""
 
 from collections.abc import Sequence
 from typing import Any

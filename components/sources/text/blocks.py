@@ -20,7 +20,8 @@ from penstock.components.tfrecord.sharding import MIB
 # Number of bytes of an overlong line that quarantine keeps.
 KEPT_BYTES = 4096
 _SKIPPED_BYTES = MIB
-# Small, because arrays of empty lines take about forty times the bytes of the block.
+# A block of lines is small, because the arrays for a block of empty lines take about forty times
+# the bytes of the block.
 LINE_BLOCK_BYTES = MIB
 _BROKEN_QUOTE = (
     "unbalanced quote: the field that opens here is not closed by a quote that a delimiter or a "
@@ -45,7 +46,7 @@ class RowBlock:
     data: bytes  # Bytes of the rows, including line ends
     ends: np.ndarray  # int64 [rows], including blank rows: index after each row in `data`
     quoted: bool = False  # Whether `data` may have a quote, and rows of several lines
-    broken_at: int | None = None  # Index of an unclosed quote (0: a long line) in the only row
+    broken_at: int | None = None  # In a broken row: index of the open quote; 0 if too long
     left_out: int = 0  # Number of bytes of the broken row that `data` leaves out.
 
     @property
@@ -121,7 +122,7 @@ class Splitter:
         return self.max_row_bytes + (2 if self.delimiter is None else 0)
 
     def blocks(self, buffer: bytes, offset: int, *, last: bool) -> list[RowBlock]:
-        """Returns blocks without gaps, each with good rows or with one broken row."""
+        """Returns adjacent blocks, each with good rows or with one broken row."""
         ends, broken = line_ends(buffer, at_cr=False, last=last), dict[int, int]()
         if self.delimiter is not None:
             ends, broken = delimited_rows(buffer, self.delimiter, last=last)
@@ -140,8 +141,8 @@ class Splitter:
     def split(self, stream: Readable, start: int, end: int | None, path: str) -> Iterator[RowBlock]:
         """Yields the rows of a file from byte `start`, the position of `stream`, up to `end`.
 
-        Both are starts of rows, or `end` is the end of the file (None if unknown). A line that is
-        too long becomes a block with only the line's first bytes.
+        `start` and `end` are starts of rows, or `end` is the end of the file (None if unknown). A
+        line that is too long becomes a block with only the line's first bytes.
         """
         rest = _Rest(stream, start, end, path)
         usual = min(self.block_bytes, self._most)
@@ -186,7 +187,7 @@ class Splitter:
         return RowBlock(offset, data, ends, broken_at=0, left_out=left_out), following
 
     def rejected(self, block: RowBlock, place: RowPlace) -> RejectedRow:
-        """Returns the only row of a broken block: too long, or with a quote that is not closed."""
+        """Returns a broken block's row as rejected: it is too long, or has an unclosed quote."""
         if block.left_out:
             return too_long(place, block.data, self.max_row_bytes)
         line = place.line + count_line_ends(block.data[: block.broken_at])

@@ -1,7 +1,7 @@
 """Files of rows of text as a `Source`: byte ranges that begin at row starts.
 
-One task scans each file once: it counts rows, computes the digest, and finds places to cut. The
-result has 24 bytes per cell of the file: byte, row number and line of a row start.
+Each file is scanned once, by one task, which counts rows, computes the digest, and finds places to
+cut. The result has 24 bytes per cell (8 MiB) of the file: byte, row number and line of a row start.
 """
 
 import codecs
@@ -44,7 +44,8 @@ CELL_BYTES = 8 * MIB
 _ROW_BYTES = 16 << 10
 # Maximum number of rejected rows that a scan keeps to show them.
 MAX_SCAN_REJECTED = 100
-# Minimum number of rows sampled from the beginning of each file, and the size of its first block.
+# Minimum number of rows sampled from the beginning of each file, and the size of the blocks in
+# which they are read.
 _MIN_SAMPLED_ROWS = 64
 _SAMPLE_BYTES = 256 << 10
 _SNIFFED_BYTES = 512
@@ -205,7 +206,7 @@ class TextSource(FileSource[TextFile]):
 def line_header(
     path: str, check_head: Callable[[bytes], str | None], size: int = _SNIFFED_BYTES
 ) -> tuple[Header, bytes]:
-    """Returns where the lines of a file begin, after a byte order mark; and the file's first bytes.
+    """Returns a header whose data begins after a byte order mark, and the file's first bytes.
 
     `check_head` returns the fault in the first bytes, if any, for a DataError.
     """

@@ -17,7 +17,10 @@ from penstock.components.tfrecord.feature_kind import ARROW_TYPES, DECODED_KINDS
 
 
 class FeatureSample:
-    """Counts of feature kinds in the first `wanted` records (SequenceExamples: their context)."""
+    """Counts of feature kinds in the first `wanted` records.
+
+    In a SequenceExample, the features of the context and those of the steps are counted separately.
+    """
 
     def __init__(self, wanted: int = 0) -> None:
         self._wanted = wanted
@@ -74,8 +77,8 @@ def misfit_step(payload: bytes, expected: Mapping[str, FeatureKind]) -> tuple[st
 class RowDecoder:
     """Decoder of serialized Examples to Arrow columns.
 
-    NumPy decodes rows as Penstock writes them, with at most one value per feature, in a thirteenth
-    of the time of tfx_bsl's decoder, which decodes all others.
+    NumPy decodes rows that Penstock wrote with at most one value per feature, in a thirteenth of
+    the time of tfx_bsl's decoder. That decoder decodes all other rows.
 
     Args:
         kinds: INT, FLOAT or BYTES of each feature in the rows; empty if unknown.
@@ -84,14 +87,14 @@ class RowDecoder:
 
     def __init__(self, kinds: Mapping[str, str], columns: Sequence[Column] = ()) -> None:
         self._is_known, self._columns = bool(kinds), columns
-        # Features of the rows that NumPy decodes; empty if it cannot decode them, or before the
-        # first batch.
+        # Kinds of the features if NumPy decodes the rows. Empty if it cannot decode them, or if the
+        # kinds are unknown until the first batch is decoded.
         self._plain = {name: FeatureKind(kind) for name, kind in kinds.items()}
         self._decoder: Any = None
 
     @property
     def is_plain(self) -> bool:
-        """Whether all rows of known features so far had the layout of Penstock's encoder."""
+        """Whether all rows so far had the layout of Penstock's encoder, if `kinds` were given."""
         return bool(self._plain)
 
     def decode(self, rows: list[bytes], where: str) -> pa.RecordBatch:
@@ -102,7 +105,10 @@ class RowDecoder:
     def decode_typed(
         self, rows: list[bytes], where: str
     ) -> tuple[pa.RecordBatch, dict[int, RowFault]]:
-        """Returns the columns in their types, with null for each misfit, and the faults by row."""
+        """Returns the columns in their types, and the faults by row.
+
+        A value that does not fit is null.
+        """
         faults: dict[int, RowFault] = {}
         try:
             decoded = self._decoded(rows, where)

@@ -92,8 +92,8 @@ def _from_manifest(
 ) -> list[RowSplit]:
     if manifest.packed is not None:
         raise UsageError(f"{root}: is packed already; name the row Examples that it was made from")
-    # Kinds of TFRecords are unknown, because ingest copies them unchanged and they may have
-    # features that were not in its sample.
+    # For TFRecords, the kinds of the features are unknown, because ingest copies records unchanged
+    # and they may have features that were not in its sample.
     is_known = manifest.source_kind != "tfrecord"
     kinds = {column.name: column.kind for column in manifest.columns if is_known}
 
@@ -152,7 +152,7 @@ def read_payloads(
 
 
 def require_examples(payloads: Sequence[bytes], where: str, first: int) -> None:
-    """Raises DataError for records that are not Examples; the first has number `first`."""
+    """Raises DataError for a payload that is no Example; the first payload has number `first`."""
     for at, payload in unusual_examples(payloads):
         require_example(payload, f"{where} {first + at}")
 

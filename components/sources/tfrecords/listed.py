@@ -1,4 +1,4 @@
-"""Compares TFRecord files to ingest with the manifests in their folders, local or remote.
+"""Compares TFRecord files to be ingested with the manifests that list them, local or remote.
 
 The scan reads every byte anyway, so digests are compared after it (`require_listed`).
 """

@@ -173,7 +173,7 @@ def open_tfrecords(inputs: Sequence[str], options: TFRecord, spread: Spread) -> 
 
 
 def _scan_file(path: str, wanted: int) -> tuple[TFRecordFile, list[RejectedRow], FeatureSample]:
-    """Scans one file; returns it, its first bad records, and at most `wanted` sampled records."""
+    """Scans one file; returns it, its first bad records, and the features of `wanted` records."""
     rejected, sample = list[RejectedRow](), FeatureSample(wanted)
     checkpoints: list[int] = []
     count = sequences = 0

@@ -34,7 +34,7 @@ class Tfds(KindOptions):
         prepare: Whether to prepare a data set that is not yet prepared, which may download it.
         dataset_splits: Splits of the data set to read; empty reads its only split, or the files
             that match the input's pattern.
-        keep_features: Features to keep, nested ones as in `box/x`; empty keeps all.
+        keep_features: Features to keep, nested ones by path, such as `box/x`; empty keeps all.
     """
 
     kind: str = "tfds"
@@ -81,7 +81,7 @@ def open_tfds(inputs: Sequence[str], options: Tfds, spread: Spread) -> TFRecordS
 
 @contextmanager
 def _tfds(place: str, fault: str) -> Iterator[Any]:
-    """Yields TFDS; an error of TFDS in the block becomes a DataError."""
+    """Yields the TFDS module; an error in the `with` block becomes a DataError."""
     try:
         import tensorflow_datasets
     except ImportError as error:

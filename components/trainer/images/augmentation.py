@@ -11,15 +11,16 @@ import keras
 from penstock.components.trainer.images.augmentation_options import AugmentOptions
 
 _RANGE = (0, 255)
-# Computed in float32 under any precision policy: 16 bits are too coarse for pixel positions.
+# Augmentation is computed in float32 under any precision policy, because 16 bits are too coarse for
+# pixel positions.
 _DTYPE = "float32"
 
 
 class Augmentation(keras.layers.Layer):
     """Layer that augments images in training and otherwise returns them unchanged.
 
-    Keras' own layers also draw random numbers when served, and a SavedModel cannot contain their
-    state.
+    Keras' own layers would also draw random numbers in serving, and a SavedModel cannot contain the
+    state of their generators.
 
     Input and output: float32 [batch, height, width, channels], 0..255.
 

@@ -28,8 +28,8 @@ Label: TypeAlias = str | Sequence[str] | None
 
 # Share of the free memory that a cache may take; the rest is left for the model and its batches.
 _MEMORY_SHARE = 0.7
-# At the end of the process, threads are assumed to make no further call once none was made for this
-# many seconds.
+# At the end of the process, if no call came for this many seconds, threads are assumed to make no
+# more calls.
 _QUIET_SECONDS = 0.25
 _PATIENCE_SECONDS = 10.0
 
@@ -131,7 +131,10 @@ _OF_THE_OP = re.compile(r"^\{\{.*?\}\} |Name: <unknown>, | \[Op:\w+\]")
 
 
 def _require_examples(files: InputFiles) -> None:
-    """Raises a DataError for a SequenceExample; in remote files, checks only the first records."""
+    """Raises DataError for a SequenceExample.
+
+    Checks only the first records of a remote file, or of a file that ingest has checked.
+    """
     for file, compression in files.pairs:
         if "://" not in file:
             require_examples(file, None if files.may_mix else _CHECKED_RECORDS)

@@ -55,7 +55,10 @@ class InputFiles:
         return [(file, "GZIP" if file.endswith(".gz") else "") for file in self.files]
 
     def counted(self) -> tuple[int, ...]:
-        """Returns the number of rows of each file; counts unknown ones at about 2 us per row."""
+        """Returns the number of rows of each file.
+
+        Counts unknown ones, at up to about 2 us per row.
+        """
         if self.shard_rows is not None:
             return self.shard_rows
         if not any("://" in file for file in self.files):
@@ -64,7 +67,7 @@ class InputFiles:
             return tuple(pool.map(_count_file, *zip(*self.pairs, strict=True)))
 
     def contents(self) -> list[list[str]]:
-        """Returns `[name, digest]` of each file: a training can resume only with the same files.
+        """Returns `[name, digest]` of each file. A training can resume only if these are the same.
 
         The digest is from the manifest. For an unlisted local file it is computed from its bytes,
         which takes 0.8 ms per MiB. For an unlisted remote file, the size and the time of change

@@ -1,9 +1,9 @@
 """Detects how images are stored, and decodes them by the same ops in training and serving.
 
 Input: a file (JPEG, PNG, ...) or raw uint8 pixels. Output: uint8 [height, width, channels] of one
-size. Resizing is bilinear without antialiasing, as in `keras.utils.image_dataset_from_directory`:
-if an image is more than twice too large, some pixels have no effect, unless `scaled_decode` lets
-libjpeg average squares with sides of 2, 4 or 8 pixels.
+size. Resizing is bilinear without antialiasing, as in `keras.utils.image_dataset_from_directory`.
+If an image is more than twice as large as wanted, some pixels have no effect, unless
+`scaled_decode` lets libjpeg average squares with sides of 2, 4 or 8 pixels.
 """
 
 import itertools
@@ -29,7 +29,7 @@ _CHANNELS = (1, 3)
 
 @dataclass(frozen=True)
 class StoredImages:
-    """Form in which a feature's images are stored: pixels need other ops than files."""
+    """Form in which a feature's images are stored; raw pixels need other ops than files."""
 
     image: str = names.ENCODED
     channels: int = 0  # number of channels of raw pixels; 0 for files, whose headers have it
@@ -54,8 +54,8 @@ def stored_as(features: Any, image: str, options: ImageInputOptions) -> StoredIm
     Raw pixels have the record's height and width or, if it has none, the wanted ones.
 
     Raises:
-        tf.errors.InvalidArgumentError: The value is not a file and has another number of bytes than
-        the pixels.
+        tf.errors.InvalidArgumentError: The value is not a file, and its number of bytes does not
+        match the size of the image.
     """
     values = features[image].bytes_list.value
     data, reason = values[0] if len(values) == 1 else b"", ""
