@@ -13,22 +13,23 @@ from shared_runs import SharedRun, locked
 
 from penstock.components import activity
 
-# By default, Python looks for cycles after every 700 new objects, which takes a quarter of the CPU
-# time of importing TensorFlow and TFX, and a part of the time of each traced graph.
+# By default, Python looks for cycles after every 700 new objects. This takes a quarter of the CPU
+# time of importing TensorFlow and TFX, and a part of the time of tracing each graph.
 gc.set_threshold(100_000, 50, 100)
 
-# This package is optional to jsonschema, which TFX imports. It builds a grammar when it is
-# imported, which takes a tenth of the time in which a worker collects the tests.
+# The package rfc3987_syntax is optional for jsonschema, which TFX imports. It builds a grammar when
+# it is imported, which takes a tenth of the time in which a worker collects the tests.
 sys.modules.setdefault("rfc3987_syntax", None)
 
-# The same examples in each run, so that a change in the results comes from a change in the code.
-# For other examples: HYPOTHESIS_PROFILE=default.
+# Hypothesis draws the same examples in each run, so that a change in the results comes from a
+# change in the code. HYPOTHESIS_PROFILE=default gives other examples in each run.
 hypothesis.settings.register_profile("fixed", derandomize=True, database=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_collection_modifyitems(items):
-    """Files with whole pipelines come first: started last, one would keep a single worker busy.
+    """Puts the files with slow tests first. If one started last, it would keep a single worker busy
+    while the others are idle.
 
     Among these, the file that only reads runs of other tests comes last, so that it need not wait.
     """
@@ -38,7 +39,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def tfx_dir():
-    """The installed tfx package, found without importing it, for the real data in it."""
+    """Folder of the installed tfx package, found without an import; it contains real data."""
     return Path(importlib.util.find_spec("tfx").submodule_search_locations[0])
 
 
@@ -105,7 +106,7 @@ class SmallDisk:
 
 @pytest.fixture(autouse=True)
 def _no_lines_by_time(monkeypatch):
-    """A slow machine logs no more lines of progress than a fast one."""
+    """Turns off the progress lines that a slow machine would log and a fast one would not."""
     monkeypatch.setattr(activity, "SECONDS_BETWEEN_LINES", float("inf"))
 
 

@@ -1,4 +1,4 @@
-"""Generated comparisons with slow libraries, and slow cases of parametrized tests."""
+"""Settings of generated comparisons with slow libraries, and a mark for slow cases of tests."""
 
 import hypothesis
 import pytest

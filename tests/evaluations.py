@@ -7,7 +7,7 @@ from tensorflow_model_analysis.proto import metrics_for_slice_pb2
 
 
 def slice_metrics(values, model="", *, is_diff=False, **key):
-    """A MetricsForSlice; `key` is one column and its value, or empty."""
+    """A MetricsForSlice; `key` has a value for each column of the slice, or is empty."""
     message = metrics_for_slice_pb2.MetricsForSlice()
     for column, value in key.items():
         message.slice_key.single_slice_keys.add(column=column, bytes_value=value.encode())

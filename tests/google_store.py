@@ -33,7 +33,7 @@ class GoogleHandler(FaultyHandler):
         self.connection = self.server.tls.wrap_socket(self.connection, server_side=True)
         self.rfile = self.connection.makefile("rb", self.rbufsize)
         self.wfile = socketserver._SocketWriter(self.connection)
-        self.close_connection = False  # the package requests tunnels in HTTP/1.0
+        self.close_connection = False  # `requests` opens tunnels in HTTP/1.0
 
     def finish(self):
         super().finish()

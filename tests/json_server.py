@@ -1,4 +1,4 @@
-"""A JSON server on loopback, for stand-ins of APIs; it runs nothing."""
+"""A JSON server on loopback, for stand-ins of APIs; it only records requests and answers them."""
 
 import json
 from urllib.parse import parse_qsl, urlsplit

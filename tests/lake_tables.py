@@ -9,7 +9,9 @@ from reading import rows_of
 
 
 class Exported:
-    """An Arrow table for packages that read it by the C stream interface, new in pyarrow 14."""
+    """An Arrow table with `__arrow_c_stream__`, which pyarrow's own tables have from 14 on. Some
+    packages read tables through this method.
+    """
 
     def __init__(self, table):
         self._table = table

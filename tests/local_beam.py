@@ -22,7 +22,7 @@ def _kept_view(self, cls):
 
 
 def _kept_arguments(function):
-    """Keeps a function's arguments: Beam inspects the thirty methods of each DoFn seven times."""
+    """Caches a function's arguments, because Beam inspects each DoFn's 30 methods seven times."""
     inner = getattr(function, "__func__", None)
     if inner is None:
         return _arguments(function)

@@ -1,4 +1,4 @@
-"""Sources read to their end, and calls that raise errors."""
+"""Helpers that read sources to their end, and that check errors."""
 
 import os
 

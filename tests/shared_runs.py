@@ -116,7 +116,7 @@ def run_nodes(name, root, *nodes):
 
 
 def run_stock(root, *nodes):
-    """Runs nodes by TFX's own runner; returns the Examples of this run and of earlier ones."""
+    """Runs nodes with TFX's own runner; returns the Examples of this run and of earlier ones."""
     from tfx.orchestration.local.local_dag_runner import LocalDagRunner
     from tfx.orchestration.metadata import Metadata
 

@@ -2,7 +2,7 @@
 
 
 def leaves(message, prefix=""):
-    """(path, value) of each scalar of a proto; features are named by their path."""
+    """Yields (path, value) for each scalar of a proto, and for the length of each list."""
     for field, value in message.ListFields():
         name = f"{prefix}{field.name}"
         if field.label != field.LABEL_REPEATED:

@@ -1,4 +1,4 @@
-"""The notebook of the docs, run as by Jupyter."""
+"""The notebook of the docs, run as Jupyter runs it."""
 
 import re
 from pathlib import Path

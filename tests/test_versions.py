@@ -14,7 +14,7 @@ LOCK = Path(__file__).parents[1] / "uv.lock"
 
 
 def test_lock_holds_beam_for_python_3_10_where_tft_fits():
-    # TFT 1.16 copies transforms by Beam's private constructor, which changed in 2.63.
+    # TFT 1.16 copies transforms with a private constructor of Beam, which changed in Beam 2.63.
     found = re.search(
         r'name = "apache-beam"\nversion = "(.+)"\n.+\nresolution-markers = \[\n +"[^"]+ < .3\.11.',
         LOCK.read_text(),

@@ -1,4 +1,4 @@
-"""Checks of ranges and choices, with their error messages, and the options of each folder."""
+"""Checks of the ranges and choices of options, with the error messages of all option classes."""
 
 from dataclasses import dataclass
 

@@ -136,7 +136,7 @@ def accounts_may_only_what_they_need(cluster: Cluster) -> str:
 
 
 def volume_is_writable(cluster: Cluster) -> str:
-    """The overlay's own job writes and renames on the volume as uid 65532."""
+    """The overlay's own job writes a file and renames its folder on the volume, as uid 65532."""
     name = "job/penstock-volume-check"
     cluster.kubectl(
         "wait", "--for=condition=complete", "--timeout=600s", "-n", cluster.namespace, name
@@ -170,7 +170,7 @@ def _run_taxi(cluster: Cluster, *options: str) -> str:
 
 
 def taxi_again_is_cached(cluster: Cluster) -> str:
-    """A second run of the same file takes all outputs from TFX's cache."""
+    """In a second run of the same file, at most one node is not served from TFX's cache."""
     run = _run_taxi(cluster, *_FEW_STEPS)
     ended = states(cluster.executions(_STORE), run)
     cached = [node for node, state in ended.items() if state == "CACHED"]
@@ -191,7 +191,7 @@ def resolver_finds_the_blessed_model(cluster: Cluster) -> str:
 
 
 def failing_node_says_why(cluster: Cluster) -> str:
-    """A bad cell fails the run; its line and column are in the client's output or in KFP's run."""
+    """A bad cell fails the run; the client, KFP's run or a pod names its line and column."""
     bad = "/penstock/conformance/bad"
     script = (
         "import pathlib, sys, tfx; "
@@ -296,7 +296,9 @@ def jobset_trains(cluster: Cluster) -> str:
 
 
 def profile_leaves_others_alone(cluster: Cluster) -> str:
-    """The overlay `profile` in KFP's namespace: a run with MariaDB; other pods are not affected."""
+    """Taxi runs in KFP's namespace with the overlay `profile` and MariaDB. The overlay affects no
+    other pods.
+    """
     secret = cluster.kubectl(
         *("create", "secret", "generic", "penstock-mysql", "-n", cluster.namespace),
         *("--from-literal=user=penstock", "--from-literal=password=some-words"),
@@ -330,7 +332,7 @@ def profile_leaves_others_alone(cluster: Cluster) -> str:
 
 
 def kserve_gets_the_model(cluster: Cluster) -> str:
-    """A pushed model becomes a revision of an InferenceService."""
+    """A pushed model would become a revision of an InferenceService; this is not checked yet."""
     cluster.need_kind("inferenceservices.serving.kserve.io")
     raise NotThereError("no check of it has been written: there has been no KServe to write it on")
 

@@ -43,7 +43,9 @@ class Cluster:
     mariadb: str
 
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
-        """Returns kubectl's output; raises AssertionError with kubectl's message if it fails."""
+        """Returns kubectl's output. If `check` is true and kubectl fails, raises AssertionError
+        with kubectl's message.
+        """
         done = self._run(*arguments, stdin=stdin)
         if check:
             need(done.returncode == 0, f"kubectl {arguments[0]}: {done.stderr.strip()[-500:]}")
@@ -56,7 +58,7 @@ class Cluster:
         )
 
     def objects(self, kind: str, *arguments: str) -> list[dict]:
-        """Returns objects of a kind: those named in the arguments, or all in the namespace."""
+        """Returns objects of a kind in the namespace; arguments such as `-l` select some."""
         text = self.kubectl("get", kind, "-n", self.namespace, "-o", "json", *arguments)
         return json.loads(text)["items"]
 
@@ -186,7 +188,7 @@ class Cluster:
         return json.loads(self.in_pod("python", "-c", script, self.kfp + path, method) or "{}")
 
     def executions(self, store: str) -> list[dict]:
-        """Returns the executions of a metadata store, oldest first: node, run, state, inputs."""
+        """Returns a store's executions, oldest first: node, run, state, inputs and outputs."""
         script = (REPOSITORY / "tests/containers/print_executions.py").read_text()
         text = self.in_pod("python", "-W", "ignore", "-", store, stdin=script)
         return json.loads(text.strip().splitlines()[-1])

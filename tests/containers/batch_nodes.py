@@ -1,4 +1,4 @@
-"""Runs the nodes that have tasks, in process and on an engine; prints digests of their outputs.
+"""Runs nodes that work in tasks, in process and on an engine; prints digests of their outputs.
 
 python batch_nodes.py CSV FOLDER BEAM_ARGUMENT...
 """
@@ -44,7 +44,7 @@ def save_model(folder):
 
 
 def run(data, root, schema, beam_args):
-    """Runs the nodes; returns the digest of each file except those of the graph itself."""
+    """Runs the nodes; returns the digests of shards, assets, `.pbtxt` and `.tfrecord` files."""
     rows = nodes.ShardedExampleGen(
         data,
         source=Table(schema_file=str(schema)),

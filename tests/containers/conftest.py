@@ -1,6 +1,7 @@
 """A pipeline in local containers: Docker in place of a cluster, a folder in place of a volume.
 
-Needs a Docker daemon, the image (`make image`), and a Python that has kfp: `make test-image`.
+Needs a Docker daemon, the image (`make image`), and a Python that has kfp, which `make test-image`
+installs.
 """
 
 import json

@@ -2,9 +2,9 @@
 
 A container stands for a pod's worker pool, and a process of this machine in the container's network
 stands for its task manager. The job manager, Beam's job server and an S3 server are also processes
-of this machine. They share a folder for TFX's artifacts; for the ingest, they share nothing. The
-driver is in a container, because the driver and its workers must have the same Python. This needs
-Java, Maven, and root to enter a container's network.
+of this machine. The driver and the worker pools share a folder only for TFX's nodes; in the ingest,
+they share only the S3 server. The driver is in a container, because the driver and its workers must
+have the same Python. The tests need Java, Maven, and root, which may enter a container's network.
 """
 
 import itertools
@@ -218,7 +218,8 @@ def test_nodes_in_batches_write_the_bytes_of_one_process(flink, network, volume,
     (volume / "data").mkdir()
     shutil.copy(taxi_csv, volume / "data")
     shutil.copy(Path(__file__).with_name("batch_nodes.py"), volume)
-    # Each job starts a worker for each of its slots, and each worker imports TensorFlow.
+    # The parallelism is 1, because each job starts a worker for each of its slots, and each worker
+    # imports TensorFlow.
     engine = EngineOptions(runner="portable", job_endpoint=flink.endpoint, parallelism=1)
     command = ("python", "/penstock/batch_nodes.py", "/penstock/data", "/penstock")
     share = f"--volume={volume}:/penstock"

@@ -1,4 +1,4 @@
-"""The taxi pipeline in containers, with metadata in MySQL: Debian's MariaDB."""
+"""The taxi pipeline in containers, with metadata in Debian's MariaDB as the MySQL server."""
 
 import os
 import secrets

@@ -1,7 +1,8 @@
 """Commands that are killed, or told to stop, before each of their renames.
 
-After each interruption, the old or the new output exists and is complete, before anything repairs
-it. Repeating the command gives the result of an uninterrupted command, and nothing else is left.
+After each interruption, the old or the new output exists and is complete. If folders cannot be
+exchanged, `recover` may have to restore it first. Repeating the command gives the result of an
+uninterrupted command, and nothing else is left.
 """
 
 import os
@@ -109,6 +110,6 @@ def test_output_interrupted_at_any_rename_is_the_old_or_the_new_one(
         if case.is_fixed:
             assert tree(output) == after, place
         assert sorted(os.listdir(work)) == sorted(os.listdir(clean)), place
-    # Shows that the check notices a missing output: after SIGKILL, some were missing if folders
-    # cannot be exchanged.
+    # This shows that the check notices a missing output: if folders cannot be exchanged, some
+    # SIGKILLs leave no output.
     assert were_gone == (how == "SIGKILL" and not case.exchange)

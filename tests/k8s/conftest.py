@@ -30,7 +30,7 @@ CLUSTER_WIDE = ("Namespace", "PersistentVolume")
 
 
 class Objects(list):
-    """Kubernetes objects in YAML's form."""
+    """Kubernetes objects, as loaded from YAML."""
 
     def named(self, kind, name="penstock"):
         """The object of a kind and name."""
@@ -145,7 +145,7 @@ def identity(one):
 
 
 def merge(target, change, where):
-    """A strategic merge; it refuses lists, because only Kubernetes knows their merge keys."""
+    """A strategic merge that refuses to merge lists, whose merge keys only Kubernetes knows."""
     for key, value in change.items():
         assert not key.startswith("$"), f"{where}: this renderer knows no {key}"
         if isinstance(value, dict) and isinstance(target.get(key), dict):

@@ -1,7 +1,7 @@
-"""The checks of tests/conformance with a stand-in for kubectl, and the stand-in for KFP's API.
+"""The checks of tests/conformance, with stand-ins for kubectl and for KFP's API.
 
-In a cluster, Penstock's commands run in a pod; here they run in this process, and `penstock submit`
-is the real one.
+In a cluster, Penstock's commands run in a pod. Here they run in this process, except that `penstock
+compile` does nothing.
 """
 
 import importlib.util

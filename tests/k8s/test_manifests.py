@@ -43,7 +43,7 @@ def test_every_file_is_used():
         for file in (K8S / folder).rglob("*.yaml"):
             if file.name not in ("kustomization.yaml", "placement.yaml"):
                 assert file.resolve() in used, file
-    # Objects that a user adds to an overlay.
+    # Components that a user may add to an overlay.
     used |= {K8S / "components" / name for name in ("internet", "kserve", "workers")}
     assert {path.resolve() for path in (K8S / "components").iterdir()} <= used
 
@@ -54,7 +54,7 @@ def test_our_own_pods_fit_pod_security_restricted(overlays, overlay):
     assert templates
     for name, template in templates.items():
         # Kubeflow's profile controller gives a namespace the label `istio-injection: enabled`. KFP
-        # excludes the pods of runs from it (v2_template.go); all other pods must exclude
+        # excludes the pods of runs from the injection (v2_template.go); all other pods must exclude
         # themselves.
         assert template["metadata"]["labels"]["sidecar.istio.io/inject"] == "false", name
         spec = template["spec"]
@@ -95,7 +95,7 @@ def test_kustomization_of_the_quickstart_sets_images_and_namespace_of_all_object
     }
     spaces = {one["metadata"].get("namespace") for one in objects if one["kind"] != "Namespace"}
     assert spaces == {"penstock"}
-    # If a patch begins in the line of `patch:`, kustomize reads it only as JSON.
+    # If a patch begins on the line of `patch:`, kustomize reads it only as JSON.
     for text in re.findall(r"^ *patch: (.*)$", "".join(blocks), re.MULTILINE):
         assert text == "|"
 
@@ -109,8 +109,8 @@ def test_flink_cluster_fits_the_engine_options():
     assert flink["image"].startswith(f"docker.io/library/flink:{engine.flink_version}-")
     beside = flink["taskManager"]["podTemplate"]["spec"]
     main, pool = beside["containers"]
-    # The securityContext of this container is in the podTemplate of all pods, which must be merged
-    # by name, not by position.
+    # The securityContext of this container is in the podTemplate of all pods. So the containers of
+    # both templates must be merged by name, not by position.
     assert main.keys() == {"name", "env", "volumeMounts"}
     by_name = "kubernetes.operator.pod-template.merge-arrays-by-name"
     assert flink["flinkConfiguration"][by_name] == "true"
@@ -150,8 +150,8 @@ def test_own_namespace_denies_by_default_and_is_restricted(overlays, overlay):
     labels = objects.named("Namespace")["metadata"]["labels"]
     for mode in ("enforce", "warn", "audit"):
         assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
-    # kubeflow/manifests common/kubeflow-namespace/base: the policies of KFP's servers admit
-    # namespaces with this label, and the profile controller adds it only if it is absent.
+    # The policies of KFP's servers (kubeflow/manifests common/kubeflow-namespace/base) admit
+    # namespaces with this label; the profile controller adds the label only if it is absent.
     assert labels["app.kubernetes.io/part-of"] == "kubeflow-profile"
     deny = objects.named("NetworkPolicy", "default-deny")["spec"]
     assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
@@ -245,9 +245,10 @@ def test_kserve_role_may_create_and_patch_but_not_read(render, tmp_path):
 
 
 def test_role_of_runs_is_what_kfp_and_argo_need(overlays):
-    """argo-workflows v4.1 `workflow/executor/taskresult.go` (create, patch workflowtaskresults);
-    pipelines 2.17 `backend/src/v2`: `config/env.go` (configmap kfp-launcher), `objectstore` (its
-    secret), `component/launcher_v2.go` (its pod), `driver` (its workflow).
+    """The code of Argo and of KFP shows which rights the pods of runs need. In argo-workflows v4.1,
+    `workflow/executor/taskresult.go` creates and patches workflowtaskresults. In `backend/src/v2`
+    of pipelines 2.17, `config/env.go` reads the configmap kfp-launcher, `objectstore` its secret,
+    `component/launcher_v2.go` its pod, and `driver` its workflow.
     """
     for name, objects in overlays.items():
         rules = objects.named("Role", "penstock-runner")["rules"]
@@ -271,7 +272,7 @@ def test_backup_job_restores_its_own_dump(overlays, tmp_path):
     client = tmp_path / "mariadb"
     client.write_text(f'#!/bin/sh\necho "$@"; cat > {tmp_path}/restored\n')
     (dump := tmp_path / "mariadb-dump").write_text("#!/bin/sh\necho 'CREATE TABLE one;'\n")
-    # A new pod waits for the policies that allow its connections.
+    # `mariadb-admin ping` waits until the network policies let the new pod connect.
     (admin := tmp_path / "mariadb-admin").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/pings\n')
     for file in (client, dump, admin):
         file.chmod(0o755)
@@ -300,9 +301,9 @@ def test_backup_job_restores_its_own_dump(overlays, tmp_path):
 def test_workflow_defaults_set_what_kfp_has_no_field_for():
     """Pipelines 2.17's kubernetes_executor_config.proto lacks these fields; Argo has all of them.
 
-    Names: argo-workflows v4.1 `workflow_types.go` WorkflowSpec, TTLStrategy, RetryStrategy. A
-    strategic merge (`workflow/util/merge.go` MergeTo) keeps KFP's own securityContext
-    (runAsNonRoot, seccompProfile; argocompiler/argo.go).
+    The names are those of WorkflowSpec, TTLStrategy and RetryStrategy in `workflow_types.go` of
+    argo-workflows v4.1. A strategic merge (`workflow/util/merge.go` MergeTo) keeps KFP's own
+    securityContext (runAsNonRoot, seccompProfile; argocompiler/argo.go).
     """
     patch = yaml.safe_load((K8S / "kfp/workflow-defaults.yaml").read_text())
     spec = yaml.safe_load(patch["data"]["workflowDefaults"])["spec"]
@@ -317,9 +318,9 @@ def test_workflow_defaults_set_what_kfp_has_no_field_for():
     named = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod}
     for one in (priority, named):
         kubernetes_validate.validate(one, "1.33", strict=True)
-    # In Argo's `operator.go` (processNodeRetries), the policies OnError and OnFailure each leave
-    # out one of the two: OnError leaves out failures, OnFailure leaves out errors. A DAG, which has
-    # no message, would retry everything in it, at three levels of a compiled run.
+    # In Argo's `operator.go` (processNodeRetries), the policy OnError leaves out failures, and the
+    # policy OnFailure leaves out errors. Without the expression, a DAG, which has no message, would
+    # retry everything in it, at three levels of a compiled run.
     retry = spec["templateDefaults"]["retryStrategy"]
     assert (retry["retryPolicy"], retry["expression"]) == ("Always", 'lastRetry.message != ""')
 
@@ -375,7 +376,7 @@ def test_no_accelerator_without_the_component(overlays):
     assert allowed == {"gpu": "1", "rwx": "0"}
 
 
-# `placement.py` has the facts, and the manifests must agree with it.
+# The objects of an overlay must agree with its `placement.yaml` and with the defaults in the code.
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -406,7 +407,8 @@ def _assert_mysql_fits(objects, placement):
     spec = objects.pods()[store.host]
     (server,) = spec["containers"]
     assert {"startupProbe", "readinessProbe", "livenessProbe"} <= server.keys()
-    # Otherwise nodes that run side by side fail: "Record has changed since last read in table".
+    # With snapshot isolation, nodes that run side by side fail: "Record has changed since last read
+    # in table".
     assert "--loose-innodb-snapshot-isolation=OFF" in server["args"]
     given = {variable["name"]: variable for variable in server["env"]}
     assert given["MARIADB_DATABASE"]["value"] == store.database

@@ -35,7 +35,7 @@ def write_statistics(folder, split, rows, numbers=(), texts=()):
     """Writes FeatureStats.pb of a split.
 
     Args:
-        folder: The artifact.
+        folder: Folder of the artifact.
         split: The split.
         rows: Number of rows.
         numbers: (name, missing, minimum, maximum, counts of equal buckets) of each number.

@@ -37,7 +37,7 @@ def write_examples():
 
 @pytest.fixture(scope="session")
 def save_model():
-    """Saves functions of parsed features, or tf.functions, as a model that takes Examples."""
+    """Saves functions as signatures of a model; plain functions are given parsed Examples."""
 
     def save(path, parse, **signatures):
         spec = {name: tf.io.FixedLenFeature([], *of) for name, of in parse.items()}
@@ -62,7 +62,7 @@ def save_model():
 
 @pytest.fixture(scope="session")
 def shared_models():
-    """TFMA's models and config, in the form that TFX's Evaluator passes to it."""
+    """Returns config and models in the form in which TFX's Evaluator passes them to TFMA."""
 
     def share(config, *paths):
         config = config_util.update_eval_config_with_defaults(

@@ -1,4 +1,4 @@
-"""Compares the inputs and outputs of the node with those of TFX's Evaluator."""
+"""Compares the inputs and outputs of BatchEvaluator with those of TFX's own Evaluator."""
 
 import json
 import logging

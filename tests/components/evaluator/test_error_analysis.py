@@ -88,7 +88,7 @@ def test_importance_of_an_unused_feature_ignores_rounding(tmp_path):
             {"0": 2, "1": 1},
             [(0, [0.75]), (1, [0.5]), (0, [0.25])],
         ),
-        (  # the error: how far the label's prediction is below the highest prediction
+        (  # the error is the highest prediction minus the prediction of the label
             [(0.1, 1, 0), (0.2, 2, 1), (0.3, 3, 2)],
             lambda x: np.stack([x, 0.5 - x, x * 0 + 0.5], axis=1),
             "classes",

@@ -29,7 +29,7 @@ def config(text):
 
 
 def metrics(*names, **configs):
-    """A metrics_specs entry."""
+    """Returns the `metrics` fields of a `metrics_specs` entry, as text."""
     entries = [f'metrics {{class_name: "{name}"}}' for name in names]
     entries += [
         f"metrics {{class_name: {json.dumps(name)} config: {json.dumps(json.dumps(value))}}}"
@@ -46,7 +46,7 @@ slicing_specs {feature_values {key: "town" value: "oslo"}} slicing_specs {featur
 
 
 def each(*names, **configs):
-    """An entry for each metric."""
+    """Returns a `metrics` field for each metric, as text."""
     return [*map(metrics, names), *(metrics(**{name: of}) for name, of in configs.items())]
 
 
@@ -86,7 +86,7 @@ def specs(entries, more=""):
 
 
 def model_specs(task, *more):
-    """Returns a `model_specs` entry for each text in `more`, which contains further fields."""
+    """Returns one `model_specs` entry for each text in `more`; each text adds further fields."""
     if task == "several":
         labels = " ".join(f'label_keys {{key: "{key}" value: "{key}"}}' for key in OUTPUTS)
         fields = f'signature_name: "many" {labels}'
@@ -174,7 +174,7 @@ def models(tmp_path_factory, save_model):
 
 
 def stock(examples, output, eval_config, models):
-    """Evaluates by TFMA's own pipeline."""
+    """Evaluates models with TFMA's own pipeline."""
     files = tf_example_record.TFExampleRecord(
         [f"{examples}/*"], raw_record_column_name=tfma.ARROW_INPUT_COLUMN
     )
@@ -196,7 +196,7 @@ def in_batches(examples, output, eval_config, models, engine=1):
 
 
 def values(path, message):
-    """All scalar values in a message, by the path of field names to each value."""
+    """All scalar values in a message, by their paths of field names and list positions."""
     if isinstance(message, dict):
         return {k: v for n in message for k, v in values((*path, n), message[n]).items()}
     if isinstance(message, list):
@@ -327,8 +327,9 @@ def test_validation_against_a_baseline_equals_tfma(candidate_is_better, models, 
     result = tfma.load_validation_result(str(compared(JUDGED, *pair)))
     assert result.validation_ok is candidate_is_better
     failed = sum(len(part.failures) for part in result.metric_validations_per_slice)
-    # If the candidate is worse, the thresholds of the value and of the change fail in all three
-    # slices, and the stricter threshold of the value fails in two of them.
+    # If the candidate is worse, 8 thresholds fail. In each of the three slices, `value_threshold`
+    # and `change_threshold` fail; in two of them, the stricter `value_threshold` of `town` fails
+    # too.
     assert failed == (0 if candidate_is_better else 8)
 
 

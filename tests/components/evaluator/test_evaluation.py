@@ -1,4 +1,4 @@
-"""Tests what `evaluation.json` says about TFMA's files, and that reading it needs no TensorFlow."""
+"""Tests the facts in `evaluation.json` about TFMA's files, and reading it without TensorFlow."""
 
 import json
 import subprocess

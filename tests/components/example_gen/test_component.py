@@ -1,4 +1,4 @@
-"""The node in a real pipeline: LocalDagRunner, sqlite metadata, and stock nodes around it."""
+"""The node `ShardedExampleGen` in a real pipeline: LocalDagRunner, sqlite and TFX's own nodes."""
 
 import os
 

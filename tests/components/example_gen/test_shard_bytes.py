@@ -1,7 +1,7 @@
 """Shards keep their bytes: the same rows give the same files, in every release and version set.
 
-If a digest changes, every cached ingest of this kind of data runs again. So a digest changes only
-on purpose, with a line in the changelog.
+If one of the digests below changes, every cached ingest of that kind of data runs again. So a
+digest changes only on purpose, with a line in the changelog.
 """
 
 import hashlib
@@ -145,7 +145,8 @@ def test_a_tfds_builder_keeps_its_bytes(tmp_path):
     tfds.dataset_builders.store_as_tfds_dataset(
         name="tiny",
         version="1.0.0",
-        # One feature, because TFDS writes several in an order that changes from run to run.
+        # The data set has one feature, because TFDS writes several features in an order that
+        # changes from run to run.
         features=tfds.features.FeaturesDict({"x": np.int64}),
         data_dir=str(tmp_path),
         split_datasets={"train": [(i, {"x": i}) for i in range(20)]},

@@ -1,4 +1,4 @@
-"""Files that PySpark writes, and a DataFrame as shards; one session serves the whole file."""
+"""Reads files that PySpark writes, and writes a DataFrame as shards, all in one Spark session."""
 
 import json
 from contextlib import contextmanager

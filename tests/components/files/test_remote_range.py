@@ -1,4 +1,4 @@
-"""Parts of an object in a store that ignores the condition of a request."""
+"""Reads parts of an object from a store that ignores the condition `IfMatch` of a request."""
 
 import pytest
 from fsspec.asyn import get_loop

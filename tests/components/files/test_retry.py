@@ -28,7 +28,7 @@ def waited(monkeypatch):
 
 @pytest.fixture
 def faulty(monkeypatch):
-    """`faulty(n, code)` makes every read after the first n reads fail once with that error."""
+    """After n reads, `faulty(n, code, times)` makes the next `times` reads fail with `code`."""
 
     def make(good, code, times=1):
         state = {"reads": 0, "failed": 0}

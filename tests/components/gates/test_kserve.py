@@ -1,9 +1,10 @@
 """A push to KServe; a stand-in for the API server on loopback receives the service.
 
-The fields are those of kserve v0.16. Its
-`config/crd/minimal/serving.kserve.io_inferenceservices.yaml` keeps all fields. In
-`pkg/apis/serving/v1beta1/component.go`, ComponentExtensionSpec has `canaryTrafficPercent`; in
-`predictor_model.go`, ModelSpec has `modelFormat` and `storageUri`. No KServe was run.
+The fields of the InferenceService are those of kserve v0.16. With its CRD
+`config/crd/minimal/serving.kserve.io_inferenceservices.yaml`, an API server keeps all fields, known
+or not. In `pkg/apis/serving/v1beta1/component.go`, ComponentExtensionSpec has
+`canaryTrafficPercent`; in `predictor_model.go`, ModelSpec has `modelFormat` and `storageUri`. The
+tests do not run KServe.
 """
 
 import json

@@ -44,7 +44,7 @@ def summed(module, examples):
 
 
 def by_python(module, examples):
-    """A Python function as a model's function, which TensorFlow Serving cannot run."""
+    """Calls Python in the model with `tf.py_function`, which TensorFlow Serving cannot run."""
     values = double(module, examples)["outputs"]
     return {"y": tf.py_function(lambda x: x, [values], tf.float32)}
 

@@ -20,7 +20,7 @@ def write_rows(tmp_path):
 
 @pytest.fixture
 def mixed():
-    """Makes a row by its number; for each form of storage, the row has one column."""
+    """Makes row `i`; it has at least one column for each form of storage."""
     return lambda i: {
         "id": i,
         "pair": [i / 2, -i / 4],

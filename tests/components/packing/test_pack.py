@@ -42,8 +42,8 @@ def test_nothing_is_lost_whatever_the_storage(tmp_path, write_rows, mixed):
         "weights": "list",
         "words": "text",
     }
-    # 34 rows have k0, 34 have k1, and 33 have k2: the most frequent value is first, and equally
-    # frequent values are in the order of their bytes.
+    # 34 rows have k0, 34 have k1, and 33 have k2. The vocabulary lists the most frequent value
+    # first, and equally frequent values in the order of their bytes.
     vocabulary = (tmp_path / "packed/vocabulary/kind.txt").read_text().split()
     assert vocabulary == ["k0", "k1", "k2"]
     found = sorted(unpacked(tmp_path / "packed"), key=lambda row: row["id"])
@@ -94,7 +94,8 @@ def test_the_seed_decides_the_order_and_the_bytes(tmp_path, write_rows, mixed):
 
 ENGINES = {
     "here": 1,
-    # A runner that Penstock does not treat as local, so I/O errors are raised.
+    # Penstock does not treat this runner as local, so a task raises I/O errors instead of returning
+    # them.
     "other": lambda: beam.Pipeline(BundleBasedDirectRunner(), PipelineOptions([])),
     "two": 2,
 }

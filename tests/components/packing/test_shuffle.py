@@ -17,7 +17,7 @@ def lists(values, kind):
 
 
 def batches():
-    """1,000 rows in batches of 100; some columns are missing at first, null, or pairs of values."""
+    """1,000 rows in batches of 100; `text` is null in one batch, and early ones lack `some`."""
     for start in range(0, 1000, 100):
         rows = range(start, start + 100)
         columns = {"row": lists(rows, pa.int64()), "text": lists(map(str, rows), pa.large_binary())}
@@ -68,8 +68,8 @@ def test_a_part_of_the_rows_is_reckoned_alone():
 def test_far_from_where_they_were_and_from_their_neighbours():
     rows = 200_000
     places = Permutation(rows, seed=0, name="train").places(0, rows)
-    # As with independent draws, the mean distance of neighbours is 1/3 of the rows, and the
-    # correlation is below 3 / sqrt(rows).
+    # Neighbours are on average 1/3 of the rows apart, and the correlation of place and row number
+    # is below 3 / sqrt(rows), as with independent draws.
     assert abs(np.abs(np.diff(places)).mean() / rows - 1 / 3) < 0.003
     assert abs(np.corrcoef(places, np.arange(rows))[0, 1]) < 0.0067
     # Each hundredth of the rows is spread about evenly over all hundredths of the places.

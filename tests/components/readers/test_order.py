@@ -9,7 +9,7 @@ from penstock.components.readers.order import ROW_BITS, Order, tensorflow_permut
 
 
 def windows_of(order, plan):
-    """Row numbers in each window that a plan says to read."""
+    """The row numbers in each window of a plan."""
     first = np.concatenate([[0], np.cumsum(order.file_rows)])
     table = order.table(plan.lanes)
     blocks = [

@@ -1,4 +1,4 @@
-"""Tests with Debian's PyTorch, which the test image has, built for the image's own Python."""
+"""Tests with the test image's PyTorch, a Debian package built for the image's own Python."""
 
 import json
 import subprocess
@@ -12,7 +12,8 @@ from penstock import Rows
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
 # Debian's folder is last on the path, so that only PyTorch comes from it. One process runs all
-# checks of the script, so that PyTorch is imported once; each of the loaders forks.
+# checks of the script, so that PyTorch is imported once. The workers of its data loaders are
+# forked.
 SCRIPT = f"""
 import itertools, json, sys
 sys.path.append({str(DEBIAN)!r})

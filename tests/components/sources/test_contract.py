@@ -129,7 +129,7 @@ def opened(kind, path):
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """Writes a file of a kind in small blocks, and opens it."""
+    """Writes a file of a kind, and opens it for reading in small blocks."""
     monkeypatch.setattr(text_scan, "CELL_BYTES", 1000)
     monkeypatch.setattr(csv_source, "BLOCK_BYTES", 3000)
     monkeypatch.setattr(staging, "_GROUP_BYTES", 10_000)
@@ -180,7 +180,7 @@ def test_the_fingerprint_follows_content_and_names_below_the_input(tmp_path, kin
     assert found[0] == found[1]
     assert found[0] != found[2]
     assert len(found[0]) == 64
-    assert (found[0] == found[3]) is (kind == "sql")  # The fingerprint of a query has no file name.
+    assert (found[0] == found[3]) is (kind == "sql")  # A database's fingerprint has no file name.
 
 
 @pytest.mark.parametrize("kind", READ_AGAIN)

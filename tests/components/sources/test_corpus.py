@@ -57,7 +57,7 @@ def test_a_data_set_that_hugging_face_saved_is_read_split_by_split():
 @pytest.mark.parametrize("path", NEW, ids=lambda p: p.name)
 def test_a_valid_file_that_the_reader_lacks_is_not_called_damaged(path):
     found = read_or_refusal(path)
-    if isinstance(found, str) and "string_view" in found:  # pyarrow 18 reads it as a view, not text
+    if isinstance(found, str) and "string_view" in found:  # pyarrow 18 reads text as a string view
         assert found.startswith(f"{path}: column 'name' has type string_view, which no feature")
     elif isinstance(found, str):
         assert found.startswith(f"{path}: cannot be read by pyarrow ")

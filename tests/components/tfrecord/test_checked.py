@@ -25,7 +25,7 @@ def faults(path):
 
 @pytest.fixture
 def settled(monkeypatch):
-    """Files count as settled at once."""
+    """Makes new files count as settled at once, although they were just written."""
     monkeypatch.setattr(checked, "_SETTLED_NS", -(10**12))
 
 

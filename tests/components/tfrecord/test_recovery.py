@@ -43,7 +43,7 @@ def _killed_between_renames(target):
 
 @pytest.fixture(params=["out", "o" * 255])
 def torn(tmp_path, request):
-    """Path of an output that is missing: its replacement was killed between the two renames."""
+    """Path of a missing output: the process that replaced it was killed between two renames."""
     target = tmp_path / request.param
     finished(target)
     process = multiprocessing.get_context("fork").Process(

@@ -188,7 +188,7 @@ def transform_output(preprocessing_fn, spec, records, folder):
 
 
 def counting_model():
-    """A model of a single feature that counts in `seen` how often each row occurs in training.
+    """A model of one feature; its weight `seen` counts how often each row occurs in training.
 
     The counts are sums over all workers.
     """

@@ -71,8 +71,8 @@ def test_no_interruption_changes_what_a_training_comes_to(make_input, tmp_path, 
     data = partial(make_input, kind, seed=3)
     whole, record = run(tmp_path / "whole", data)
     assert whole.seen.numpy().tolist() == [10] * 103
-    # SIGTERM stops the training at a checkpoint. SIGKILL comes before the next checkpoint, so 7
-    # steps are repeated.
+    # SIGTERM stops the training at a checkpoint. SIGKILL comes just before the checkpoint of step
+    # 77 is saved, so 7 steps are repeated.
     for step, how, error in ((21, sigterm, TrainingInterruptedError), (77, killed, Killed)):
         with pytest.raises(error):
             run(tmp_path / "cut", data, before_save=stopper(step, how))

@@ -1,4 +1,4 @@
-"""`serve_columns`, called as by TensorFlow Serving and from Python."""
+"""Calls `serve_columns` from Python, and in the way of TensorFlow Serving."""
 
 import keras
 import numpy as np
@@ -74,7 +74,8 @@ def test_class_of_two_follows_a_threshold(tmp_path):
 def serve(folder, **columns):
     """Answers a request as TensorFlow Serving does: feeds the given columns to the signature.
 
-    The server fills missing columns with the signature's defaults, and so does the graph.
+    The server fills missing columns with the signature's defaults, and the graph in this session
+    does the same.
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))

@@ -20,7 +20,7 @@ from penstock.components.trainer.options import TrainOptions
 from tests.components.trainer.conftest import counting_model
 from tests.free_ports import free_port
 
-# 103 steps of 10 rows are 10 passes over 103 rows; three epochs.
+# 103 steps of 10 rows are 10 passes over 103 rows, in three epochs.
 OPTIONS = TrainOptions(max_steps=103, steps_per_epoch=40, checkpoint_every_steps=7)
 
 
@@ -180,7 +180,8 @@ def test_two_workers_train_as_one_whatever_becomes_of_them(
     rounds = [[56, "SIGTERM"], NOTHING], [NOTHING, NOTHING]
     codes, logs, result = run_rounds(penstock, tmp_path, make_input, *rounds)
     assert codes == [[143, 143], [0, 0]]
-    # All workers stop at the same step: the step of the signal, or the end of the next call.
+    # All workers stop at the same step: the step of the signal, or the last step of the next call
+    # into TensorFlow.
     [step] = {
         log[log.index(" at step ") :].split()[2]
         for log, told in zip(logs[0], ("SIGTERM", "another worker was told to stop"), strict=True)

@@ -159,6 +159,6 @@ def test_words_and_pairs_of_words_are_hashed_counts():
     texts = tf.constant(["Red car, red CAR!", "", "red"])
     counts = word_counts({"note": texts}, {"note": 64})
     assert counts.shape == (3, 64)
-    # red 2, car 2, "red car" 2, "car red" 1, on a logarithmic scale.
+    # The counts are red 2, car 2, "red car" 2 and "car red" 1, on a logarithmic scale.
     assert np.expm1(counts.numpy()).sum(axis=1).round(4).tolist() == [7, 0, 1]
     assert counts[2].numpy()[counts[0].numpy() == 0].sum() == 0

@@ -1,4 +1,4 @@
-"""`penstock ingest`, used as by a user."""
+"""`penstock ingest`, as a user runs it."""
 
 import os
 import signal
@@ -123,8 +123,8 @@ def test_a_tab_and_a_split_without_rows(tmp_path):
     assert [c.name for c in read_manifest(tmp_path / "out").columns] == ["id", "name"]
 
 
-# Python runs this code at the start of each process: the first process that opens a shard waits
-# there.
+# Python runs this code at the start of each process. The first process that opens a shard of train
+# then waits until it is stopped.
 WAIT = """
 import os, sys, time
 

@@ -93,7 +93,7 @@ FLAGS = flag_names(options_type("jsonl")) | {"delimiter": "--delimiter", "kind":
         ("read it with `kind='binary'`", "read it with --kind binary"),
         ("set `allow_empty=False`", "set --no-allow-empty"),
         ("`extra_columns` must be one of reject", "--extra-columns must be one of reject"),
-        # Text of the user's own is not changed.
+        # The user's own texts are not changed.
         ("/in/allow_empty/a.csv: bad", "/in/allow_empty/a.csv: bad"),
         ("column 'allow_empty' is odd", "column 'allow_empty' is odd"),
         ("`no_such_option` stays", "`no_such_option` stays"),
@@ -107,7 +107,7 @@ def test_in_flags_replaces_options_by_flags(text, expected):
 def test_every_option_of_an_ingest_is_a_flag(kind):
     annotations = [one.annotation for one in inspect.signature(ingest.command).parameters.values()]
     options = [one.__metadata__[0] for one in annotations if hasattr(one, "__metadata__")]
-    flags = {str(one.default).partition("/")[0] for one in options}  # Typer stores it there
+    flags = {str(one.default).partition("/")[0] for one in options}  # default has the flags
     assert set(flag_names(kind).values()) <= flags
 
 

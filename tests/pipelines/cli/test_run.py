@@ -1,4 +1,4 @@
-"""`penstock run` that ends before a node begins; whole runs are those of taxi and digits."""
+"""`penstock run` with errors, spans and retraining; other tests run all of taxi and digits."""
 
 import json
 import re

@@ -113,7 +113,7 @@ def test_statistics_that_drift_is_measured_from_stay(made, tmp_path):
         made.runs.node(run, "StatisticsGen", inputs=examples, outputs=[found])
         made.train(run, examples, blessed=blessed)
     call("runs", "prune", tmp_path, "--keep", 1, "--yes")
-    # Statistics remain of run-2, whose model was blessed last, and of run-4, which is kept.
+    # The statistics of run-2 (its model was blessed last) and of run-4 (the kept run) remain.
     left = {place for place in made.left() if place.startswith("StatisticsGen/")}
     assert left == {"StatisticsGen/6", "StatisticsGen/14"}
 

@@ -1,6 +1,6 @@
 """`penstock doctor` with stand-ins, on loopback, for KFP's API and for the Kubernetes API.
 
-The stand-in for the Kubernetes API authorises nothing: it answers GET requests with the objects in
+The stand-in for the Kubernetes API checks no rights; it answers GET requests with the objects in
 `objects`.
 """
 

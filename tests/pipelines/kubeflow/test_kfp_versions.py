@@ -62,7 +62,7 @@ def messages(version):
         pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
     packed = (Path(__file__).parent / f"protos/kfp-{version}.pb.xz").read_bytes()
     files = descriptor_pb2.FileDescriptorSet.FromString(lzma.decompress(packed)).file
-    # In an order in which each file comes after the files that it imports.
+    # The files are sorted so that each comes after the files that it imports.
     for file in sorted(
         files, key=lambda one: (one.name.count("kubernetes"), -one.name.count("rpc"))
     ):

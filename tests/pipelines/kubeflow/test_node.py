@@ -149,7 +149,7 @@ def test_runs_a_pipeline_node_by_node(nodes):
 
 
 def _assert_cached_without_tensorflow(nodes, *more):
-    """Runs a cached node in a separate interpreter; TensorFlow takes seconds to import."""
+    """Runs a cached node in a new interpreter; it must not spend seconds importing TensorFlow."""
     for node in NODES[:2]:
         assert nodes.run(node, "r4").returncode == 0
     code = "from penstock.pipelines.cli.main import main; main()"

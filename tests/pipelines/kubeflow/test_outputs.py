@@ -23,7 +23,7 @@ from tests.pipelines.kubeflow.placements import executor_input
 
 @pytest.fixture
 def wanted(tmp_path):
-    """The JSON that KFP's launcher writes into the arguments."""
+    """The JSON that KFP's launcher writes into a task's arguments."""
     names = ("metrics", "html", "model", "examples", "blessing")
     return executor_input(tmp_path / "kfp", *names)
 

@@ -126,7 +126,9 @@ def test_runtime_parameters_are_kfp_parameters_of_the_same_type_and_default(smal
 
 
 def test_a_parameter_without_default_is_required_and_one_of_several_lines_stays_whole(tmp_path):
-    """kfp's own compiler writes defaults into a comment, after which its file is not valid YAML."""
+    """kfp's own compiler writes defaults into a comment. A default of several lines makes its YAML
+    invalid.
+    """
     query = "SELECT *\nFROM trips: x\n"
     told = tell(text=RuntimeParameter("run_id", str), about=RuntimeParameter("Run.Id", str, query))
     made = Compiled(plan_ir(ir_of(told)), tmp_path)
@@ -144,7 +146,7 @@ def test_every_task_has_limits_retries_and_the_volume_and_no_kfp_cache(small, pl
 
     It becomes Argo's `maxDuration`, which counts from the start of the first attempt.
 
-    pipelines 2.17 argocompiler/container.go:423 (default "0") and :644; argo 4.0
+    See pipelines 2.17 argocompiler/container.go:423 (default "0") and :644, and argo 4.0
     workflow/controller/operator.go:1080 (deadline = first child's start + maxDuration).
     """
     by_default = {task["retryPolicy"]["backoffMaxDuration"] for task in small.tasks.values()}
@@ -259,7 +261,7 @@ def test_options_of_the_placement_are_in_every_pod(placed):
 
 
 def test_timeout_wraps_the_command_of_a_node(placed):
-    """The image ends the node: only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds`."""
+    """`timeout` ends a node; only KFP 2.5 and 2.14 to 2.17 read `active_deadline_seconds`."""
     commands = {name: " ".join(one["command"]) for name, one in placed.containers.items()}
     assert commands.pop("trainer") == "timeout --kill-after=60 3600 penstock node"
     assert set(commands.values()) == {"penstock node"}

@@ -37,7 +37,7 @@ def infra_validator(**serving):
 
 
 def for_each():
-    """TFX 1.16 to 1.21 portable/launcher.py: more than one input dict is not implemented."""
+    """`portable/launcher.py` of TFX 1.16 to 1.21 does not implement more than one input dict."""
     examples = CsvExampleGen(input_base="gs://bucket/data")
     with ForEach(examples.outputs["examples"]) as one:
         return [examples, StatisticsGen(examples=one)]
@@ -72,7 +72,7 @@ def test_node_that_cannot_be_a_container_is_refused(nodes, message):
 
 
 def light(name, *upstream):
-    """Returns a node whose component has the name of a light one."""
+    """Returns an Importer, which is a light node."""
     node = Importer(f"/{name}", Examples).with_id(name)
     node.add_upstream_nodes(upstream)
     return node
@@ -117,7 +117,7 @@ def test_light_nodes_without_an_edge_between_them_stay_apart():
 
 
 def test_tasks_come_after_all_tasks_that_their_nodes_need():
-    """Random graphs: a shared task must not wait for itself through another task."""
+    """In random graphs, no shared task waits for itself through another task."""
     random = Random(0)
     for _ in range(20):
         nodes = []

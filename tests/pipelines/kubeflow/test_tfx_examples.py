@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow  # importing tfx.v1 takes most of the time
 
 @pytest.fixture(scope="module")
 def volume(tmp_path_factory):
-    """A folder that represents the volume, in which the factories put their roots."""
+    """A folder that represents the volume; the roots of the example pipelines are in it."""
     folder = tmp_path_factory.mktemp("volume")
     (folder / "penguin_data/labelled").mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:

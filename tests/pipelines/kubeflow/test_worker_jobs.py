@@ -1,7 +1,7 @@
 """JobSets with a stand-in for the Kubernetes API, on loopback.
 
-It answers our seven requests, and compares the job with the fields of JobSet's CRD and with
-Kubernetes' own schema of Jobs.
+The stand-in answers our seven requests. It compares the job with the fields of JobSet's CRD and
+with Kubernetes' own schema of Jobs.
 """
 
 import json
@@ -52,7 +52,8 @@ def fields(required=(), **properties):
 
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
-# kubernetes-sigs/jobset 08dfbdf, config/components/crd/bases; its Job has Kubernetes' schema.
+# The fields are those of kubernetes-sigs/jobset 08dfbdf, config/components/crd/bases; the Job in it
+# has Kubernetes' schema.
 JOBSET = fields(
     ["spec"],
     apiVersion={"const": "jobset.x-k8s.io/v1alpha2"},
@@ -101,7 +102,7 @@ class Cluster:
         self.asked, self.job, self.logs, self.refuse = [], None, {}, {}
         self.deleted, self.uid = [], UID
         self.events, self.phase = [], "Running"
-        self.old_job, self.old_pods = False, 0  # of an earlier attempt; requests until its pods end
+        self.old_job, self.old_pods = False, 0  # an earlier job, and requests until its pods end
         host = JsonServer(self.answer).host
         self.api = client.ApiClient(client.Configuration(host=host))
 
@@ -354,7 +355,8 @@ class Operator(Cluster):
         worker = job_of(job)
         [container] = worker["template"]["spec"]["containers"]
         program = Path(sys.executable).with_name(container["command"][0])
-        # The cluster chooses the names of pods.
+        # In a cluster, the workers' addresses are names of pods; here they are ports of this
+        # machine.
         here = [f"127.0.0.1:{free_port()}" for _ in range(worker["completions"])]
         command = [str(program), *container["command"][1:], *container["args"][: -len(here)], *here]
         for index in range(len(here)):

@@ -40,7 +40,7 @@ def columns():
 
 @pytest.fixture(scope="module")
 def by_tfma(columns):
-    """Metrics of the candidate, by slice and name."""
+    """Metrics that TFMA computes from the table, by slice and name."""
 
     @cache
     def analyse(task, label, prediction, weight):

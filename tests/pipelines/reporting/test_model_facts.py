@@ -9,7 +9,7 @@ from penstock.pipelines.reporting.model_facts import gather_model
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A model that doubles `fare`, with signatures for Examples and for tensors."""
+    """A model with a signature for Examples, which doubles `fare`, and one for tensors."""
     module = tf.Module()
     module.weight = tf.Variable([[2.0]])
     module.count = tf.Variable(0, trainable=False)

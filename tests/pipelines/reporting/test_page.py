@@ -22,7 +22,7 @@ VOID = {"meta", "input", "br", "img", "link", "wbr", "path", "rect", "use", "ima
 
 
 class Page(HTMLParser):
-    """A parsed page: its tables by caption or nearest heading, each a list of rows; tags; ids."""
+    """A parsed page: its tags, ids, and tables (lists of rows by caption or nearest heading)."""
 
     def __init__(self, text):
         super().__init__()

@@ -155,7 +155,7 @@ def test_the_model_pushed_last_is_the_one_that_is_served(tmp_path):
 
 
 def test_a_clock_that_goes_back_a_day_changes_nothing(tmp_path, monkeypatch):
-    """As if everything so far had been made tomorrow."""
+    """The first pushes are dated tomorrow, as if the clock had then gone back a day."""
     now = time.time()
     with monkeypatch.context() as tomorrow:
         tomorrow.setattr(pusher, "time", SimpleNamespace(time=lambda: now + DAY_SECONDS))

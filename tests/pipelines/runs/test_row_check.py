@@ -287,7 +287,7 @@ def test_a_node_in_a_container_is_held_to_its_rows(nodes):
 
 
 def info_of(examples, kind, output, **options):
-    """Makes a node with one output, as TFX's launcher passes it; returns the rows it states."""
+    """Checks a node with one output, as after its execution; returns the rows that it states."""
     given, made = standard_artifacts.Examples(), kind()
     given.uri, made.uri = str(examples), str(output)
     info = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""From your own data to a pushed model and predictions, by the commands that a new user types."""
+"""From a user's data to a pushed model and predictions, with the commands that users type."""
 
 import datetime
 import json

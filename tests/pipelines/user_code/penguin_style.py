@@ -56,7 +56,7 @@ def run_fn(fn_args):
 
 
 def make_pipeline(root, data):
-    """Reads a folder of CSV files."""
+    """Makes the pipeline, which reads the CSV files of a folder."""
     examples = CsvExampleGen(input_base=data).with_beam_pipeline_args(BEAM)
     statistics = StatisticsGen(examples=examples.outputs["examples"]).with_beam_pipeline_args(BEAM)
     schema = SchemaGen(statistics=statistics.outputs["statistics"])

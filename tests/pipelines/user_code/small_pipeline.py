@@ -1,6 +1,7 @@
 """A pipeline like a user's: importer, resolver, condition, runtime parameters, odd ids.
 
-Its nodes read from the folder `SMALL_PIPELINE_FAULTS` what should fail.
+Files in the folder that the environment variable `SMALL_PIPELINE_FAULTS` names tell the nodes how
+to fail.
 """
 
 import os

@@ -1,6 +1,7 @@
 """TFX's own example pipelines, as their authors wrote them, with all options turned on.
 
-Data and root are below the folder `TFX_EXAMPLES_ROOT`, which represents the volume.
+Data and root are below the folder that the environment variable `TFX_EXAMPLES_ROOT` names; it
+represents the volume.
 """
 
 import os

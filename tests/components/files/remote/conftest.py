@@ -1,4 +1,4 @@
-"""Real servers on loopback that fail on demand: moto's S3 behind a proxy, Google's API, the web."""
+"""Loopback servers that fail on demand: moto's S3 behind a proxy, Google's API, a web server."""
 
 import http.client
 import os
@@ -23,7 +23,7 @@ def quick(monkeypatch, tmp_path):
 
 
 class ProxyHandler(FaultyHandler):
-    """Forwards to another server; faults occur only in PUTs and in GETs of parts."""
+    """Forwards requests to another server; only PUTs and GETs of parts can have faults."""
 
     def may_fail(self):
         return bool(self.headers.get("Range"))
@@ -87,7 +87,7 @@ def moto():
 
 @pytest.fixture
 def proxy(moto):
-    """The proxy in front of the S3 server; `faults` occur in its requests."""
+    """The proxy in front of the S3 server; each of its `faults` spoils one GET of a part."""
     server = QuietServer(ProxyHandler)
     server.behind = moto
     yield server
@@ -121,7 +121,7 @@ def s3(proxy, moto, monkeypatch):
 
 @pytest.fixture
 def web():
-    """A web server with `/a.csv` of 1,000 rows of two numbers."""
+    """A web server that has no files at first and sends ETags."""
     server = QuietServer(WebHandler)
     server.files, server.ways = {}, {"etag"}
     server.redirects, server.statuses = {}, {}

@@ -47,7 +47,7 @@ def engine(s3, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     job, pool = free_port(), free_port()
-    # The pool starts workers under the name `python`.
+    # The pool starts workers with the command `python`, which is looked up in PATH.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "TMPDIR": str(home)}
     private = [*_PRIVATE, _MOUNT, str(tmp_path)]

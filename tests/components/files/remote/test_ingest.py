@@ -1,4 +1,4 @@
-"""Whole ingests from a real S3 server: on the command line, stopped by a signal, in the node."""
+"""Whole ingests of remote files: by the command, in a node, and when a signal stops them."""
 
 import os
 import signal

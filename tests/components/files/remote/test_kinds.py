@@ -1,4 +1,4 @@
-"""Every kind of files on a real S3 server gives the same rows as on the local disk."""
+"""Files of every kind give the same rows on a real S3 server as on the local disk."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Input on an S3 server in parts: a task reads only its part, and copies nothing to a disk."""
+"""Reads input on an S3 server in parts; a task reads only its part and copies nothing to disk."""
 
 import tempfile
 from functools import partial

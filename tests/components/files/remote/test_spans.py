@@ -1,4 +1,4 @@
-"""Spans at an address: the driver of `ShardedExampleGen` with a real S3 server on loopback."""
+"""Spans on a real S3 server on loopback, as the driver of `ShardedExampleGen` finds them."""
 
 import pytest
 from tfx.components.example_gen import utils

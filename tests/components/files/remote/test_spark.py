@@ -33,7 +33,7 @@ def cluster(s3, tmp_path, monkeypatch):
     port = free_port()
     common = ["--webui-port", "0"]
     commands = [[*started, "--host", "127.0.0.1", "--port", port, *common]]
-    for host in ("127.0.0.1", "127.0.0.2"):  # a second attempt runs on another host
+    for host in ("127.0.0.1", "127.0.0.2"):  # speculation needs a second host
         place = ["--host", host, "--work-dir", tmp_path / host, "--cores", 1, "--memory", "512m"]
         worker = [started[0], f"{deploy}.worker.Worker", *place, *common]
         commands.append([*worker, f"spark://127.0.0.1:{port}"])
@@ -69,7 +69,7 @@ def spark(cluster):
 
 
 def test_an_executor_killed_and_a_task_run_twice(spark, s3, proxy, tmp_path):
-    """Kills the first attempt at partition 1; the first at partition 2 waits for a second one."""
+    """Partition 1's first attempt is killed; partition 2's first attempt waits for a second."""
     killed, second = tmp_path / "killed", tmp_path / "second"
 
     def trouble(batches):

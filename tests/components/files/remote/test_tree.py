@@ -1,4 +1,4 @@
-"""Kinds with one row per file, or with meaningful file names, from a real S3 server."""
+"""Kinds of data with one row per file, or with meaningful file names, on a real S3 server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files on a web server, with or without ranges, sizes, versions; redirects, HTML pages, faults."""
+"""Files on web servers that lack ranges, sizes or versions, redirect, fail or send HTML pages."""
 
 import os
 
@@ -62,7 +62,7 @@ def test_what_another_try_does_not_mend_is_told_at_once(web):
     web.statuses["/a.csv"] = 400
     message = data_error(lambda: open_source(f"{web.address}/a.csv"))
     assert message.startswith(f"{web.address}/a.csv: cannot be read (400, message='Bad Request'")
-    assert len(web.asked) == 6  # a HEAD and a GET for each file
+    assert len(web.asked) == 6  # a HEAD and a GET for each call
 
 
 def test_a_redirect_is_followed_and_its_signature_not_told(web, read_out):

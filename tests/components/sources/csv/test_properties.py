@@ -30,7 +30,7 @@ def _write_cell(cell: str, quote: bool) -> str:
 
 @st.composite
 def _tables(draw):
-    """(text, number of columns) of a table with blank lines, any quoting and line ends."""
+    """Draws a table with blank lines, any quoting and any line ends, as (text, column count)."""
     width = draw(st.integers(1, 4))
     rows = draw(st.lists(st.lists(_CELL, min_size=width, max_size=width), min_size=1, max_size=30))
     text = ",".join(f"c{at}" for at in range(width)) + draw(_LINE_END)

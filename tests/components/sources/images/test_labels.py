@@ -15,7 +15,7 @@ CARS = ["AM General Hummer", "Acura RL", "Acura TL"]
 
 @pytest.fixture
 def cars(put, encoded):
-    """Six images in `car_ims`, numbered like Stanford Cars."""
+    """Six images in `car_ims`, numbered as in the data set Stanford Cars."""
     for number in SIX:
         root = put(f"car_ims/{number:06}.jpg", encoded())
     return root
@@ -37,7 +37,7 @@ def annotation_rows():
 
 
 def stanford_mat(path):
-    """`cars_annos.mat` like Stanford Cars': a 1x6 struct array and a cell array of names."""
+    """Writes `cars_annos.mat` as in Stanford Cars: a 1x6 struct array, a cell array of names."""
     kinds = [("relative_im_path", "O"), ("bbox_x1", "O"), ("class", "O"), ("test", "O")]
     rows = [(p, np.uint16(x), np.uint8(c), np.uint8(t)) for p, x, c, t in annotation_rows()]
     savemat(

@@ -1,7 +1,7 @@
 """Runs KServe's ModelServer for one model: `kserve_server.py PORT COMMAND...`.
 
 The command answers each line of instances with a line of predictions. TensorFlow runs in that
-command because it needs other versions of packages than KServe.
+command because it needs other package versions than KServe does.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Calls of a pushed model, which KServe's server answers and its logger records, become rows.
 
-The logger is the agent that KServe puts in front of a server: a proxy, built from its Go module.
+The logger is the agent that KServe puts in front of a server: a proxy, built from KServe's Go
+module.
 """
 
 import base64
@@ -46,7 +47,7 @@ for line in sys.stdin:
     print(json.dumps([dict(zip(found, one)) for one in zip(*found.values())]), flush=True)
 """
 
-# Building the agent takes about four minutes of one core, and the package kserve has many
+# Building the agent takes about four minutes on one core, and the package kserve has many
 # dependencies to download.
 pytestmark = pytest.mark.timeout(1500)
 
@@ -102,7 +103,7 @@ def server(kserve_python, taxi_run, tmp_path):
 
 
 class SinkHandler(FaultyHandler):
-    """Stores events as JSON lines, as a broker's sink does, and objects as files, as S3 does."""
+    """Stores events as JSON lines like a broker's sink, and objects as files in place of S3."""
 
     def may_fail(self):
         return False
@@ -181,7 +182,8 @@ def test_rows_and_predictions_are_those_that_were_sent(
             ask(port, json.dumps({"instances": some}).encode())
         with pytest.raises(urllib.error.HTTPError):
             ask(port, b"no JSON")
-        # Three calls, the health check of the server, and a request without a response.
+        # The sink receives nine messages: two for each of the three calls, two for the health check
+        # of the server, and one for the request without a response.
         for _ in range(9):
             sink.came.get(timeout=300)
 

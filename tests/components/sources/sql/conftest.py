@@ -74,7 +74,7 @@ class PostgresServer:
             ).fetchone()[0]
 
     def control(self, *arguments):
-        """Run pg_ctl and wait."""
+        """Runs pg_ctl, which waits until the server has started or stopped."""
         options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
         self.run(
             *(self.bin / "pg_ctl", "-D", self.folder / "data", "-l", self.folder / "log", "-w"),
@@ -83,7 +83,7 @@ class PostgresServer:
 
     @staticmethod
     def run(*command):
-        """Run as a user other than root, which the server requires."""
+        """Runs a command, but not as root, because the server refuses to run as root."""
         user = {"user": "postgres", "group": "postgres", "extra_groups": []}
         subprocess.run(
             [str(word) for word in command],
@@ -100,7 +100,8 @@ def postgres_server():
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [shutil.which("initdb")]
     if found[-1] is None:
         pytest.fail("PostgreSQL is not installed; install it: apt-get install postgresql")
-    # Not below pytest's own folder, which only root may enter.
+    # The server's folder is not below pytest's own folder, which only the user of the tests may
+    # enter.
     folder = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
     server = PostgresServer(Path(found[-1]).parent, folder, free_port(), "pw-3f9c-never-shown")
     (folder / "password").write_text(server.password)
@@ -121,7 +122,7 @@ def postgres_server():
 
 @pytest.fixture
 def postgres(postgres_server, monkeypatch):
-    """The server without tables; the environment has its login."""
+    """The server, without tables; environment variables contain its login."""
     monkeypatch.setenv("PENSTOCK_SQL_USER", "penstock")
     monkeypatch.setenv("PENSTOCK_SQL_PASSWORD", postgres_server.password)
     postgres_server.end_sessions()  # A test's traceback may keep a session and its locks alive.

@@ -61,7 +61,7 @@ def test_each_family_has_its_own_scaling(application, black, white):
 @pytest.mark.slow
 def test_a_frozen_base_is_left_as_it_is_by_training(weights):
     def moved(layer):
-        """Whether a training step changes the layer's weights or its moving means."""
+        """Whether a call in training mode changes the layer's weights or its moving means."""
         before = [np.array(weight) for weight in layer.network.weights]
         layer(photos(), training=True)
         pairs = zip(before, layer.network.weights, strict=True)

@@ -136,7 +136,7 @@ def test_a_large_jpeg_is_decoded_to_means_of_its_pixels(tmp_path):
         )
         data = Input.images(source, options=chosen, image="picture", label="kind").train()
         found[scaled] = next(iter(data))[0]["image"].numpy()[0, ..., 0]
-    assert found[False].std() > 20  # from every fifth column or so, none in between
+    assert found[False].std() > 20  # samples about every fifth column, no averaging
     assert found[True].std() < 10
     assert abs(found[True].mean() - 127) < 5
 
@@ -230,7 +230,7 @@ def test_pixels_of_another_number_are_refused(tmp_path):
         Input.images(source, options=options(), image="image", label="label").eval()
 
 
-# Records that are refused
+# Memory of a container
 
 
 def test_a_container_has_no_more_memory_than_its_limit(monkeypatch):

@@ -41,7 +41,7 @@ def packed(rows, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
-    """103 packed images; the pixels of each are the number of its row."""
+    """103 packed images; every pixel value of an image is the number of its row."""
     root = tmp_path_factory.mktemp("images")
     (root / "rows/Split-train").mkdir(parents=True)
     with tf.io.TFRecordWriter(str(root / "rows/Split-train/data")) as out:
@@ -59,7 +59,7 @@ def images(tmp_path_factory):
 
 @pytest.fixture(params=["rows", "images"])
 def either(request, packed, images):
-    """Packed rows, picked in groups of batches, and packed images, picked batch by batch."""
+    """Packed rows, copied in groups of batches, or packed images, copied batch by batch."""
     return packed if request.param == "rows" else images
 
 
@@ -69,7 +69,7 @@ def copy(packed, tmp_path):
 
 
 def test_a_window_has_as_many_rows_as_the_options_say(images):
-    """A window of 50 images contains the first images of 3 files, in blocks of 8 rows in turn."""
+    """A window of 50 images is filled with blocks of 8 rows, taken from the 3 files in turn."""
 
     def first(window):
         options = InputOptions(batch_size=10, shuffle_window_rows=window, seed=1)

@@ -26,7 +26,7 @@ def run_of(milliseconds, **more):
         (10.1, 1.25, "balanced", "would train 1.2 to 1.3 times as fast"),  # input takes 10 ms
         (12.1, 1.5, "input-bound", "would train 1.5 to 1.6 times as fast"),  # input takes 12 ms
         (24.1, 3.0, "input-bound", "would train 2.9 to 3.1 times as fast"),  # input takes 24 ms
-        (60.1, 7.5, "input-bound", "would train 7.3 to 7.7 times as fast"),  # 60 ms without CPU
+        (60.1, 7.5, "input-bound", "would train 7.3 to 7.7 times as fast"),  # input takes 60 ms
     ],
 )
 def test_gain_of_sleeping_inputs_is_within_the_range(step_ms, true_gain, kind, promise):
