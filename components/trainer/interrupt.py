@@ -19,7 +19,7 @@ class TrainingInterruptedError(PenstockError):
 
 
 class WorkerLostError(PenstockError):
-    """Another worker has stopped or never started; all of them resume when all run again."""
+    """Another worker has stopped or never started; all workers resume when all run again."""
 
     exit_code = 138
 
@@ -28,7 +28,7 @@ _hook_before = sys.excepthook
 
 
 def end_scripts_with_exit_codes() -> None:
-    """Makes a script end on an interruption as the command does: with a line and an exit code."""
+    """Makes an interrupted script end like a `penstock` command: with a line and an exit code."""
     global _hook_before
     if sys.excepthook is not _end:
         _hook_before, sys.excepthook = sys.excepthook, _end

@@ -1,4 +1,4 @@
-"""Trains a model by Keras' `fit`, given a function that builds it and the data.
+"""Trains a model by Keras' `fit`, given the data and a function that builds the model.
 
 In addition to `fit`, a training resumes at any step after a kill, stops at a loss that is not
 finite, runs on several workers, and measures whether the input limits its speed.
@@ -72,11 +72,11 @@ def train(
         build_model: Makes and compiles a Keras 3 model. Called once, under the strategy's scope.
             The settings of `compile` apply: schedule, moving averages and accumulation of the
             optimizer, precision, `jit_compile`, `steps_per_execution`.
-        train_data: Function such as `Input.rows(...).train`: takes `start`, an `InputStart`, and
-            returns endless batches of `(features, label)`, each for all replicas together. With
+        train_data: Function such as `Input.rows(...).train`, which takes `start`, an `InputStart`,
+            and returns endless batches of `(features, label)`, each for all replicas together. With
             such a function, a training can resume after the rows that were read. With several
-            workers, the function also takes `input_context`. `train_data` may also be a dataset,
-            which always starts from its beginning.
+            workers, the function also takes `input_context`, and each of its batches is for one
+            replica. `train_data` may also be a dataset, which always starts from its beginning.
         eval_data: A pass over the evaluation rows, the same for all workers, which is read at the
             end of each epoch.
         options: Length, early stop and checkpoints.
@@ -89,8 +89,8 @@ def train(
         strategy: Distribution strategy; None uses all GPUs, or the only device. With several
             workers this is ignored: they use `MultiWorkerMirroredStrategy`.
         callbacks: Further callbacks of Keras, which the chief calls. Callbacks with state start
-            from scratch in a resumed training. Without callbacks, up to 50 steps run at once; with
-            callbacks, the number in `compile(steps_per_execution=...)`.
+            from scratch in a resumed training. With callbacks, the number of steps that run at once
+            is `compile(steps_per_execution=...)`; without callbacks, a number of 1 is raised to 50.
 
     Raises:
         DataError: The loss is not finite, the input cannot be read, or a checkpoint cannot be
@@ -137,7 +137,8 @@ def train(
                     backup.fit(fitted, evaluated, boards)
             speed = backup.speed()
             exported_epoch = backup.restore_best()
-            # Replaces the weights by their moving averages, as `fit` did for the final state.
+            # The next line replaces the weights by their moving averages, if the optimizer computes
+            # these, as `fit` did for the final state.
             model.optimizer.finalize_variable_values(model.trainable_weights)
             backup.stop_if_interrupted()
             if workers:

@@ -80,7 +80,7 @@ def _warn_of_replicas_apart(model: keras.Model, strategy: tf.distribute.Strategy
 
 
 def input_names(model: keras.Model) -> tuple[str, ...] | None:
-    """Returns the names of the features that a functional model takes; None for other models."""
+    """Returns the input names of a functional model that takes a dict; None for other models."""
     try:
         inputs = model.input
     except (AttributeError, ValueError):

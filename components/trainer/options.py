@@ -36,7 +36,7 @@ class EarlyStop:
 class TrainOptions:
     """Options of `train`. An epoch is `steps_per_epoch` steps, regardless of the size of the data.
 
-    The optimizer, the loss and the form of a step are set by `model.compile`.
+    `model.compile` sets the optimizer, the loss and how a step runs.
 
     Attributes:
         max_steps: Total number of steps; set either this or `epochs`.
@@ -44,10 +44,10 @@ class TrainOptions:
         steps_per_epoch: Steps between two evaluations; None makes all of `max_steps` one epoch.
         eval_steps: Number of batches that an evaluation reads; None reads all.
         early_stop: Condition for stopping before the end; None never stops early.
-        checkpoint_every_steps: Steps between checkpoints, which are saved in addition to those by
-            time and at the end of each epoch; 0 saves none by steps.
+        checkpoint_every_steps: Number of steps between two checkpoints of this kind; 0 saves none
+            of them. Checkpoints by time and at the end of each epoch are saved in addition.
         checkpoint_every_seconds: Maximum seconds between checkpoints while steps run.
-        collective_timeout_seconds: Maximum seconds for a call if there are several workers. A
+        collective_timeout_seconds: Maximum seconds for a call that runs steps on several workers. A
             worker that waits longer exits with code 138, because another worker hangs. The first
             call includes compilation.
 

@@ -2,8 +2,8 @@
 
 Columns: each raw column by name, [N]; lists (RaggedFeature) as [N, longest], padded with missing
 values. A column that is left out or empty is missing in every row. Images: encoded files, decoded
-as in training. Output: for classes, the probabilities, and number and name of the most probable
-class; for a regression, the value.
+as in training. Output: for classes, the probabilities, and number and name of the class that is the
+answer (see `Served`); for a regression, the value.
 """
 
 import inspect
@@ -66,7 +66,7 @@ def serve_columns(
         served: Meaning of each output by name, or of the only output.
 
     Raises:
-        UsageError: Two columns differ only in spaces and punctuation, or a feature is a
+        UsageError: Two columns differ only in case, spaces or punctuation, or a feature is a
             FixedLenSequenceFeature.
     """
     columns = features_by_column_name(spec)
@@ -113,8 +113,8 @@ def _filled(value: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     default = tf.constant(_MISSING[value.dtype], value.dtype)
     if value.shape.rank > 1:
         return tf.cond(tf.size(value) > 0, lambda: value, lambda: tf.fill([rows, 1], default))
-    # Without tf.cond, whose two functions would be traced, saved and loaded for each column. Lists
-    # are rarer.
+    # `tf.cond` is not used here, because its two functions would be traced, saved and loaded for
+    # each column. Lists are rarer, so `tf.cond` is used for them above.
     left_out = tf.where(tf.size(value) > 0, 0, rows)
     return tf.concat([value, tf.fill([left_out], default)], 0)
 
@@ -131,8 +131,8 @@ def _feature(value: tf.Tensor, spec: FeatureSpec) -> Any:
         filled = tf.where(missing, tf.constant(default, value.dtype), value)
         return tf.reshape(filled, [-1, *spec.shape])
     rows = tf.where(~missing)
-    # There are few operations, because each is traced for every column, saved with the model, and
-    # loaded.
+    # The lines below use few operations, because each is traced for every column, saved with the
+    # model, and loaded.
     shape = tf.concat([tf.shape(value, tf.int64), [1]], 0)
     return tf.SparseTensor(tf.pad(rows, [[0, 0], [0, 1]]), tf.gather_nd(value, rows), shape)
 

@@ -3,8 +3,8 @@
 The loop over steps runs in the graph, because a call from Python takes longer than a step of a
 small model: 1.7 ms compared with 0.6 ms, for 17 features in batches of 40. A call runs any number
 of steps, so a training can stop, save and resume at any step; in contrast, Keras' own
-`steps_per_execution` is a constant of the graph. AutoGraph is off, as in Keras, which halves the
-time of tracing.
+`steps_per_execution` is a constant of the graph. AutoGraph is off, as in Keras, because this halves
+the time of tracing.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ class Steps:
         train_step = model.train_step
         if model.jit_compile:
             train_step = tf.function(train_step, jit_compile=True, autograph=False)
-        # The operation that takes a batch from an iterator has several outputs, so the model is
-        # isolated from it (`isolation.py`).
+        # The operation that takes a batch from an iterator has several outputs, which TensorFlow's
+        # optimiser can confuse, so the model is isolated from it (`isolation.py`).
         one = _one_step(isolated(train_step), strategy)
         self._train = _loop(model, one, next)
         self._repeat = _loop(model, one, lambda batch: batch)

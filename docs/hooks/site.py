@@ -34,7 +34,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def outside_pages() -> dict[str, str]:
-    """Maps path in the repository to path in the site, for the pages outside docs/."""
+    """Returns the path in the site of each page outside docs/, by its path in the repository."""
     kubernetes = {
         f"k8s/{path.name}": "kubeflow.md" if path.stem == "README" else f"kubeflow/{path.name}"
         for path in (ROOT / "k8s").glob("*.md")

@@ -142,6 +142,6 @@ def _fitted(image: tf.Tensor, options: ImageInputOptions) -> tf.Tensor:
         top, left = (shape[0] - height) // 2, (shape[1] - width) // 2
         image = image[top : top + height, left : left + width]
     # Bilinear resizing stays within the pixels' range and leaves an image of the right size
-    # unchanged. The cast truncates. Rounding would be more exact, by at most half of one of 255
-    # levels, but 3 % slower.
+    # unchanged. The cast truncates. Rounding would reduce the error by at most half of one of 255
+    # levels, but would take 3 % longer.
     return tf.cast(tf.image.resize(image, [options.height, options.width]), image.dtype)

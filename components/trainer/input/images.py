@@ -1,6 +1,6 @@
 """Reads shards of images as batches of tensors, as fast as images can be decoded.
 
-The stages for training, with the purpose of each:
+The stages of the input for training, and what each one does:
 
     files      order shuffled every pass
     records    files interleaved in threads, one image at a time
@@ -71,7 +71,10 @@ class ImageInput(Input):
         self._image, self._label, self._label_fn = image, label, label_fn
 
     def stored(self, *, split: str = "train") -> StoredImages:
-        """Returns how the images are stored, from the first record, as in `decode_features`."""
+        """Returns how the images are stored, as found in the first record.
+
+        `decode_features` needs this to serve a model.
+        """
         return self._stored(self._files(split))
 
     def _train(

@@ -1,4 +1,4 @@
-"""One input for rows, packed records and images: from shards to tf.data batches for training."""
+"""Reads shards of rows, packed records or images as tf.data batches, through one interface."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
@@ -18,7 +18,8 @@ from penstock.components.trainer.input.passes import InputStart
 if TYPE_CHECKING:
     from penstock.components.trainer.input.images import ImageInput, LabelFn
 
-# Name of the attribute by which a dataset refers to its `Input` and split, for `damage_in`.
+# Name of the attribute in which a dataset refers to its `Input` and split, for `rows_in` and
+# `damage_in`.
 _ORIGIN = "penstock_origin"
 
 
@@ -31,7 +32,7 @@ class Input(ABC):
     These raise:
 
         DataError: There are no rows, the shards differ from their manifest, or the first record
-            does not fit.
+            does not fit the requested features.
         UsageError: There is no such split or feature, an option does not fit the data, the cache
             does not fit into memory, or the input differs from that at the start of the training.
     """
@@ -62,8 +63,8 @@ class Input(ABC):
 
         Args:
             source: See `Input`.
-            spec: Features to parse, as from `feature_spec`. For SequenceExamples, it describes the
-                context.
+            spec: Specs of the features to parse, for example the result of `feature_spec`. For
+                SequenceExamples, it describes the context.
             options: Batch size, shuffling and speed.
             label: The feature that is the label, or several, in which case the label is a mapping
                 by name. With None, batches have features only.
@@ -82,10 +83,12 @@ class Input(ABC):
         label: Label = None,
         columns: Collection[str] | None = None,
     ) -> "Input":
-        """Returns an input of records that `penstock pack` or the Pack node wrote, local or remote.
+        """Returns an input of packed shards from `penstock pack` or the Pack node.
+
+        The shards may be local or remote.
 
         Batches map features to tensors `[batch, *shape]`: int64, float32 and string; uint8 for
-        images, int32 for ids, and `tf.SparseTensor` for lists.
+        images, int32 for vocabulary ids, and `tf.SparseTensor` for lists.
 
         Args:
             source: The folder of all splits, or patterns such as `[FOLDER/Split-NAME/*]`.
@@ -115,8 +118,8 @@ class Input(ABC):
             source: See `Input`.
             options: Size, shuffling and speed.
             image: The feature that contains an image: a JPEG, PNG, BMP or GIF (its first frame), or
-                raw uint8 pixels with the record's height and width or, if it has none, the wanted
-                ones.
+                raw uint8 pixels. Raw pixels have the height and width that the record states, or
+                those of `options` if it states none.
             label: The feature that the label is made from, one integer per image; or several, in
                 which case the label is a mapping by name.
             label_fn: Function from that feature, int64 [batch], to the label, int64 [batch]; None
@@ -135,14 +138,15 @@ class Input(ABC):
     ) -> tf.data.Dataset:
         """Returns endless, full, shuffled batches of `(features, label)`.
 
-        Each pass has each row once, in a new order. Without a label, each batch is only the
+        Each pass yields each row once, in a new order. Without a label, each batch is only the
         features. After a `map` of your own, call `prefetch`, because TensorFlow adds none.
 
         Args:
-            start: Number of batches to skip, and the seed; `train()` passes it to resume a
-                training.
-            input_context: This worker's index among several, from `tf.distribute`; the worker then
-                reads only its own rows, in batches of `batch_size` / replicas rows.
+            start: Number of batches to skip, and the seed. The function `train` of `loop.py` passes
+                it, so that a training can resume.
+            input_context: This worker's index among several, from `tf.distribute`. The worker then
+                reads only its own rows, in batches of `batch_size` divided by the number of
+                replicas.
             split: The split of the manifest to read.
         """
         return self._built(split, lambda: self._train(split, start, input_context))
@@ -174,7 +178,10 @@ class Input(ABC):
         return find_input(self.source, split=split)
 
     def misfit(self, split: str) -> str | None:
-        """Returns a message about the first record that cannot be parsed; by default None."""
+        """Returns a message about the first record that cannot be parsed.
+
+        This base method returns None.
+        """
         del split
         return None
 
@@ -198,9 +205,12 @@ def rows_in(dataset: tf.data.Dataset) -> int | None:
 
 
 def damage_in(*datasets: tf.data.Dataset | None) -> str | None:
-    """Returns the first fault in the local files of `Input`s' datasets: file, record and reason.
+    """Returns the first fault in the files of `Input`s' datasets: file, record and reason.
 
-    It reads every byte. Call it after a failure, because tf.data's own errors name no file.
+    Only local files are searched for damaged bytes; records that do not fit their spec are found in
+    all files.
+
+    The search reads every byte. Call it after a failure, because tf.data's own errors name no file.
     """
     for dataset in datasets:
         data, split = getattr(dataset, _ORIGIN, (None, ""))

@@ -1,4 +1,4 @@
-"""Options of the training input, with the reason for each default. Imports no TensorFlow."""
+"""Options of the training input, with reasons for several defaults. Imports no TensorFlow."""
 
 from dataclasses import dataclass
 
@@ -25,33 +25,37 @@ class InputOptions:
         interleave_files: Number of files to read at the same time; at least 1.
         seed: An integer gives the same batches in every run; with None, a seed is drawn and stored
             in the checkpoints of the training.
-        cache: `none`, or `memory`: keep the parsed training rows after the first pass. The rows
-            must fit into memory, and features must have a fixed length.
+        cache: `none`; or `memory`, which keeps parsed training rows, or blocks of packed shards,
+            after the first pass. The rows must fit into memory, and features of parsed rows must
+            have a fixed length.
         prefetch_batches: Number of finished batches that wait for the training step; at least 1.
         private_threads: Number of threads for the input alone; None shares TensorFlow's, one per
             core.
         ram_budget_mib: Memory, in MiB, for the buffers whose size tf.data tunes itself; None
             allows half of the free memory. Windows and the cache are not included.
-        shares: Number of equal parts into which each pass is cut when a training begins. The number
-            of workers must divide it, but may change when the training resumes. None uses the
-            number of workers at the start of the training.
+        shares: Number of equal parts into which each pass is cut; it is fixed when a training
+            begins. The number of workers must divide the number of shares, but may change when the
+            training resumes. None uses the number of workers at the start of the training.
 
     Raises:
         UsageError: A value is outside its range.
     """
 
     batch_size: int
-    # Reduce it for large records: 512 rows of 100 KB are 50 MB.
+    # Reduce the window for large records; for example, 512 rows of 100 KB take 50 MB.
     shuffle_window_rows: int = SHUFFLE_WINDOW_ROWS
-    # ShardOptions plans at least this number of shards, so that no file waits for another.
+    # ShardOptions plans at least this number of shards for data of at least MIN_SHARD_BYTES, so
+    # that there are enough files to read at the same time.
     interleave_files: int = READER_PARALLELISM
     seed: int | None = None
     cache: str = "none"
-    # Enough to bridge the start of a new pass (about 10 ms) at a millisecond per step.
+    # If a step takes a millisecond, 8 batches roughly bridge the start of a new pass, which takes
+    # about 10 ms.
     prefetch_batches: int = 8
     private_threads: int | None = None
     ram_budget_mib: int | None = None
-    # Each share is a separate stream: with 8, one worker reads 8 times as many files at once.
+    # Each share is a separate stream, so one worker with 8 shares reads 8 times as many files at
+    # once as with one share.
     shares: int | None = None
 
     def __post_init__(self) -> None:
@@ -75,15 +79,15 @@ class ImageInputOptions(InputOptions):
         height: Height of the model's images, in pixels.
         width: Width of the model's images, in pixels.
         channels: 3 (RGB) or 1 (gray); images with another number are converted.
-        fit: Way in which a whole image gets that height and width: `crop` first cuts it to their
-            proportions, `stretch` resizes it without cutting. If ingest resized the images, use its
-            `fit` here, too, so that served images are treated in the same way.
+        fit: How a whole image is brought to this height and width. `crop` first cuts it to the
+            proportions of the target size; `stretch` resizes it without cutting. If ingest resized
+            the images, use its `fit` here, too, so that served images are treated in the same way.
         scaled_decode: Whether a JPEG of at least twice the wanted size is decoded at 1/2, 1/4 or
-            1/8 of its size, in training and serving. For photos of 1,000 pixels or more this is
-            faster, takes less memory, and averages their pixels.
+            1/8 of its size, in training and serving. For photos with sides of 1,000 pixels or more,
+            this is faster, takes less memory, and averages neighbouring pixels.
         shuffle_window_rows: Number of stored images to shuffle together; training only.
-        cache: `none`, or `memory`: keep decoded images after the first pass of training. It is an
-            error if they do not fit into memory.
+        cache: `none`; or `memory`, which keeps decoded images after the first pass of training. It
+            is an error if they do not fit into memory.
 
     Raises:
         UsageError: A value is outside its range.
@@ -93,14 +97,15 @@ class ImageInputOptions(InputOptions):
     width: int
     channels: int = 3
     fit: str = "crop"
-    # Decoding to 299 x 299 takes 0.7 of the CPU time with this option for images of 4,000 x 3,000,
-    # and 0.9 for images of 1,600 x 1,200. If no image is large enough, the check costs 5 to 10 %.
+    # With this option, decoding to 299 x 299 takes less CPU time: 0.7 times as much for images of
+    # 4,000 x 3,000, and 0.9 times as much for images of 1,600 x 1,200. If no image is large enough,
+    # checking the sizes takes 5 to 10 % more CPU time.
     scaled_decode: bool = False
     # Ingest shuffles images, so a window only needs to make the order of two passes differ. With
     # windows of 1,024 images of 85 KB, the bytes exceed the CPU's caches, which costs 3 % of the
     # rate; shuffling decoded images would cost 15 %.
     shuffle_window_rows: int = 256
-    # A batch of 32 images of 299 x 299 is 8.6 MB.
+    # A batch of 32 images of 299 x 299 takes 8.6 MB, so fewer batches are prefetched than for rows.
     prefetch_batches: int = 4
 
     def __post_init__(self) -> None:
@@ -110,5 +115,8 @@ class ImageInputOptions(InputOptions):
 
     @property
     def block_rows(self) -> int:
-        """Returns 1: handing over an image takes 30 us, little beside 1,000 us of decoding."""
+        """Returns 1, because handing over single images costs little.
+
+        It takes 30 us per image, compared with 1,000 us for decoding.
+        """
         return 1

@@ -1,6 +1,6 @@
 """Reads packed shards as batches of tensors, for a hundredth of the cost of parsing rows.
 
-The stages, with the purpose of each:
+The stages of the input, and what each one does:
 
     order      row numbers: blocks of several files, permuted in windows
     groups     the rows of several batches, copied from their blocks into one array a type
@@ -41,8 +41,8 @@ from penstock.components.trainer.input.input import Input
 from penstock.components.trainer.input.options import InputOptions
 from penstock.components.trainer.input.passes import ENDLESS, InputStart, Passes, open_passes
 
-# Maximum number of bytes of rows that are copied together; the system maps larger buffers anew each
-# time.
+# Maximum number of bytes of rows that are copied together, because for larger buffers the operating
+# system maps new memory each time.
 _MAX_GROUP_BYTES = 8 * 2**20
 _DTYPES = {"INT": tf.int64, "FLOAT": tf.float32, "BYTES": tf.string}
 
@@ -141,7 +141,7 @@ class PackedInput(Input):
 
 
 def _in_turn(shares: list[Passes], shards: PackedShards) -> Callable[[int, int], Numbers]:
-    """Returns a function from a first row and a count to row numbers of one worker.
+    """Returns a function that maps a first row and a count to row numbers of one worker.
 
     The rows are in the order of training; in each step, the worker's shares take turns.
     """
@@ -157,7 +157,7 @@ def _in_turn(shares: list[Passes], shards: PackedShards) -> Callable[[int, int],
 
 
 def _group_batches(files: InputFiles, options: InputOptions, batch_size: int) -> int:
-    """Returns the number of batches to copy together: a window of them, unless rows are large."""
+    """Returns the number of batches to copy together: a window's, or fewer if rows are large."""
     row_bytes = sum(files.sizes) / sum(files.counted())
     return max(1, int(min(options.shuffle_window_rows, _MAX_GROUP_BYTES / row_bytes)) // batch_size)
 
@@ -192,7 +192,7 @@ def _proto(texts: pa.Array) -> Array:
     head = sizes.astype(np.uint8).tobytes() if is_short else b"".join(map(varint, sizes.tolist()))
     proto = tf.make_tensor_proto([], tf.string, [0])
     proto.tensor_shape.dim[0].size = len(texts)
-    # Tag of field 4, tensor_content.
+    # The byte `\x22` is the tag of field 4, tensor_content.
     parts = (proto.SerializeToString(), b"\x22", varint(len(head) + len(content)), head, content)
     return np.array(b"".join(parts), object)
 

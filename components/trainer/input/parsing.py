@@ -27,7 +27,7 @@ def parser(spec: Spec, feature_lists: Spec | None = None) -> Parser:
     | `VarLenFeature` | `tf.SparseTensor` of two dimensions | of three |
 
     The padding is 0 or the empty string; for a `FixedLenSequenceFeature` of an Example, its default
-    value. If all lists are empty, they are padded to length 1.
+    value. If all lists of a feature in a batch are empty, they are padded to length 1.
     """
     lists = {**spec, **(feature_lists or {})}
     defaults = {
@@ -55,7 +55,8 @@ def padded(
 ) -> dict[str, Any]:
     """Returns the features of `records`, ragged ones made dense; none of them has length 0.
 
-    `defaults` has the padding of features that are already dense; None means 0 or the empty string.
+    `defaults` maps the names of features that are already dense to their padding; the value None
+    means 0 or the empty string.
     """
     found, defaults = dict(features), defaults or {}
     for name, value in features.items():

@@ -1,7 +1,7 @@
-"""Training passes as datasets: reads the blocks and windows that `readers/order.py` computes.
+"""Reads training passes as datasets of the blocks and windows that `readers/order.py` plans.
 
-Each pass is planned in Python when it begins, which takes about a millisecond; after that, only
-TensorFlow ops run.
+Each pass is planned in Python when it begins, which takes about a millisecond. After that, Python
+only looks up each file's path and checks that the file is unchanged; TensorFlow ops do the rest.
 """
 
 import secrets
@@ -73,7 +73,7 @@ class Passes:
 
     files: InputFiles
     order: Order
-    step: int  # number of batches before the start of the training
+    step: int  # number of batches read before this run
     step_rows: int  # number of rows of the share in a batch
 
     @cached_property
@@ -122,7 +122,7 @@ class Passes:
         return tf.stack([tf.constant(self.order.seed, tf.int64), unique])
 
     def begun(self, number: tf.Tensor) -> tf.Tensor:
-        """Returns the number of a pass's rows that were read before the start; later passes: 0."""
+        """Returns how many rows of a pass were read before this run; 0 for later passes."""
         first, row = self.begin
         return tf.where(number == first, tf.constant(row, tf.int64), 0)
 

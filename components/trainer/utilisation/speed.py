@@ -20,8 +20,9 @@ from penstock.components.trainer.utilisation.verdict import Speed
 _CGROUP = Path("/sys/fs/cgroup")
 _PARTS = 10
 _KEPT_CALLS = 5
-# Target duration of a call into TensorFlow, in seconds. A call itself costs a millisecond; signals
-# are noticed only when it ends.
+# Target duration of a call into TensorFlow, in seconds. Shorter calls would cost too much, because
+# each call has an overhead of a millisecond; longer calls would delay signals, which are noticed
+# only when a call ends.
 CALL_SECONDS = 0.2
 # Number of calls at the end of the training that are evaluated: 100 s at `CALL_SECONDS` each.
 # Earlier calls may have read from a cold cache.
@@ -109,7 +110,7 @@ def kept_seconds(
 
 
 def _parts(calls: Sequence[tuple[int, float]]) -> tuple[float, ...]:
-    """Returns the mean seconds per step of about ten parts with equal numbers of calls."""
+    """Returns the mean seconds per step in each of about ten parts of equally many calls."""
     size = max(1, len(calls) // _PARTS)
     groups = [calls[begin : begin + size] for begin in range(0, len(calls), size)]
     return tuple(

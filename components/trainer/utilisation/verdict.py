@@ -17,7 +17,7 @@ from penstock.components.errors import counted
 # saves a quarter of the time or more.
 _COMPUTE_BOUND_BELOW = 1.05
 _INPUT_BOUND_ABOVE = 4 / 3
-# Difference between two equal trainings on a quiet machine.
+# Relative difference in speed between two equal trainings on a quiet machine.
 _LEAST_NOISE = 0.03
 # Student's t for the 95 % interval of a mean, by the number of values; above 10 values, 2 is used.
 _T = {2: 12.7, 3: 4.3, 4: 3.2, 5: 2.8, 6: 2.6, 7: 2.4, 8: 2.4, 9: 2.3, 10: 2.3}
@@ -53,7 +53,11 @@ class Gain:
 
 
 def input_gain(speed: Speed) -> Gain:
-    """Returns the gain; its interval comes from the spread of both times, at least +-3 %."""
+    """Returns the gain.
+
+    Its interval comes from the spread of the seconds per step, of the run and on the kept batch,
+    and is at least +-3 %.
+    """
     times = statistics.fmean(speed.run_seconds) / statistics.median(speed.kept_seconds)
     spread = math.hypot(_error(speed.run_seconds), _error(speed.kept_seconds), _LEAST_NOISE)
     return Gain(times, times / (1 + spread), times * (1 + spread))
@@ -103,7 +107,7 @@ def _error(values: Sequence[float]) -> float:
 
 
 def _promise(gain: Gain) -> str:
-    """Returns the range of the gain to one decimal; more digits would only show noise."""
+    """Returns the gain's range in words, with at most one decimal; more would only show noise."""
     digits = 1 if gain.most < 10 else 0
     least, most = f"{gain.least:.{digits}f}", f"{gain.most:.{digits}f}"
     if float(least) <= 1:
