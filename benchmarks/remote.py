@@ -149,7 +149,7 @@ def _forget(root: Path) -> None:
 
 @contextmanager
 def _gateway(store: Path, wait_ms: int, server: str) -> Iterator[str]:
-    """Serves a folder of buckets by S3 and yields the URL, for clients in this process."""
+    """Serves a folder of buckets by S3, by a proxy that delays each request; yields the URL."""
     login = ["--access", _LOGIN["AWS_ACCESS_KEY_ID"], "--secret", _LOGIN["AWS_SECRET_ACCESS_KEY"]]
     with tempfile.TemporaryDirectory() as folder:
         socket = f"{folder}/s3"

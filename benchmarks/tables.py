@@ -123,14 +123,14 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
             for name, one in TABLES.items()
             if one.group == what and name in results
         ]
-        for rival in ("trees", "linear"):
+        for key, rival in ("trees", "trees"), ("linear", "the linear model"):
             ahead, beside, behind = (
-                sum(one[rival] == standing for one in found)
+                sum(one[key] == standing for one in found)
                 for standing in ("ahead of", "beside", "behind")
             )
             lines.append(
-                f"- Of {len(found)} tables {what}, the network is ahead of {rival} on {ahead}, "
-                f"beside on {beside} and behind on {behind}."
+                f"- On the {len(found)} tables {what}, the network is ahead of {rival} {ahead} times, "
+                f"beside {beside} times and behind {behind} times."
             )
     losses = ("constant", "linear", "trees", "network")
     headers = ("table", "rows", "columns", "task", *losses, "s", "against trees")

@@ -143,7 +143,7 @@ class _PhaseWork:
     """Accumulates one shard for all analyzers of a phase; picklable."""
 
     traced: _Traced
-    names: Mapping[str, str]  # by key, the graph's tensors that are the analyzers' inputs
+    names: Mapping[str, str]  # tensors that the analyzers read, by key in the signature
     replacements: Sequence[Replacement]  # results of earlier phases
     accumulating: Sequence[Accumulating]
     _inputs: Any = field(default=None, init=False)
@@ -213,7 +213,7 @@ class _Model:
 
 
 class _Phase:
-    """Input rows of the analyzers of one phase; read once for all of them."""
+    """Analyzers that need the same earlier results, so the rows are read once for all of them."""
 
     def __init__(self, model: _Model, run: Callable[["_Phase"], list[Any]]) -> None:
         self.model = model

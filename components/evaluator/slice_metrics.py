@@ -152,8 +152,9 @@ def hanley_mcneil(area: float, positives: float, negatives: float) -> Interval:
 def binary_counts(metrics: Mapping[str, float]) -> tuple[Interval, Interval] | None:
     """Returns the binary confusion matrix, computed from accuracy, precision and recall.
 
-    With N examples, P of them positive: TP = recall P, FP = TP (1 / precision - 1),
-    accuracy N = TP + N - P - FP, hence P = N (1 - accuracy) / (1 + recall / precision - 2 recall).
+    With N examples, P of them positive: TP = recall * P, FP = TP * (1 / precision - 1), and
+    accuracy * N = TP + (N - P - FP).
+    Hence P = N * (1 - accuracy) / (1 + recall / precision - 2 * recall).
 
     Returns:
         (true negatives, false positives), (false negatives, true positives); None if the

@@ -2,9 +2,9 @@
 
 The places of the rows are a seeded permutation. Each place is computed from the row's index alone,
 so a task that reads only some rows needs no table of places in memory. The permutation is a Feistel
-network over a grid with about as many cells as rows: alternately, it shifts a cell's row by a hash
-of its column, and its column by a hash of its row. A result outside the range is permuted again
-until it lies inside. The permutation costs about 0.1 us per row.
+network: each index is a cell (x, y) of a grid with at least as many cells as there are rows. In
+turn, y is shifted by a hash of x, and x by a hash of y. A result outside the range is permuted
+again until it lies inside. The permutation costs about 0.1 us per row.
 
 A column is a `large_list`, or plain values if each row of the batch has one value. Plain values
 take a third to half of the bytes of such a list. A column without values in a batch is missing or

@@ -111,12 +111,12 @@ class Source(ABC):
 
     @property
     def most_parts(self) -> int:
-        """Largest number of non-empty runs that `cut` can return."""
+        """Largest number of non-empty parts into which `cut` can divide the rows."""
         return self.rows
 
     @abstractmethod
     def cut(self, parts: int) -> list[tuple[Piece, ...]]:
-        """Returns `parts` contiguous runs of about equal size, in order; some may be empty."""
+        """Divides the rows into `parts` runs of about equal size, in order; some may be empty."""
 
     def part(self, pieces: tuple[Piece, ...]) -> tuple["Source", tuple[Piece, ...]]:
         return replace(self, files=(), ignored=(), rejected_by_scan=(), notes=()), pieces

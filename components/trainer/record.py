@@ -24,10 +24,10 @@ class EpochRecord:
     steps: int  # steps of this epoch, also those before a resumption; `metrics` covers all of them
     metrics: Mapping[str, float]  # names of evaluation metrics begin with `val_`
     learning_rate: float  # at the end of the epoch
-    # Wall time of steady steps with their input, in the run that ended the epoch. It excludes the
-    # first step, which is compiled, and evaluation.
+    # Wall time of the steps since the start of the epoch, or since a resumption within it. It
+    # includes the wait for input, but neither evaluation nor the first step, which is compiled.
     seconds: float
-    seconds_per_step: float | None  # mean over the epoch's steady steps
+    seconds_per_step: float | None  # mean over the steps in `seconds`
     examples_per_second: float | None
 
     def __str__(self) -> str:

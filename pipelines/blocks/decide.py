@@ -24,7 +24,7 @@ def decision_threshold(
 ) -> float | None:
     """Returns the least probability at which the second class is the answer.
 
-    The result is None without options, or if no row is of the second class.
+    The result is None if no option is set, or if no row is of the second class.
 
     Of all thresholds that separate rows, the result is the highest that reaches the recall, or the
     threshold with the least cost. The search sorts the rows once.

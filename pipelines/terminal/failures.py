@@ -21,7 +21,7 @@ class NodeFailedError(PenstockError):
     """
 
     def __init__(self, text: str) -> None:
-        # In a run, the option has another name than the flag of ingest.
+        # Messages of an ingest name the option `on_bad_row`. In a run it is `ingest.on_bad_row`.
         super().__init__(text.replace("`on_bad_row=", "`ingest.on_bad_row="))
 
 

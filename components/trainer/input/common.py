@@ -235,7 +235,7 @@ def tuned(
         tuning.autotune.enabled = False
     ready = batches.prefetch(-(-options.prefetch_batches // together))
     if together > 1:
-        tuning.experimental_optimization.inject_prefetch = False  # one hand-over less
+        tuning.experimental_optimization.inject_prefetch = False  # `ready` is prefetched
         ready = ready.flat_map(lambda *group: _cut(group, together))
     return ready.with_options(tuning)
 

@@ -2,11 +2,11 @@
 
 The stages of the input, and what each one does:
 
-    order      row numbers: blocks of several files, permuted in windows
-    groups     the rows of several batches, copied from their blocks into one array a type
-    features   columns cut from these arrays, texts looked up in the dictionaries
-    prefetch
-    batches    cut from groups, without a copy but for lists, which become sparse
+    order      row numbers, from blocks of several files, permuted in windows
+    groups     rows of several batches: copied from their blocks, one array for each column
+    features   these arrays as tensors, with the texts of ids from the dictionaries
+    prefetch   groups that are ready before the training asks for them
+    batches    parts of a group, without another copy, except for lists, which become sparse
 
 Byte strings reach TensorFlow as one `TensorProto` per feature, built from Arrow's bytes: one Python
 object per string would take ten times as long. A pass yields every row exactly once, and every

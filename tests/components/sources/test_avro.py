@@ -170,7 +170,7 @@ def test_a_damaged_block_is_named(tmp_path, codec):
 
 
 def test_a_flipped_bit_in_a_block_of_snappy_is_noticed(tmp_path):
-    """Snappy stores this text uncompressed, so it can be decompressed with any bit flipped."""
+    """Snappy does not compress this text, so only the checksum can show a changed byte of it."""
     text = bytes(range(256)).decode("latin-1")
     path = write(tmp_path / "a.avro", [{"name": "name", "type": "string"}], [{"name": text}],
                  codec="snappy")  # fmt: skip
