@@ -129,7 +129,7 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 for standing in ("ahead of", "beside", "behind")
             )
             lines.append(
-                f"- On the {len(found)} tables {what}, the network is ahead of {rival} {ahead} times, "
+                f"- Of {len(found)} tables {what}, the network is ahead of {rival} {ahead} times, "
                 f"beside {beside} times and behind {behind} times."
             )
     losses = ("constant", "linear", "trees", "network")
